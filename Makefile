@@ -20,8 +20,8 @@ demo: .venv/ready  ## the whole flow on data that ships with scikit-learn
 test: .venv/ready  ## all tests but the slow ones
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not slow'
 
-slow: .venv/ready  ## the slow tests
-	$(BIN)/python -m pytest -q -m slow
+slow: .venv/ready  ## the slow tests, and those with random examples over many more of them
+	HYPOTHESIS_PROFILE=long $(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'slow or hypothesis'
 
 lint: .venv/ready  ## format, lint and types
 	$(BIN)/ruff format --check .

@@ -15,16 +15,18 @@ from reproduction_page import table, verdict, wrapped
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, BAND, PROOF = DOCS / "attacks.md", DOCS / "proofs" / "feature-band.md", DOCS / "proofs" / "confounder.md"
-KEPT = RESULTS / "attacks"
+KEPT, TABLES = RESULTS / "attacks", RESULTS / "attacks.md"
 SHOWN = {
     "linear": ("start",),
     "probe": (),
-    "leak": ("leak-claim",),
-    "membership": ("membership",),
+    "leak": (),
+    "membership": (),
     "confounder": (),
     "hardness": (),
 }
 """The tables of each study that the page shows; the report of the study has them all."""
+BESIDE = {"leak": "leak-claim", "membership": "membership"}
+"""Those that are in the file of tables, for which the page has no room."""
 WITHOUT_WHY = ("membership",)  # the table has the numbers
 WITH_NOTES = ("hardness",)
 
@@ -66,6 +68,16 @@ def beside_the_claim():
     return "\n\n".join([one_table("leak", "leak-claim"), pictures("leak", "../images")[0]])
 
 
+def tables_page():
+    """The file of tables."""
+    lines = [
+        "# What rados hide and what they do not: tables",
+        "`docs/attacks.md` says how these were measured. Written by `python benchmarks/attacks_page.py` from files in\n"
+        "`attacks/`.",
+    ]
+    return "\n\n".join([*lines, *(one_table(study, name) for study, name in BESIDE.items())]) + "\n"
+
+
 def rendered():
     """The pages as they are, with their generated parts as the results have them."""
     parts = {
@@ -89,6 +101,7 @@ def main():
                 (DOCS / "images" / f"attack-{drawn.name}").write_text(drawn.read_text())
     for page, text in rendered().items():
         page.write_text(text)
+    TABLES.write_text(tables_page())
 
 
 if __name__ == "__main__":

@@ -29,11 +29,11 @@ from sklearn.preprocessing import StandardScaler
 
 import radoboost as rb
 import tables
-from measuring import RESULTS, fill_page, keep, shortfalls
+from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
 from methods import DELTA, percent_wrong
 from utility_page import signed, table
 
-PAGE = Path(__file__).parent.parent / "docs" / "classes.md"
+PAGE, REST = Path(__file__).parent.parent / "docs" / "classes.md", RESULTS / "classes.md"
 PEER, MASKED = "multinomial regression", "least squares, one against the others"
 PLAIN, BOOST, MAJORITY = "plain, moments", "plain, boosting", "the largest class"
 EPSILONS = (0.3, 1.0, 3.0)
@@ -188,6 +188,11 @@ def private_table(results):
 
 def rendered(results):
     """The page with the parts that are from here."""
+    return fill_page(PAGE, generated(results), REST)
+
+
+def generated(results):
+    """The parts that are from here, by name."""
     seen = not_seen(results)
     words = "\n".join(f"- **Not seen**: {figure}." for figure in seen) or (
         f"All figures are as wanted: plain moments are at most {WANTED[PLAIN]:g} points behind {PEER} on every table"
@@ -197,8 +202,7 @@ def rendered(results):
             else "."
         )
     )
-    parts = {"plain errors": open_table(results), "private errors": private_table(results), "aims": words}
-    return fill_page(PAGE, parts)
+    return {"plain errors": open_table(results), "private errors": private_table(results), "aims": words}
 
 
 def show(found):
@@ -225,7 +229,7 @@ def main():
     options = parser.parse_args()
     if options.report:
         results = json.loads((RESULTS / "classes.json").read_text())["results"]
-        PAGE.write_text(rendered(results))
+        write_pages(PAGE, REST, generated(results))
         shortfalls(not_seen(results))
         return
     names = [name for name in TABLES if name.startswith(tuple(options.tables or [""]))]
@@ -240,7 +244,7 @@ def main():
         options.results.write_text(json.dumps(results, indent=2) + "\n")
     elif names == list(TABLES):
         keep("classes", results)
-        PAGE.write_text(rendered(results))
+        write_pages(PAGE, REST, generated(results))
     shortfalls(not_seen(results))
 
 

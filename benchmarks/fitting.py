@@ -9,7 +9,7 @@ many rows are taken at random from those to train on, and the others tested on, 
 crafted of them with linear, signed-log and quadratic columns, from one seed. The rule has no aim; this shows what it
 costs and what it brings. With --rados it is 20 to 1000 rados whatever the number of rows, the first ones of one
 release, with fewer rows and folds. Runs of everything write experiments/results/fitting.json or fitting_rados.json and
-their part of docs/learners.md; --report does the latter alone.
+their part of experiments/results/fitting.md; --report does the latter alone.
 """
 
 import argparse
@@ -23,13 +23,14 @@ from sklearn.model_selection import StratifiedKFold
 
 import radoboost as rb
 from learners import listed, percent_wrong
-from learners_page import PAGE, WORDS
+from learners_page import WORDS
 from measuring import RESULTS, fill_page, keep
 from radoboost.holder.fitting import Fitting
 from radoboost.paper import domains
 from radoboost.progress import show_progress
 from utility_page import signed, table
 
+PAGE = RESULTS / "fitting.md"
 DOMAINS = (
     "fertility", "haberman", "transfusion", "banknote", "breast_wisc", "ionosphere", "sonar", "wine_red", "abalone",
     "wine_white",

@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 import radoboost as rb
-from measuring import RESULTS, fill_page, keep, shortfalls
+from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
 from radoboost.learner.block_rados import RIDGE as BLOCK_RIDGE
 from radoboost.learner.block_rados import WEIGHTED_RIDGE
 from radoboost.learner.completion import RIDGE, PartMoments, complete, solve
@@ -39,7 +39,7 @@ SPLITS = 15
 RIDGES = tuple(float(f"{digit}e{power}") for power in range(-6, 3) for digit in (1, 3))
 METHODS = ("matched", "best peer", "sum of scores", "block rados", "weighted", "completion", "other people")
 DEFAULTS = {"completion": RIDGE, "block rados": BLOCK_RIDGE, "weighted": WEIGHTED_RIDGE}
-PAGE = Path(__file__).parent.parent / "docs" / "joining.md"
+PAGE, TABLES = Path(__file__).parent.parent / "docs" / "joining.md", RESULTS / "joining.md"
 MOST_ROWS, TEST_SHARE, N_RADOS = 6000, 0.2, 1000
 
 
@@ -188,6 +188,15 @@ TITLES = {
 
 def rendered(results):
     """The page with its figures."""
+    return fill_page(PAGE, generated(results), TABLES)
+
+
+def generated(results):
+    """The parts that are from here, by name."""
+    return {"figures": mean_lines(results), "by domain": domain_lines(results), "by ridge": ridge_lines(results)}
+
+
+def mean_lines(results):
     head = (
         f"Test errors in per cent, means over {results['splits']} random splits of columns and rows, {MOST_ROWS} rows "
         "at most, two holders. One ridge for each method and all tables; after the stroke, the best ridge of each "
@@ -209,8 +218,11 @@ def rendered(results):
             *cells,
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    lines += [
-        "",
+    return "\n".join(lines)
+
+
+def domain_lines(results):
+    lines = [
         "By domain, at 2 shared columns, one ridge; the last two columns are `rb.join` of releases of 1000 rados, and "
         "exact moments on the same splits:",
         "",
@@ -222,13 +234,17 @@ def rendered(results):
         cell = results["from_rados"].get(name)
         cells += ["", ""] if cell is None else [f"{cell['rados']:.1f}", f"{cell['exact']:.1f}"]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def ridge_lines(results):
     shown = [ridge for ridge in map(str, RIDGES) if float(ridge) in (1e-4, 1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0)]
-    lines += ["", "Mean errors over all numbers of shared columns, by ridge:", ""]
+    lines = ["Mean errors over all numbers of shared columns, by ridge:", ""]
     lines += ["| | " + " | ".join(f"{float(ridge):g}" for ridge in shown) + " |", "|---" * (len(shown) + 1) + "|"]
     for method in ("completion", "other people", "block rados", "weighted"):
         curve = results["by_ridge"][method]
         lines.append(f"| {TITLES[method]} | " + " | ".join(f"{curve[ridge]:.1f}" for ridge in shown) + " |")
-    return fill_page(PAGE, {"figures": "\n".join(lines)})
+    return "\n".join(lines)
 
 
 def run(options):
@@ -250,7 +266,7 @@ def run(options):
     results["seconds"] = round(time.perf_counter() - begun, 1)
     if not options.dry and (options.splits, tuple(options.domains)) == (SPLITS, DOMAINS):
         keep("holders/join", results)
-        PAGE.write_text(rendered(results))
+        write_pages(PAGE, TABLES, generated(results))
     return list(shortcomings(results))
 
 
@@ -263,7 +279,8 @@ def main():
     parser.add_argument("--report", action="store_true", help="run nothing: the page from the results")
     options = parser.parse_args()
     if options.report:
-        PAGE.write_text(rendered(json.loads((RESULTS / "holders.json").read_text())["join"]["results"]))
+        results = json.loads((RESULTS / "holders.json").read_text())["join"]["results"]
+        write_pages(PAGE, TABLES, generated(results))
         return
     if options.data is None:
         print("holders_join: left out; name the folder of the domains (--data, or RADO_DATA)")

@@ -28,14 +28,14 @@ import numpy as np
 
 import radoboost as rb
 import tables
-from measuring import RESULTS, fill_page, keep, shortfalls
+from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
 from methods import DELTA, percent_wrong
 from radoboost.learner.rado_moments import learn_rados
 from radoboost.release import RADOS
 from radoboost.release.merging import pooled_column
-from utility_page import table
+from utility_page import signed, table
 
-PAGE = Path(__file__).parent.parent / "docs" / "several-holders.md"
+PAGE, TABLES = Path(__file__).parent.parent / "docs" / "several-holders.md", RESULTS / "several-holders.md"
 DOMAINS, FOLDS, SEEDS = ("banknote", "abalone", "magic"), 5, 3
 PLAIN_HOLDERS, PRIVATE_HOLDERS, N_RADOS = 5, 10, 1000
 WANTED = 1.0  # points that a merged release may be worse
@@ -198,7 +198,24 @@ def measured(folder, domains, n_folds, n_seeds):
 
 
 def rendered(results):
-    """The page with the tables of these results."""
+    """The page with the parts of these results."""
+    return fill_page(PAGE, generated(results), TABLES)
+
+
+def in_words(cells):
+    """How far other ways are from one release of all rows, from the least to the most."""
+    lines = []
+    for name in PLAIN_COLUMNS:
+        apart = [cell["errors"][name][0] - cell["errors"][CENTRAL][0] for cell in cells]
+        if name != CENTRAL:
+            lines.append(
+                f"- {name}: {signed(np.mean(apart), 1)} points ({signed(min(apart), 1)} to {signed(max(apart), 1)})"
+            )
+    return "\n".join([f"Against {CENTRAL}, on average over {len(cells)} cells:", "", *lines])
+
+
+def generated(results):
+    """The parts of these results, by name."""
     plain = [
         [cell["domain"], cell["split"], *(f"{cell['errors'][name][0]:.1f}" for name in PLAIN_COLUMNS)]
         for cell in results["plain"]
@@ -210,11 +227,11 @@ def rendered(results):
         ]
         for cell in results["private"]
     ]  # fmt: skip
-    parts = {
+    return {
+        "merged in words": in_words(results["plain"]),
         "merged": table(["domain", "rows at five holders", *PLAIN_COLUMNS], plain, left=2),
         "averaged": table(["domain", "holders", "epsilon", *PRIVATE_COLUMNS], private, left=2),
     }
-    return fill_page(PAGE, parts)
 
 
 def short_of(results):
@@ -237,7 +254,8 @@ def main():
     parser.add_argument("--report", action="store_true", help="write the page from kept results, and run nothing")
     given = parser.parse_args()
     if given.report:
-        PAGE.write_text(rendered(json.loads((RESULTS / "holders.json").read_text())["merge"]["results"]))
+        results = json.loads((RESULTS / "holders.json").read_text())["merge"]["results"]
+        write_pages(PAGE, TABLES, generated(results))
         return
     if given.data is None:
         print("holders_merge: left out; set RADO_DATA to the folder of the paper's domains")
@@ -248,7 +266,7 @@ def main():
     results = measured(given.data, domains, given.folds, given.seeds)
     if (domains, given.folds, given.seeds) == (list(DOMAINS), FOLDS, SEEDS):
         keep("holders/merge", results)
-        PAGE.write_text(rendered(results))
+        write_pages(PAGE, TABLES, generated(results))
     shortfalls(short_of(results))
 
 

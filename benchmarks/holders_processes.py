@@ -46,11 +46,12 @@ def write_table(place, x, signs):
 
 def joined(folder, parts, bounds):
     """Seconds, what lies in the room, and the release: the same file at each holder."""
-    (folder / "bounds.json").write_text(json.dumps({f"x{k}": list(pair) for k, pair in enumerate(bounds)}))
+    columns = {f"x{k}": {"kind": "number", "low": low, "high": high} for k, (low, high) in enumerate(bounds)}
+    (folder / "schema.json").write_text(json.dumps({"radoboost_schema": 1, "columns": columns}))
     opening = ["--label", "label", "--classes", "-1", "1", "--parties", str(len(NAMES)), "--epsilon", str(EPSILON)]
     place = folder / "magic.room"
     subprocess.run(
-        [*RADO, "room", "open", str(folder / "bounds.json"), *opening, "-o", str(place)], check=True,
+        [*RADO, "room", "open", str(folder / "schema.json"), *opening, "-o", str(place)], check=True,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     for name, (x, signs) in zip(NAMES, parts, strict=True):

@@ -36,6 +36,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Barrier
+from unittest.mock import patch
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -46,6 +47,7 @@ import tables
 from holders_merge import by_columns, by_shares
 from measuring import keep, shortfalls
 from methods import DELTA, percent_wrong
+from radoboost.holder.room import sitting
 from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.secure_sums import Total, secure_sum
 
@@ -97,11 +99,11 @@ def room(x, y, declared, mechanism, columns, case):
 
     def join(k):
         return rb.join_room(
-            box, x[parts[k]], y[parts[k]], identity=rb.Identity.create(f"holder-{k:02}"), add=add, counts=None,
-            threads=1, patience=600.0, confirm=lambda code, parties: True,
+            box, x[parts[k]], y[parts[k]], identity=rb.Identity.create(f"holder-{k:02}"), counts=None, threads=1,
+            patience=600.0, confirm=lambda code, parties: True,
         )  # fmt: skip
 
-    with ThreadPoolExecutor(case.holders) as threads:
+    with patch.object(sitting, "secure_sum", add), ThreadPoolExecutor(case.holders) as threads:
         return next(iter(list(threads.map(join, range(case.holders)))))
 
 

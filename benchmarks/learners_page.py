@@ -1,15 +1,18 @@
-"""The results of `learners.py` on screen, as the generated parts of docs/learners.md, and held against their aims."""
+"""The results of `learners.py` on screen, as generated parts of docs/learners.md, and held against their aims.
+
+Tables for which the page has no room are in experiments/results/learners.md.
+"""
 
 from pathlib import Path
 
 import numpy as np
 
-from measuring import fill_page
+from measuring import RESULTS, fill_page, write_pages
 from utility_page import signed, table
 from utility_pictures import _pyplot, _save
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE, PICTURE = DOCS / "learners.md", DOCS / "images" / "learners.svg"
+PAGE, TABLES, PICTURE = DOCS / "learners.md", RESULTS / "learners.md", DOCS / "images" / "learners.svg"
 PAPER, CONSTANT, FITTING = "RadoBoost, paper", "RadoBoost, constant", "moments, fitting"
 HESSIAN = "tilted by Hessian, quadratic"
 WORDS = ("linear", "signed-log", "quadratic")
@@ -197,6 +200,12 @@ def error_table(results):
     return table(head, list(error_lines(figures, lambda name: NAMES.get(name, name))))
 
 
+def mean_table(results):
+    """The same without the domains."""
+    lines = error_lines(Figures(results), lambda name: NAMES.get(name, name))
+    return table(["", "mean", f"without {EXCEPTED}", "gap"], [[line[0], *line[-3:]] for line in lines])
+
+
 def probability_table(results):
     """By domain: the log-loss with signed-log columns, its ratio, and what error is expected."""
     figures = Figures(results)
@@ -328,8 +337,13 @@ def _of_boosting(figures):
 
 def rendered(results):
     """The page with the parts that are from here."""
-    parts = {"errors": error_table(results), "probabilities": probability_table(results)}
-    return fill_page(PAGE, {**parts, "sizes": size_table(results), "aims": aims(results), "beyond": beyond(results)})
+    return fill_page(PAGE, generated(results), TABLES)
+
+
+def generated(results):
+    """The parts that are from here, by name."""
+    parts = {"means": mean_table(results), "errors": error_table(results), "probabilities": probability_table(results)}
+    return {**parts, "sizes": size_table(results), "aims": aims(results), "beyond": beyond(results)}
 
 
 def show(results):
@@ -345,7 +359,7 @@ def show(results):
 
 
 def write(results):
-    PAGE.write_text(rendered(results))
+    write_pages(PAGE, TABLES, generated(results))
     draw(results)
 
 

@@ -67,13 +67,25 @@ def shortfalls(figures: list[str]) -> None:
         raise SystemExit(1)
 
 
-def fill_page(page: Path, parts: dict[str, str]) -> str:
-    """The text of a docs page with its generated parts replaced: each stands between two comments that name it."""
-    text = page.read_text()
+def fill_page(page: Path, parts: dict[str, str], rest: Path | None = None) -> str:
+    """The text of a docs page with its generated parts replaced: each stands between two comments that name it.
+
+    Parts may also have their place in `rest`: each in the page or there, and not in both.
+    """
+    text, other = page.read_text(), "" if rest is None else rest.read_text()
     for name, part in parts.items():
         before, after = f"<!-- generated: {name} -->", f"<!-- end of {name} -->"
+        if before in other:
+            assert before not in text, f"{name} has a place in {page.name} and another in {rest}"
+            continue
         pattern = re.escape(before) + ".*?" + re.escape(after)
         filled = f"{before}\n\n{part}\n\n{after}"
         text, count = re.subn(pattern, lambda _, filled=filled: filled, text, flags=re.DOTALL)
         assert count == 1, f"{page.name} has {count} places for {name}"
     return text
+
+
+def write_pages(page: Path, rest: Path, parts: dict[str, str]) -> None:
+    """Fill a docs page, and the file beside the results that has the tables for which the page has no room."""
+    for one, other in ((page, rest), (rest, page)):
+        one.write_text(fill_page(one, parts, other))

@@ -9,12 +9,28 @@ of the same table must prove more than its statement says about one record. Conf
 
 import argparse
 
+import numpy as np
+
 import radoboost as rb
 from measuring import keep, shortfalls
-from radoboost.adversary.person_audit import audit_person, many_visits
+from radoboost.adversary.person_audit import Visits, audit_person
 from radoboost.progress import show_progress
 
 RUNS_WITHOUT = 100  # enough, since the canary is then in plain sight
+
+
+def many_visits(n_people: int = 20_000, most: int = 40, seed: int = 0) -> Visits:
+    """A made-up table: people with 1 to `most` visits each, whose values scatter about their own; a canary with `most`.
+
+    The canary's label is not the one that others with such values have, so that it has a large weight throughout.
+    """
+    rng = np.random.default_rng(seed)
+    people = rng.permutation(np.repeat(np.arange(n_people), rng.integers(1, most + 1, n_people)))
+    own = rng.uniform(-1, 1, (n_people, 5))
+    values = np.clip(own[people] + rng.normal(0, 0.3, (len(people), 5)), -1, 1)
+    leaning = 2 * values[:, 0] + values[:, 1] - values[:, 2]
+    labels = (leaning + rng.logistic(0, 0.5, len(people)) > 0).astype(np.int64)
+    return Visits(values, labels, people, np.array([-1.0, -1.0, 1.0, 0.5, -0.5]), most)
 
 
 def main():

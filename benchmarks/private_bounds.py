@@ -23,11 +23,11 @@ import cells
 import radoboost as rb
 import tables
 import utility
-from measuring import RESULTS, fill_page, keep, shortfalls
+from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
 from methods import DELTA, Cell, percent_wrong, release_and_learn
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.private_bounds import LEAST_PULL
-from utility_page import PAGE, signed, table
+from utility_page import PAGE, TABLES, signed, spans, table
 
 PUBLIC, PRIVATE = "moments", "moments, private bounds"
 DOMAINS = tuple(sorted((*tables.FILES, "breast_wisc", "transfusion")))
@@ -150,6 +150,11 @@ def not_seen(results):
 
 def rendered(results):
     """The page with the parts that are from here."""
+    return fill_page(PAGE, generated(results), TABLES)
+
+
+def generated(results):
+    """The parts that are from here, by name."""
     head = ["domain", "epsilon", "rows * epsilon / (columns + 1)", "public quantiles", "private bounds", "difference"]
     lines = []
     for epsilon in sorted(WANTED):
@@ -165,17 +170,18 @@ def rendered(results):
             f"rows\n  ({', '.join(large)}): {signed(mean, 2)}. On splits that nothing was tuned on: "
             f"{signed(other_mean(results, epsilon), 2)}."
         )
-    few = []
+    few, few_words = [], []
     for pull in PULLS:
         costs = [row["private"] - row["public"] for row in results["few_rows"] if row["pull"] == pull]
+        few_words.append(f"{pull}: {spans(costs)}")
         few.append([pull, len(costs), *(signed(value, 1) for value in (float(np.mean(costs)), min(costs), max(costs)))])
     few_head = [f"pull (below {LEAST_PULL:g} it is refused)", "domains", "mean cost in points", "least", "most"]
-    parts = {
+    return {
         "private bounds": table(head, lines),
         "private bounds, aims": "\n".join(words),
         "few rows": table(few_head, few, left=0),
+        "few rows in words": f"{'; '.join(few_words)}. Below {LEAST_PULL:g} it is refused.",
     }
-    return fill_page(PAGE, parts)
 
 
 def main():
@@ -196,7 +202,7 @@ def main():
         results["others"] = errors_on_other_splits(options.data, domains)
         results["few_rows"] = costs_of_few_rows(options.data)
         keep("private_bounds", results)
-    PAGE.write_text(rendered(results))
+    write_pages(PAGE, TABLES, generated(results))
     for epsilon, large, mean, most in aims(results):
         print(f"epsilon {epsilon:g}: {mean:+.2f} points over {', '.join(large)}; wanted: at most {most}")
     shortfalls(not_seen(results))

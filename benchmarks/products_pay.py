@@ -26,7 +26,7 @@ from measuring import RESULTS, fill_page, keep
 from radoboost.holder.mechanisms import Moments
 from radoboost.learner.moments import learn_released_moments
 from radoboost.release.spectra import HESSIAN_FLOOR, floored, noise_floor
-from utility_page import PAGE, table
+from utility_page import PAGE, TABLES, table
 
 EPSILONS, DELTA, TEST_SHARE = (0.3, 1.0, 10.0), 1e-6, 0.01
 NORMAL = {"8 normal columns": (8, 1.0), "20 normal columns": (20, 2.0)}  # how many, and how far classes are apart
@@ -119,12 +119,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default=os.environ.get("RADO_DATA"), help="the folder of the tables")
     parser.add_argument("--splits", type=int, default=4)
-    parser.add_argument("--report", action="store_true", help="run nothing: the page from the results")
+    parser.add_argument("--report", action="store_true", help="run nothing: the table from the results")
     asked = parser.parse_args()
     if not asked.report:
         keep("products_pay", run(asked.data, asked.splits))
     results = json.loads((RESULTS / "products_pay.json").read_text())["results"]
-    PAGE.write_text(fill_page(PAGE, {"products": page_part(results)}))
+    TABLES.write_text(fill_page(TABLES, {"products": page_part(results)}, PAGE))
 
 
 def run(folder, splits):

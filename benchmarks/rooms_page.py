@@ -1,16 +1,17 @@
 """The generated parts of docs/rooms.md and docs/several-holders.md that are about rooms, from kept results.
 
-Each stands between two comments that name it. A part whose results are not there yet stays as it is.
+Each stands between two comments that name it. A part whose results are not there yet stays as it is. The tables of
+errors are in experiments/results/rooms.md.
 """
 
 import json
 from pathlib import Path
 
 from measuring import RESULTS, fill_page
-from utility_page import table
+from utility_page import signed, table
 
 DOCS = Path(__file__).parent.parent / "docs"
-ROOMS, HOLDERS = DOCS / "rooms.md", DOCS / "several-holders.md"
+ROOMS, HOLDERS, TABLES = DOCS / "rooms.md", DOCS / "several-holders.md", RESULTS / "rooms.md"
 CASES = {
     "ten": "ten holders, 1 may be lost",
     "masked": "ten holders, 1 may be lost, masked sums",
@@ -31,6 +32,20 @@ def errors_table(rows, with_case):
         case = [CASES[row["case"]]] if with_case else []
         lines.append([row["domain"], *case, row["columns"], f"{row['epsilon']:g}", central, room, difference])
     return table(head, lines, left=3 if with_case else 2)
+
+
+def differences(rows):
+    """By how many points rooms differ from one release, in words."""
+    found = [row["difference"] for row in rows]
+    return (
+        f"{signed(sum(found) / len(found), 2)} points on average ({signed(min(found), 2)} to {signed(max(found), 2)})"
+    )
+
+
+def by_case(rows):
+    """The same for each kind of room."""
+    cases = {name: [row for row in rows if row["case"] == name] for name in CASES}
+    return "\n".join(f"- {CASES[name]}: {differences(own)}" for name, own in cases.items() if own)
 
 
 def sums_table(rows):
@@ -61,16 +76,19 @@ def processes_text(results):
 
 def parts(document):
     """The text of each part, by page, as far as there are results."""
-    rooms, holders = {}, {}
+    rooms, holders, tables = {}, {}, {}
     if "room" in document:
         rows = document["room"]["results"]["rows"]
-        holders["room"] = errors_table([row for row in rows if row["case"] == "ten"], False)
-        rooms["room"] = errors_table([row for row in rows if row["case"] != "ten"], True)
+        ten = [row for row in rows if row["case"] == "ten"]
+        tables["ten"] = errors_table(ten, False)
+        tables["others"] = errors_table([row for row in rows if row["case"] != "ten"], True)
+        holders["room"] = f"Over {len(ten)} cells the room differs from one release by {differences(ten)}."
+        rooms["room"] = by_case(rows)
     if "sums" in document:
         rooms["sums"] = sums_table(document["sums"]["results"])
     if "processes" in document:
         rooms["processes"] = processes_text(document["processes"]["results"])
-    return {ROOMS: rooms, HOLDERS: holders}
+    return {ROOMS: rooms, HOLDERS: holders, TABLES: tables}
 
 
 def rendered():

@@ -1,6 +1,7 @@
-"""The results of `utility.py` on screen, and as the generated parts of a docs page.
+"""The results of `utility.py` on screen, and as the generated parts of a docs page and of a file of tables.
 
 No result on docs/choosing-epsilon.md is typed by hand: each stands between two comments that name the part it is of.
+Tables for which the page has no room are in experiments/results/choosing-epsilon.md, in the same way.
 """
 
 import json
@@ -11,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 import utility_pictures
-from measuring import RESULTS, fill_page
+from measuring import RESULTS, fill_page, write_pages
 from radoboost.holder.expected_error import expected_error_of
 from radoboost.holder.foreseen import plan_for
 from radoboost.holder.mechanisms import Moments
@@ -34,7 +35,7 @@ from utility_errors import (
 
 __all__ = ["not_seen", "rendered", "show", "signed", "table", "write"]
 
-PAGE = utility_pictures.DOCS / "choosing-epsilon.md"
+PAGE, TABLES = utility_pictures.DOCS / "choosing-epsilon.md", RESULTS / "choosing-epsilon.md"
 FIRST_LOOK = RESULTS / "utility_first_look.json"  # ours on the tables that were fresh, before plans were changed
 NAMES = {
     "moments": "**`moments`**",
@@ -80,13 +81,18 @@ def show(results):
 
 
 def write(results):
-    """The pictures, and the generated parts of the page."""
+    """The pictures, and the generated parts of the page and of the file of tables."""
     utility_pictures.draw(*all_groups(results))
-    PAGE.write_text(rendered(results))
+    write_pages(PAGE, TABLES, generated(results))
 
 
 def rendered(results):
     """The page as it is, with its generated parts as the results have them."""
+    return fill_page(PAGE, generated(results), TABLES)
+
+
+def generated(results):
+    """All generated parts, by name."""
     main, seen, fresh = all_groups(results)
     note = bounds_note(main)
     parts = {
@@ -113,7 +119,10 @@ def rendered(results):
     parts = {name: f"{part}\n\n{note}" for name, part in parts.items()}
     parts["protocol"] = protocol_words(main)
     parts["checks"] = "\n".join(map(wrapped, check_lines(results)))
-    return fill_page(PAGE, parts)
+    parts["behind in words"] = behind_words(main, seen, fresh)
+    parts["size in words"] = "; ".join(f"{name}: {spans(points)}" for name, points in costs_by_size(main)) + "."
+    parts["expected in words"] = expected_words(main, seen, fresh)
+    return parts
 
 
 def bounds_note(errors):
@@ -209,8 +218,13 @@ def first_look_table(seen, fresh):
     return table([f"all {len(cells)} that were fresh: mean error, %", *epsilon_heads(fresh)], rows)
 
 
-def size_table(errors):
-    """What noise costs: the error less that of the same recipe without noise."""
+def spans(points):
+    """A mean, and from where to where."""
+    return f"{signed(np.mean(points), 1)} ({signed(min(points), 1)} to {signed(max(points), 1)})"
+
+
+def costs_by_size(errors):
+    """What noise costs, by rows times epsilon over columns: the error less that of the same recipe without noise."""
     costs = [
         (
             errors.sizes[domain]["train"] * epsilon / errors.sizes[domain]["columns"],
@@ -219,13 +233,18 @@ def size_table(errors):
         for domain in errors.domains
         for epsilon in errors.epsilons
     ]
-    rows = []
     for low, high in pairwise(EDGES):
         points = [cost for ratio, cost in costs if low <= ratio < high]
         name = f"{low:,} to {high:,}" if low and high < np.inf else f"under {high:,}" if not low else f"{low:,} or more"
         if points:
-            figures = (np.mean(points), min(points), max(points))
-            rows.append([name, len(points), *(signed(point, 1) for point in figures)])
+            yield name, points
+
+
+def size_table(errors):
+    rows = []
+    for name, points in costs_by_size(errors):
+        figures = (np.mean(points), min(points), max(points))
+        rows.append([name, len(points), *(signed(point, 1) for point in figures)])
     return table(["rows * epsilon / columns", "cells", "mean cost in points", "least", "most"], rows)
 
 
@@ -267,6 +286,18 @@ def behind_table(*groups):
         return f"There is no cell with rows * epsilon / columns of at least {ENOUGH} in which it is that far behind."
     head = ["table", "group", "epsilon", "rows * epsilon / columns", "points behind", "best peer", "why"]
     return table(head, rows)
+
+
+def behind_words(*groups):
+    """The same as a list."""
+    lines = []
+    for errors in groups:
+        for domain, epsilon in errors.behind():
+            gap, spread = errors.gap(domain, epsilon)
+            peer, why = errors.best_peer(domain, epsilon), REASONS.get((domain, epsilon), "not known")
+            points = f"{peer} is better by {gap:.1f} ± {spread:.1f} points"
+            lines.append(wrapped(f"- {domain} ({errors.group}) at epsilon {epsilon:g}: {points}. Why: {why}."))
+    return "\n".join(lines) or "There is none."
 
 
 def plans_table(*groups):
@@ -316,6 +347,21 @@ def expected_cells(errors, method, word, epsilon):
         if foreseen.plan.beyond == (word != "linear"):
             best = np.clip(errors.at(method, domain, errors.epsilons[-1]), *BETWEEN) / 100
             yield 100 * expected_error_of(foreseen, float(best)), errors.at(method, domain, epsilon)
+
+
+def expected_words(*groups):
+    """How far expected errors were off, over the tables of all groups."""
+    lines = []
+    for method, word, name in (("moments, linear", "linear", "linear columns"), ("moments", "auto", "wider plans")):
+        told = []
+        for epsilon in groups[0].epsilons[:-1]:
+            cells = [cell for errors in groups for cell in expected_cells(errors, method, word, epsilon)]
+            if cells:
+                off = np.abs(np.subtract(*np.array(cells).T))
+                told.append(f"{off.mean():.1f} at epsilon {epsilon:g} (at most {off.max():.1f}; {len(cells)} tables)")
+        if told:
+            lines.append(wrapped(f"- {name}: {', '.join(told)}."))
+    return "\n".join(lines) or "Not measured yet."
 
 
 def study_table(errors):

@@ -1,4 +1,7 @@
-"""Write docs/cli.md from the --help of rado and every one of its commands."""
+"""Write docs/cli.md from the --help of rado and every one of its commands.
+
+`make docs` does so before it builds the site; the page is not kept.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +17,7 @@ _ENVIRONMENT = {"COLUMNS": "100", "TERM": "dumb"}  # a fixed width, and no colou
 _HEAD = """\
 # The command line
 
-Made from `--help` by `docs/make_cli_page.py`; do not edit it by hand.
+Made from `--help`.
 
 Results go to stdout, commentary and progress to stderr. `--json` prints a result as JSON. An expected failure is one
 line and exit code 1, as is a word that an option does not take; an option that does not exist, or is not a number where

@@ -1,26 +1,28 @@
 """Settings that every test shares."""
 
 import hashlib
-import importlib
 import itertools
 import os
 import secrets
-import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
-from benchmarking import FOLDER
+import radoboost
 from radoboost import tuning
 from radoboost.cli import app
 from spark_cluster import logs, spark  # noqa: F401 (fixtures)
 
-# Repeatable by default; no deadline, for the first call of a kernel compiles it.
-settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("repeatable")
+# Repeatable; no deadline, for the first call of a kernel compiles it. `make slow` takes the long profile.
+settings.register_profile(
+    "short", max_examples=30, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("long", settings.get_profile("short"), max_examples=300)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +55,28 @@ def domains() -> Path:
     if not folder:
         pytest.skip("RADO_DATA is not set: the paper's domains are needed")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def small_files(tmp_path_factory) -> Path:
+    """A folder with small releases, named by their mechanisms, and the model of a private one."""
+    folder, rng = tmp_path_factory.mktemp("small"), np.random.default_rng(7)
+    age, dose, smokes = rng.uniform(20, 80, 400), rng.normal(2, 1, 400), rng.integers(0, 2, 400)
+    ill = np.where(age / 40 + dose + smokes + rng.normal(size=400) > 4, "yes", "no")
+    table = pa.table({"age": age, "dose": dose, "smokes": smokes, "ill": ill})
+    options = {"label": "ill", "classes": ("no", "yes"), "columns": "linear", "n_rados": 12, "counts": None}
+    bounds = {"age": (0, 100), "dose": (-2, 8), "smokes": (0, 1)}
+    radoboost.craft(table, **options).save(folder / "plain.rado.parquet")
+    band = radoboost.FeatureBand("smokes", 2.0)
+    radoboost.craft(table, mechanism=band, bounds={"smokes": (0, 1)}, **options).save(
+        folder / "feature-band.rado.parquet"
+    )
+    noisy = radoboost.craft(table, mechanism=radoboost.NoisyRados(4.0), bounds=bounds, **options)
+    noisy.save(folder / "noisy-rados.rado.parquet")
+    release = radoboost.craft(table, mechanism=radoboost.Moments(4.0), bounds=bounds, **options)
+    release.save(folder / "moments.rado.parquet")
+    radoboost.MomentsClassifier().fit_rados(release).model_.save(folder / "moments.model.json")
+    return folder
 
 
 @pytest.fixture
@@ -101,18 +125,3 @@ def visit(browser, tmp_path):
     folder.mkdir()
     with visiting(browser, folder) as opened:
         yield opened
-
-
-@pytest.fixture
-def benchmark(monkeypatch):
-    """A benchmark by its name, without arguments; what it keeps is written into a dictionary instead."""
-    monkeypatch.syspath_prepend(FOLDER)
-    kept = {}
-
-    def load(name):
-        module = importlib.import_module(name)
-        monkeypatch.setattr(sys, "argv", [f"{name}.py"])
-        monkeypatch.setattr(module, "keep", kept.__setitem__, raising=False)
-        return module, kept
-
-    return load

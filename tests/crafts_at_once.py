@@ -1,4 +1,4 @@
-"""Crafts from 8 processes at once, killed at random, against a total that allows 50 of 200: the program of a test.
+"""Crafts from 8 processes at once, killed at random, against a total that allows 25 of 100: the program of a test.
 
 Each worker is forked from this process, after one craft has warmed everything up, and is forked anew when it was
 killed. Some crafts kill themselves where it hurts most: in the middle of a booking, right after one, and between the
@@ -20,7 +20,7 @@ import radoboost as rb
 from radoboost.privacy import Filter, Gaussian, Relation, epsilon_at, event_from_dict
 from radoboost.privacy.ledger import Ledger, _numbers
 
-CRAFTS, WORKERS, ALLOWED, DELTA = 200, 8, 50, 1e-6
+CRAFTS, WORKERS, ALLOWED, DELTA = 100, 8, 25, 1e-6
 X, Y = np.linspace(0, 1, 40).reshape(-1, 1), np.arange(40) % 2
 MECHANISM = rb.Moments(epsilon=0.5, delta=DELTA, unit="label", sharpen=False)
 

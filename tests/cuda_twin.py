@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from radoboost.holder.engines.cuda_device import KERNEL_FILES, kernel_source
+from radoboost.holder.engines import cuda_device
+from radoboost.holder.engines.cuda_device import KERNEL_FILES
 
 SHIM = Path(__file__).parent / "cuda_shim.hpp"
 FLAGS = ("-std=c++17", "-O2", "-ffp-contract=off", "-U_FORTIFY_SOURCE", "-fPIC", "-shared", "-w")
@@ -26,7 +27,8 @@ def compiler():
 
 def build(folder):
     """Compile the shim and the kernels, and a function that launches one by its name."""
-    source = kernel_source(KERNEL_FILES[1:])  # the first file is what the shim stands in for
+    folder = Path(cuda_device.__file__).parent
+    source = "\n".join((folder / name).read_text() for name in KERNEL_FILES[1:])  # the shim stands in for the first
     defined = "SUM_KERNEL|SPHERE_KERNEL|WHITEN_KERNEL|TILT_KERNEL|PRODUCTS_KERNEL"
     names = re.findall(r"__global__ void __launch_bounds__\([^)]*\)\s+(\w+)\(", source)
     names = [name for name in names if name not in ("NAME", "sum_tiles_")]

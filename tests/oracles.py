@@ -218,11 +218,6 @@ def craft(
 # ---- the paper, section 2
 
 
-def all_signatures(m: int) -> Iterator[tuple[int, ...]]:
-    """Sigma_m = {-1,1}^m."""
-    return itertools.product((-1, 1), repeat=m)
-
-
 def rado(rows: Rows, labels: Sequence[int], signature: Sequence[int]) -> list[float]:
     """The Rademacher observation with signature sigma is (1/2) sum_i (sigma_i + y_i) x_i."""
     halves = [(s + y) // 2 for s, y in zip(signature, labels, strict=True)]

@@ -16,6 +16,7 @@ from radoboost.adversary.linear import linear
 from radoboost.adversary.probe import probe
 from radoboost.adversary.reconstruction import reconstruct
 from radoboost.paper.hardness.confounder import confound
+from test_attack_cli import no_study
 
 CLASSES = np.array(["a", "b", "c", "d"])
 
@@ -52,7 +53,7 @@ def test_a_wrong_seed_is_refused(n_rados):
         reconstruct(release, 2)
     if n_rados < 40:
         result = reconstruct(release, 1)
-        assert result.status == "none" and result.seed_checked and result.least_norm.shape == (40, 3)
+        assert result.status == "none" and result.seed_checked
         assert result.to_table().num_rows == 0
 
 
@@ -79,7 +80,8 @@ def test_attacks_on_signed_sums_say_why_they_do_not_apply():
         confound(release, table_edges(release, values, labels))
 
 
-def test_commands_and_the_report(rado):
+def test_commands_and_the_report(rado, monkeypatch):
+    monkeypatch.setattr("radoboost.adversary.attempts.run_study", no_study)
     values, labels = made_up(5, 14, 3)
     pyarrow.csv.write_csv(pa.table({"u": values[:, 0], "v": values[:, 1], "y": labels}), "t.csv")
     rb.craft("t.csv", label="y", n_rados=40, seed=7).save("t.rado.parquet")

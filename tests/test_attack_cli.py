@@ -14,6 +14,7 @@ import pytest
 import radoboost as rb
 from radoboost.adversary import ATTACKS
 from radoboost.cli.attack import _complete_study
+from schema_files import write_schema
 
 NAMES = ("age", "dose", "smokes", "churned")
 
@@ -60,10 +61,8 @@ def test_reconstruct_gives_the_table_back(rado, clients, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--seed", "8"), "another seed, another number of rows, or a release of another table"),
-        (("--seed", "7", "--rows", "29"), "it is from 30 rows, not 29"),
-        (("--seed", "-1"), "seed must be a whole number of at least 0"),
-        (("--seed", "7", "--seconds", "0"), "the time limit must be a positive number of seconds"),
+        (("--seed", "8"), "another seed"),
+        (("--seed", "7", "--rows", "29"), "30 rows"),
     ],
 )
 def test_reconstruct_refuses_in_one_line_and_leaves_nothing(rado, clients, options, said, monkeypatch):
@@ -76,9 +75,7 @@ def test_reconstruct_refuses_in_one_line_and_leaves_nothing(rado, clients, optio
 
 def test_linear_gets_labels_through_noise(rado, clients, tmp_path):
     """Noise of half the clip on 200 rados of 30 rows, with the seed known."""
-    bounds = clients / "bounds.json"
-    columns = {"age": [0, 100], "dose": [0, 1], "smokes": [0, 1]}
-    bounds.write_text(json.dumps(columns))
+    schema = write_schema(clients / "schema.json", {"age": (0, 100), "dose": (0, 1), "smokes": (0, 1)})
     noisy = (
         "--mechanism",
         "noisy-rados",
@@ -87,8 +84,8 @@ def test_linear_gets_labels_through_noise(rado, clients, tmp_path):
         "--seed",
         "7",
         "--i-know",
-        "--bounds",
-        bounds,
+        "--schema",
+        schema,
         "--classes",
         0,
         1,
@@ -231,6 +228,7 @@ def test_the_report_is_one_page_with_every_attack(rado, clients, monkeypatch):
     assert (code, out, err.count("\n")) == (1, "", 1) and "--table" in err
 
 
+@pytest.mark.slow
 def test_the_report_studies_nothing_that_is_not_about_the_release(rado, clients, monkeypatch):
     """A release of another mechanism than feature-band does not wait for a study of feature-band."""
     release = crafted(rado, clients, "theirs.csv", "-n", "10")
@@ -248,7 +246,12 @@ def test_the_report_studies_nothing_that_is_not_about_the_release(rado, clients,
     assert "was not tried: this attack needs flint" in (clients / "page.html").read_text()
 
 
-def test_the_report_escapes_names_of_columns_and_files(rado, tmp_path, rng):
+def no_study(name, **_):
+    raise rb.ArgumentError("there is no time to study it")
+
+
+def test_the_report_escapes_names_of_columns_and_files(rado, tmp_path, rng, monkeypatch):
+    monkeypatch.setattr("radoboost.adversary.attempts.run_study", no_study)
     name = "<script>alert(\"1\")</script> & 'b'"
     table = pa.table({name: rng.random(14), "class": rng.integers(0, 2, 14)})
     release = rb.craft(table, label="class", n_rados=20, seed=7, intercept=False)
@@ -279,6 +282,7 @@ def test_studies_are_measured_into_a_folder(rado, tmp_path):
     assert _complete_study("l") == ["linear", "leak"] and "all" in _complete_study("")
 
 
+@pytest.mark.slow
 def test_a_release_with_a_schema_says_how_the_table_of_an_attack_is_read(rado, rng):
     values, classes = rng.normal(size=(16, 2)), rng.integers(0, 2, 16)
     rows = [

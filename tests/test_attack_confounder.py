@@ -22,7 +22,7 @@ from radoboost.paper.hardness.confounder import (
     confound_points,
     signatures_of,
 )
-from radoboost.paper.hardness.confounder_search import Search, cells_along, square_hausdorff
+from radoboost.paper.hardness.confounder_search import Search, _farthest, cells_along, fitting
 from radoboost.paper.hardness.packed_spheres import (
     CENTRE,
     FAR,
@@ -30,9 +30,7 @@ from radoboost.paper.hardness.packed_spheres import (
     as_printed,
     bound_follows,
     covered_disc,
-    first_beyond,
     first_few,
-    gaps,
     gaps_of_proof,
     most_a_split_gives,
     next_whole,
@@ -52,6 +50,13 @@ def _oracle(first, second):
     there = max(min(_square_distance(a, b) for b in second) for a in first)
     back = max(min(_square_distance(a, b) for a in first) for b in second)
     return max(there, back)
+
+
+def _hausdorff(first, second):
+    """The same with the package's distances, for larger sets."""
+    reach = max(int(np.abs(points.astype(object)).max()) for points in (first, second))
+    first, second = fitting(reach, first, second)
+    return max(_farthest(first, second), _farthest(second, first))
 
 
 def _points(rng, m, d, kind):
@@ -82,9 +87,10 @@ def _check(found, points, rng):
     if m <= 12:
         assert found.square_distance == _oracle(found.edges, found.others)
     else:
-        assert found.square_distance == square_hausdorff(found.edges, found.others)
+        assert found.square_distance == _hausdorff(found.edges, found.others)
 
 
+@pytest.mark.slow
 def test_two_hundred_data_sets_have_a_confounder_beyond_the_bound(rng):
     """The bound that is proved for every m, below and above m = 2^d: exact, and by several shapes of data."""
     kinds, short, below = ("ball", "coarse", "sphere", "half", "spread"), 0, 0
@@ -117,6 +123,7 @@ def test_zero_and_split_alone_reach_the_bound_as_proved(rng):
         assert found.reaches_bound
 
 
+@pytest.mark.slow
 def test_an_empty_cell_is_always_among_the_centres(rng):
     """Step C1, also where cells are many more than can be listed."""
     for m, d in ((1, 1), (5, 1), (8, 2), (9, 2), (300, 3), (50, 40)):
@@ -126,19 +133,6 @@ def test_an_empty_cell_is_always_among_the_centres(rng):
         listed = search._centres()[-(m + 1) :]
         assert search.tree.query(listed)[0].max() >= (1 - 1e-9) / (math.sqrt(d) * cells_along(m, d))
         assert len(np.unique(listed, axis=0)) == m + 1
-
-
-@pytest.mark.parametrize("name", CONSTRUCTIONS)
-def test_each_construction_keeps_the_rados(name, rng):
-    made = 0
-    for d, m in itertools.product((1, 2, 5), (2, 7, 30, 200)):
-        points = _points(rng, m, d, "ball")
-        found = confound_points(points, constructions=(name,))
-        if found is not None:
-            assert found.construction == name
-            _check(found, points, rng)
-            made += 1
-    assert made >= 9
 
 
 def test_points_that_fill_a_coarse_grid_are_split_on_a_finer_one(rng):
@@ -156,8 +150,8 @@ def test_hausdorff_is_that_of_the_definition(rng):
         d = int(rng.integers(1, 5))
         scale = int(rng.choice([3, 2**22, 2**40]))  # the last needs Python's integers
         first, second = (rng.integers(-scale, scale, (int(rng.integers(1, 9)), d)) for _ in range(2))
-        assert square_hausdorff(first, second) == _oracle(first, second)
-    assert square_hausdorff(first, first) == 0
+        assert _hausdorff(first, second) == _oracle(first, second)
+    assert _hausdorff(first, first) == 0
 
 
 def test_cells_along_is_exact():
@@ -197,6 +191,7 @@ def test_a_release_has_the_same_rados_and_gives_the_same_classifier(rng):
     assert confound(release, edges, radius=1e3).square_radius == (Fraction(1000) / Fraction(found.unit)) ** 2
 
 
+@pytest.mark.slow
 def test_tables_have_confounders_that_are_tables(rng):
     for m, d in itertools.product((40, 41, 100, 101), (2, 5)):
         X, y = rng.normal(size=(m, d)), rng.integers(0, 2, m)
@@ -205,6 +200,7 @@ def test_tables_have_confounders_that_are_tables(rng):
         assert found.keeps_constant and found.distance > 0.25, (m, d)
 
 
+@pytest.mark.slow
 def test_a_split_shows_in_the_constant_column(rng):
     X, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
     release = rb.craft(X, y, n_rados=20)
@@ -233,6 +229,7 @@ def test_what_cannot_be_used_is_refused():
         confound_points(np.array([[4]]), seconds=0)
 
 
+@pytest.mark.slow
 def test_the_time_limit_is_kept(rng):
 
     points = module._in_ball(rng, 4000, 3)
@@ -278,6 +275,7 @@ def _difficult(m, d, rng):
     yield np.concatenate([1e-6 * radius * directions[:1], directions[1:]])
 
 
+@pytest.mark.slow
 def test_where_the_printed_proof_has_no_gap():
     """By counting: from which m on there are too few spheres, and for which m nothing is missing."""
     every = range(1, 3001)
@@ -292,7 +290,7 @@ def test_where_the_printed_proof_has_no_gap():
             assert (run[0] if run and run[0] < 20_000 else None) == next(iter(beyond), None)
             if run and run[1] < 19_999:
                 assert gaps_of_proof(run[1], d) == () != gaps_of_proof(run[1] + 1, d)
-    assert "for d = 10 from 10,000 to 99,999" in where_it_works(dimensions=(10,), most=3000).note
+    assert "for d = 10 from 10,000 to 99,999" in where_it_works().note
     assert gaps_of_proof(10_000, 10) == () and gaps_of_proof(9_999, 10) != () != gaps_of_proof(100_000, 10)
     few = {d: _runs(m for m in every if FEW in gaps_of_proof(m, d)) for d in (2, 3, 4, 6, 10)}
     assert few == {
@@ -311,18 +309,7 @@ def test_where_the_printed_proof_has_no_gap():
             assert spheres_along(m, d) == math.ceil(math.log(m + 1) / math.log(d) - 1e-12)
 
 
-def test_for_moderate_m_the_printed_bound_follows_from_the_one_that_is_proved():
-    for d in range(2, 7):
-        for m in range(1, 3001):
-            ours, printed = 1 / (math.sqrt(d) * cells_along(m, d)), printed_bound(m, d)
-            assert bound_follows(m, d) == (ours >= printed * (1 - 1e-12)), (m, d)
-            assert bound_follows(m, d) or m >= first_beyond(d)
-            assert bound_follows(m, d) or FEW in gaps_of_proof(m, d)
-    assert _runs(m for m in range(1, 3001) if not bound_follows(m, 2)) == [(225, 254), (256, 3000)]
-    assert _runs(m for m in range(1, 3001) if not bound_follows(m, 3)) == [(2744, 3000)]
-    assert first_beyond(10) == 28**10 and f"{28**10:.1e}" == "3.0e+14"
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "sizes"), [(2, (4, 5, 6, 7, 16, 20, 24)), (3, (9, 10, 17, 26, 81, 124)), (4, (16, 63))])
 def test_the_printed_construction_works_where_the_proof_has_no_gap(d, sizes, rng):
     """k odd and k^d > m: it reaches its bound whatever the data set, also those that go for the gaps."""
@@ -333,6 +320,7 @@ def test_the_printed_construction_works_where_the_proof_has_no_gap(d, sizes, rng
             assert (made.verdict, made.gap) == ("reaches its bound", None) and made.distance >= made.bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "d"), [(8, 2), (15, 2), (7, 3), (27, 3), (300, 6)])
 def test_with_an_even_number_of_spheres_along_an_edge_the_footnotes_ball_may_hold_an_example(m, d, rng):
     """All examples around 0 and in no sphere: 0 is near them. One of them in an inner sphere, and the proof works."""
@@ -345,6 +333,7 @@ def test_with_an_even_number_of_spheres_along_an_edge_the_footnotes_ball_may_hol
     assert as_printed(*_on_grid(around_0)).verdict == "reaches its bound"
 
 
+@pytest.mark.slow
 def test_a_difference_leaves_the_ball_only_of_one_column_or_of_up_to_three_examples_in_two(rng):
     """d = 1, one edge vector at 9 of 10: the empty sphere is around -5, and 9 - (-5) is outside."""
     assert as_printed(np.array([[9]]), 100).verdict == "leaves the ball"
@@ -365,6 +354,7 @@ def test_a_difference_leaves_the_ball_only_of_one_column_or_of_up_to_three_examp
             assert as_printed(*_on_grid(points)).gap in (None, CENTRE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "d"), [(25, 2), (36, 2), (8, 3), (64, 3), (125, 3)])
 def test_from_some_m_on_every_sphere_can_hold_an_example(m, d):
     """One example in each sphere; with one fewer of them a sphere is empty."""
@@ -378,14 +368,7 @@ def test_from_some_m_on_every_sphere_can_hold_an_example(m, d):
     assert confound_points(*_on_grid(points)).distance >= made.bound
 
 
-def test_the_printed_construction_works_where_it_works(rng):
-    verdicts = [as_printed(_points(rng, m, 2, "ball")) for m in (1, 3, 5, 9, 30) for _ in range(10)]
-    good = [one for one in verdicts if one.verdict == "reaches its bound"]
-    assert len(good) > 10 and all(one.distance >= one.bound for one in good)
-    assert {one.verdict for one in verdicts} > {"reaches its bound"}
-    assert all((one.gap is None) == (one in good) for one in verdicts)
-
-
+@pytest.mark.slow
 def test_a_covered_disc_has_no_hole_of_the_printed_size(rng):
     """Below the printed bound wherever one looks, so no split reaches it. The lemma is not refuted: flipping does."""
     points, square = covered_disc(), 2**40
@@ -403,29 +386,7 @@ def test_a_covered_disc_has_no_hole_of_the_printed_size(rng):
     assert flipped.distance > 5 * printed
 
 
-def test_the_largest_hole_is_found(rng):
-    """Against the centres and crossings where it can be: Voronoi vertices in the disc, and the disc's edge."""
-    for _ in range(5):
-        points = module._in_ball(rng, 40, 2)
-        most = most_a_split_gives(points, 2**40, accuracy=1e-4)
-        angles = np.linspace(0, 2 * math.pi, 20000)
-        inside = rng.normal(size=(20000, 2))
-        inside *= np.sqrt(rng.random((20000, 1))) / np.linalg.norm(inside, axis=1, keepdims=True)
-        looked = np.concatenate([np.stack([np.cos(angles), np.sin(angles)], axis=1), inside])
-        away = np.linalg.norm(looked[:, None] - points / 2**20, axis=2).min(axis=1).max()
-        gap = gaps(points / 2**20).max()
-        assert max(away, gap) <= most <= max(away, gap) * 1.03
-
-
-def test_the_time_limit_is_kept_where_points_are_many(rng):
-    """In 20 dimensions a tree looks at every point: looked up all at once, these took 40 seconds."""
-    points = rng.integers(-(2**20), 2**20, (20_000, 20))
-    begun = time.process_time()
-    found = confound_points(points, seconds=1.0)
-    assert time.process_time() - begun < 20
-    assert found is not None and (signatures_of(found, np.eye(1, 20_000) > 0) @ found.others == points[0]).all()
-
-
+@pytest.mark.slow
 def test_only_releases_of_sums_have_confounders(rng):
     X, y = rng.random((30, 2)), rng.integers(0, 2, 30)
     declared = {"bounds": [(0, 1)] * 2, "classes": (0, 1)}
@@ -440,17 +401,12 @@ def test_only_releases_of_sums_have_confounders(rng):
             confound(release, table_edges(release, X, y), radius=radius)
 
 
-def test_no_verdict_on_the_printed_proof_is_due_to_rounding():
-    points = np.array([[-4, -2, -2], [1, 2, -1], [1, 0, 0], [0, 2, -1], [2, -3, 1]])
-    assert as_printed(points).verdict == as_printed(points * 2**20).verdict == "reaches its bound"
-    with pytest.raises(rb.ArgumentError, match="all edge vectors are zero"):
-        as_printed(np.zeros((1, 2), np.int64))
-
-
+@pytest.mark.slow
 def test_what_had_no_time_is_not_reported_as_not_seen():
     assert module.study(seconds=1e-3).checks[0].seen is None
 
 
+@pytest.mark.slow
 def test_the_study_says_what_was_seen():
     findings = module.study(sizes=(3, 20), dimensions=(1, 2), repeats=2)
     assert [entry.seen for entry in findings.checks] == [True, True, True, False, False, True]

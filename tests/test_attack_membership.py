@@ -12,10 +12,9 @@ from scipy.stats import binom, chi2, multivariate_normal
 import radoboost as rb
 from radoboost.adversary.canaries import moments_runs, noisy_sums_runs
 from radoboost.adversary.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
-from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, fitting, normal_law, plain_runs
+from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, normal_law, plain_runs
 from radoboost.adversary.membership.rebuilding import claimed, rebuilt
 from radoboost.adversary.membership.roc import Claim, roc_of
-from radoboost.adversary.rates import rate_above, rate_below
 from radoboost.findings import Findings
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.holder.mechanisms.moment_budget import Shape
@@ -24,13 +23,14 @@ from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated
 from test_audits import HalvedNoise, faulty, halved
 
 KEY = b"a key of the attack, fixed for it"  # so that nothing here depends on luck
-SIZES = [(4.0, 10_000), (1.0, 20_000)]  # epsilon, and runs of either table
+SIZES = [(4.0, 10_000), pytest.param(1.0, 20_000, marks=pytest.mark.slow)]  # epsilon, and runs of either table
 RECORD = Relation.RECORD
 
 
 # ---- rates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [3, 1000])
 def test_rates_are_those_of_plain_loops(rng, spread):
     present, absent = rng.integers(0, spread, 1601) + spread // 3, rng.integers(0, spread, 1601)
@@ -48,21 +48,11 @@ def test_rates_are_those_of_plain_loops(rng, spread):
     few = roc.at(0.05)
     allowed = [k for k, alarms in enumerate(roc.false_alarms) if alarms <= 60]
     assert few.hits == max(roc.hits[k] for k in allowed) / 1201 and few.false_alarms <= 0.05
-    assert few.low < few.hits < few.high and few.false_alarms < few.most_false_alarms
+    assert few.low < few.hits < few.high
     assert roc.at(0.002) is None  # too few false alarms to count
 
 
-def test_bounds_on_rates_leave_the_risk_they_say():
-    for count, runs, risk in ((3, 50, 0.01), (49, 50, 1e-6), (0, 7, 0.2)):
-        assert math.isclose(binom.cdf(count, runs, rate_above(count, runs, risk)), risk, rel_tol=1e-6)
-        assert count == 0 or math.isclose(binom.sf(count - 1, runs, rate_below(count, runs, risk)), risk, rel_tol=1e-6)
-    assert rate_above(5, 5, 0.1) == 1 and rate_below(0, 5, 0.1) == 0
-    roc = roc_of(np.arange(1000.0), np.arange(1000.0) - 1)
-    alarms, hits = roc.bounds(0.99)
-    each = 0.01 / (2 * len(roc.thresholds))  # all of them together are wrong with probability 0.01
-    assert alarms[3] == rate_above(roc.false_alarms[3], 750, each) and hits[3] == rate_below(roc.hits[3], 750, each)
-
-
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.3, 1.0])
 def test_a_claim_is_beaten_where_its_curve_is(rng, mu):
     present, absent = rng.standard_normal((2, 40_000)) + np.array([[mu], [0]])
@@ -85,6 +75,7 @@ def test_a_pair_of_epsilon_and_delta_is_two_lines():
             Claim(NotPrivate("nothing", RECORD), 1e-6, ((delta, epsilon),))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "runs"), [(1.0, 1000), (0.21, 20_000)])
 def test_so_much_noise_must_be_missing_to_be_shown(rng, mu, runs):
     claim = Claim(Gaussian(1 / mu, RECORD), 1e-6)
@@ -96,6 +87,7 @@ def test_so_much_noise_must_be_missing_to_be_shown(rng, mu, runs):
     assert Claim(NotPrivate("nothing", RECORD), 1e-6).shown_share(750) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["present", "absent"])
 def test_what_only_one_table_gives_beats_a_claim_either_way_round(rng, who):
     scores = {"present": rng.standard_normal(20_000), "absent": rng.standard_normal(20_000)}
@@ -150,7 +142,8 @@ def test_noisy_examples_keep_their_whole_curve_and_half_their_noise_does_not(eps
     assert half.beats_claim is True
 
 
-@pytest.mark.parametrize(("unit", "sharpen"), [pytest.param("record", True, marks=pytest.mark.slow), ("label", False)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
 def test_moments_keep_their_whole_curve_and_half_their_noise_does_not(unit, sharpen):
     mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
     found = membership(mechanism, runs=1000, key=KEY, seconds=600)
@@ -166,14 +159,6 @@ def test_moments_keep_their_whole_curve_in_many_runs(unit, epsilon, runs):
     found = membership(rb.Moments(epsilon, unit=unit), runs=runs, key=KEY, seconds=3600)
     assert found.beats_claim is False and found.runs == runs  # false alarm: 1e-6
     assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["record", "label"])
-@pytest.mark.parametrize(("epsilon", "runs"), SIZES)
-def test_moments_with_half_the_noise_beat_their_curve_in_many_runs(unit, epsilon, runs):
-    found = membership(rb.Moments(epsilon, unit=unit), runs=runs, key=KEY, seconds=3600, run=HalvedNoise)
-    assert found.beats_claim is True
 
 
 # ---- releases
@@ -194,6 +179,7 @@ def with_noise(release, factor):
     return replace(release, mechanism={**release.mechanism, "noise_std": factor * release.mechanism["noise_std"]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [rb.NoisyRados(epsilon=4.0), rb.NoisyExamples(epsilon=4.0)], ids=lambda m: m.name)
 def test_a_release_whose_statement_and_noise_differ_is_found_out(table, mechanism):
     release = rb.craft(**table, n_rados=20, mechanism=mechanism)
@@ -238,8 +224,7 @@ def test_moments_are_rebuilt_with_the_noise_of_their_release(table, unit, sharpe
         assert again.distance(Shape(4)) == pytest.approx(mechanism.distance(Shape(4)), rel=1e-6)
 
 
-@pytest.mark.parametrize("sharpen", [True, False])
-@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
 @pytest.mark.parametrize("columns", ["linear", *WORDS])
 def test_releases_of_every_plan_are_rebuilt_with_their_noise(table, columns, unit, sharpen):
     mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
@@ -280,6 +265,7 @@ def test_a_release_without_the_noise_of_a_stage_is_refused_or_found_out(table, s
     assert rebuilt(bare).distance(Shape(4)) == 100
 
 
+@pytest.mark.slow
 def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
     release = rb.craft(**table, n_rados=20, mechanism=rb.Moments(4.0, sharpen=False))
     noise = {stage: value / 2 for stage, value in release.mechanism["noise"].items()}
@@ -289,6 +275,7 @@ def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
     assert rebuilt(bare).distance(Shape(4)) == 100 and set(rebuilt(bare).scales(0).values()) == {0.0}
 
 
+@pytest.mark.slow
 def test_a_seed_or_no_clip_promises_nothing(table):
     seeded = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0), seed=1, i_know=True)
     unclipped = rb.craft(**table, n_rados=10, mechanism=rb.NoisyExamples(noise_std=1.0, clip=None))
@@ -301,114 +288,63 @@ def test_a_seed_or_no_clip_promises_nothing(table):
     assert bare.claim.epsilon == math.inf and "that the bounds allow" in bare.granted[1]
 
 
-def test_releases_that_say_too_little_are_refused(table):
-    release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
-    fixed = rb.craft(table["table"], table["y"], n_rados=10, signatures=rb.FixedSupport(20))
-    refused(
-        (replace(release, mechanism={"name": "noisy-rados"}), "does not say how"),
-        (replace(release, mechanism={"name": "magic"}), "not known here"),
-        (altered(release, delta=0.0), "delta must lie"),
-        (altered(release, event_to_dict(Composed(()))), "speaks of nothing"),
-        (altered(release, event={"name": "Foo"}), "the name of an event"),
-        (altered(release, event_to_dict(Repeated(SubsampledGaussian(9.0, 0.5), 2**50))), "what cannot be"),
-        (fixed, "fixed-support"),
-    )
-
-
 def refused(*cases):
-    """Each release is refused in one line that has these words."""
-    for wrong, words in cases:
-        with pytest.raises(rb.ReleaseError, match=words) as caught:
+    for wrong, word in cases:
+        with pytest.raises(rb.ReleaseError, match=word):
             membership_of(wrong, runs=1000, seconds=600)
-        assert "\n" not in str(caught.value)
 
 
-def test_a_statement_about_other_tables_than_the_mechanism_is_refused(table):
+def test_statements_that_promise_what_cannot_be_are_refused(table):
     release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
+    plain = rb.craft(table["table"], table["y"], n_rados=10)
     labels = rb.craft(**table, n_rados=10, mechanism=rb.Moments(4.0, unit="label", sharpen=False))
-    examples = rb.craft(**table, n_rados=10, mechanism=rb.NoisyExamples(4.0))
-    gaussian = {relation: event_to_dict(Gaussian(4.0, relation)) for relation in (RECORD, Relation.EDGE)}
+    about_labels = event_to_dict(Gaussian(1.0, Relation.LABEL))
+    about_records = event_to_dict(Gaussian(4.0, RECORD))
     refused(
-        (altered(release, neighbours="one label flipped"), "statement is about 'one label flipped'"),
-        (altered(release, event_to_dict(Gaussian(1.0, Relation.LABEL))), "event about 'one label flipped'"),
-        (altered(labels, gaussian[RECORD], neighbours=RECORD.value), "mechanism about 'one label flipped'"),
-        (altered(examples, gaussian[RECORD], neighbours=RECORD.value), "mechanism about 'one edge"),
-        (altered(release, gaussian[Relation.EDGE], neighbours=Relation.EDGE.value), "mechanism about 'one record"),
+        (altered(release, delta=0.0), "delta"),
+        (altered(release, event_to_dict(Composed(()))), "nothing"),
+        (altered(release, event_to_dict(Repeated(SubsampledGaussian(9.0, 0.5), 2**50))), "what cannot be"),
+        (altered(release, neighbours="one label flipped"), "one label flipped"),
+        (altered(release, about_labels), "one label flipped"),
+        (altered(labels, about_records, neighbours=RECORD.value), "mechanism"),
+        (altered(release, epsilon_at=((math.nan, 1.0),)), "no promise"),
+        (altered(release, epsilon=math.nan), "no promise"),
+        (altered(release, best_guess=1.1), "best guess"),
+        (replace(plain, statement=release.statement), "promises"),
+        (altered(plain, epsilon=1.0), "promises"),
+        (altered(plain, promises=("Nobody will ever know.",)), "promises"),
+        (replace(plain, n_examples=None), "examples"),
     )
 
 
-def test_numbers_that_no_promise_has_are_refused(table):
-    release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
-    nan = math.nan
-    refused(
-        *((altered(release, epsilon_at=(pair,)), "no promise") for pair in ((nan, 1.0), (-0.5, 1), (1.0, 1), (0, nan))),
-        (altered(release, epsilon=nan), "no promise"),
-        (altered(release, epsilon_at=(("some", 1.0),)), "does not say how"),
-        *((altered(release, best_guess=guess), "best guess is") for guess in (nan, 0.4, 1.1)),
-    )
-    # Whatever happens, what could not be compared is not called true.
+def test_what_could_not_be_compared_is_not_called_true():
     found = membership(rb.NoisyExamples(4.0), runs=1000, key=KEY, seconds=600)
-    odd = replace(found, margin=nan)
+    odd = replace(found, margin=math.nan)
     assert odd.beats_claim is None and "could not be compared" in odd.sentence()
     assert json.dumps(odd.to_dict(), allow_nan=False)
 
 
-def test_a_promise_where_there_can_be_none_is_refused(table):
-    private = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=0.5))
-    plain = rb.craft(table["table"], table["y"], n_rados=10)
-    X = np.column_stack([np.tile([-1.0, 1.0], 50), np.linspace(0, 1, 100)])
-    band = rb.FeatureBand("x0", 3.0, delta=0.1)
-    banded = rb.craft(X, np.arange(100) % 3 == 0, n_rados=3, mechanism=band, scale=None)
-    lost = {"name": "feature-interval", "high": 81}
-    refused(
-        *((replace(release, statement=private.statement), "promises what its") for release in (plain, banded)),
-        (altered(plain, epsilon=1.0), "promises what its"),
-        (altered(plain, epsilon=math.nan), "promises what its"),
-        (altered(plain, epsilon_at=((1e-6, 1.0),)), "promises what its"),
-        (altered(plain, best_guess=0.6), "promises what its"),
-        (altered(plain, promises=("Nobody will ever know.",)), "promises what its"),
-        (altered(plain, private.statement.event), "promises what its"),
-        (altered(banded, neighbours=RECORD.value), "promises what its"),
-        (altered(banded, epsilon_at=((math.nan, 1.0),)), "no promise"),
-        (replace(banded, signatures=lost), "does not say how"),
-        (replace(banded, signatures={**lost, "low": 90}), "low must be"),
-        (replace(banded, signatures={**lost, "low": 20}), "band is"),
-        (replace(banded, signatures={**lost, "low": 19, "high": 101}), "there are 100 rows"),
-        (replace(banded, signatures={"name": "all"}), "signature set 'all'"),
-        (replace(plain, n_examples=None), "how many examples"),
-    )
-
-
-def test_what_the_attack_does_not_run_is_refused(table):
+def test_mechanisms_that_the_attack_does_not_run_are_refused(table):
     def having(release, **other):
         return replace(release, mechanism={**release.mechanism, **other})
 
     release = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0))
-    examples = rb.craft(**table, n_rados=10, mechanism=rb.NoisyExamples(4.0), signatures=rb.FixedSupport(20))
     moments = rb.craft(**table, n_rados=10, mechanism=rb.Moments(4.0))
     noise = moments.mechanism["noise"]
     refused(
-        (having(release, inclusion=1.0), "inclusion is 1.0"),
-        (having(release, noise_on="examples"), "noise_on is 'examples'"),
-        (having(release, noise_std=math.inf), "noise_std must"),
-        (having(release, noise_std=1e30), "cannot be sampled"),
-        (having(release, clip="far"), "what cannot be"),
-        (replace(release, signatures={"name": "fixed-support", "support": 20}), "signatures is 'fixed-support'"),
-        (replace(release, n_examples=40), "n_examples is 40"),
-        (having(examples, noise_on="rados"), "noise_on is 'rados'"),
-        (having(examples, noise_std=1e30), "leaves nothing|cannot be sampled"),
-        (having(examples, clip=None, noise_std=1e30), "leaves nothing|cannot be sampled"),
-        *((having(moments, noise={**noise, "sum": value}), "cannot be sampled") for value in (math.nan, 1e30, -1.0)),
-        (having(moments, noise=dict.fromkeys(noise, 1e6)), "much noise|cannot be sampled"),
+        (replace(release, mechanism={"name": "noisy-rados"}), "does not say how"),
+        (replace(release, mechanism={"name": "magic"}), "not known"),
+        (having(release, inclusion=1.0), "inclusion"),
+        (having(release, noise_std=math.inf), "noise_std"),
+        (having(release, noise_std=1e30), "sampled"),
+        (having(release, clip="far"), "cannot be"),
+        (replace(release, signatures={"name": "fixed-support", "support": 20}), "signatures"),
+        (replace(release, n_examples=40), "n_examples"),
+        (having(moments, noise={**noise, "sum": math.nan}), "sampled"),
         (having(moments, noise={}), "does not say how"),
-        (having(moments, rounds=-1), "-1 rounds"),
-        (having(moments, sharpen=False), "sharpen False"),
-        (having(moments, grid=2), "grid is 2"),
-        (replace(moments, signatures={"name": "all"}), "signatures is 'all'"),
-        (replace(moments, n_examples=40), "n_examples is 40"),
+        (having(moments, rounds=-1), "rounds"),
+        (having(moments, grid=2), "grid"),
     )
-    # Rados of noisy rows may sum whichever rows.
-    assert membership_of(examples, runs=1000, key=KEY, seconds=600).beats_claim is False
 
 
 # ---- plain rados
@@ -432,6 +368,7 @@ def test_counted_subsets_are_those_of_plain_loops(rng, band):
         assert round(np.exp(law(np.array([rado])))[0]) == rados.count(rado)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("band", [None, (3, 5)])
 def test_the_normal_law_has_the_moments_of_all_subsets(rng, band):
     edges = rng.integers(-9, 10, (8, 3))
@@ -459,6 +396,7 @@ def test_the_normal_law_has_the_moments_of_all_subsets(rng, band):
     assert np.allclose(differences, differences[0])  # a constant that all rados share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_rados", [1, 3])
 def test_a_record_is_told_unless_it_is_in_no_rado(n_rados):
     present, absent = plain_runs(PlainTable(12, 2, n_rados), runs=20_000, key=KEY)
@@ -468,6 +406,7 @@ def test_a_record_is_told_unless_it_is_in_no_rado(n_rados):
         assert binom.ppf(1e-7, 20_000, told) <= right <= binom.ppf(1 - 1e-7, 20_000, told)  # false alarm: 4e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("m", "n_rados", "limits"), [(400, 100, None), (400, 100, (150, 250)), (5000, 1000, None)])
 def test_many_rados_are_told_like_a_gaussian_mechanism(m, n_rados, limits):
     of = PlainTable(m, 4, n_rados, limits)
@@ -480,6 +419,7 @@ def test_many_rados_are_told_like_a_gaussian_mechanism(m, n_rados, limits):
     assert present.mean() > 0 > absent.mean()
 
 
+@pytest.mark.slow
 def test_plain_and_banded_rados_tell_and_promise_nothing(table):
     runs = {"runs": 2000, "key": KEY, "seconds": 600}
     for found in (
@@ -499,6 +439,7 @@ def test_plain_and_banded_rados_tell_and_promise_nothing(table):
     assert found.roc == membership(band, n_rados=3, **runs).roc != membership(rb.Plain(), n_rados=3, **runs).roc
 
 
+@pytest.mark.slow
 def test_runs_on_plain_rados_are_about_tables_of_their_own():
     """If runs shared a table, their ratios would lean the same way."""
     present, absent = plain_runs(PlainTable(100, 3, 20), runs=4000, key=KEY)
@@ -510,42 +451,10 @@ def test_runs_on_plain_rados_are_about_tables_of_their_own():
     assert (few > 0).mean() == pytest.approx(7 / 8, abs=0.06)  # false alarm: 1e-7
 
 
-def test_rados_of_a_band_are_never_taken_for_those_of_the_other_record():
-    present, absent = plain_runs(PlainTable(8, 2, 3, (4, 4)), runs=1000, key=KEY)
-    assert (present >= 0).all() and (absent <= 0).all() and (present > 0).mean() > 0.5
-
-
-@pytest.mark.parametrize("scale", ["standard", "clipped"])
-def test_scaling_constants_always_say_which_record_it_was(rng, scale):
-    bounds = {"bounds": [[-2, 2]] * 3} if scale == "clipped" else {}
-    for _ in range(100):
-        rows = np.clip(rng.standard_normal((31, 3)).round(rng.integers(1, 17)), -2, 2)
-        y = np.arange(30) % 2
-        others, candidates = rows[:29], rows[29:]
-        for which, row in enumerate(candidates):
-            release = rb.craft(np.vstack([others, row]), y, n_rados=4, scale="standard", threads=1, **bounds)
-            fits = fitting(release, others, candidates)
-            assert fits[which] and fits[1 - which] == (candidates[0] == candidates[1]).all()
-
-
-def test_constants_that_are_not_there_are_not_compared(table):
-    X, y = table["table"], table["y"]
-    release = rb.craft(X, y, n_rados=4)
-    for wrong, words in (
-        ((release, X[:30], X[:1]), "all but one"),
-        ((release, X[1:, :2], X[:1]), "rows of 3 features"),
-        ((release, X[1:], X[0]), "rows of 3 features"),
-        ((release, X[1:], [[1, 2, np.nan]]), "not finite"),
-        ((rb.craft(X, y, n_rados=4, scale="bounds", bounds=table["bounds"]), X[1:], X[:1]), "no scaling constants"),
-    ):
-        with pytest.raises(rb.RadoError, match=words) as caught:
-            fitting(*wrong)
-        assert "\n" not in str(caught.value)
-
-
 # ---- all of it
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_can_be_attacked_with_the_same_result_again(name):
     given = {
@@ -577,22 +486,17 @@ def test_without_time_nothing_is_said(mechanism):
 def test_arguments_that_cannot_be_used():
     plain = rb.Plain()
     for attack, words in (
-        (lambda: membership("plain"), "mechanism must be one whose law"),
-        (lambda: membership(plain, runs=999), "at least 1,000 runs"),
-        (lambda: membership(plain, runs=True), "at least 1,000 runs"),
-        (lambda: membership(plain, key="key"), "key must be bytes"),
-        (lambda: membership(plain, seconds=0), "time limit"),
-        (lambda: membership(plain, n_rados=0), "n_rados"),
+        (lambda: membership("plain"), "mechanism"),
+        (lambda: membership(plain, runs=999), "runs"),
+        (lambda: membership(plain, key="key"), "key"),
         (lambda: membership(plain, n_examples=20, n_columns=19), "too few"),
-        (lambda: membership(plain, n_examples=0), "too few"),
-        (lambda: membership(rb.Moments(1e-4, unit="label", sharpen=False)), "so much noise"),
-        (lambda: membership(rb.FeatureBand("x", 0.001), n_examples=101), "raise epsilon"),
+        (lambda: membership(rb.Moments(1e-4, unit="label", sharpen=False)), "noise"),
     ):
-        with pytest.raises(rb.ArgumentError, match=words) as caught:
+        with pytest.raises(rb.ArgumentError, match=words):
             attack()
-        assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_study_finds_what_it_should():
     findings = study(quick=True, seconds=600)
     assert Findings.from_dict(json.loads(json.dumps(findings.to_dict(), allow_nan=False))) == findings

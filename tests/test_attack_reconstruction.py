@@ -42,6 +42,7 @@ def _determined(A, P):
     return alone, rank
 
 
+@pytest.mark.slow
 def test_what_is_determined_is_found_as_by_fractions(rng):
     some, all_, none = 0, 0, 0
     for _ in range(300):
@@ -113,7 +114,7 @@ def test_seeded_releases_give_every_record_back(options, rng):
     X, y = _table(rng, 80, 4)
     release = rb.craft(X, y, n_rados=140, seed=7, **options)
     found = reconstruct(release, 7)
-    assert found.status == "all" and (found.rank, found.free, found.least_norm) == (80, 0, None)
+    assert found.status == "all" and (found.rank, found.free) == (80, 0)
     assert (found.edge_integers == table_edges(release, X, y)).all()
     table = found.to_table()
     if options.get("intercept", True):
@@ -135,6 +136,7 @@ def test_seeded_releases_give_every_record_back(options, rng):
     json.dumps(found.to_dict(), allow_nan=False)
 
 
+@pytest.mark.slow
 def test_a_thousand_rados_of_two_hundred_records_and_few_of_a_thousand(rng):
     X, y = _table(rng, 200, 8)
     release = rb.craft(X, y, n_rados=1000, seed=3)
@@ -144,13 +146,9 @@ def test_a_thousand_rados_of_two_hundred_records_and_few_of_a_thousand(rng):
     found = reconstruct(release, 3)
     assert (found.status, found.rank, found.free, found.n_found) == ("none", 200, 800, 0)
     assert "none of the 1,000 records" in found.sentence()
-    sums = inclusion_bits(release, 3, 1000) @ found.least_norm
-    assert np.allclose(sums, release.rados, atol=1e-6)
-    # It is the shortest: orthogonal to what the signatures do not see, so in the span of their rows.
-    edges = table_edges(release, X, y) * np.array([column.step for column in release.columns])
-    assert (np.linalg.norm(found.least_norm, axis=0) < np.linalg.norm(edges, axis=0)).all()
 
 
+@pytest.mark.slow
 def test_some_records_are_pinned_down_where_others_are_not(rng):
     X, y = _table(rng, 12, 4)
     seen = set()
@@ -174,9 +172,8 @@ def test_a_wrong_seed_or_number_of_rows_is_refused(rng):
     X, y = _table(rng, 60, 3)
     for options in ({"n_rados": 90}, {"n_rados": 90, "intercept": False}, {"n_rados": 30}):
         release = rb.craft(X, y, seed=1, **options)
-        with pytest.raises(rb.TableError, match="another seed, another number of rows") as caught:
+        with pytest.raises(rb.TableError, match="another seed, another number of rows"):
             reconstruct(release, 2)
-        assert "\n" not in str(caught.value)
     with pytest.raises(rb.ArgumentError, match="from 60 rows, not 61"):
         reconstruct(release, 1, rows=61)
     hidden = replace(release, n_examples=None)
@@ -225,6 +222,7 @@ def test_releases_with_noise_are_refused_and_say_where_to_go(rng):
         reconstruct(release, 1, rows=30)
 
 
+@pytest.mark.slow
 def test_what_takes_too_long_is_said_at_once(rng):
     X, y = _table(rng, 400, 3)
     release = rb.craft(X, y, n_rados=500, seed=1)
@@ -259,6 +257,7 @@ def test_names_of_a_feature_do_not_collide_with_ours(rng):
     assert found.to_table("(row)__").column_names[0] == "(row)___"
 
 
+@pytest.mark.slow
 def test_a_seed_that_could_not_be_checked_is_said(rng):
     """Rados of one size have sums of one parity under every seed, and too few of them do not contradict each other."""
     X, y = rng.normal(size=(12, 2)), rng.integers(0, 2, 12)

@@ -36,6 +36,7 @@ def _entries(module):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_keeps_a_time_limit_and_gives_findings(name):
     """Half a second of work; what runs over is a single case that was begun, and loading."""
@@ -61,6 +62,7 @@ def test_the_pages_on_attacks_have_the_numbers_of_the_results(monkeypatch):
     page = importlib.import_module("attacks_page")
     for place, text in page.rendered().items():
         assert text == place.read_text(), "run benchmarks/attacks_page.py"
+    assert page.tables_page() == page.TABLES.read_text(), "run benchmarks/attacks_page.py"
 
 
 def test_the_kept_results_show_what_they_must(monkeypatch):

@@ -14,7 +14,6 @@ from radoboost.adversary.audits import (
     audit_moments,
     audit_noisy_examples,
     audit_noisy_rados,
-    audit_stages,
 )
 from radoboost.adversary.canaries import moments_runs
 from radoboost.adversary.canary import raw_row
@@ -27,6 +26,7 @@ from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.holder.noise import SCALE_UNIT, rounded_normals
 from radoboost.holder.run import RowNoise, Run
 from radoboost.privacy import band, flatten
+from stage_audits import audit_stages
 
 KEY = b"an audit key, fixed for the test"  # so that nothing here depends on luck
 LARGE = 30.0  # an epsilon at which few runs show much
@@ -34,15 +34,16 @@ AUDITS = {"noisy-rados": (audit_noisy_rados, rb.NoisyRados), "noisy-examples": (
 
 
 @pytest.mark.parametrize("name", AUDITS)
-@pytest.mark.parametrize(("epsilon", "runs"), [(4.0, 6000), pytest.param(1.0, 60_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("epsilon", "runs"), [(4.0, 4000), pytest.param(1.0, 60_000, marks=pytest.mark.slow)])
 def test_an_honest_mechanism_gives_less_than_it_claims_and_most_of_it(name, epsilon, runs):
     attack, mechanism = AUDITS[name]
     result = attack(mechanism(epsilon=epsilon), runs=runs, key=KEY)
-    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= epsilon
+    assert result.holds and 0.5 * result.claim <= result.found <= result.claim <= epsilon
     assert result.neighbours == mechanism(epsilon=epsilon).plan(100, 1, 2).event.relation.value
     assert json.loads(json.dumps(result.to_dict()))["holds"] is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "runs"),
     [(rb.NoisyRados(epsilon=4.0), 6000), (rb.NoisyExamples(epsilon=4.0), 6000), (rb.Moments(epsilon=4.0), 1000)]
@@ -56,6 +57,7 @@ def test_a_row_with_a_category_and_a_gap_is_protected_as_claimed(mechanism, runs
     assert result.holds and result.found > (0.6 if runs > 1000 else 0.1) * result.claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [rb.NoisyRados(epsilon=4.0), rb.NoisyExamples(epsilon=4.0), rb.Moments(4.0)])
 def test_halved_noise_on_a_raw_row_is_caught(mechanism):
     attacks = {"noisy-rados": audit_noisy_rados, "noisy-examples": audit_noisy_examples, "moments": audit_moments}
@@ -120,18 +122,30 @@ def not_clipped(values, signs, columns, clip, step):
 
 
 @pytest.mark.parametrize("name", AUDITS)
-@pytest.mark.parametrize("noise", [halved, only_the_first_column, the_same_in_all_columns, reused])
+@pytest.mark.parametrize(
+    "noise",
+    [halved]
+    + [
+        pytest.param(fault, marks=pytest.mark.slow)
+        for fault in (only_the_first_column, the_same_in_all_columns, reused)
+    ],
+)
 def test_faulty_noise_is_caught(name, noise):
     attack, mechanism = AUDITS[name]
     if noise is reused:
         noise = reused(100 if name == "noisy-rados" else 2)
-    assert not attack(mechanism(epsilon=4.0), runs=2500, key=KEY, run=faulty(noise)).holds
-    honest = attack(
-        mechanism(epsilon=4.0), runs=2500, key=KEY, run=faulty(lambda draw, scale, shape: draw(scale, shape))
-    )
-    assert honest.holds  # so it is the fault that was found, not how it was planted
+    assert not attack(mechanism(epsilon=4.0), runs=2000, key=KEY, run=faulty(noise)).holds
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AUDITS)
+def test_it_is_the_fault_that_is_found_and_not_how_it_is_planted(name):
+    attack, mechanism = AUDITS[name]
+    honest = faulty(lambda draw, scale, shape: draw(scale, shape))
+    assert attack(mechanism(epsilon=4.0), runs=2000, key=KEY, run=honest).holds
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", AUDITS)
 @pytest.mark.parametrize("clipped", [not_clipped, clipped_by_coordinate])
 @pytest.mark.parametrize("clip", [1.0, 0.25])
@@ -145,7 +159,7 @@ def test_faulty_clipping_is_caught(name, clipped, clip, monkeypatch):
 @pytest.mark.parametrize("unit", ["record", pytest.param("label", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("epsilon", "runs", "share"),
-    [(4.0, 3600, 0.5), *(pytest.param(epsilon, 50_000, 0.6, marks=pytest.mark.slow) for epsilon in (1.0, 4.0))],
+    [(20.0, 200, 0.2), *(pytest.param(epsilon, 50_000, 0.6, marks=pytest.mark.slow) for epsilon in (1.0, 4.0))],
 )
 def test_moments_give_less_than_they_claim_and_most_of_it(unit, epsilon, runs, share):
     mechanism = rb.Moments(epsilon, unit=unit)
@@ -197,11 +211,15 @@ class SensitivityOne(rb.Moments):
 
 @pytest.mark.parametrize(
     ("unit", "run"),
-    [("record", HalvedNoise), ("label", HalvedNoise), ("record", OneNoiseForAll), ("label", OneNoiseForAll),
-     ("record", OneNoiseForRounds), ("label", OneNoiseForRounds), ("record", DiagonalOnly), ("label", LastRoundBare)],
+    [("record", HalvedNoise)]
+    + [pytest.param(*fault, marks=pytest.mark.slow) for fault in (
+        ("label", HalvedNoise),
+        ("record", OneNoiseForAll), ("label", OneNoiseForAll), ("record", OneNoiseForRounds),
+        ("label", OneNoiseForRounds), ("record", DiagonalOnly), ("label", LastRoundBare),
+    )],
 )  # fmt: skip
 def test_faults_planted_in_moments_are_caught(unit, run):
-    assert not audit_moments(rb.Moments(4.0, unit=unit), runs=600, key=KEY, run=run).holds
+    assert not audit_moments(rb.Moments(12.0, unit=unit), runs=260, key=KEY, run=run).holds
 
 
 @pytest.mark.slow
@@ -232,7 +250,10 @@ def test_every_plan_gives_less_than_it_claims_and_most_of_it(columns, wide, unit
     assert result.neighbours == mechanism.neighbours.value and result.score == "all stages"
 
 
-@pytest.mark.parametrize(("columns", "wide"), PLANS)
+@pytest.mark.parametrize(
+    ("columns", "wide"),
+    [pytest.param(*plan, marks=[] if plan == ("ranks", False) else pytest.mark.slow) for plan in PLANS],
+)
 def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(columns, wide):
     """At an epsilon that leaves little noise, some dozen runs tell the tables apart by every stage."""
     mechanism, runs = rb.Moments(LARGE), 60
@@ -265,6 +286,7 @@ class HalvedStage(Run):
         super().add_noise(total, *half)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "last", "stage", "epsilon"),
     [
@@ -280,13 +302,6 @@ def test_halved_noise_in_one_stage_of_a_plan_is_caught(first, last, stage, epsil
     assert [name for name, audit in audits.items() if not audit.holds] == ([stage] if stage else [])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_halved_noise_in_one_stage_is_caught_in_the_whole_too(number):
-    faulty_run = type("Faulty", (HalvedStage,), {"numbers": [number]})
-    assert not audit_moments(rb.Moments(20.0), runs=4500, key=KEY, run=faulty_run, columns="ranks").holds
-
-
 class RanksOfOneColumn(rb.Moments):
     """A record that is taken to be in one bin of one column, where it is in one of each."""
 
@@ -300,7 +315,7 @@ def test_ranks_with_the_sensitivity_of_one_column_are_caught():
     assert not audit_stages(RanksOfOneColumn(LARGE), runs=1500, key=KEY, columns="ranks")["ranks"].holds
 
 
-@pytest.mark.parametrize("unit", ["record", "label"])
+@pytest.mark.parametrize("unit", ["record", pytest.param("label", marks=pytest.mark.slow)])
 def test_a_raw_row_and_private_bounds_are_attacked_through_plans_as_well(unit):
     mechanism = rb.Moments(LARGE, unit=unit)
     for options in ({"raw": True, "columns": "both"}, {"private_bounds": True, "columns": "ranks"}):
@@ -310,12 +325,12 @@ def test_a_raw_row_and_private_bounds_are_attacked_through_plans_as_well(unit):
         assert ("bounds" in audits) == (unit == "record" and "private_bounds" in options)
 
 
-def test_a_person_is_attacked_through_plans_as_well():
+@pytest.mark.parametrize("columns", ["ranks", pytest.param("quadratic", marks=pytest.mark.slow)])
+def test_a_person_is_attacked_through_plans_as_well(columns):
     mechanism = rb.Moments(LARGE)
-    for columns in ("ranks", "quadratic"):
-        result = audit_person(mechanism, few_visits(mechanism, 4), 4, runs=80, key=KEY, columns=columns)
-        assert result.holds and result.found > 0.15 * result.claim
-        assert result.neighbours == "one person added or removed"
+    result = audit_person(mechanism, few_visits(mechanism, 4), 4, runs=80, key=KEY, columns=columns)
+    assert result.holds and result.found > 0.15 * result.claim
+    assert result.neighbours == "one person added or removed"
 
 
 def test_columns_are_words_and_only_of_moments():
@@ -337,20 +352,13 @@ class HalvedSearches(Run):
         super().add_noise(total, *half)
 
 
-class SensitivityOfOneColumn(rb.Moments):
-    """A record that is taken to be in one bin of one column, where it is in one of each."""
-
-    def scales(self, n_rounds, shape):
-        scales = super().scales(n_rounds, shape)
-        return {stage: scale / 2**0.5 if stage.startswith("bounds") else scale for stage, scale in scales.items()}
-
-
 def private_bounds(mechanism=rb.Moments, runs=1500, share=0.9, **others):
     return audit_moments(
         mechanism(4.0, sharpen=False, bounds_share=share), runs=runs, key=KEY, private_bounds=True, **others
     )
 
 
+@pytest.mark.slow
 def test_private_bounds_give_less_than_they_claim_and_much_of_it():
     honest = private_bounds()
     assert honest.holds and 0.4 * honest.claim <= honest.found <= honest.claim <= 4.0
@@ -358,30 +366,15 @@ def test_private_bounds_give_less_than_they_claim_and_much_of_it():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("unit", ["record", "label"])
-def test_all_stages_with_private_bounds_give_most_of_the_claim(unit):
-    result = audit_moments(rb.Moments(4.0, unit=unit), runs=6000, key=KEY, private_bounds=True)
-    assert result.holds and 0.6 * result.claim <= result.found <= result.claim <= 4.0
-
-
 @pytest.mark.parametrize(
     ("run", "share"),
-    [(HalvedSearches, 0.9), *(pytest.param(run, 0.1, marks=pytest.mark.slow) for run in (HalvedNoise, OneNoiseForAll))],
+    [(HalvedSearches, 0.9), (HalvedNoise, 0.1), (OneNoiseForAll, 0.1)],
 )
 def test_faults_planted_in_the_search_for_bounds_are_caught(run, share):
     assert not private_bounds(run=run, runs=1000, share=share).holds
 
 
 @pytest.mark.slow
-def test_a_sensitivity_of_one_column_for_two_is_caught():
-    assert not private_bounds(SensitivityOfOneColumn, runs=12_000).holds
-
-
-def test_only_moments_finds_bounds_privately():
-    with pytest.raises(rb.ArgumentError, match="does not find bounds privately"):
-        audit(rb.NoisyRados(epsilon=4.0), runs=1000, private_bounds=True)
-
-
 def test_a_sensitivity_of_one_for_two_is_caught_in_the_label_unit():
     assert not audit_moments(SensitivityOne(4.0, unit="label"), runs=600, key=KEY).holds
 
@@ -400,13 +393,10 @@ def test_a_band_that_is_too_narrow_on_one_side_is_caught():
 
 
 def test_audits_by_mechanism():
-    assert audit(rb.NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=KEY).mechanism == "noisy-rados"
-    assert audit(rb.NoisyExamples(epsilon=4.0), runs=2000, key=KEY).mechanism == "noisy-examples"
     assert audit(rb.FeatureBand("x", 1.0, delta=1e-5), n_examples=500).mechanism == "feature-band"
     for nothing in (rb.Plain(), rb.NoisyExamples(noise_std=1.0, clip=None)):
         with pytest.raises(rb.ArgumentError, match="nothing to audit"):
             audit(nothing)
-    assert audit(rb.Moments(epsilon=4.0, sharpen=False), runs=1000, key=KEY).mechanism == "moments"
     with pytest.raises(rb.ArgumentError, match="at least 1000 runs"):
         audit(rb.NoisyRados(epsilon=1.0), runs=10)
 

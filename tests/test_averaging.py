@@ -76,6 +76,7 @@ def test_one_holder_many_times_over_is_its_own_average(three):
     np.testing.assert_allclose(fit.standard_errors, factor * alone.standard_errors / 2, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_those_of_the_noise(monkeypatch):
     """Over 60 runs of the noise alone; a ratio of deviations is off by 1 / sqrt(120) in one deviation of its own.
 
@@ -94,6 +95,7 @@ def test_standard_errors_are_those_of_the_noise(monkeypatch):
     assert ((ratio > 0.5) & (ratio < 2.0)).all(), ratio
 
 
+@pytest.mark.slow
 def test_shifted_columns_do_not_mislead_it():
     """Where each holder sees one side of a column, models alone know little of the other."""
     rng = np.random.default_rng(2)
@@ -234,9 +236,8 @@ def test_what_cannot_be_averaged_is_refused_by_name(three, rng, tmp_path):
         ([three[0], private(x[:, :2], y, bounds={"x0": (-3, 3), "x1": (-3, 3)})], "'x2' is in one alone"),
     ]
     for releases, words in cases:
-        with pytest.raises(rb.ArgumentError, match=words) as caught:
+        with pytest.raises(rb.ArgumentError, match=words):
             rb.MomentsClassifier().fit_rados(releases)
-        assert "\n" not in str(caught.value)
     with pytest.raises(rb.ArgumentError, match="RadoBoostClassifier learns from one release"):
         rb.RadoBoostClassifier().fit_rados(three)
     with pytest.raises(rb.ArgumentError, match="one_holder is about several"):

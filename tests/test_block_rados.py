@@ -49,7 +49,7 @@ def test_threads_and_categories(rng):
 def test_few_people_in_a_block_are_refused(rng):
     _, y, (table, _) = dealt(rng, 100)
     fine = np.linspace(-2, 2, 60).tolist()
-    with pytest.raises(rb.TableError, match=r"of \d+ blocks have fewer than 20 people, \d+ of them one, whose row"):
+    with pytest.raises(rb.TableError, match="fewer than 20 people"):
         rb.craft_blocks(table, y, cuts={"a": fine})
     assert rb.craft_blocks(table, y, cuts={"a": fine}, least=1).counts.min() == 1
 

@@ -2,20 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import oracles
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import _kernel, boost
-from radoboost.learner.risks import (
-    exponential_rado_risk,
-    log_boosting_bound,
-    log_rado_risk,
-    logistic_rado_risk,
-    logistic_risk,
-)
-from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest, clamped
+from radoboost.learner.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
+from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest
 
 
 @st.composite
@@ -37,7 +31,6 @@ def matrices(draw, max_rows=25, max_features=6):
 oracle_choices = st.sampled_from([Strongest(), Median(), Prudential(0.4), Prudential(1.0)])
 
 
-@settings(max_examples=150)
 @given(matrices(), oracle_choices, st.sampled_from([1.0, 1.7, 5.0]), st.booleans(), st.sampled_from([0.0, 0.1]))
 def test_theta_is_the_printed_algorithms(rows, weak, kappa, exponential, clamp):
     """To 1e-9, as long as no two features are so close that rounding decides between them."""
@@ -64,7 +57,6 @@ def test_rounding_seldom_decides_between_features(rng):
         assert boost(rows, n_rounds=100).rounds.feature.tolist() == [k for k, _, _ in rounds]
 
 
-@settings(max_examples=150)
 @given(matrices(), oracle_choices, st.sampled_from([1.0, 1.3, 4.0]), st.booleans())
 def test_the_bound_of_the_lemma_holds_after_every_round(rows, weak, kappa, exponential):
     """log(rado-risk) <= -sum r_t**2 / (2 kappa), for both updates, without the clamp."""
@@ -76,14 +68,12 @@ def test_the_bound_of_the_lemma_holds_after_every_round(rows, weak, kappa, expon
         assert rounds.log_risk[t] <= log_boosting_bound(rounds.edge[: t + 1], kappa) + 1e-9
 
 
-@settings(max_examples=100)
 @given(matrices(), st.sampled_from([1.0, 2.5]))
 def test_with_the_exponential_update_the_risk_falls_every_round(rows, kappa):
     risk = np.concatenate([[0.0], boost(rows, n_rounds=40, kappa=kappa, update="exponential").rounds.log_risk])
     assert (np.diff(risk) <= 1e-12 * np.maximum(1, np.abs(risk[1:]))).all()
 
 
-@settings(max_examples=60)
 @given(matrices(), st.booleans())
 def test_weights_stay_on_the_simplex(rows, exponential):
     """In the oracle and in the kernel, round by round."""
@@ -110,7 +100,6 @@ def test_the_risk_stays_exact_over_many_rounds(update, rng):
         assert rounds.log_risk[t] == pytest.approx(log_rado_risk(rows, rounds.theta(3, t + 1)), rel=1e-11, abs=1e-11)
 
 
-@settings(max_examples=100)
 @given(matrices(), oracle_choices)
 def test_the_record_is_that_of_the_classifier(rows, weak):
     boosted = boost(rows, n_rounds=25, weak=weak)
@@ -124,20 +113,20 @@ def test_the_record_is_that_of_the_classifier(rows, weak):
     assert (best.theta == rounds.theta(rows.shape[1], best.n_used)).all()
 
 
-@pytest.mark.parametrize("weak", [Strongest(), Median(), Prudential(1.0)])
 @pytest.mark.parametrize("update", ["multiplicative", "exponential"])
 @pytest.mark.parametrize(
     "rows",
     [
-        [[1.0]], [[-7.0, 3.0]], [[0.0]], [[0.0, 0.0], [0.0, 0.0]], [[1.0], [1.0]], [[1.0], [-1.0]],
+        [[-7.0, 3.0]], [[0.0, 0.0], [0.0, 0.0]], [[1.0], [1.0]], [[1.0], [-1.0]],
         [[1e300, 1e-300], [1e300, 2e-300]], [[5e-324], [5e-324]],
     ],
 )  # fmt: skip
-def test_it_is_always_finite(rows, weak, update):
+def test_it_is_always_finite(rows, update):
     """An edge of exactly 1, zero columns, one rado, one feature, numbers at the ends of float64."""
-    boosted = boost(rows, n_rounds=50, weak=weak, update=update)
-    assert np.isfinite(boosted.rounds.edge).all() and np.isfinite(boosted.rounds.log_risk).all()
-    assert np.isfinite(boosted.theta).all()
+    for weak in (Strongest(), Median(), Prudential(1.0)):
+        boosted = boost(rows, n_rounds=50, weak=weak, update=update)
+        assert np.isfinite(boosted.rounds.edge).all() and np.isfinite(boosted.rounds.log_risk).all()
+        assert np.isfinite(boosted.theta).all()
 
 
 def test_when_it_stops():
@@ -154,7 +143,6 @@ def test_oracles_choose_as_described(rng):
             expected = oracles.choose_feature(edges.tolist(), oracle.name, getattr(oracle, "cap", 1.0))
             assert oracle.choose(edges) == expected
     assert set(WEAK_ORACLES) == {"strongest", "median", "prudential"}
-    assert [clamped(r) for r in (0.05, -0.05, 0.3, 0.0)] == [0.1, -0.1, 0.3, 0.1]
     with pytest.raises(ArgumentError, match="cap"):
         Prudential(0.0)
 
@@ -182,16 +170,16 @@ def test_risks_equal_the_oracles(rows, seed):
     theta = np.random.default_rng(seed).uniform(-0.01, 0.01, rows.shape[1])
     labels = [1] * len(rows)
     assume(np.abs(rows @ theta).max() < 500)
-    assert np.isclose(exponential_rado_risk(rows, theta), oracles.rado_risk(rows.tolist(), theta.tolist()), rtol=1e-12)
+    rado_risk = oracles.rado_risk(rows.tolist(), theta.tolist())
+    assert np.isclose(np.exp(log_rado_risk(rows, theta)), rado_risk, rtol=1e-12)
     assert np.isclose(
         logistic_risk(rows, theta), oracles.logistic_risk(rows.tolist(), labels, theta.tolist()), rtol=1e-12
     )
-    assert np.isclose(logistic_rado_risk(rows, theta, 7), np.log(2) + np.log(exponential_rado_risk(rows, theta)) / 7)
+    assert np.isclose(logistic_rado_risk(rows, theta, 7), np.log(2) + np.log(rado_risk) / 7)
 
 
 def test_risks_do_not_overflow():
     rows = np.array([[1e200], [-1e200]])
     assert logistic_risk(rows, [1.0]) == 5e199
     assert log_rado_risk(rows, [1.0]) == pytest.approx(1e200)
-    assert exponential_rado_risk(rows, [1.0]) == np.inf
     assert logistic_rado_risk(rows, [1.0], 10) == pytest.approx(1e199)

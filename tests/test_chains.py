@@ -58,29 +58,6 @@ def test_digests_are_kept_where_they_are_known(table, tmp_path):
     assert replace(a, n_examples=3).digest is None  # another release than the one in the file
 
 
-def forgetful(release, count):
-    """A release as versions wrote it that did not keep what it was composed with."""
-    old = {key: release.statement.composed[key] for key in ("neighbours", "epsilon", "delta")}
-    return replace(release, statement=replace(release.statement, composed={"earlier_releases": count, **old}))
-
-
-def test_a_chain_that_does_not_say_which_is_refused(table):
-    """Whatever is listed beside it: x, which has nothing to do with b, would stand for a, and a be forgotten."""
-    a, x = crafted(table), crafted(table)
-    b, c = forgetful(crafted(table, [a]), 1), forgetful(crafted(table, [a]), 1)
-    advice = r"leave it out, and add its total .* epsilon 1\.455 at delta 1e-06, for one record added or removed"
-    for listed in ([b], [b, b], [b, c], [b, x], [b, a], [a, x, c]):
-        with pytest.raises(ArgumentError, match=advice) as refusal:
-            crafted(table, listed)
-        assert "\n" not in str(refusal.value)
-    assert len(chain([forgetful(b, 0), a])) == 2
-    uncounted = {key: value for key, value in b.statement.composed.items() if key != "earlier_releases"}
-    with pytest.raises(ArgumentError, match="composed with some earlier ones"):
-        chain([replace(b, statement=replace(b.statement, composed=uncounted)), a])
-    # What the advice says: the true total of a, b and x is below the sum of the total of a and b and that of x.
-    assert total(b) + x.statement.epsilon > 1.8138
-
-
 def test_a_chain_that_names_fewer_than_it_counts_is_refused(table):
     b = crafted(table, [crafted(table)])
     entries = b.statement.composed["releases"]

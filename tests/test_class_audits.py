@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.audits import audit, audit_moments, audit_stages
+from radoboost.adversary.audits import audit, audit_moments
 from radoboost.adversary.canaries import moments_runs
 from radoboost.adversary.membership import membership, membership_of
 from radoboost.adversary.membership.rebuilding import claimed, rebuilt
@@ -24,6 +24,7 @@ from radoboost.holder.mechanisms.moment_passes import Vector
 from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.holder.run import Run
 from radoboost.privacy import flatten
+from stage_audits import audit_stages
 from test_audits import KEY, LARGE, HalvedNoise, HalvedStage, OneNoiseForRounds
 
 K = 5
@@ -78,8 +79,9 @@ SHARES = {
 @pytest.mark.parametrize(
     ("what", "columns", "wide"),
     [
-        *(("record", *plan) for plan in PLANS),
-        *((what, word, False) for what in RELATIONS for word in ("linear", "ranks")),
+        *((what, "ranks", False) for what in RELATIONS),
+        *(pytest.param("record", *plan, marks=pytest.mark.slow) for plan in PLANS if plan != ("ranks", False)),
+        *(pytest.param(what, "linear", False, marks=pytest.mark.slow) for what in ("label", "replaced")),
     ],
 )
 def test_the_canary_moves_every_stage_of_every_plan_by_nearly_all_that_is_claimed(what, columns, wide, monkeypatch):
@@ -100,13 +102,16 @@ def test_the_canary_moves_every_stage_of_every_plan_by_nearly_all_that_is_claime
     assert total == pytest.approx(mechanism.distance(Shape(3, n_classes=K)) ** 2, rel=0.01)
 
 
-@pytest.mark.parametrize("what", RELATIONS)
+@pytest.mark.parametrize(
+    "what", ["record", *(pytest.param(what, marks=pytest.mark.slow) for what in ("label", "replaced"))]
+)
 def test_a_few_runs_show_no_more_than_is_claimed_and_some_of_it(what):
     result = audit_moments(moments(20.0, what), runs=120, key=KEY, columns="linear", n_classes=K)
     assert result.holds and result.found > 0.2 * result.claim and result.score == "all stages"
     assert result.neighbours == moments(20.0, what).neighbours.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"raw": True, "columns": "both"}, {"private_bounds": True, "columns": "ranks"}])
 @pytest.mark.parametrize("what", ["record", "label"])
 def test_a_raw_row_and_private_bounds_are_attacked_too(what, options):
@@ -118,6 +123,7 @@ def test_a_raw_row_and_private_bounds_are_attacked_too(what, options):
 # ---- persons, releases, commands
 
 
+@pytest.mark.slow
 def test_a_person_of_one_of_five_classes_is_attacked():
     mechanism = rb.Moments(12.0)
     visits = few_visits(mechanism, 4, n_classes=K)
@@ -135,8 +141,7 @@ def craft(rng, what, **options):
 
 
 @pytest.mark.parametrize("what", RELATIONS)
-@pytest.mark.parametrize("sharpen", [True, False])
-@pytest.mark.parametrize("columns", ["linear", "ranks", "quadratic"])
+@pytest.mark.parametrize(("sharpen", "columns"), [(True, "linear"), (False, "ranks")])
 def test_releases_are_rebuilt_with_their_noise_and_classes(rng, what, sharpen, columns):
     release = craft(rng, what, sharpen=sharpen, columns=columns)
     again, mechanism = rebuilt(release), moments(4.0, what, sharpen=sharpen)
@@ -146,6 +151,7 @@ def test_releases_are_rebuilt_with_their_noise_and_classes(rng, what, sharpen, c
     assert claimed(release, again).epsilon == release.statement.epsilon
 
 
+@pytest.mark.slow
 def test_half_of_the_noise_of_a_release_is_found_out(rng):
     release = craft(rng, "record", sharpen=False, columns="linear")
     noise = {stage: value / 2 for stage, value in release.mechanism["noise"].items()}
@@ -159,13 +165,6 @@ def test_half_of_the_noise_of_a_release_is_found_out(rng):
 def test_the_attack_on_a_release_keeps_to_its_statement(rng, what):
     found = membership_of(craft(rng, what), runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.roc.advantage > 0.5 * found.claim.advantage
-
-
-def test_a_release_whose_sums_are_not_those_of_its_classes_is_refused(rng):
-    release = craft(rng, "record", sharpen=False, columns="linear")
-    blocks = {**release.blocks, "moment:b": release.blocks["moment:b"][:2]}
-    with pytest.raises(rb.RadoError):
-        membership_of(replace(release, blocks=blocks), runs=1000, key=KEY)
 
 
 def test_classes_are_a_number_and_only_for_moments():
@@ -210,9 +209,12 @@ class OneNoiseForSlots(Run):
 
 @pytest.mark.parametrize(
     ("what", "run", "options"),
-    [("record", HalvedNoise, {}), ("label", HalvedNoise, {}), ("replaced", HalvedNoise, {}),
-     ("record", OneNoiseForRounds, {}), ("record", OneNoiseForSlots, {}), ("label", OneNoiseForSlots, {}),
-     ("record", OneNoiseForSlots, {"sharpen": False})],
+    [("record", HalvedNoise, {})]
+    + [pytest.param(*fault, marks=pytest.mark.slow) for fault in (
+        ("label", HalvedNoise, {}), ("replaced", HalvedNoise, {}), ("record", OneNoiseForRounds, {}),
+        ("record", OneNoiseForSlots, {}), ("label", OneNoiseForSlots, {}),
+        ("record", OneNoiseForSlots, {"sharpen": False}),
+    )],
 )  # fmt: skip
 def test_faulty_noise_is_caught(what, run, options):
     mechanism = moments(12.0, what, **options)
@@ -232,6 +234,7 @@ STAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "epsilon"),
     [(None, LARGE), ("sum", 60.0), ("mean rados", 15.0)]
@@ -272,21 +275,13 @@ def gains(mechanism, runs, stage):
     return scores.present[stage].mean() - scores.absent[stage].mean(), most + 5 * math.sqrt(2 * most / runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["sum", "scores"])
 def test_a_label_that_is_taken_to_move_one_slot_or_one_count_is_caught(stage):
     """It leaves one and gets into another: sqrt(2), in sums by class and in counts of hits."""
     for kind, holds in ((type("Faulty", (Quieter,), {"stage": stage}), False), (rb.Moments, True)):
         found, most = gains(kind(VAST if stage == "scores" else 12.0, unit="label", sharpen=False), 300, stage)
         assert bool(found <= most) is holds
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "runs"), [("sum", 1000), ("scores", 3000)])
-def test_an_audit_catches_it_too(stage, runs):
-    faulty = type("Faulty", (Quieter,), {"stage": stage})(
-        60.0 if stage == "scores" else 12.0, unit="label", sharpen=False
-    )
-    assert not audit_stages(faulty, runs=runs, key=KEY, columns="linear", n_classes=K)[stage].holds
 
 
 def capped_by_coordinates(rows, theta, grid, unit, most):
@@ -300,6 +295,7 @@ def not_capped(rows, theta, grid, unit, most):
     return kernel_classes.tilt_classes(rows, theta, grid, unit, 2 * unit**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighing", [capped_by_coordinates, not_capped, kernel_classes.tilt_classes])
 def test_a_cap_by_coordinates_is_caught_and_so_is_none(weighing, monkeypatch):
     """A row of a class that nobody else has: its weights are 0.71, -0.5 and -0.5, which is longer by sqrt(2)."""
@@ -308,20 +304,13 @@ def test_a_cap_by_coordinates_is_caught_and_so_is_none(weighing, monkeypatch):
     assert bool(found <= most) is (weighing is kernel_classes.tilt_classes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("weighing", "runs"), [(capped_by_coordinates, 900), (not_capped, 350)])
-def test_an_audit_catches_caps_too(weighing, runs, monkeypatch):
-    monkeypatch.setattr(Kernel, "tilt_classes", staticmethod(weighing))
-    audits = audit_stages(rb.Moments(15.0), runs=runs, key=KEY, columns="linear", n_classes=K)
-    assert [name for name, one in audits.items() if not one.holds] == ["mean rados"]
-
-
 def one_against_the_rest(rows, n_classes):
     """A signed sum for each class, as if each were one of two: K sums move, where the noise is for one."""
     signs = np.where(np.arange(1, n_classes + 1)[:, None] == rows[-1], 1.0, -1.0) * (rows[-1] > 0)
     return (signs @ rows[:-1].astype(np.float64).T).astype(np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["record", "label"])
 def test_sums_of_all_classes_that_are_accounted_as_those_of_one_are_caught(what, monkeypatch):
     monkeypatch.setattr(moment_classes, "slot_sums", one_against_the_rest)
@@ -329,6 +318,7 @@ def test_sums_of_all_classes_that_are_accounted_as_those_of_one_are_caught(what,
     assert not audit_stages(mechanism, runs=250, key=KEY, columns="linear", n_classes=K)["sum"].holds
 
 
+@pytest.mark.slow
 def test_noise_for_a_record_that_is_added_is_caught_where_one_is_replaced():
     class Added(rb.Moments):
         def scales(self, n_rounds, shape):

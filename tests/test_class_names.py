@@ -14,7 +14,7 @@ from scipy import sparse
 import radoboost as rb
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
-from radoboost.tables.class_names import one_kind
+from radoboost.tables.class_names import are_alike
 from radoboost.tables.labels import LabelRule, LabelsSeen, check_classes
 
 NUMBERS = {name: {"kind": "number", "low": -4, "high": 4} for name in "pq"}
@@ -96,7 +96,7 @@ def test_names_are_what_check_classes_makes_of_them():
             except rb.RadoError:
                 continue  # one class only
             assert check_classes(names) == names and len({type(name) is str for name in names}) == 1
-            assert one_kind(names) == names
+            assert are_alike(names)
 
 
 @pytest.mark.parametrize("classes", [(1, "a"), (True, "unknown", False), (1, 2, "3E"), (True, 2.5)])
@@ -123,15 +123,6 @@ def test_numbers_among_texts_of_a_data_frame_are_refused():
     with pytest.raises(rb.TableError, match="the label 'y' mixes numbers and text; make all of them text"):
         rb.craft(table, label="y", n_rados=2)
     assert rb.craft(table.astype({"y": str}), label="y", n_rados=2).classes == ("1", "1a", "2")
-
-
-def test_an_earlier_release_with_classes_of_two_kinds_can_be_learned_from(tmp_path):
-    release = rb.craft(clinic(["3", "3E"]), label="y", seed=1)
-    object.__setattr__(release, "classes", (3, "3E"))  # as versions before wrote them
-    release.save(tmp_path / "old.rado.parquet")
-    model = rb.MomentsClassifier().fit_rados(tmp_path / "old.rado.parquet").model_
-    model.save(tmp_path / "old.model.json")
-    assert rb.load_model(tmp_path / "old.model.json").classes == ("3", "3E")
 
 
 # ---- codes

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from radoboost.holder.engines import ENGINES, get_engine, reference_rows
@@ -99,7 +99,6 @@ def neighbours(data, relation, d, n_classes):
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@settings(max_examples=60)
 @given(st.data(), st.integers(1, 4), st.integers(3, 12), st.integers(0, 2**32), sizes, st.sampled_from(ENGINES))
 def test_no_record_moves_a_sum_by_more_than_its_reach(relation, data, d, n_classes, seed, size, engine):
     sums = Sums(d, n_classes, seed, size, engine)

@@ -35,7 +35,7 @@ def sum_of_rows(facts):
 
 
 @pytest.mark.parametrize("options", UNITS)
-@pytest.mark.parametrize(("columns", "most"), [("linear", 0.2), ("auto", 0.03)])
+@pytest.mark.parametrize(("columns", "most"), [("linear", 0.2), pytest.param("auto", 0.03, marks=pytest.mark.slow)])
 def test_sizes_are_near_and_the_true_ones_within_limits(options, columns, most):
     """Off by a fifth of themselves at most where columns are few, which is bias, and by little where they are many.
 

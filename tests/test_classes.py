@@ -103,19 +103,16 @@ def test_a_model_of_many_classes_takes_the_largest_score(tmp_path):
     model.save(tmp_path / "a.model.json")
     again = rb.load_model(tmp_path / "a.model.json")
     np.testing.assert_array_equal(again.theta, model.theta)
-    assert again.classes == (0, 1, 2) and again.to_dict()["radoboost_model"] == 4
+    assert again.classes == (0, 1, 2)
     assert model.scores(np.zeros((0, 3))).shape == (0, 3)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(classes=["a", "b"]), "or a list of more"),
-        (lambda d: d.update(classes=["a", "b", "a"]), "must be different values"),
-        (lambda d: d.update(classes=["a", "b", 3]), "must be values of one kind"),
-        (lambda d: d["columns"][0].update(theta=1.0), "incomplete"),
+        (lambda d: d.update(classes=["a", "b", "a"]), "different"),
         (lambda d: d["columns"][0].update(theta=[1.0, 2.0]), "incomplete"),
-        (lambda d: d["columns"][0].update(theta=[1.0, 2.0, "x"]), "must be a number"),
+        (lambda d: d["columns"][0].update(theta=[1.0, 2.0, "x"]), "number"),
     ],
 )
 def test_a_model_that_is_not_whole_is_refused(tmp_path, change, words):

@@ -167,10 +167,8 @@ def changed(column, row, value, table=TABLE):
 
 BAD = {
     "infinite": changed("a", 400, np.inf),
-    "infinite, twice": changed("a", 720, np.inf, changed("b", 400, -np.inf)),
     "infinite, of several columns": changed("c", 30, np.inf, changed("a", 400, np.inf)),
     "third class": changed("y", 720, 7),
-    "infinite label": changed("k", 500, "inf", TABLE),
     "missing label": changed("y", 650, None),
 }
 
@@ -179,16 +177,14 @@ BAD = {
 def test_a_bad_value_has_the_line_of_one_machine(name, tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_frames, "_library", lambda table: PartsFrames)
     table, options = BAD[name].select(["a", "b", "c", "y"]), {"label": "y", "classes": (0, 1), "n_rados": 20}
-    if name == "infinite label":
-        table, options = BAD[name].select(["a", "k"]), {"label": "k", "classes": THREE["classes"], "n_rados": 20}
     paths = files_of(table, tmp_path)
     with small_parts():
         expected = refusal(paths, **options, threads=1)
-        assert {refusal(paths, **options, cluster=Pickling(tree)) for tree in range(4)} == {expected}
+        assert {refusal(paths, **options, cluster=Pickling(tree)) for tree in range(2)} == {expected}
         in_memory = refusal(table, **options, threads=1)
-        assert {refusal(table, **options, cluster=Pickling(tree)) for tree in range(3)} == {in_memory}
+        assert {refusal(table, **options, cluster=Pickling(tree)) for tree in range(2)} == {in_memory}
         if name != "missing label":  # to be looked at in raw cells, which a frame on a cluster is not
-            frames = {refusal(PartsFrame(table, CUTS), **options, cluster=Pickling(tree)) for tree in range(3)}
+            frames = {refusal(PartsFrame(table, CUTS), **options, cluster=Pickling(tree)) for tree in range(2)}
             assert frames == {in_memory}
 
 
@@ -200,16 +196,6 @@ def test_a_bad_line_of_a_csv_file_has_its_number(text, tmp_path):
     expected = refusal(str(tmp_path / "*.csv"), **options, threads=1)
     assert "line" in expected[1] and "2.csv" in expected[1]
     assert refusal(str(tmp_path / "*.csv"), **options, cluster=Pickling()) == expected
-
-
-def test_text_among_numbers_is_the_same_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_frames, "_library", lambda table: PartsFrames)
-    table = pa.table({"a": ["1", "2", "x3"] * 40, "b": np.arange(120.0), "y": [0, 1, 1] * 40})
-    options = {"label": "y", "n_rados": 5, "schema": rb.Schema({"a": rb.Number(), "b": rb.Number()})}
-    with small_parts():
-        expected = refusal(table, **options, threads=1)
-        assert "'x3'" in expected[1] and "row 3" in expected[1]
-        assert refusal(table, **options, cluster=Pickling(2)) == expected
 
 
 def test_too_many_classes_over_all_parts_are_refused_in_a_line(tmp_path):
@@ -281,15 +267,6 @@ def test_of_several_refusals_the_first_in_the_table_counts(rng):
     for _ in range(20):
         order = rng.permutation(len(states))
         assert merge_parts([states[k] for k in order]).refusal.part == 2
-
-
-def test_a_failure_of_a_worker_leaves_nothing_behind(tmp_path):
-    """A refused craft on a cluster writes no file, and books nothing that it had not drawn."""
-    table, place = BAD["infinite"].select(["a", "b", "c", "y"]), tmp_path / "out"
-    place.mkdir()
-    with pytest.raises(rb.TableError):
-        rb.craft(table, label="y", cluster=Pickling()).save(place / "x.rado.parquet")
-    assert not list(place.iterdir())
 
 
 # ---- keys

@@ -66,27 +66,19 @@ RAW = Schema({"a": Number(-3.0, 3.0, gaps=True), "k": Category(("low", "middle")
 CASES = {
     "plain": plain(),
     "seeded": plain(seed=3),
-    "support 2": plain(signatures=rb.FixedSupport(2)),
     "support 0.3": plain(signatures=rb.FixedSupport(0.3)),
     "support 0.5, seeded": plain(signatures=rb.FixedSupport(0.5), seed=5),
-    "support 0.8": plain(signatures=rb.FixedSupport(0.8)),
     "tilted": plain(seed=3, signatures=rb.Tilted(2, rb.next_theta)),
     "tilted, unseeded": plain(signatures=rb.Tilted(3, rb.next_theta), n_rados=80),
     "whole support": plain(signatures=rb.FixedSupport(ROWS), n_rados=1),
-    "as it is": plain(scale=None, intercept=False),
-    "bounds": plain(bounds=BOUNDS),
     "schema": plain(drop=(), schema=RAW),
     "quadratic map": plain(columns="quadratic"),
-    "fitting columns": plain(columns="fitting"),
     "terms": plain(columns={"a": ["linear", "a^2", "hats"], "b": ["signed-log", "a*b"]}),
-    "fourier map": plain(columns="fourier"),
     "weights": plain(weights="w", drop=["id", "k"]),
     "classes": plain(label="k", drop=["id", "y", "w"]),
-    "classes, mapped": plain(label="k", drop=["id", "y", "w"], columns="signed-log"),
     "feature band": plain(mechanism=rb.FeatureBand("bit", 3.0)),
     "noisy-rados": private(mechanism=rb.NoisyRados(1.0), n_rados=40),
     "noisy-rados, seeded": private(mechanism=rb.NoisyRados(1.0), n_rados=40, seed=1, i_know=True),
-    "noisy-rados, mapped": private(mechanism=rb.NoisyRados(1.0), n_rados=40, columns="quadratic"),
     "noisy-rados, persons": private(mechanism=rb.NoisyRados(1.0), n_rados=40, person="id", max_rows=2),
     "noisy-examples": private(mechanism=rb.NoisyExamples(1.0), n_rados=40),
     "noisy-examples, support": private(
@@ -94,20 +86,17 @@ CASES = {
     ),
     "noisy-examples, persons": private(mechanism=rb.NoisyExamples(1.0), n_rados=40, person="id", max_rows=3),
     "moments": moments(),
-    **{f"moments, {word}": moments(columns=word) for word in ("linear", "hats", "ranks", "quadratic", "both")},
+    **{f"moments, {word}": moments(columns=word) for word in ("linear", "ranks", "both")},
     "moments, fourier": moments(columns="fourier"),
     "moments, unsharpened": moments(of={"sharpen": False}, columns="linear"),
-    "moments, unsharpened ranks": moments(of={"sharpen": False}, columns="ranks"),
     "moments, label": moments(of={"unit": "label"}, columns="linear"),
     "moments, replace": moments(of={"relation": "replace"}, columns="linear"),
-    "moments, mapped": moments(columns={"a": ["linear", "a*b"], "b": ["hats"]}),
     "moments, private bounds": moments(bounds="private", drop=EXTRA, columns="linear"),
     "moments, schema": moments(bounds=None, schema=RAW, columns="linear"),
     "moments, persons": moments(columns="linear", person="id", max_rows=2),
     "moments, persons' labels": moments(of={"unit": "label"}, columns="linear", person="id", max_rows=2),
     "moments, classes": moments(**THREE, columns="linear"),
     "moments, classes, both": moments(**THREE, columns="both"),
-    "moments, classes, unsharpened": moments(of={"sharpen": False}, **THREE, columns="linear"),
     "moments, classes, label": moments(of={"unit": "label"}, **THREE, columns="linear"),
 }  # fmt: skip
 
@@ -251,10 +240,11 @@ def mechanism_options(word, kind):
 
 FEW = 130  # rows, which are several parts of every form
 WORDS = ["plain", "seeded classes", "weights", "noisy-rados", "noisy-examples", "moments"]
+# Each form with one mechanism that reads it strictly and one that reads it row by row, and both in all orders.
+FORMS = [(kind, WORDS[(k + 3 * half) % 6]) for k, kind in enumerate(KINDS) for half in (0, 1)]
 
 
-@pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "word"), FORMS)
 def test_every_form_of_a_table_has_the_bytes_of_one_machine(kind, word, tmp_path, one_key):
     given_table = written(TABLE.slice(0, FEW), tmp_path, kind)
     with small_parts():
@@ -264,7 +254,7 @@ def test_every_form_of_a_table_has_the_bytes_of_one_machine(kind, word, tmp_path
         assert len(runner.messages) >= 3
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     rows=st.integers(8, 150),
     cuts=st.lists(st.integers(0, 150), max_size=6),
@@ -291,8 +281,7 @@ def parts_frames(monkeypatch):
     monkeypatch.setattr(cluster_frames, "_library", lambda table: PartsFrames)
 
 
-@pytest.mark.parametrize("name", ["plain", "support 0.3", "weights", "classes", "quadratic map", "noisy-rados, persons",
-                                  "noisy-examples", "moments, ranks", "moments, persons"])  # fmt: skip
+@pytest.mark.parametrize("name", ["plain", "support 0.3", "weights", "noisy-rados, persons", "moments, ranks"])
 def test_frames_on_a_cluster_have_the_bytes_of_the_collected_frame(name, tmp_path, one_key, parts_frames):
     assert_same(TABLE, tmp_path, 5, PartsFrame(TABLE, CUTS), **CASES[name])
 
@@ -303,9 +292,7 @@ def test_a_shell_collects_no_frame_of_spark_silently():
     frame = PartsFrame(TABLE.select(["a", "b"]), CUTS)  # which is one of Spark, by its looks
     score = lambda table: fitted.score(table, TABLE["y"].to_numpy())  # noqa: E731
     for call in (fitted.predict, fitted.predict_proba, fitted.decision_function, score, fitted.model_.predict):
-        with pytest.raises(
-            rb.ArgumentError, match=r"would collect a Spark frame .* silently: use predict_udf\(model\)"
-        ):
+        with pytest.raises(rb.ArgumentError, match="predict_udf"):
             call(frame)
 
 
@@ -320,7 +307,7 @@ def test_rows_that_come_once_are_refused_before_they_come(paths, monkeypatch):
     lazy, query = pl.LazyFrame({"a": [1.0], "y": [1]}), "duckdb:?SELECT 1 AS a, 1 AS y"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a,y\n1,0\n")))
     for table in (reader, lazy, query, rb.tables.streams.StandardInput()):
-        with pytest.raises(rb.ArgumentError, match="write the rows to files that all workers can read"):
+        with pytest.raises(rb.ArgumentError, match="files"):
             rb.craft(table, label="y", cluster=Pickling())
     assert not drawn
 
@@ -395,12 +382,9 @@ def said_to_have(rows):
 
 
 @pytest.mark.parametrize("how", [{"threads": 1}, {"cluster": Pickling()}], ids=["here", "cluster"])
-@pytest.mark.parametrize("name", ["plain", "quadratic map", "support 0.3", "classes", "feature band", "noisy-examples"])
+@pytest.mark.parametrize("name", ["plain", "support 0.3", "feature band", "noisy-examples"])
 def test_too_many_rows_are_refused_before_they_are_read(name, how, paths):
-    with (
-        said_to_have(2**31),
-        pytest.raises(rb.TableError, match=r"2,147,483,648 rows; at most 2,147,483,647 .* several"),
-    ):
+    with said_to_have(2**31), pytest.raises(rb.TableError, match="2,147,483,648 rows"):
         rb.craft(paths, **CASES[name], **how)
     with said_to_have(2**31 - 1), pytest.raises(AssertionError, match="rows were read"):
         rb.craft(paths, **CASES[name], **how)
@@ -408,7 +392,7 @@ def test_too_many_rows_are_refused_before_they_are_read(name, how, paths):
 
 @pytest.mark.parametrize("of", [{"unit": "label"}, {"relation": "replace"}])
 def test_moments_refuse_more_rows_where_their_number_is_no_secret(of, paths):
-    with said_to_have(2**33), pytest.raises(rb.TableError, match="8,589,934,592 rows; at most 8,589,934,591"):
+    with said_to_have(2**33), pytest.raises(rb.TableError, match="8,589,934,592 rows"):
         rb.craft(paths, **moments(of=of, columns="linear"))
     with said_to_have(2**33 - 1), pytest.raises(AssertionError, match="rows were read"):
         rb.craft(paths, **moments(of=of, columns="linear"))
@@ -419,7 +403,7 @@ def test_where_the_number_is_a_secret_it_decides_nothing(paths):
         for rows in (2**31, 2**33, 2**60):
             with said_to_have(rows), pytest.raises(AssertionError, match="rows were read"):
                 rb.craft(paths, **options)
-    with pytest.raises(rb.ArgumentError, match="may not fit 64 bits; at most 8,589,934,591 do: make several releases"):
+    with pytest.raises(rb.ArgumentError, match="64 bits"):
         rb.craft(paths, **moments(columns="linear", rows=2**33))
 
 

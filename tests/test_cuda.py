@@ -5,7 +5,6 @@ import ctypes.util
 import importlib
 import importlib.util
 import math
-import os
 import pickle
 import shutil
 import subprocess
@@ -91,8 +90,7 @@ SHAPES = [  # rows, columns, rados, first row
 ]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("quarters", [2, 1, 3])
+@pytest.mark.parametrize(("shape", "quarters"), [(shape, (2, 1, 3)[k % 3]) for k, shape in enumerate(SHAPES)])
 def test_sums_are_those_of_the_reference(engine, plain_engine, shape, quarters, rng):
     m, d, n, first_row = shape
     rows = rng.integers(-(2**22), 2**22, (m, d), endpoint=True).astype(np.int32)
@@ -119,7 +117,7 @@ def test_sums_of_many_rows_rados_and_columns_are_those_of_the_reference(engine, 
     np.testing.assert_array_equal(totals, kernel)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.integers(1, 200), st.integers(1, 61), st.integers(1, 40), st.integers(0, 200), st.booleans())
 def test_sums_of_small_shapes(engine, plain_engine, data, m, d, n, offset, unit):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -196,9 +194,10 @@ def check_snapped(engine, values, signs, columns):
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize(("scale", "bounds"), [("standard", None), ("standard", (-1.0, 2.0)), ("bounds", (-0.3, 2.1)),
-                                               ("none", None), ("none", (-1.0, 1.0))])  # fmt: skip
-@pytest.mark.parametrize("shape", [(1, 1), (64, 28), (1003, 28), (130, 29), (200, 64)])
+@pytest.mark.parametrize(("scale", "bounds", "shape"), [
+    ("standard", None, (64, 28)), ("standard", (-1.0, 2.0), (130, 29)), ("bounds", (-0.3, 2.1), (1003, 28)),
+    ("none", None, (1, 1)), ("none", (-1.0, 1.0), (200, 64)),
+])  # fmt: skip
 def test_snapped_rows_are_those_of_the_reference(engine, rng, kind, scale, bounds, shape):
     values = (rng.normal(size=shape) * 10.0 ** rng.integers(-3, 4, shape[1])).astype(kind)
     values[rng.random(shape) < 0.1] = 0.0
@@ -206,7 +205,7 @@ def test_snapped_rows_are_those_of_the_reference(engine, rng, kind, scale, bound
     check_snapped(engine, values, signs, columns_of(values, scale, bounds))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([-1000, -450, -399, -60, -1, 0, 1, 60, 399, 450, 900]), st.booleans())
 @example(0, -1000, True)
 def test_divisions_are_rounded_as_ieee_says(engine, seed, exponent, zeros):
@@ -240,7 +239,7 @@ def test_quotients_are_correctly_rounded_to_the_last_bit(library):
 # ---- the rows of moments
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.integers(0, 600), st.integers(1, 40), st.sampled_from([np.float32, np.float64]),
        st.sampled_from([None, 0.5, 0.0]), st.sampled_from("CF"))  # fmt: skip
 def test_rows_on_the_sphere(engine, data, n, f, kind, constant, order):
@@ -268,7 +267,7 @@ def short_rows(rng, d, n, kind):
 kinds = st.sampled_from([np.int16, np.int32])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.integers(0, 600), st.integers(1, 21), kinds)
 def test_whitened_rows(engine, data, n, d, kind):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -289,7 +288,7 @@ def test_rows_are_whitened_in_several_lots(engine, rng, monkeypatch):
     np.testing.assert_array_equal(engine.whiten(rows, a, signs, GRID), REFERENCE.whiten(rows, a, signs, GRID))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data(), st.integers(0, 600), st.integers(1, 21), kinds, st.sampled_from([0.5, 1.0, 0.3]))
 def test_mean_rados(engine, data, n, d, kind, cap):
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -319,14 +318,7 @@ def test_sums_of_products(engine, data, n, d, kind):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"scale": None, "intercept": False},
-        {"signatures": rb.FixedSupport(0.5)},
-        {"columns": "quadratic"},
-        {"signatures": rb.Tilted(3, rb.next_theta)},
-        {"mechanism": rb.FeatureBand("x2", 3.0)},
-    ],
+    [{}, {"signatures": rb.Tilted(3, rb.next_theta)}, {"mechanism": rb.FeatureBand("x2", 3.0)}],
 )
 def test_releases_have_the_same_bits(engine, options, rng):
     x, y = rng.normal(size=(500, 3)), rng.integers(0, 2, 500)
@@ -337,23 +329,13 @@ def test_releases_have_the_same_bits(engine, options, rng):
     }
 
 
-def test_releases_of_several_classes_have_the_same_bits(engine, rng):
-    x, y = rng.normal(size=(400, 3)), rng.integers(0, 4, 400)
-    one, other = (rb.craft(x, y, n_rados=20, seed=1, engine=each, threads=1) for each in ("kernel", engine))
-    assert sorted(one.blocks) == sorted(other.blocks)
-    for name, block in one.blocks.items():
-        assert np.asarray(block).tobytes() == np.asarray(other.blocks[name]).tobytes()
-
-
 # ---- where there is no device
 
 
 def test_without_cupy_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     cuda_device._device.cache_clear()
-    with pytest.raises(
-        rb.ArgumentError, match=r"needs CuPy .*pip install '.\[gpu\]' in a clone of radoboost"
-    ) as caught:
+    with pytest.raises(rb.ArgumentError, match="CuPy") as caught:
         get_engine("cuda")
     assert "\n" not in str(caught.value)
     assert not cuda_device.may_have_device()
@@ -386,91 +368,12 @@ def test_unknown_engines_are_refused_with_all_names():
         get_engine("gpu")
 
 
-# ---- the benchmark
-
-
-@pytest.fixture
-def benchmark(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "benchmarks")
-    return importlib.import_module("gpu")
-
-
-def test_the_benchmark_compares_with_the_reference(benchmark, engine, monkeypatch):
-    monkeypatch.setattr(benchmark, "SHAPES", benchmark.SHAPES[:5])
-    assert benchmark.check_shapes(engine) == []
-    monkeypatch.setattr(cuda, "_i64", lambda x: np.int64(x - (x == 10_007)))  # rows of moments without the last
-    assert any("mean rados" in each for each in benchmark.check_shapes(engine))
-
-
-def test_the_benchmark_runs_the_passes_of_a_table(benchmark, engine, rng, monkeypatch):
-    values = benchmark.made_values(rng, 700, 3)
-    signs = rng.choice(np.array([-1, 1], np.int8), 700)
-    monkeypatch.setattr(benchmark, "median_ms", lambda work, repeats: float(work() is None))
-    times, wrong = benchmark.time_passes(engine, cuda_twin.DeviceArray(values), values, signs, [7], 1)
-    assert wrong == [] and list(times["sums"]) == [7]
-    assert list(times["sums"][7]) == ["from the device", "from memory", "kernel, from memory"]
-    monkeypatch.setattr(benchmark, "exact_sums", lambda column: (0, 0))
-    assert benchmark.time_passes(engine, cuda_twin.DeviceArray(values), values, signs, [7], 1)[1]
-
-
-def test_the_benchmark_compares_whole_releases(benchmark, engine, monkeypatch):
-    releases = importlib.import_module("gpu_releases")
-    x = releases.table()[0]
-    tables = {"from memory": x, "there": cuda_twin.DeviceArray(x)}
-    names = ["plain", "plain, weights", "tilted", "three classes", "noisy-rados, persons", "noisy-examples",
-             "moments, not sharpened"]  # fmt: skip
-    assert releases.compare(tables, engine, names) == ([], [])
-    snap = cuda.Cuda.snap
-
-    def off(self, values, signs, columns):
-        signs = np.array(signs)
-        signs[-1] = -signs[-1]
-        return snap(self, values, signs, columns)
-
-    monkeypatch.setattr(cuda.Cuda, "snap", off)
-    wrong, _ = releases.compare(tables, engine, ["plain"])
-    assert wrong == [f"plain, {where}: other bits than those of the reference" for where in tables]
-    monkeypatch.setattr(releases, "crafted", lambda *_, **__: importlib.import_module("no_such_library"))
-    assert releases.compare(tables, engine, ["plain"])[1] == ["plain: not compared (No module named 'no_such_library')"]
-
-
-def test_the_benchmark_computes_some_rados_in_numpy(benchmark, engine, rng, monkeypatch):
-    """Across pieces of the table, by ChaCha20 in NumPy, which is that of cryptography."""
-    values = benchmark.made_values(rng, 5000, 3)
-    signs, columns = rng.choice(np.array([-1, 1], np.int8), 5000), benchmark.columns_of(values)
-    monkeypatch.setattr(benchmark, "SLAB_TILES", SLAB_TILES // 2048)  # smaller pieces; the slab is 0 all the same
-    monkeypatch.setattr(benchmark, "divmod", lambda a, b: (0, a), raising=False)
-    totals = benchmark.ours(engine, values, signs, columns, 37)
-    some = [0, 5, 36]
-    np.testing.assert_array_equal(benchmark.rados_by_numpy(values, signs, columns, 37, some), totals[some])
-
-
-def test_the_benchmark_runs_without_cryptography():
-    code = """
-import importlib.util, sys
-find = importlib.util.find_spec
-importlib.util.find_spec = lambda name, *rest: None if name == "cryptography" else find(name, *rest)
-import gpu
-from radoboost.holder.keystream import streams, words
-import numpy as np
-print(words(gpu.KEY, 3, 65534, 4).tolist())
-print(streams(gpu.KEY, 5, [(7, 3, 2), (1, 0, 9)], np.empty(11, np.uint64)).tolist())
-assert sys.modules["cryptography"].__spec__ is None
-"""
-    from radoboost.holder.keystream import streams, words
-
-    folders = [str(Path(__file__).parent.parent / name) for name in ("benchmarks", "src")]
-    path = {"PYTHONPATH": os.pathsep.join(folders), "PATH": os.environ["PATH"]}
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=path)
-    key = make_key(0)
-    drawn = streams(key, 5, [(7, 3, 2), (1, 0, 9)], np.empty(11, np.uint64))
-    assert done.stdout.splitlines() == [str(words(key, 3, 65534, 4).tolist()), str(drawn.tolist())]
-
-
 # ---- CUDA's own compiler
 
 
-@pytest.mark.parametrize("architecture", [90, 75, pytest.param(80, marks=pytest.mark.slow)])  # 80 is as 90
+@pytest.mark.parametrize(
+    "architecture", [90, pytest.param(75, marks=pytest.mark.slow), pytest.param(80, marks=pytest.mark.slow)]
+)
 def test_a_cubin_is_built(architecture, tmp_path):
     """By NVRTC, which is what CuPy calls, or by nvcc."""
     source = cuda_device.kernel_source()

@@ -80,7 +80,7 @@ def dependence(model, rows, at):
     return np.array(means)
 
 
-@pytest.mark.parametrize("columns", ["auto", "fourier"])
+@pytest.mark.parametrize("columns", [pytest.param("auto", marks=pytest.mark.slow), "fourier"])
 def test_curves_and_pairs_show_what_the_model_does(columns, rng):
     """All of it, cosines too: the mean score over rows, but for a constant, and but for how normal sums are taken.
 
@@ -113,7 +113,10 @@ def test_curves_and_pairs_show_what_the_model_does(columns, rng):
             assert np.ptp(together - alone - line) < 1.5 and min(band) >= 0
 
 
-@pytest.mark.parametrize("columns", ["linear", "quadratic", "hats", "both", "auto"])
+@pytest.mark.parametrize(
+    "columns",
+    ["linear", *(pytest.param(word, marks=pytest.mark.slow) for word in ("quadratic", "hats", "both", "auto"))],
+)
 def test_bands_are_those_of_the_noise(columns, rng, monkeypatch):
     """Over 40 releases that differ in the noise after the whitening.
 
@@ -149,6 +152,7 @@ def test_bands_are_those_of_the_noise(columns, rng, monkeypatch):
     assert abs(np.log2(share / np.mean(shares)) / 2) < 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["hats", "quadratic"])
 def test_bands_leave_out_the_noise_of_whitening_and_link(columns, rng):
     """Over 20 releases. The noise of the link stretches all effects alike: without it, bands are somewhat narrow.
@@ -416,8 +420,9 @@ def test_pages_take_no_other_file(rng, tmp_path, monkeypatch):
     rb.craft(pa.table(x), y, n_rados=50).save("t.rado.parquet")
     run = CliRunner()
     again = ["learn", "t.rado.parquet", "-o", "new.model.json", "--report", "t.html"]
-    (tmp_path / "t.html").write_text('<!DOCTYPE html>\n<meta name="generator" content="radoboost">\nold page')
-    learned = run.invoke(app, again)
+    (tmp_path / "t.html").write_text("old page")
+    assert run.invoke(app, again).exit_code == 1 and (tmp_path / "t.html").read_text() == "old page"
+    learned = run.invoke(app, [*again, "--force"])
     assert learned.exit_code == 0 and "old page" not in (tmp_path / "t.html").read_text(), learned.output
     (tmp_path / "hospital.csv").write_text("kept")
     (tmp_path / "link.html").symlink_to("both.html")

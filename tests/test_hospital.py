@@ -1,6 +1,7 @@
 """The made-up hospital has what such tables have, in the amounts that its page says."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
@@ -54,3 +55,10 @@ def test_the_code_book_is_about_this_table():
             assert ((numbers < kind.low) | (numbers > kind.high)).mean() < 0.02
         if isinstance(kind, Category):
             assert set(column.unique().to_pylist()) == set(kind.values)
+
+
+def test_five_hospitals_have_the_patients_of_one(rado):
+    code, out, _ = rado("demo", "--hospitals", "--directory", ".")
+    assert code == 0 and "north" in out
+    sizes = {name: len(Path(name, "patients.csv").read_text().splitlines()) - 1 for name in hospital.FIVE}
+    assert sizes == hospital.FIVE and sum(sizes.values()) == N_PATIENTS

@@ -24,40 +24,18 @@ from radoboost.release.laws import LAWS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "radoboost"
-MODULES = sorted(
-    ".".join(file.relative_to(PACKAGE).with_suffix("").parts)
-    for file in PACKAGE.rglob("*.py")
-    if file.stem != "__init__"
-)
 DOCS = "\n".join(page.read_text() for page in sorted((ROOT / "docs").rglob("*.md")))
 
 
-def test_the_reading_order_names_every_module():
-    order = (PACKAGE / "__init__.py").read_text()
-    flow = (ROOT / "docs" / "flow.md").read_text()
-    for module in MODULES:
-        assert re.search(rf"\b{module.split('.')[-1]}\b", order), f"{module} is missing in __init__.py"
-        assert re.search(rf"\b{module.split('.')[-1]}\b", flow), f"{module} is missing in docs/flow.md"
-
-
-def test_the_page_on_epsilons_has_the_numbers_of_the_results(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    page = importlib.import_module("utility_page")
-    results = json.loads((ROOT / "experiments" / "results" / "utility.json").read_text())["results"]
-    assert page.rendered(results) == page.PAGE.read_text(), "run benchmarks/utility.py --report"
-
-
 def test_all_is_sorted_and_complete():
-    public = {name for names in rb._HOMES.values() for name in names}
-    assert rb.__all__ == sorted(public)
-    assert dir(rb) == sorted([*rb.__all__, "__version__"])  # and no imports
-    for_type_checkers = {
-        (node.module.removeprefix("radoboost."), alias.name)
-        for node in ast.walk(ast.parse((PACKAGE / "__init__.py").read_text()))
-        if isinstance(node, ast.ImportFrom) and node.module.startswith("radoboost.")
+    public = {  # as type checkers read them
+        alias.asname
+        for node in ast.parse((PACKAGE / "__init__.pyi").read_text()).body
+        if isinstance(node, ast.ImportFrom) and node.module != "radoboost"
         for alias in node.names
     }
-    assert for_type_checkers == {(module, name) for module, names in rb._HOMES.items() for name in names}
+    assert rb.__all__ == sorted(public)
+    assert dir(rb) == sorted([*rb.__all__, "__version__"])  # and no imports
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         rb.nonsense
     named = {name for name, value in vars(errors).items() if inspect.isclass(value)}
@@ -71,13 +49,6 @@ def test_public_names_have_docstrings_with_a_first_sentence():
         first = inspect.getdoc(getattr(rb, name)).splitlines()[0]
         assert first[0].isupper() or first[0] in "`(", name
         assert first.endswith("."), name
-
-
-def test_the_page_of_the_command_line_is_current(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    sys.modules.pop("make_cli_page", None)
-    page = importlib.import_module("make_cli_page")
-    assert (ROOT / "docs" / "cli.md").read_text() == page.cli_page(), "run: make docs"
 
 
 def test_the_reference_has_every_public_name_once():
@@ -98,14 +69,6 @@ def test_examples_become_code_in_the_reference(monkeypatch):
         assert fenced(doc).count("```pycon\n>>> ") == len(re.findall(r"(?:^|\n\n|---\n)>>> ", doc)), name
 
 
-def test_the_site_shows_every_page_and_begins_with_an_install_line():
-    names = re.findall(r"\b([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2], re.M)
-    assert sorted(names) == sorted(str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md"))
-    assert names[:2] == ["index.md", "tutorial.md"]
-    home = (ROOT / "docs" / "index.md").read_text()
-    assert "pip install ." in home.split("```")[1]
-
-
 def test_everything_that_can_be_named_is_documented():
     commands = [command.name or command.callback.__name__ for command in app.registered_commands]
     extras = re.findall(
@@ -120,17 +83,11 @@ def test_everything_that_can_be_named_is_documented():
         assert f"`{name}`" in DOCS, f"{name} is not in the docs"
 
 
-def test_the_readme_shows_both_commands():
-    readme = (ROOT / "README.md").read_text()
-    assert "make demo" in readme and "make test" in readme
-    for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", readme):
-        assert (ROOT / picture).exists()
-
-
 def test_no_page_names_a_file_that_is_not_there():
     for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]:
         for link in re.findall(r"\]\(([^)#]+\.(?:md|png|py))\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+            # the page of the command line is made when the site is built
+            assert (page.parent / link).exists() or link.endswith("cli.md"), f"{page.name} links to {link}"
 
 
 ARGUMENTS = {
@@ -183,38 +140,19 @@ def test_engines_keep_their_contract(name):
     assert engine.worker_bytes(1000, 100) > engine.worker_bytes(1000, 10)
 
 
-def test_the_page_on_the_paper_has_the_numbers_of_the_results(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    page = importlib.import_module("reproduction_page")
-    assert page.rendered() == page.PAGE.read_text(), "run benchmarks/reproduction_page.py"
-    first = page.PAGE.read_text().split("\n\n")[1]
-    assert "not that the paper is wrong" in first and "Our" in first
-
-
-WITHDRAWN = ("paper is wrong, and", "where the paper is wrong", "they are wrong", "band never helps",
-             "luck of the draw", "smaller marginal delta", "delta that it does not have",
-             "Its proof is wrong", "What is wrong in the paper", "proof of that, which fails", "as printed: wrong",
-             "wrong elsewhere (H3)", "wrong at infinity", "holds at p = 0 only", "counterexamples to it",
-             "lem_algebraic, corrected", "Where the paper is wrong", "what is wrong with the theorem",
-             "where they are wrong", "of the same rados reveal", "other columns reveal", "The paper's theorem claims",
-             "more often than the claim allows", "real-valued column protects nothing")  # fmt: skip
-
-
-def test_what_was_withdrawn_about_the_paper_is_said_nowhere():
-    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
-    for page in pages:
-        text = " ".join(page.read_text().split())
-        assert not [words for words in WITHDRAWN if words in text], page.name
-    for page in (ROOT / "docs" / "privacy.md", ROOT / "docs" / "proofs" / "noisy-examples.md"):
-        assert "## Where we differ from the paper" in page.read_text()
-
-
 # ---- which mechanism it is, nobody asks
+
+
+@pytest.fixture(scope="module")
+def trees():
+    """Every module, parsed."""
+    return {file: ast.parse(file.read_text()) for file in sorted(PACKAGE.rglob("*.py"))}
+
 
 CLASSES = {kind.__name__ for kind in MECHANISMS.values()}
 
 
-def asks_for_a_mechanism(source):
+def asks_for_a_mechanism(tree):
     """The lines on which code asks which mechanism it has: by class or by name."""
 
     def is_class(node):
@@ -228,7 +166,7 @@ def asks_for_a_mechanism(source):
         return isinstance(node, ast.Constant) and node.value in MECHANISMS
 
     lines = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
             kinds = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
             lines += [node.lineno] * any(is_class(kind) for kind in kinds)
@@ -241,12 +179,12 @@ def asks_for_a_mechanism(source):
     return lines
 
 
-def test_nobody_asks_which_mechanism_it_is():
+def test_nobody_asks_which_mechanism_it_is(trees):
     asking = {
         f"{file.relative_to(PACKAGE)}:{line}"
-        for file in PACKAGE.rglob("*.py")
+        for file, tree in trees.items()
         if "mechanisms" not in file.relative_to(PACKAGE).parts
-        for line in asks_for_a_mechanism(file.read_text())
+        for line in asks_for_a_mechanism(tree)
     }
     assert asking == set(), "let the mechanism tell as data what others need to know"
 
@@ -260,8 +198,9 @@ def test_nobody_asks_which_mechanism_it_is():
     ],
 )  # fmt: skip
 def test_a_planted_question_is_found(planted):
-    assert asks_for_a_mechanism(planted)
-    assert not asks_for_a_mechanism("rb.Moments(1.0); MECHANISMS['plain'](); mechanism.law == 'sums'")
+    assert asks_for_a_mechanism(ast.parse(planted))
+    innocent = "rb.Moments(1.0); MECHANISMS['plain'](); mechanism.law == 'sums'"
+    assert not asks_for_a_mechanism(ast.parse(innocent))
 
 
 # ---- functions of a length that a reader takes in
@@ -275,10 +214,10 @@ def lines_of_code(function):
     return body[-1].end_lineno - body[0].lineno + 1 if body else 0
 
 
-def test_functions_are_short():
-    for file in sorted(PACKAGE.rglob("*.py")):
+def test_functions_are_short(trees):
+    for file, tree in trees.items():
         path = str(file.relative_to(PACKAGE))
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and not any(path.startswith(kernel) for kernel in KERNELS):
                 most = 40 if (path, node.name) == ("holder/craft.py", "craft") else 80
                 assert lines_of_code(node) < most, f"{path}: {node.name} is too long"

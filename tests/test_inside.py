@@ -358,9 +358,6 @@ def test_short_words(rng, tmp_path, monkeypatch):
     told = {each.name: each.standard_error for each in coefficients(clf.model_)}
     assert clf.coef_standard_errors_.shape == clf.coef_.shape
     assert clf.coef_standard_errors_[0] == pytest.approx([told[f"x{k}"] for k in range(4)])
-    boosted = rb.RadoBoostClassifier(n_rounds=3).fit_rados(release)
-    with pytest.raises(AttributeError, match="MomentsClassifier has"):
-        boosted.expected_error_
     run = CliRunner()
     asked = ["learn", "t.rado.parquet", "--learner", "boost", "--penalty"]
     refused = run.invoke(app, [*asked, "none"])

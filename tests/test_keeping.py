@@ -10,27 +10,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
-from radoboost.cli import keeping
-from radoboost.errors import OutputError
+from schema_files import write_schema
 
 
 @pytest.fixture
 def made(rado, clinic, tmp_path):
-    """One file of each kind that the command makes, in the working directory."""
-    declared = tmp_path / "bounds.json"
-    declared.write_text('{"age": [0, 100], "dose": [0, 1]}')
-    private = ["--bounds", declared, "--label", "readmitted", "--classes", "no", "yes", "--epsilon", 1]
+    """A table, two plain releases, a private one, a model, and shares of rows, in the working directory."""
+    write_schema("declared.json", {"age": (0, 100), "dose": (0, 1)}, "readmitted", ["no", "yes"])
     plain = ["craft", clinic, "--label", "readmitted", "-n", 50, "-o"]
     for words in (
         [*plain, "plain.rado.parquet"],
         [*plain, "other.rado.parquet"],
-        ["craft", clinic, *private, "-o", "spent.rado.parquet"],
-        ["learn", "plain.rado.parquet", "-o", "plain.model.json", "--report", "plain.html"],
-        ["predict", "plain.model.json", clinic, "-o", "clinic.scores.csv"],
-        ["predict", "plain.model.json", clinic, "-o", "clinic.scores.parquet"],
-        ["export", "plain.model.json", "--to", "python", "-o", "plain.py"],
-        ["export", "plain.model.json", "--to", "sql", "-o", "plain.sql"],
-        ["schema", clinic, "--label", "readmitted", "-o", "clinic.schema.json"],
+        ["craft", clinic, "--schema", "declared.json", "--epsilon", 1, "-o", "spent.rado.parquet"],
+        ["learn", "plain.rado.parquet"],
         ["share", clinic, "--label", "readmitted", "-o", "a.share", "b.share"],
         ["craft", "a.share", "--new-key", "both.key", "-n", 50, "-o", "a.partial"],
     ):
@@ -40,107 +32,54 @@ def made(rado, clinic, tmp_path):
     return clinic
 
 
-KINDS = {
-    "plain.rado.parquet": keeping.RELEASE,
-    "spent.rado.parquet": keeping.RELEASE,
-    "plain.model.json": keeping.MODEL,
-    "plain.html": keeping.PAGE,
-    "clinic.scores.csv": keeping.SCORES,
-    "clinic.scores.parquet": keeping.SCORES,
-    "plain.py": keeping.PROGRAM,
-    "plain.sql": keeping.PROGRAM,
-    "clinic.schema.json": keeping.SCHEMA,
-    "a.share": keeping.SHARE,
-    "a.partial": keeping.PARTIAL,
-    "both.key": keeping.OTHER,
-    "table.csv": keeping.OTHER,
-}
-
-
-def test_every_file_is_known_for_what_it_is(made):
-    assert {name: keeping.kind_of(Path(name)) for name in KINDS} == KINDS
-
-
 def writers(table):
-    """Commands that write, without their places, and what each writes."""
+    """Commands that write, without the option that names the place, and the place that they write to without one."""
     label = ["--label", "readmitted"]
     return [
-        (["craft", table, *label, "-n", 50, "-o"], keeping.RELEASE),
-        (["merge", "plain.rado.parquet", "other.rado.parquet", "-o"], keeping.RELEASE),
-        (["learn", "other.rado.parquet", "-o"], keeping.MODEL),
-        (["predict", "plain.model.json", table, "-o"], keeping.SCORES),
-        (["export", "plain.model.json", "--to", "python", "-o"], keeping.PROGRAM),
-        (["schema", table, *label, "-o"], keeping.SCHEMA),
-        (["share", table, *label, "-o", "c.share"], keeping.SHARE),
-        (["craft", "b.share", "--key", "both.key", "-n", 50, "-o"], keeping.PARTIAL),
+        (["craft", table, *label, "-n", 50], "-o", "clinic.rado.parquet"),
+        (["merge", "plain.rado.parquet", "other.rado.parquet"], "-o", "merged.rado.parquet"),
+        (["learn", "other.rado.parquet"], "-o", "other.model.json"),
+        (["predict", "plain.model.json", table], "-o", "clinic.scores.csv"),
+        (["export", "plain.model.json", "--to", "python"], "-o", "plain.py"),
+        (["schema", table, *label], "-o", "clinic.schema.json"),
+        (["craft", "b.share", "--key", "both.key", "-n", 50], "-o", "b.partial"),
+        (["show", "plain.model.json"], "--html", None),
+        (["learn", "plain.rado.parquet"], "--report", None),
+        (["craft", table, "--schema", "declared.json", "--epsilon", 1, "-o", "new.parquet"], "--counts", None),
     ]
 
 
-def test_no_command_writes_over_another_kind_of_file_or_a_promise(rado, made):
-    for words, kind in writers(made):
-        for name in ("table.csv", "both.key", "spent.rado.parquet", "plain.html"):
-            before = Path(name).read_bytes()
-            code, out, err = rado(*words, name)
-            assert (code, out, err.count("\n")) == (1, "", 1), (words, name, err)
-            assert name in err and "--force" in err
-            assert Path(name).read_bytes() == before
-        if kind != keeping.RELEASE:
-            assert f"and not {kind}" in rado(*words, "spent.rado.parquet")[2]
-        else:
-            assert "spent epsilon 1 (one record" in rado(*words, "spent.rado.parquet")[2]
-
-
-def test_the_same_kind_is_written_again_and_force_writes_over_anything(rado, made):
-    for words, kind in writers(made):
-        name = "out.parquet" if kind == keeping.SCORES else "out.py"
-        Path(name).write_bytes(b"")  # an empty file is nothing to keep
-        for _ in range(2):
-            code, _, err = rado(*words, name)
-            assert code == 0, err
-        Path(name).unlink()
-        shutil.copy("table.csv", name)
-        assert rado(*words, name)[0] == 1
-        code, _, err = rado(*words, name, "--force")
+def test_a_file_is_written_over_by_force_alone_or_where_the_command_names_it_by_default(rado, made):
+    for words, option, default in writers(made):
+        place = "mine.html" if option != "-o" else "mine.csv"
+        Path(place).write_text("my own notes")
+        code, out, err = rado(*words, option, place)
+        assert (code, out, err.count("\n")) == (1, "", 1), (words, err)
+        assert f"{place} exists; choose another place with {option}, or write over it with --force" in err
+        assert Path(place).read_text() == "my own notes"
+        code, _, err = rado(*words, option, place, "--force")
         assert code == 0, err
-        Path(name).unlink()
+        Path(place).write_bytes(b"")  # an empty file is nothing to keep
+        Path("new.parquet").unlink(missing_ok=True)
+        code, _, err = rado(*words, option, place)
+        assert code == 0, err
+        for _ in range(2 if default else 0):
+            code, _, err = rado(*words)
+            assert code == 0, err
 
 
-def test_an_attack_leaves_tables_alone(rado, made):
-    assert rado("craft", made, "--label", "readmitted", "-n", 200, "--seed", 7, "-o", "seeded.rado.parquet")[0] == 0
-    attack = ["attack", "reconstruct", "seeded.rado.parquet", "--seed", 7]
-    for _ in range(2):
-        assert rado(*attack)[0] == 0  # seeded.reconstructed.csv
-    before = Path("table.csv").read_bytes()
-    code, _, err = rado(*attack, "-o", "table.csv")
-    assert code == 1 and "table.csv is there, and it does not hold records that an attack got" in err
-    assert Path("table.csv").read_bytes() == before
-    assert rado(*attack, "-o", "table.csv", "--force")[0] == 0
-
-
-def test_counts_for_the_holder_are_not_written_over_a_table(rado, made, tmp_path):
-    words = ["craft", made, "--bounds", tmp_path / "bounds.json", "--label", "readmitted", "--classes", "no", "yes"]
-    for place, code in (("counts.json", 0), ("counts.json", 0), ("table.csv", 1)):
-        Path("new.rado.parquet").unlink(missing_ok=True)
-        found, _, err = rado(*words, "--epsilon", 1, "--counts", place, "-o", "new.rado.parquet")
-        assert found == code, err
-    assert "it does not hold counts of rows; choose another place with --counts" in err
-    assert not Path("new.rado.parquet").exists()
-
-
-def test_a_page_is_not_written_over_what_is_no_page(rado, made):
-    Path("notes.html").write_text("<!DOCTYPE html><html>my own notes</html>")
-    for words in (["show", "plain.model.json", "--html"], ["learn", "plain.rado.parquet", "--report"]):
-        code, _, err = rado(*words, "notes.html")
-        assert code == 1 and "notes.html is there, and it is no page of radoboost" in err
-        assert rado(*words, "notes.html", "--force")[0] == 0
-        Path("notes.html").write_text("<!DOCTYPE html><html>my own notes</html>")
-
-
-def test_a_release_may_take_the_place_of_a_plain_one_and_not_of_a_model(made):
-    rb.load("plain.rado.parquet").save("spent.rado.parquet")
-    keeping.keep_files(Path("spent.rado.parquet"), keeping.RELEASE)
-    with pytest.raises(OutputError, match="it is a model, and not a release"):
-        keeping.keep_files(Path("plain.model.json"), keeping.RELEASE)
+def test_a_private_release_is_written_over_by_force_alone(rado, made):
+    before = Path("spent.rado.parquet").read_bytes()
+    for words, option, default in writers(made):
+        if default is None:
+            continue
+        Path(default).write_bytes(before)
+        for more, place in (([], default), ([option, "spent.rado.parquet"], "spent.rado.parquet")):
+            code, out, err = rado(*words, *more)
+            assert (code, out, err.count("\n")) == (1, "", 1), (words, err)
+            assert "spent epsilon 1 (one record" in err and "--force" in err
+            assert Path(place).read_bytes() == before
+        Path(default).unlink()
 
 
 # ---- what else a file may be

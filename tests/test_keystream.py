@@ -21,7 +21,7 @@ def test_the_oracle_is_rfc_8439():
     assert block.hex().startswith("10f1e7e4d13b5915500fdd1fa32071c4")
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**70),
     n=st.integers(1, 40) | st.just(MAX_RADOS),

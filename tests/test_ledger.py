@@ -373,26 +373,27 @@ def crafts_at_once(folder, *options):
 
 
 def test_crafts_at_once_with_kills_never_spend_more_than_is_booked(tmp_path):
-    """200 crafts from 8 processes against a total that allows 50; kills at any time, and where they hurt most."""
+    """100 crafts from 8 processes against a total that allows 25; kills at any time, and where they hurt most."""
     result = crafts_at_once(tmp_path)
     ends = result["ends"]
     files = {path.stem for path in tmp_path.glob("*.parquet")} - {"alone"}
     done = {k for k, word in ends.items() if word == "done"}
     killed = {k for k, word in ends.items() if word == "start"}
-    assert len(ends) == 200 and result["failed"] == 0 and set(ends.values()) == {"done", "refused", "start"}
-    assert len(result["entries"]) == 50 and result["within"] and not result["one_more_fits"]
-    assert result["spent"]["mu_squared"] == pytest.approx(50 * result["one"], rel=1e-12) and result["problems"] == []
+    assert len(ends) == 100 and result["failed"] == 0 and set(ends.values()) == {"done", "refused", "start"}
+    assert len(result["entries"]) == 25 and result["within"] and not result["one_more_fits"]
+    assert result["spent"]["mu_squared"] == pytest.approx(25 * result["one"], rel=1e-12) and result["problems"] == []
     booked = dict(result["entries"])
     releases = {name: rb.load(tmp_path / f"{name}.parquet") for name in files}
     assert done <= files <= done | killed  # who was not killed left a file
     assert {releases[name].id for name in files} <= set(booked)  # and nothing was released that was not booked
     assert all(booked[releases[name].id] == releases[name].digest for name in done)
     unfinished = [release for release, digest in booked.items() if digest is None]
-    assert unfinished and result["kills"] > 5  # some were killed with a booking and without a digest
+    assert unfinished and result["kills"] > 3  # some were killed with a booking and without a digest
     assert not list(tmp_path.glob("l-journal"))
 
 
+@pytest.mark.slow
 def test_a_ledger_that_compares_before_it_locks_is_found_out(tmp_path):
     result = crafts_at_once(tmp_path, "careless")
-    assert len(result["entries"]) > 50 and not result["within"]
+    assert len(result["entries"]) > 25 and not result["within"]
     assert result["problems"] == ["the bookings of 'table' pass its total"]

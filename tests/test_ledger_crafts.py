@@ -16,6 +16,7 @@ from radoboost.cli.ledger import complete_relation, complete_table
 from radoboost.errors import ArgumentError, BudgetError, LedgerError
 from radoboost.privacy import Composed, Gaussian, Relation, event_from_dict, event_to_dict
 from radoboost.privacy.ledger import Ledger
+from schema_files import write_schema
 
 MECHANISMS = {
     "moments": (rb.Moments(1.0), "record"),
@@ -135,17 +136,13 @@ def test_a_craft_that_fails_has_spent_what_it_booked(table, ledger):
 
 @pytest.fixture
 def declared(tmp_path):
-    columns = {name: {"type": "number", "low": 0, "high": high} for name, high in (("age", 100), ("dose", 1))}
-    path = tmp_path / "bounds.json"
-    content = {"radoboost_bounds": 1, "from_data": False, "label": "readmitted", "classes": ["no", "yes"]}
-    path.write_text(json.dumps({**content, "columns": columns}))
-    return path
+    return write_schema(tmp_path / "schema.json", {"age": (0, 100), "dose": (0, 1)}, "readmitted", ["no", "yes"])
 
 
 def test_the_books_on_the_command_line(rado, clinic, declared):
     code, out, err = rado("ledger", "create", "c.ledger", "--table", "patients", "--epsilon", 2)
     assert (code, err) == (0, "") and "epsilon 2 at delta 1e-06, for one record added or removed" in out
-    common = ["craft", clinic, "--bounds", declared, "-n", 20, "--no-sharpen", "--quiet"]
+    common = ["craft", clinic, "--schema", declared, "-n", 20, "--no-sharpen", "--quiet"]
     assert rado(*common, "--epsilon", 1, "--ledger", "c.ledger", "-o", "a.parquet")[0] == 0
     document = json.loads(rado("ledger", "show", "c.ledger", "--json")[1])
     assert len(document["bookings"]) == 2 and {entry["release"] for entry in document["bookings"]} == {
@@ -162,7 +159,7 @@ def test_the_books_on_the_command_line(rado, clinic, declared):
 
 def test_verify_says_what_is_amiss(rado, clinic, declared):
     rado("ledger", "create", "c.ledger", "--table", "patients", "--epsilon", 2)
-    common = ["craft", clinic, "--bounds", declared, "-n", 20, "--no-sharpen", "--quiet", "--epsilon", 0.5]
+    common = ["craft", clinic, "--schema", declared, "-n", 20, "--no-sharpen", "--quiet", "--epsilon", 0.5]
     rado(*common, "--ledger", "c.ledger", "-o", "a.parquet")
     rado(*common, "-o", "unbooked.parquet")
     code, out, err = rado("ledger", "verify", "c.ledger", "a.parquet")
@@ -184,7 +181,7 @@ def test_verify_says_what_is_amiss(rado, clinic, declared):
 def test_verify_compares_all_three_accounts(part, rado, clinic, declared):
     """A booking that counts too little, planted with an editor: the event it keeps says less as well."""
     rado("ledger", "create", "c.ledger", "--table", "patients", "--epsilon", 2)
-    common = ["craft", clinic, "--bounds", declared, "-n", 20, "--quiet", "--epsilon", 0.5]
+    common = ["craft", clinic, "--schema", declared, "-n", 20, "--quiet", "--epsilon", 0.5]
     rado(*common, "--mechanism", "noisy-rados", "--ledger", "c.ledger", "-o", "a.parquet")
     with closing(sqlite3.connect("c.ledger")) as connection:
         connection.execute("DROP TRIGGER a_booking_stays")
@@ -198,7 +195,7 @@ def test_verify_compares_all_three_accounts(part, rado, clinic, declared):
 def test_wrong_options_are_one_line(rado, clinic, declared):
     rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 2)
     rado("ledger", "create", "c.ledger", "--table", "b", "--epsilon", 2, "--relation", "label")
-    common = ["craft", clinic, "--bounds", declared, "-n", 20, "--epsilon", 0.5]
+    common = ["craft", clinic, "--schema", declared, "-n", 20, "--epsilon", 0.5]
     for options, message in (
         (["--ledger", "c.ledger"], "say which (table=, or --table NAME)"),
         (["--ledger", "c.ledger", "--table", "c"], "has no table 'c', only 'a', 'b'"),

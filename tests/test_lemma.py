@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
@@ -44,7 +44,6 @@ def small_tables(draw, max_rows=12):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=40)
 @given(small_tables(), st.integers(0, 2**32))
 def test_logistic_risk_is_rado_risk_over_all_signatures(engine, table, seed):
     """Lemma 2: F_log = log 2 + log(F_exp) / m, to 1e-12."""
@@ -56,7 +55,7 @@ def test_logistic_risk_is_rado_risk_over_all_signatures(engine, table, seed):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("m", range(1, 13))
+@pytest.mark.parametrize("m", [1, 2, 7, 12])
 def test_the_lemma_at_every_size(engine, m, rng):
     x, y = np.rint(rng.standard_normal((m, 2)) * 1000) * GRID, rng.choice(np.array([-1, 1], np.int8), m)
     theta = [0.7, -0.4]
@@ -65,7 +64,6 @@ def test_the_lemma_at_every_size(engine, m, rng):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=40)
 @given(small_tables(max_rows=8))
 def test_rados_are_the_definition(engine, table):
     """rado(s) = 1/2 sum (s_i + y_i) x_i; rado(s) + rado(-s) = sum of edge vectors = rado(y); rado(-y) = 0."""

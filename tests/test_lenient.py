@@ -38,7 +38,7 @@ def rows_of(path):
     return found
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_a_line_of_a_file_is_a_row_and_moves_no_other(data, tmp_path_factory):
     """Any line in place of one: the same number of rows, and every other row to the last bit."""
@@ -126,15 +126,16 @@ ODD_LABELS = [
 
 
 @pytest.mark.parametrize(
-    "kind", [list, tuple, lambda y: pd.Series(y, dtype=object), lambda y: np.array(y, dtype=object)]
+    ("k", "kind"),
+    list(enumerate([list, tuple, lambda y: pd.Series(y, dtype=object), lambda y: np.array(y, dtype=object)])),
 )
-@pytest.mark.parametrize("usual", ["yes", b"yes", np.str_("yes")])
-@pytest.mark.parametrize("odd", ODD_LABELS, ids=range(len(ODD_LABELS)))
-def test_one_odd_label_moves_no_other(kind, usual, odd):
-    y = [usual] * 6
-    y[3] = odd
-    signs = RULE.signs_or_zero(each_label(kind(y)))
-    assert np.delete(signs, 3).tolist() == [1] * 5
+def test_one_odd_label_moves_no_other(k, kind):
+    """Each label in each container, among usual ones of each type in turn."""
+    for place, odd in enumerate(ODD_LABELS):
+        y = [("yes", b"yes", np.str_("yes"))[(k + place) % 3]] * 6
+        y[3] = odd
+        signs = RULE.signs_or_zero(each_label(kind(y)))
+        assert np.delete(signs, 3).tolist() == [1] * 5, place
 
 
 def test_labels_of_numbers_and_truth_values():
@@ -318,7 +319,7 @@ def seconds_of(label, tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b,y\n" + b"1,2,yes\n" * 50 + b"1,2," + label + b"\n")
     seconds = []
-    for _ in range(5):
+    for _ in range(3):
         begun = time.process_time()
         assert len(rows_of(path)) == 51
         seconds.append(time.process_time() - begun)
@@ -340,7 +341,7 @@ def test_a_class_is_not_longer_than_a_label_can_be():
         LabelRule("y", ("no", "y" * 2000))
 
 
-@pytest.mark.parametrize("index", [7, -1, 2**31 - 1])
+@pytest.mark.parametrize("index", [-1, 2**31 - 1])
 def test_a_bad_dictionary_index_costs_its_row_alone(index, tmp_path):
     """Arrow does not check indices; a batch that was refused for one of them lost all its rows."""
     indices = pa.array([1, 0, index, 1, 1], pa.int32())
@@ -353,7 +354,7 @@ def test_a_bad_dictionary_index_costs_its_row_alone(index, tmp_path):
     assert [sign for _, sign in rows_of(path)] == [1, -1, 0, 1, 1]
 
 
-@pytest.mark.parametrize("index", [2, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("index", [2, 2**63, 2**64 - 1])
 def test_an_unsigned_index_of_any_size_costs_its_row_alone(index):
     """Arrow compared indices as int64, and refused all labels if one was 2**63 or more."""
     indices = pa.array([1, 0, index, 1], pa.uint64())

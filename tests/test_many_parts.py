@@ -36,10 +36,6 @@ ALL = {
     "replace": moments(of={**BRIEF, "relation": "replace"}, columns="linear"),
     "private bounds": moments(of=BRIEF, bounds="private", drop=EXTRA, columns="linear"),
 }
-ALWAYS = {
-    "dask": ["plain", "support 0.3", "noisy-rados", "moments"],
-    "spark": ["plain", "noisy-rados", "plan", "tilted, unseeded"],
-}
 HAS_JAVA = shutil.which("java") is not None or "JAVA_HOME" in os.environ
 needs_java = pytest.mark.skipif(not HAS_JAVA, reason="Spark needs Java, which is not installed")
 
@@ -86,14 +82,8 @@ def same(paths, cluster, **options):
     assert here.n_examples == there.n_examples
 
 
-def cases(cluster):
-    marks = {name: () if name in ALWAYS[cluster] else pytest.mark.slow for name in ALL}
-    return [pytest.param(name, marks=marks[name]) for name in ALL]
-
-
 def test_there_are_many_parts(paths):
     assert len(open_table(paths, label="y", features=["a", "b"]).pieces) >= MANY
-    assert all(set(names) <= set(ALL) for names in ALWAYS.values())
 
 
 def assert_kept_sums_are_right(run, paths):
@@ -109,7 +99,8 @@ def assert_kept_sums_are_right(run, paths):
 # ---- Dask
 
 
-@pytest.mark.parametrize("name", cases("dask"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
 def test_dask_merges_by_a_deep_tree(dask, paths, monkeypatch, name):
     sizes = []
     monkeypatch.setattr(dask_module, "FAN_IN", 2)
@@ -126,6 +117,7 @@ def test_dask_merges_by_a_deep_tree(dask, paths, monkeypatch, name):
         assert max(sizes) >= 3  # kept rows go to tasks with several parts
 
 
+@pytest.mark.slow
 def test_a_dask_worker_dies_with_several_parts(dask, paths, monkeypatch, tmp_path):
     marker, whole = str(tmp_path / "died"), dask_module.sum_job
 
@@ -150,7 +142,8 @@ def test_a_dask_worker_dies_with_several_parts(dask, paths, monkeypatch, tmp_pat
 
 
 @needs_java
-@pytest.mark.parametrize("name", cases("spark"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
 def test_spark_has_several_parts_in_a_partition(request, paths, monkeypatch, name):
     pytest.importorskip("pyspark")
     spark, states = request.getfixturevalue("spark"), []
@@ -167,6 +160,7 @@ def test_spark_has_several_parts_in_a_partition(request, paths, monkeypatch, nam
     assert min(states) >= 1
 
 
+@pytest.mark.slow
 @needs_java
 def test_a_spark_worker_dies_with_several_parts(request, paths, monkeypatch, tmp_path):
     """Once all parts of its task are summed: of files, and of rows that are kept."""

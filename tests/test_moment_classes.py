@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import oracles
@@ -80,7 +80,6 @@ coefficients = st.one_of(
 whole = st.one_of(st.integers(-GRID, GRID - 1), st.sampled_from([0, -GRID, GRID - 1]))
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.data(), st.integers(0, 12), st.integers(1, 6), st.integers(3, 9), st.sampled_from([np.int16, np.int32]))
 def test_class_weights_are_those_of_plain_python_in_both_engines(data, n, d, n_classes, kind):
     """Whatever rows, thetas and marks are; and no row has weights that are longer than the cap, as integers."""
@@ -112,7 +111,6 @@ def rows_and_thetas(rng, d, n_classes, n):
     ) * 10.0 ** rng.uniform(-2, 3)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(3, 28), st.integers(1, 12))
 def test_a_row_moves_a_mean_rado_by_no_more_than_the_proof_says(seed, n_classes, d):
     """As exact integers over all slots: a row alone, with another class, and in place of another (M17)."""
@@ -197,7 +195,6 @@ def contributions(x, y, a, theta, engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=25, deadline=None)
 @given(some=some_rows, a=matrices, theta=st.lists(st.floats(-20, 20), min_size=16, max_size=16), data=st.data())
 def test_contributions_keep_to_their_sensitivities_and_no_row_moves_another(engine, some, a, theta, data):
     a, theta = np.array(a), np.array(theta).reshape(4, 4)
@@ -375,6 +372,7 @@ def test_probabilities_are_about_right(table):
         assert abs(top[some].mean() - hits[some].mean()) < 0.06
 
 
+@pytest.mark.slow
 def test_standard_errors_are_about_how_far_noise_moves_theta(table):
     """Over 16 noises: all weights together, within a factor of 1.5."""
     x, y = table

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import radoboost as rb
@@ -315,7 +315,6 @@ def test_more_rows_never_make_fewer_rounds_for_linear_plans(size, strength, n_nu
     assert plan.n_columns <= MOST_COLUMNS or not plan.beyond
 
 
-@settings(max_examples=300)
 @given(
     st.integers(0, 90), st.integers(0, 40), st.sampled_from(["auto", *WORDS]),
     st.floats(0, 9).map(lambda power: 10**power), st.floats(-3, 2).map(lambda power: 10**power), st.booleans(),

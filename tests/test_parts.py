@@ -78,7 +78,7 @@ def read(part, most_rows):
 
 @pytest.mark.parametrize("row_by_row", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(
     m=st.integers(1, 200),
     group=st.integers(1, 80),
@@ -167,8 +167,7 @@ def test_a_part_of_a_file_that_changed_is_refused(tmp_path):
                 read(part, 10)
 
 
-@pytest.mark.parametrize("name", ["t.parquet", "t.csv", "t.arrow"])
-@pytest.mark.parametrize("row_by_row", [False, True])
+@pytest.mark.parametrize(("name", "row_by_row"), [("t.parquet", False), ("t.csv", True), ("t.arrow", True)])
 def test_another_machine_goes_by_size_and_time(name, row_by_row, tmp_path, monkeypatch):
     """It may see the file by another mount, or a copy of it: under another number, which is no change."""
     table = pa.table({"a": [1.0, 2.0], "b": [1.0, 2.0], "note": ["n", "n"], "y": [0, 1]})
@@ -219,7 +218,7 @@ LINES = [
 CUTS = [1, 2, 3, 5, 8, 13, 21, 34, 1 << 25]
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     lines=st.lists(st.sampled_from(LINES), max_size=25),
     ending=st.sampled_from([b"\n", b"\r\n"]),
@@ -260,7 +259,7 @@ def test_a_line_over_many_ranges_takes_linear_time(tmp_path, monkeypatch):
         (tmp_path / "t.csv").write_bytes(b"a,b,y\n1,2,1\n" + b"9" * size + b"\n3,4,0\n")
         parts = open_table(tmp_path / "t.csv", label="y", row_by_row=True).parts()
         best = math.inf
-        for _ in range(5):
+        for _ in range(3):
             begun = time.process_time()
             assert sum(len(read(part, 10)) for part in parts) == 3
             best = min(best, time.process_time() - begun)
@@ -269,7 +268,7 @@ def test_a_line_over_many_ranges_takes_linear_time(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_lines, "LONGEST_LINE", 1 << 12)
     monkeypatch.setattr(csv_lines, "RANGE_BYTES", 1 << 15)
     monkeypatch.setattr(csv_lines, "BLOCK_BYTES", 1 << 12)
-    assert seconds(1 << 23) < 3 * seconds(1 << 22)
+    assert seconds(1 << 22) < 3 * seconds(1 << 21)
 
 
 def test_lines_of_rows_in_strict_files(tmp_path):

@@ -91,7 +91,7 @@ def forms_of(columns, folder, group):
 @pytest.mark.filterwarnings(
     "ignore::radoboost.ClippedWarning", "ignore::radoboost.FilledWarning", "ignore::radoboost.SchemaWarning"
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     schema=schemas(), columns=rows(), group=st.integers(5, 80), batch=st.sampled_from([64, 128]),
     scale=st.sampled_from(["auto", "bounds"]), part_values=st.sampled_from([64, 4096]),

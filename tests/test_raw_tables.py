@@ -115,13 +115,15 @@ def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
     monkeypatch.setattr("radoboost.holder.raw_tables.propose", None)
     monkeypatch.setattr("radoboost.holder.raw_tables.settle_schema", None)
     release = rb.craft(path, label="y", n_rados=5, seed=1)
-    assert release.schema is None and release.to_dict()["format"] == 1
+    assert release.schema is None
 
 
 @pytest.mark.parametrize("late", ["x", "", "NA", "1;2"], ids=["text", "empty", "NA", "text with a semicolon"])
-def test_a_cell_far_down_is_enough(late, tmp_path):
+def test_a_cell_far_down_is_enough(late, tmp_path, monkeypatch):
     """What the first block of a CSV file suggests may be wrong: then everything starts again, with a schema."""
-    lines = [f"{k % 15},{k % 2}" for k in range(700_000)]
+    for module in ("csv_files", "raw"):
+        monkeypatch.setattr(f"radoboost.tables.{module}.CSV_BLOCK_BYTES", 20_000)
+    lines = [f"{k % 15},{k % 2}" for k in range(20_000)]
     lines[-2] = f"{late},1"
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "\n".join(lines) + "\n")
@@ -129,7 +131,7 @@ def test_a_cell_far_down_is_enough(late, tmp_path):
         release = rb.craft(path, label="y", n_rados=5, seed=1)
     expected = rb.Number if late in ("", "NA") else rb.Category
     assert isinstance(release.schema.columns["a"], expected)
-    assert release.n_examples == 700_000
+    assert release.n_examples == 20_000
 
 
 FRAMES = {
@@ -143,12 +145,13 @@ FRAMES = {
 
 
 @pytest.mark.parametrize("form", FRAMES)
-@pytest.mark.parametrize("engine", ["kernel", "reference"])
-def test_tables_in_memory(form, engine):
-    with pytest.warns(rb.SchemaWarning):
-        release = rb.craft(FRAMES[form], [0, 1, 1], n_rados=3, seed=2, engine=engine)
-    assert release.schema.label is None and release.n_examples == 3
-    assert np.isfinite(release.rados).all()
+def test_tables_in_memory(form):
+    releases = []
+    for engine in ("kernel", "reference"):
+        with pytest.warns(rb.SchemaWarning):
+            releases.append(rb.craft(FRAMES[form], [0, 1, 1], n_rados=3, seed=2, engine=engine))
+    assert releases[0].schema.label is None and releases[0].n_examples == 3
+    assert releases[0].rados.tobytes() == releases[1].rados.tobytes() and np.isfinite(releases[0].rados).all()
 
 
 def test_a_stream_that_can_be_read_once():
@@ -164,7 +167,7 @@ def test_features_bounds_and_classes_of_the_caller_count(raw):
         )
     assert release.schema.columns["age"].low == 0 and release.schema.columns["age"].high == 120
     assert release.classes == ("yes", "no") and list(release.schema.columns) == ["age", "ward"]
-    with pytest.raises(rb.ArgumentError, match="bounds name 'ward', not among the columns of numbers"):
+    with pytest.raises(rb.ArgumentError, match="'ward'"):
         rb.craft(raw, label="outcome", bounds={"ward": (0, 1)})
 
 
@@ -176,9 +179,7 @@ def test_a_feature_band_may_protect_a_category(raw):
 
 def test_a_table_with_nothing_to_use_is_one_line():
     table = pd.DataFrame({"a": [np.nan] * 3, "case_id": [1, 2, 3]})
-    with pytest.raises(
-        rb.TableError, match=r"nothing is left to learn from: left out: a \(nothing in it\), case_id \(id\)"
-    ):
+    with pytest.raises(rb.TableError, match="nothing is left to learn from"):
         rb.craft(table, [0, 1, 1])
 
 
@@ -284,7 +285,7 @@ def test_rows_without_a_label_are_left_out_with_the_others(tmp_path):
 
 
 def test_nothing_left_is_one_line():
-    with pytest.raises(rb.TableError, match=r"every row of the table has a gap \('a' 2, 'b' 1\)"):
+    with pytest.raises(rb.TableError, match="every row of the table has a gap"):
         rb.craft({"a": [None, 1.0, None], "b": [1.0, None, 2.0]}, [0, 1, 1], missing="drop")
 
 
@@ -298,7 +299,7 @@ def test_private_mechanisms_always_fill(raw):
     for missing in ("error", "drop"):
         with pytest.raises(rb.ArgumentError, match=f"always fills gaps.*missing='{missing}'"):
             rb.craft(raw, label="outcome", mechanism=rb.Moments(1.0), missing=missing)
-    with pytest.raises(rb.ArgumentError, match="missing must be one of fill, error, drop; it is 'ignore'"):
+    with pytest.raises(rb.ArgumentError, match="'ignore'"):
         rb.craft(raw, label="outcome", missing="ignore")
 
 
@@ -364,11 +365,10 @@ def test_nothing_is_left_to_learn_from(raw, tmp_path):
     texts = write_csv(
         tmp_path / "texts.csv", {k: v for k, v in raw_rows().items() if k in ("patient_id", "note", "outcome")}
     )
-    left = r"nothing is left to learn from: left out: patient_id \(id\), note \(text, many values\)"
+    left = "nothing is left to learn from.*note"
     refused(left, texts, label="outcome")
-    refused("nothing is left to learn from: left out: note", raw, label="outcome", features=["note"])
+    refused(left, raw, label="outcome", features=["note"])
     seen = rb.propose_schema(texts, "outcome")
-    left = "nothing is left to learn from: 'patient_id' is left out as id, 'note' is left out as text"
     refused(left, texts, schema=seen)
     moments = rb.Moments(epsilon=1.0)
     refused(left, texts, schema=rb.Schema(seen.columns, "outcome", ("no", "yes")), mechanism=moments)
@@ -386,12 +386,8 @@ def test_all_columns_that_are_not_there_are_named(raw, tmp_path):
     refused("has no column 'height', 'weight'", raw, schema=rb.Schema(kinds, "outcome"))
     array = rb.Schema({"x0": rb.Number(), "x7": rb.Number(), "x8": rb.Number(0, 1, fill=0)})
     refused("has no column 'x7', 'x8'", np.eye(4), [0, 1, 0, 1], schema=array)
-    old = tmp_path / "old.json"
-    entry = '{"type": "number", "low": 0, "high": 1}'
-    top = '"radoboost_bounds": 1, "from_data": false, "label": "y", "classes": ["0", "1"]'
-    old.write_text(f'{{{top}, "columns": {{"b": {entry}, "c": {entry}}}}}')
     clean = write_csv(tmp_path / "clean.csv", {"a": list("1234"), "y": list("0101")})
-    refused("bounds name 'b', 'c', not among the features", clean, bounds=old)
+    refused("bounds name 'b', 'c', not among the features", clean, label="y", bounds={"b": (0, 1), "c": (0, 1)})
     refused("cannot be called 'block' or '\\(constant\\)'", {"block": [1, 2], "(constant)": [1, 2]}, [0, 1])
     refused("bounds of 'x0' must be finite.*bounds of 'x1' must be two numbers", np.eye(2), [0, 1],
             bounds={"x0": (2, 1), "x1": 3})  # fmt: skip

@@ -40,16 +40,15 @@ def arrow(kind, cells):
 
 ARROW = {
     **{f"{kind} of one": (ONE, arrow(kind, [1, None])) for kind in (
-        pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(), pa.float16(),
-        pa.float32(), pa.float64())},
+        pa.int8(), pa.int64(), pa.uint8(), pa.uint64(), pa.float16(), pa.float32(), pa.float64())},
     **{f"{kind} of one": (ONE, arrow(kind, [Decimal(1), None])) for kind in (
         pa.decimal32(5, 2), pa.decimal64(9, 1), pa.decimal128(20, 3), pa.decimal256(50, 7))},
-    **{f"{kind} {word}": (result, arrow(kind, [word, None])) for kind in (
-        pa.string(), pa.large_string(), pa.string_view()) for word, result in (
-        ("1", ONE), ("1.0", ONE), ("A", WORD), ("2024-01-31", DAY), ("NA", GAP))},
+    **{f"{kind} {word}": (result, arrow(kind, [word, None])) for kind, word, result in (
+        (pa.string(), "1", ONE), (pa.string_view(), "1.0", ONE), (pa.large_string(), "A", WORD),
+        (pa.string_view(), "2024-01-31", DAY), (pa.large_string(), "NA", GAP))},
     **{f"{kind} of a day": (DAY, pa.array([MIDNIGHT, None]).cast(kind)) for kind in (
-        pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("ms", "UTC"),
-        pa.timestamp("ns", "Europe/Berlin"), pa.date32(), pa.date64())},
+        pa.timestamp("s"), pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("ms", "Europe/Berlin"), pa.date32(),
+        pa.date64())},
     "bool": (ONE, pa.array([True, None])),
     "dictionary of text": (ONE, pa.array(["1", None]).dictionary_encode()),
     "dictionary of words": (WORD, pa.array(["A", None]).dictionary_encode()),
@@ -59,7 +58,6 @@ ARROW = {
     "runs of days": (DAY, pc.run_end_encode(pa.array([MIDNIGHT, None]))),
     "null": (GAP, pa.nulls(2)),
     "binary": ({}, pa.array([b"1", None])),
-    "large binary": ({}, pa.array([b"1", None], pa.large_binary())),
     "binary view": ({}, pa.array([b"1", None], pa.binary_view())),
     "fixed binary": ({}, pa.array([b"1", None], pa.binary(1))),
     "time32": ({}, pa.array([1, None], pa.time32("s"))),
@@ -67,8 +65,6 @@ ARROW = {
     "duration": ({}, pa.array([1, None], pa.duration("s"))),
     "interval": ({}, pa.array([(1, 2, 3), None], pa.month_day_nano_interval())),
     "list": ({}, pa.array([[1], None])),
-    "large list": ({}, pa.array([[1], None], pa.large_list(pa.int8()))),
-    "fixed list": ({}, pa.array([[1], None], pa.list_(pa.int8(), 1))),
     "struct": ({}, pa.array([{"a": 1}, None])),
     "map": ({}, pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int8()))),
     "uuid": ({}, pa.array([b"1" * 16, None], pa.uuid())),
@@ -78,15 +74,13 @@ ARROW = {
 }  # fmt: skip
 PANDAS = {
     **{kind: (ONE, pd.Series([1, None], dtype=kind)) for kind in (
-        "Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64", "float16",
-        "float32", "float64", "boolean", "object", "category", "Sparse[float]", "int64[pyarrow]", "double[pyarrow]",
-        "bool[pyarrow]", "decimal128(5, 2)[pyarrow]") if "decimal" not in kind},
+        "Int8", "Int64", "UInt64", "Float32", "Float64", "float16", "float64", "boolean", "object", "category",
+        "Sparse[float]", "int64[pyarrow]", "bool[pyarrow]")},
     "decimal[pyarrow]": (ONE, pd.Series([Decimal(1), None], dtype=pd.ArrowDtype(pa.decimal128(5, 2)))),
-    **{f"{kind} {word}": (result, pd.Series([word, None], dtype=kind)) for kind in (
-        "object", "str", "string[python]", "string[pyarrow]", "category", pd.ArrowDtype(pa.string())) for word, result
-        in (("1.0", ONE), ("A", WORD), ("2024-01-31", DAY), ("NaN", GAP))},
-    **{f"datetime64[{unit}]": (DAY, pd.Series([MIDNIGHT, None]).astype(f"M8[{unit}]")) for unit in
-       ("s", "ms", "us", "ns")},
+    **{f"{kind} {word}": (result, pd.Series([word, None], dtype=kind)) for kind, word, result in (
+        ("object", "1.0", ONE), ("str", "A", WORD), ("string[python]", "2024-01-31", DAY), ("category", "NaN", GAP),
+        ("string[pyarrow]", "1.0", ONE), (pd.ArrowDtype(pa.string()), "2024-01-31", DAY), ("category", "A", WORD))},
+    **{f"datetime64[{unit}]": (DAY, pd.Series([MIDNIGHT, None]).astype(f"M8[{unit}]")) for unit in ("s", "ns")},
     "datetime64 with zone": (DAY, pd.Series([MIDNIGHT, None]).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo")),
     "categories of datetime64": (DAY, pd.Series([MIDNIGHT, None]).astype("category")),
     "categories with zone": (DAY, pd.Series([MIDNIGHT, None]).dt.tz_localize("UTC").astype("category")),
@@ -109,7 +103,6 @@ PANDAS = {
     "duration[pyarrow]": ({}, pd.Series([datetime.timedelta(1), None], dtype=pd.ArrowDtype(pa.duration("s")))),
     "time[pyarrow]": ({}, pd.Series([datetime.time(1), None], dtype=pd.ArrowDtype(pa.time64("us")))),
     "list[pyarrow]": ({}, pd.Series([[1], None], dtype=pd.ArrowDtype(pa.list_(pa.int8())))),
-    "struct[pyarrow]": ({}, pd.Series([{"a": 1}, None], dtype=pd.ArrowDtype(pa.struct([("a", pa.int8())])))),
     "binary[pyarrow]": ({}, pd.Series([b"1", None], dtype=pd.ArrowDtype(pa.binary()))),
     "null[pyarrow]": (GAP, pd.Series([None, None], dtype=pd.ArrowDtype(pa.null()))),
 }  # fmt: skip
@@ -149,7 +142,7 @@ NUMPY = {
     "S": (WORD, np.array([b"A", b""])),
     "T": (WORD, np.array(["A", ""], dtype=np.dtypes.StringDType())),
     **{f"M8[{unit}]": (DAY, np.array(["2024-01-31", "NaT"], f"M8[{unit}]")) for unit in
-       ("D", "h", "m", "s", "ms", "us", "ns", "86400s", "43200s", "1000ms")},
+       ("D", "m", "s", "ns", "43200s", "1000ms")},
     "m8": ({}, np.array([1, "NaT"], "m8[D]")),
     "V": ({}, np.array([b"1", b"2"], "V1")),
 }  # fmt: skip
@@ -181,38 +174,28 @@ def check(table, results, row_by_row, name="a"):
                 assert results or "holds" in text
 
 
-@pytest.mark.parametrize("row_by_row", [False, True])
-@pytest.mark.parametrize("case", ARROW)
-def test_types_of_arrow(case, row_by_row):
-    results, column = ARROW[case]
-    if row_by_row and "binary" in case:
-        results = ONE  # bytes may be text, as they come from CSV files
-    check(pa.table({"a": column}), results, row_by_row)
+FRAMES = {
+    "arrow": (ARROW, lambda column: pa.table({"a": column})),
+    "pandas": (PANDAS, lambda column: pd.DataFrame({"a": column})),
+    "polars": (POLARS, lambda column: pl.DataFrame({"a": column})),
+}
 
 
-@pytest.mark.parametrize("row_by_row", [False, True])
-@pytest.mark.parametrize("case", PANDAS)
-def test_types_of_pandas(case, row_by_row):
-    results, column = PANDAS[case]
-    results = ONE if row_by_row and case == "binary[pyarrow]" else results
-    check(pd.DataFrame({"a": column}), results, row_by_row)
+@pytest.mark.parametrize(("library", "case"), [(library, case) for library in FRAMES for case in FRAMES[library][0]])
+def test_types_of_frames(library, case):
+    (results, column), frame = FRAMES[library][0][case], FRAMES[library][1]
+    check(frame(column), results, False)
+    # bytes may be text, as they come from CSV files
+    check(frame(column), ONE if "binary" in case.lower() else results, True)
 
 
-@pytest.mark.parametrize("row_by_row", [False, True])
-@pytest.mark.parametrize("case", POLARS)
-def test_types_of_polars(case, row_by_row):
-    results, column = POLARS[case]
-    results = ONE if row_by_row and case == "Binary" else results
-    check(pl.DataFrame({"a": column}), results, row_by_row)
-
-
-@pytest.mark.parametrize("row_by_row", [False, True])
 @pytest.mark.parametrize("case", NUMPY)
-def test_types_of_numpy(case, row_by_row):
+def test_types_of_numpy(case):
     results, column = NUMPY[case]
-    check(column[:, None], results, row_by_row, "x0")
-    if not row_by_row and not np.ma.isMaskedArray(column):
-        check({"a": column}, results, row_by_row)
+    for row_by_row in (False, True):
+        check(column[:, None], results, row_by_row, "x0")
+    if not np.ma.isMaskedArray(column):
+        check({"a": column}, results, False)
 
 
 def test_every_type_of_polars_is_here():
@@ -236,37 +219,22 @@ def test_all_columns_of_types_that_cannot_be_read_are_named():
     schema = Schema({"a": Number(), "b": Category((1,)), "c": Date(), "d": Number(), "e": Number()})
     with pytest.raises(rb.TableError) as error:
         open_table(table, [1], schema=schema)
-    assert str(error.value) == (
-        "column 'a' holds list<item: int64>, which is no number; column 'b' holds duration[s], which is no category; "
-        "column 'c' holds double, which is no date; column 'd' holds timestamp[us], which is no number: leave them out "
-        "or convert them"
-    )
+    assert all(f"column '{name}' holds" in str(error.value) for name in "abcd")
     assert len(open_table(table, [1], schema=schema, row_by_row=True).features) == 5
-    with pytest.raises(rb.TableError) as error:
+    with pytest.raises(rb.TableError, match="--drop a --drop b --drop d"):
         open_table(table, [1])
-    assert str(error.value) == (
-        "column 'a' holds list<item: int64>, column 'b' holds duration[s], column 'd' holds timestamp[us], not "
-        "numbers; drop them (--drop a --drop b --drop d), or say in a schema what they mean"
-    )
 
 
 def test_complex_numbers_are_refused_by_type():
     """In one line of ours that names all such columns; not in Arrow's words, which name a number of a type."""
     z = np.arange(4) * 1j
-    forms = {
-        "column 'z' holds complex128, column 'w' holds complex64, not": pd.DataFrame(
-            {"a": [1.0] * 4, "z": z, "w": z.astype(np.complex64)}
-        ),
-        "column 'z' holds complex128, not numbers on a line; take its parts": {"a": [1.0] * 4, "z": z},
-        "column 'z' holds complex numbers, not": {"t": list("uvuv"), "z": list(z)},
-        "must hold real numbers; its dtype is complex128": z[:, None],
-    }
-    for message, table in forms.items():
+    frame = pd.DataFrame({"a": [1.0] * 4, "z": z, "w": z.astype(np.complex64)})
+    for table in (frame, {"a": [1.0] * 4, "z": z}, {"t": list("uvuv"), "z": list(z)}, z[:, None]):
         for attempt in (lambda t=table: rb.craft(t, [0, 1] * 2, n_rados=3), lambda t=table: rb.propose_schema(t)):
-            with pytest.raises(rb.TableError) as error:
+            with pytest.raises(rb.TableError, match="complex") as error:
                 attempt()
-            assert message in str(error.value) and "numpy type" not in str(error.value)
-    with pytest.raises(rb.TableError, match="column 'z' holds complex128"):
+            assert "numpy type" not in str(error.value)
+    with pytest.raises(rb.TableError, match="complex128"):
         rb.schema_template(pd.DataFrame({"z": z}))
 
 
@@ -311,9 +279,7 @@ def encoded_three(frame, kind):
     return np.vstack([batch.values() for batch in source.batches()])
 
 
-@pytest.mark.parametrize(
-    "unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as", "25s", "7M", "3us"]
-)
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "m", "s", "ms", "ns", "as", "25s", "7M", "3us"])
 def test_dates_of_any_unit_are_whole_seconds_or_out_of_range(unit):
     """An extreme one does not overflow, and changes no other."""
     ticks = np.array([0, 1, -1, 50, -(2**63), 2**63 - 1, -(2**63) + 1])
@@ -349,13 +315,9 @@ def exact_seconds(tick, unit):
 def test_objects_that_hold_no_value_are_named_by_their_type():
     table = pd.DataFrame({"a": [1, [2]], "b": [MIDNIGHT, datetime.time(1)], "c": [Decimal(3), "n/k" * 99]})
     schema = Schema({"a": Number(), "b": Date(), "c": Number()})
-    with pytest.raises(rb.TableError) as error:
+    with pytest.raises(rb.TableError, match=r"'a' has a list \(row 2\).*'b' has a time.*'c' has 'n/k") as error:
         next(open_table(table, [0, 1], schema=schema).batches()).values()
-    assert str(error.value) == (
-        "column 'a' has a list (row 2), which is no number; column 'b' has a time (row 2), which is no date; column "
-        f"'c' has '{('n/k' * 99)[:55]}... (row 2), which is no number: correct them, declare such a column a category, "
-        "or leave it out"
-    )
+    assert "n/k" * 60 not in str(error.value)
 
 
 # One value more makes objects of a column, and one missing value makes floats of integers: no other row may notice

@@ -5,11 +5,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.adversary.audits import audit_moments, audit_stages
+from radoboost.adversary.audits import audit_moments
 from radoboost.adversary.membership import membership_of
 from radoboost.adversary.membership.rebuilding import claimed, rebuilt
 from radoboost.holder.engines import get_engine
@@ -17,6 +17,7 @@ from radoboost.holder.mechanisms.moment_budget import Shape, planned_stages
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, converted, epsilon_at, event_from_dict
+from stage_audits import audit_stages
 from test_audits import KEY, LARGE, HalvedStage
 
 REPLACE, RECORD, EDGE, LABEL = Relation.REPLACE, Relation.RECORD, Relation.EDGE, Relation.LABEL
@@ -33,7 +34,6 @@ def craft(rng, n_rows=400, **options):
 values = st.lists(st.floats(-5, 5), min_size=3, max_size=3)
 
 
-@settings(max_examples=200)
 @given(values, values, st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 1]), st.integers(0, 99))
 def test_a_replaced_record_moves_no_sum_by_more_than_its_reach(one, other, sign, other_sign, seed):
     rng, engine, ends = np.random.default_rng(seed), get_engine("auto"), np.ones(3)
@@ -143,7 +143,8 @@ def test_refusals():
 
 
 @pytest.mark.parametrize(
-    ("columns", "wide"), [("linear", False), ("ranks", False), pytest.param("both", True, marks=pytest.mark.slow)]
+    ("columns", "wide"),
+    [("linear", False), *(pytest.param(*plan, marks=pytest.mark.slow) for plan in (("ranks", False), ("both", True)))],
 )
 def test_a_few_runs_of_the_attack_find_no_more_than_is_claimed(columns, wide):
     mechanism = rb.Moments(LARGE, relation="replace")
@@ -153,7 +154,11 @@ def test_a_few_runs_of_the_attack_find_no_more_than_is_claimed(columns, wide):
         assert audits["mean rados"].found > 0
 
 
-@pytest.mark.parametrize(("number", "stage"), [(0, "outline"), (1, "ranks"), (2, "second moments"), (3, "sum")])
+@pytest.mark.parametrize(
+    ("number", "stage"),
+    [(3, "sum")]
+    + [pytest.param(*one, marks=pytest.mark.slow) for one in ((0, "outline"), (1, "ranks"), (2, "second moments"))],
+)
 def test_halved_noise_is_caught(number, stage):
     run = type("Faulty", (HalvedStage,), {"numbers": [number]})
     far = stage != "sum"  # second moments and histograms move if features do, sums move most if only the label does
@@ -161,6 +166,7 @@ def test_halved_noise_is_caught(number, stage):
     assert not audits[stage].holds
 
 
+@pytest.mark.slow
 def test_noise_for_a_record_that_is_added_is_caught():
     class Added(rb.Moments):
         def scales(self, n_rounds, shape):

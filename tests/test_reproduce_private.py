@@ -15,10 +15,12 @@ from radoboost.paper import banded_rados, feature_privacy, gaussian, noisy_copie
 from radoboost.paper.banded_rados import band_rados, end_probability, protected, totals
 from radoboost.paper.cells import Cell, Options, run_cells
 from radoboost.paper.domains import Domain, find, load
-from radoboost.paper.noisy_copies import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, craft_both, learner
+from radoboost.paper.noisy_copies import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, learner
 from radoboost.privacy import band, epsilon_at
 
 EXPERIMENTS = (feature_privacy, gaussian)
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -188,18 +190,6 @@ def test_folds_of_a_copy_share_noise_and_leave_out_every_example_once(small, mon
     assert np.sqrt(np.square(noise).mean()) == pytest.approx(chosen.noise_stds[-1], rel=0.25)
 
 
-def test_rados_of_noise_have_the_signatures_of_the_rados(rng):
-    m, deviates = 40, rng.normal(size=(40, 2))
-    crafted = craft_both(np.eye(m), deviates, rng)
-    for kind, (members, noise) in crafted.items():
-        assert set(np.unique(members)) == {0.0, 1.0}
-        np.testing.assert_allclose(members @ deviates, noise, atol=1e-12)
-        if kind != RANDOM:
-            support = next(s for s in SUPPORTS if noisy_copies.support_name(s) == kind)
-            assert (members.sum(axis=1) == int(support * m)).all()
-    assert len(crafted) == 1 + len(SUPPORTS)
-
-
 @pytest.mark.parametrize(("noise_std", "clip"), [(1.0, 5.0), (10.0, 5.0), (0.1, 240.0)])
 def test_the_epsilon_of_noise_is_that_of_a_replaced_edge_vector(noise_std, clip):
     epsilon, distance = gaussian.epsilon_of_noise(noise_std, clip), 2 * clip / noise_std
@@ -287,72 +277,6 @@ def test_gaussian_checks_do_not_see_what_is_not_there():
     assert _seen(["banknote", "magic"], error) == [False, False, False, False]
 
 
-def test_what_the_paper_says_can_be_is_met_by_one_domain_and_judged_on_noisy_tests():
-    def good(name, key, noise_std):
-        fixed = name == "banknote" and key.startswith("s/m = 0.5")
-        return 0.20 + 0.05 * ("s/m" in key) - 0.10 * fixed - 0.02 * (fixed and "median" in key)
-
-    def bad(name, key, noise_std):
-        return 0.20 + 0.05 * ("s/m" in key) + 0.05 * ("median" in key)
-
-    options = Options("", ("banknote", "magic"))
-    outcomes, others = (_noisy_outcomes(options.domains, error, options) for error in (good, bad))
-    for noisy, clean, seen in ((outcomes, others, True), (others, outcomes, False)):
-        mixed = {cell: {**noisy[cell], "clean": clean[cell]["clean"]} for cell in noisy}
-        checks = gaussian.findings(mixed, options).checks
-        assert [check.seen for check in checks[1:]] == [seen] * 3
-    assert "none of 2 domains" in checks[1].why and "without noise: 1 (Banknote)" in checks[1].why
-
-
-def test_gains_count_only_where_adaboost_still_learns_and_was_ahead():
-    def level_at_last(name, key, noise_std):  # equal at chance, and nowhere else
-        return 0.49 if noise_std == NOISES[-1] else 0.05 if EXAMPLES in key else 0.2
-
-    assert _seen(["banknote"], level_at_last)[0] is False
-    assert _seen(["banknote"], lambda name, key, noise_std: 0.2)[0] is True  # the paper's p says who was ahead
-    assert _seen(["haberman", "ionosphere"], level_at_last)[0] is None  # nobody, by the paper's p
-    assert _seen(["banknote"], lambda name, key, noise_std: 0.2)[2:] == [False, False]
-
-
-def test_who_is_beaten_is_taken_from_the_paper_and_the_other_count_stands_beside_it():
-    beaten = gaussian.beaten_in_the_paper(noisy_copies.DOMAINS)
-    assert beaten == [
-        "banknote",
-        "breast_wisc",
-        "wine_red",
-        "abalone",
-        "wine_white",
-        "magic",
-    ]  # EEG: RadoBoost is ahead
-
-    def error(name, key, noise_std):
-        if EXAMPLES in key:
-            return 0.1 if noise_std < NOISES[-1] else 0.5
-        if name == "ionosphere":
-            return 0.1205 if noise_std < NOISES[-1] else 0.49
-        return 0.2 if noise_std < 1 else 0.1
-
-    options = Options("", ("banknote", "ionosphere", "haberman"))
-    check = gaussian.findings(_noisy_outcomes(options.domains, error, options), options).checks[0]
-    assert check.seen is True
-    found = check.why.split("Found: ")[1]
-    assert found.startswith(
-        "beaten in 1 (Banknote) of 3 domains, and within reach under noise in 1 (Banknote); by another"
-    )
-    assert "point behind here without noise in 3 (Haberman, Banknote, Ionosphere)" in found
-    assert "of these within reach in 2 (Haberman, Banknote); on Ionosphere RadoBoost is 2.0" in found
-    assert "and is ahead only where AdaBoost errs more than 45 %" in found
-
-
-def test_differences_within_chance_are_not_better(rng):
-    noise = iter(rng.normal(scale=0.2, size=100_000))
-
-    def error(name, key, noise_std):
-        return 0.5 + float(np.clip(next(noise), -0.4, 0.4)) - 0.02 * ("s/m" in key)
-
-    assert _seen(["banknote"], error)[2:] == [False, False]
-
-
 EPSILONS = banded_rados.plan(Options("", ())).epsilons
 
 
@@ -377,15 +301,3 @@ def test_feature_checks_can_come_out_both_ways():
     one = _band_findings(lambda name, epsilon: 0.2 if name == "abalone" or epsilon > 1 else 0.4)
     assert one.checks[0].seen is True  # the paper says "can": one domain is enough
     assert "Abalone, a from 0.01 on" in one.checks[0].why and "Fertility, a from 2 on" in one.checks[0].why
-
-
-def test_refused_points_are_marked_and_empty_ones_left_out():
-    findings = _band_findings(lambda name, epsilon: None if epsilon < 0.05 else 0.2, names=("fertility",))
-    (panel,) = findings.figures[0].panels
-    drawn = panel.series[0]
-    assert drawn.y[:2] == (None, None) and drawn.y[2] == pytest.approx(20)
-    refused = [k for k, epsilon in enumerate(EPSILONS) if epsilon >= 0.05 and totals(60, 5, epsilon)["epsilon"] is None]
-    assert list(drawn.marked) == refused and 0 < len(refused) < len(EPSILONS) - 2
-    verdicts = [row[-1] for row in findings.tables[0].rows]
-    assert verdicts[0] == "no band in some fold" and verdicts[-1] == "given"
-    assert [k for k, verdict in enumerate(verdicts) if verdict == "refused"] == refused

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import radoboost as rb
 from radoboost.cli.learn import _complete_held_out, _complete_penalty
@@ -28,30 +27,6 @@ RESTRAINTS = [
 @pytest.fixture(scope="module")
 def release():
     return rb.craft(*load_breast_cancer(return_X_y=True), n_rados=200, seed=0)
-
-
-BY_ORDER = "copies have coins by their numbers, and this check shuffles weighted rows: other rados, the same law"
-EXPECTED = dict.fromkeys(
-    ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"), BY_ORDER
-)
-
-
-def _checks():
-    options = {"n_rounds": 40, "n_rados": None}
-    return [
-        pair
-        for restraint in ({"penalty": "scores", "stop": "held-out"}, {"penalty": "lasso", "strength": 0.01})
-        for pair in estimator_checks_generator(
-            rb.RadoBoostClassifier(**options, **restraint), expected_failed_checks=EXPECTED, mark="xfail"
-        )
-    ]
-
-
-@pytest.mark.parametrize(
-    ("estimator", "check"), _checks(), ids=lambda v: getattr(getattr(v, "func", None), "__name__", "")
-)
-def test_every_check_of_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def test_the_paper_is_the_default(release):
@@ -188,24 +163,18 @@ def test_models_say_which_columns_matter(release):
 
 
 BAD = {
-    "penalty": ({"penalty": "slope"}, "penalty must be None, or one of lasso, ridge, scores"),
-    "strength": ({"penalty": "lasso", "strength": -1.0}, "strength must be 'held-out' or a number of at least 0"),
-    "strength word": ({"penalty": "lasso", "strength": "much"}, "strength must be"),
-    "strength nan": ({"penalty": "lasso", "strength": np.nan}, "strength must be"),
-    "stop": ({"stop": "early"}, "stop must be None or 'held-out'"),
-    "weak": ({"penalty": "lasso", "weak": "median"}, "weak is for boosting without a penalty"),
-    "kappa": ({"penalty": "lasso", "kappa": 2.0}, "kappa is for boosting without a penalty"),
-    "clamp": ({"penalty": "ridge", "clamp": 0.1}, "clamp is for boosting without a penalty"),
-    "rounds": ({"penalty": "ridge", "n_rounds": 0}, "n_rounds must be"),
-    "rounds of stop": ({"stop": "held-out", "n_rounds": 1.5}, "n_rounds must be"),
+    "penalty": {"penalty": "slope"},
+    "strength": {"penalty": "lasso", "strength": np.nan},
+    "stop": {"stop": "early"},
+    "weak": {"penalty": "lasso", "weak": "median"},
+    "n_rounds": {"stop": "held-out", "n_rounds": 1.5},
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_options_are_checked(case, release):
-    options, message = BAD[case]
-    with pytest.raises(ArgumentError, match=message):
-        rb.RadoBoostClassifier(**options).fit_rados(release)
+@pytest.mark.parametrize("name", BAD)
+def test_options_are_checked(name, release):
+    with pytest.raises(ArgumentError, match=name):
+        rb.RadoBoostClassifier(**BAD[name]).fit_rados(release)
 
 
 def test_too_few_rados_to_hold_some_out():

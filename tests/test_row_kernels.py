@@ -50,7 +50,7 @@ def short_rows(rng, d, n, kind=np.int32):
     return np.trunc(rows / np.sqrt((rows * rows).sum(axis=0)) * (GRID - 1)).astype(kind)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data(), shapes, kinds, st.sampled_from([None, 0.5, 0.0]))
 def test_rows_on_the_sphere_are_those_of_plain_python(data, shape, kind, constant):
     n, f = shape
@@ -67,7 +67,7 @@ def test_rows_on_the_sphere_are_those_of_plain_python(data, shape, kind, constan
         assert ((rows.astype(np.int64) ** 2).sum(axis=0) <= GRID**2).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.data(), st.integers(0, 40), st.integers(1, 9))
 def test_whitened_rows_are_those_of_plain_python(data, n, d):
     rng = np.random.default_rng(data.draw(st.integers(0, 9)))
@@ -82,7 +82,7 @@ def test_whitened_rows_are_those_of_plain_python(data, n, d):
         np.testing.assert_array_equal(engine.whiten(rows, a, -signs, GRID), -edges)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(st.data(), st.integers(0, 30), st.integers(1, 9), st.sampled_from([np.int16, np.int32]), caps)
 def test_mean_rados_are_those_of_plain_python(data, n, d, kind, cap):
     """Also of rows that are too long, which the test in whole numbers has to find."""
@@ -100,7 +100,7 @@ def test_mean_rados_are_those_of_plain_python(data, n, d, kind, cap):
         assert total.dtype == np.int64 and total.tolist() == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data(), st.integers(0, 40), st.integers(1, 9), st.sampled_from([np.int16, np.int32]))
 def test_sums_of_products_are_those_of_plain_python(data, n, d, kind):
     whole = st.one_of(st.integers(-(2**15), 2**15 - 1), st.sampled_from([-(2**15), min(2**15, np.iinfo(kind).max)]))

@@ -13,7 +13,7 @@ from radoboost.holder.room.stops import Stops
 from rooms import PATIENCE, Room, check_totals, killed_after, played, say_stop
 
 
-@pytest.mark.parametrize("n_parties", range(3, 21))
+@pytest.mark.parametrize("n_parties", [3, 4, 5, 8, 20])
 def test_the_total_is_exact(n_parties, rng):
     """Numbers over all of int64, so that sums wrap."""
     length = [0, 1, 7, 1000][n_parties % 4]
@@ -50,8 +50,7 @@ def test_stages_follow_each_other_and_the_lost_stay_out(rng):
 
 
 @pytest.mark.parametrize("kind", ROUNDS)
-@pytest.mark.parametrize("before", [False, True])
-@pytest.mark.parametrize("victim", ["h00", "h02", "h04"])
+@pytest.mark.parametrize(("before", "victim"), [(False, "h00"), (True, "h02"), (False, "h04"), (True, "h00")])
 def test_one_holder_is_killed(kind, before, victim, rng):
     """After or before each message; the maker of lists, the next one, the last. The others have the right total."""
     room = Room(rng, 5)

@@ -122,6 +122,7 @@ print(getattr(rb, sys.argv[1])().fit_rados(rb.load(sys.argv[2])).model_.to_json(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", SHELLS)
 def test_another_process_learns_the_same_model_byte_for_byte(shell, tmp_path):
     rng = np.random.default_rng(0)

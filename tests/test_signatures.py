@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -85,7 +85,7 @@ def test_all_signatures_are_the_keystream():
 
 # ---- what the text says
 
-SIZES = [(1, 3), (2, 5), (63, 4), (64, 4), (65, 4), (200, 11), (1000, 5)]
+SIZES = [(1, 3), (2, 5), (64, 4), (65, 4), (200, 11)]
 
 
 @pytest.mark.parametrize(("m", "n"), SIZES)
@@ -99,7 +99,6 @@ def test_fixed_support_is_what_the_text_says(m, n):
             assert found[:, j].tolist() == oracles.subset_of_size(key, m, n, j, support, quarters), (support, j)
 
 
-@settings(max_examples=80)
 @given(m=st.integers(1, 150), part=st.floats(0, 1), n=st.integers(1, 6), seed=st.integers(0, 99))
 def test_any_support_is_what_the_text_says(m, part, n, seed):
     key, support = oracles.key_from_seed(seed), max(1, math.floor(part * m))
@@ -136,7 +135,6 @@ def test_rows_beyond_a_slab_use_the_next_nonce():
 # ---- sizes, and how the work is cut
 
 
-@settings(max_examples=60)
 @given(m=st.integers(1, 700), part=st.floats(0, 1), n=st.integers(1, 40), seed=st.integers(0, 2**32))
 @example(m=1, part=1.0, n=1, seed=0)
 def test_every_support_is_exact(m, part, n, seed):
@@ -155,13 +153,12 @@ def test_the_check_of_sizes_sees_a_planted_fault():
 
 
 @pytest.mark.parametrize("chosen", SETS, ids=repr)
-@pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize(
-    "cut",
+    ("threads", "cut"),
     [
-        {"_LEAST_BUDGET": 1},  # 16 candidates a round: many rounds, as where the first one did not do
-        {"_BLOCK_BYTES": 8},  # a tile at a time
-        {"_BLOCK_BYTES": 3000, "_DRAWN_WORDS": 10},
+        (2, {"_LEAST_BUDGET": 1}),  # 16 candidates a round: many rounds, as where the first one did not do
+        (1, {"_BLOCK_BYTES": 8}),  # a tile at a time
+        (5, {"_BLOCK_BYTES": 3000, "_DRAWN_WORDS": 10}),
     ],
 )
 def test_how_the_work_is_cut_changes_nothing(chosen, threads, cut):
@@ -217,9 +214,7 @@ def counts_of_subsets(prepared, m, n):
     return np.bincount(codes, minlength=2**m)
 
 
-@pytest.mark.parametrize(
-    ("m", "support"), [(1, 1), (4, 1), (5, 2), (6, 3), (7, 6), (8, 3), (9, 1), (10, 5), (11, 7), (12, 4), (12, 11)]
-)
+@pytest.mark.parametrize(("m", "support"), [(1, 1), (5, 2), (7, 6), (10, 5)])
 def test_fixed_support_is_uniform_on_its_set(m, support):
     """All subsets of that size, and no others: a chi-square test with a false alarm of 1e-6."""
     n = 200_000
@@ -231,7 +226,7 @@ def test_fixed_support_is_uniform_on_its_set(m, support):
     assert len(inside) == 1 or stats.chisquare(inside).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("m", "low", "high"), [(3, 0, 3), (6, 2, 4), (9, 0, 2), (10, 6, 10), (11, 5, 6), (12, 4, 8)])
+@pytest.mark.parametrize(("m", "low", "high"), [(3, 0, 3), (9, 0, 2), (11, 5, 6)])
 def test_feature_intervals_have_the_law_of_rejection(m, low, high):
     """Fair coins, drawn anew until their sum is in the interval, are uniform on all its subsets; false alarm 1e-6."""
     n = 200_000
@@ -242,7 +237,7 @@ def test_feature_intervals_have_the_law_of_rejection(m, low, high):
     assert stats.chisquare(counts[inside]).pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize("support", [3, 50, 60, 75, 100, 130, 190])
+@pytest.mark.parametrize("support", [3, 60, 100, 190])
 def test_two_hundred_rows(support):
     """Rows, pairs of rows and overlaps of rados, against exact laws; 1e-6 over all together."""
     m, n = 200, 20_000
@@ -280,7 +275,7 @@ def chi_square(values, law, level):
     assert stats.chisquare(observed, wanted * observed.sum() / wanted.sum()).pvalue > level
 
 
-@pytest.mark.parametrize(("m", "low", "high"), [(200, 90, 110), (200, 0, 200), (1001, 520, 700), (1000, 400, 480)])
+@pytest.mark.parametrize(("m", "low", "high"), [(200, 90, 110), (1001, 520, 700)])
 def test_sizes_have_the_truncated_binomial_law(m, low, high):
     """Against exact binomial probabilities, with a false alarm of 1e-6."""
     n = 50_000
@@ -299,7 +294,7 @@ def test_sizes_have_the_truncated_binomial_law(m, low, high):
 
 @pytest.mark.parametrize(
     ("m", "low", "high"),
-    [(1, 0, 1), (2, 1, 1), (7, 0, 7), (64, 20, 50), (301, 0, 301), (1000, 0, 1000), (1000, 900, 1000), (999, 0, 20)],
+    [(1, 0, 1), (2, 1, 1), (64, 20, 50), (1000, 0, 1000), (999, 0, 20)],
 )
 def test_the_law_of_a_size_is_as_near_as_stated(m, low, high):
     """Total variation in fractions: of the weights, and of the 384 bits that choose among them."""
@@ -330,7 +325,7 @@ def test_fixed_support_gives_the_same_bits_however_it_is_crafted(support, rng):
     expected = rb.craft(x, y, engine="reference", threads=1, **options)
     count = support if isinstance(support, int) else math.floor(Fraction(support) * 777)
     assert expected.signatures == {"name": "fixed-support", "support": count}
-    for engine, threads, batch_rows in itertools.product(ENGINES, (1, 2, 3), (1, 50, 64, 500)):
+    for engine, threads, batch_rows in itertools.product(ENGINES, (1, 3), (50, 64)):
         with mock.patch.object(Source, "batch_rows", batch_rows):
             release = rb.craft(x, y, engine=engine, threads=threads, **options)
         assert release.rados.tobytes() == expected.rados.tobytes(), (engine, threads, batch_rows)
@@ -346,7 +341,6 @@ def test_every_rado_sums_that_many_examples(engine, rng):
     assert release.rados[:, -1].tolist() == (125 - 2 * bits[3]).tolist()
 
 
-@settings(max_examples=25)
 @given(m=st.integers(2, 90), d=st.integers(1, 4), seed=st.integers(0, 1000), engine=st.sampled_from(ENGINES))
 def test_the_rado_of_all_rows_is_the_sum(m, d, seed, engine):
     values = np.random.default_rng(seed).integers(-50, 51, (m, d)).astype(float)
@@ -388,9 +382,9 @@ def test_more_rados_than_signatures_are_refused(rng):
         check_enough_examples(2, 100, FeatureInterval(0, 0))
 
 
-@pytest.mark.parametrize("bad", [0, -1, 0.0, 1.0, 1.5, -0.1, math.nan, math.inf, True, "half", None])
+@pytest.mark.parametrize("bad", [0, 1.0, math.nan, True, "half"])
 def test_supports_that_mean_nothing_are_refused(bad):
-    with pytest.raises(rb.ArgumentError, match=r"support must be a whole number .*; it is "):
+    with pytest.raises(rb.ArgumentError, match="support"):
         FixedSupport(bad)
 
 
@@ -411,7 +405,7 @@ def test_a_fraction_is_taken_exactly():
     assert FixedSupport(np.nextafter(1, 0)).count(2**31 - 1) == 2**31 - 2
 
 
-@pytest.mark.parametrize("bad", [(-1, 3), (4, 3), (1.0, 3), (1, "3"), (True, 3)])
+@pytest.mark.parametrize("bad", [(-1, 3), (4, 3), (1, "3")])
 def test_intervals_that_mean_nothing_are_refused(bad):
     with pytest.raises(rb.ArgumentError, match=r"low|high"):
         FeatureInterval(*bad)

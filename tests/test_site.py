@@ -1,11 +1,10 @@
-"""The site: doors, kinds of pages, install lines, and the program that checks what was built."""
+"""The site: its own templates, and the program that checks what was built."""
 
 import importlib
 import inspect
 import json
 import re
 import shutil
-import struct
 import subprocess
 from pathlib import Path
 
@@ -15,46 +14,6 @@ import radoboost as rb
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-HOME = (DOCS / "index.md").read_text()
-README = (ROOT / "README.md").read_text()
-NAV = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
-DOORS = {
-    "I hold a table": "tutorial.md",
-    "I was sent a release": "sent-a-release.md",
-    "I want to learn": "first-model.md",
-}
-
-
-def kinds():
-    """The pages of each kind, as the navigation has them."""
-    parts = re.split(r"^  - ([\w-]+):", NAV, flags=re.M)[1:]
-    return {
-        name: re.findall(r"([\w/-]+\.md)$", pages, re.M) for name, pages in zip(parts[::2], parts[1::2], strict=True)
-    }
-
-
-def test_pages_are_of_four_kinds_or_proofs_or_results_and_each_is_there_once():
-    pages = kinds()
-    assert list(pages) == ["Home", "Tutorials", "How-to", "Reference", "Explanation", "Proofs", "Results"]
-    listed = [page for group in pages.values() for page in group]
-    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
-    assert {"cli.md", "api.md", "file-format.md", "schema.md"} <= set(pages["Reference"])
-    assert {"ideas.md", "flow.md", "exactness.md", "privacy.md"} <= set(pages["Explanation"])
-    assert {"reproduction.md", "choosing-epsilon.md"} <= set(pages["Results"])
-    assert all(page.startswith("proofs/") == (page in pages["Proofs"]) for page in listed)
-    for page in listed:
-        first = re.search(r"^# (.+)", (DOCS / page).read_text(), re.M)
-        assert first, f"{page} has no title"
-
-
-def test_three_doors_lead_to_a_tutorial_or_a_how_to():
-    pages = kinds()
-    cards = re.search(r'<div class="grid cards doors" markdown>(.*?)</div>', HOME, re.S)[1]
-    behind = re.findall(r"^- \*\*(.+?)\*\*$.*?\*\*\[.+?\]\((.+?)\)\*\*", cards, re.M | re.S)
-    assert dict(behind) == DOORS and len(behind) == 3
-    assert set(DOORS.values()) <= {*pages["Tutorials"], *pages["How-to"]}
-    at_home = re.search(r"## Three doors\n(.*?)\n## ", README, re.S)[1]
-    assert dict(re.findall(r"^- \*\*(.+?)\*\*: \[.+?\]\(docs/(.+?)\)", at_home, re.M)) == DOORS
 
 
 def test_the_sites_own_templates_are_there_and_kept():
@@ -76,42 +35,12 @@ def test_the_template_loads_our_program_for_search_from_disk_and_not_the_themes(
     assert [(DOCS / place).is_file() for place in re.findall(r"{{ '(.+?)' \| url }}", block)] == [True]
 
 
-def test_both_first_pages_have_the_same_install_lines():
-    lines = [re.search(r"## Install\n(.*?)\n## ", page, re.S)[1].split("```")[1:4:2] for page in (HOME, README)]
-    assert lines[0] == lines[1]
-    assert lines[0][0].strip() == "python -m pip install ."
-    assert "python -m build --wheel" in lines[0][1] and "pip install dist/radoboost-*.whl" in lines[0][1]
-    extras = (ROOT / "pyproject.toml").read_text().split("optional-dependencies]")[1].split("\n[")[0]
-    named = {name for row in re.findall(r"^\| (`.+?) \|", HOME, re.M) for name in re.findall(r"`(\w+)`", row)}
-    assert named == {*re.findall(r"^(\w+) = \[", extras, re.M)} - {"test", "docs"}
-
-
 def test_nobody_is_told_to_install_from_an_index():
     """The package is on none; messages say it by `install`, and pages link to where it is said."""
     texts = [*DOCS.rglob("*.md"), *(ROOT / "src").rglob("*.py"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
     wrong = re.compile(r"pip install\b[^\n]*\bradoboost(\[|\s|'|\"|`|$)")
     names = [path.name for path in texts for line in path.read_text().splitlines() if wrong.search(line)]
     assert names == []
-    assert "'.[attacks,room]'" in HOME.partition("## Extras")[2]
-
-
-def test_figures_beside_the_picture_are_those_of_its_run(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    page = importlib.import_module("demo_page")
-    assert page.rendered() == README, "run benchmarks/demo_page.py --report"
-
-
-def test_the_narrow_picture_shows_thirds_of_the_wide_one():
-    width, height = struct.unpack(">II", (DOCS / "demo.png").read_bytes()[16:24])
-    third = re.search(r"aspect-ratio: (\d+) / (\d+);", (DOCS / "assets" / "site.css").read_text())
-    assert (width, height) == (3 * int(third[1]), int(third[2]))
-
-
-def test_the_page_on_the_paper_has_its_pictures(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    page = importlib.import_module("reproduction_page")
-    paths = [path for document in page.documents().values() for path in page.pictured(document)]
-    assert len(paths) == 7 and all(path.read_bytes().startswith(b"<?xml") for path in paths)
 
 
 def test_examples_after_parameters_have_a_heading():

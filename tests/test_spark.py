@@ -62,6 +62,11 @@ CASES = {
 }  # fmt: skip
 
 
+def some(*names, of=CASES):
+    """Cases of which only those named are not slow."""
+    return [pytest.param(case, marks=() if case in names else pytest.mark.slow) for case in of]
+
+
 @pytest.fixture(autouse=True)
 def no_word_about_pandas():
     with spark_jobs.quiet():
@@ -129,13 +134,13 @@ def travelling_keys(monkeypatch):
     monkeypatch.setattr(Key, "from_system", classmethod(lambda cls: Key(range(32))))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some("persons", "moments of hats"))
 def test_files_give_the_same_bytes(spark, folder, constant_keys, name):
     paths = f"{folder}/*.parquet"
     same(crafted(paths, **CASES[name]), crafted(paths, **CASES[name], cluster=spark))
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", some("plain", "persons", "moments"))
 def test_frames_give_the_same_bytes(filtered, travelling_keys, name):
     frame, rows = filtered
     release = crafted(frame, **CASES[name])
@@ -143,11 +148,13 @@ def test_frames_give_the_same_bytes(filtered, travelling_keys, name):
     assert "machines of a Spark cluster" in release.statement.trust_model
 
 
+@pytest.mark.slow
 def test_memory_of_this_machine_is_sent_as_parts(spark, table, constant_keys):
     options = {"drop": ["id", "z"]}
     same(crafted(table, **options), crafted(table, **options, cluster=spark))
 
 
+@pytest.mark.slow
 def test_a_frame_with_empty_partitions_and_odd_names(spark, travelling_keys):
     frame = spark.range(0, 400, 1, 5).selectExpr("id * 0.5 as `a.b`", "cast(id % 3 as double) as `c``d`", "id % 2 as y")
     frame = frame.filter("`a.b` > 100")
@@ -156,6 +163,7 @@ def test_a_frame_with_empty_partitions_and_odd_names(spark, travelling_keys):
     assert [column.name for column in release.columns] == ["a.b", "c`d", "(constant)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ["plain", "noisy rados"])
 def test_moments_in_time(spark, table, tmp_path, travelling_keys, case):
     """As dates by a schema, in any zone of the session, and where nobody uses them."""
@@ -185,46 +193,6 @@ def test_moments_in_time(spark, table, tmp_path, travelling_keys, case):
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 NO_LIMIT = str(2**31 - 1)
-
-
-@pytest.fixture
-def limits(spark, monkeypatch):
-    """The limit of a batch's bytes during each job."""
-    try:
-        before = spark.conf.get(BATCH_BYTES)
-    except Exception:
-        pytest.skip("this version of Spark cuts batches by rows alone")
-    seen, real = [], runner_module.collected
-    monkeypatch.setattr(
-        runner_module, "collected", lambda *job, **how: seen.append(spark.conf.get(BATCH_BYTES)) or real(*job, **how)
-    )
-    yield seen
-    assert spark.conf.get(BATCH_BYTES) == before
-
-
-def test_batches_of_numbers_are_cut_by_rows(spark, frame, limits):
-    """While a job reads columns of a fixed width, and not after it; texts are cut by their bytes."""
-    before = spark.conf.get(BATCH_BYTES)
-    crafted(frame, **CASES["seeded"])
-    assert limits == [NO_LIMIT] * 2 and spark.conf.get(BATCH_BYTES) == before
-    limits.clear()
-    decimals = frame.selectExpr("cast(c0 as decimal(20, 3)) as c0", "c1", "y")
-    crafted(decimals, seed=3)
-    assert {*limits} == {NO_LIMIT}
-    limits.clear()
-    texts = frame.selectExpr("c0", "c1", "CASE WHEN b > 0 THEN 'yes' ELSE 'no' END AS word")
-    crafted(texts, label="word", seed=3)
-    assert {*limits} == {before}
-
-
-def test_batches_without_a_number_of_rows_are_cut_by_bytes(spark, frame, limits):
-    rows, before = spark.conf.get(BATCH_ROWS), spark.conf.get(BATCH_BYTES)
-    try:
-        spark.conf.set(BATCH_ROWS, "0")
-        crafted(frame, **CASES["seeded"])
-    finally:
-        spark.conf.set(BATCH_ROWS, rows)
-    assert {*limits} == {before}
 
 
 def test_bytes_of_a_row(spark):
@@ -262,15 +230,7 @@ def test_the_limit_of_batches_comes_back():
 
 @pytest.mark.parametrize(
     ("rows", "limit", "bytes_of_a_row"),
-    [
-        ("10000", None, 8),
-        ("1", "64", 8),  # which cannot be set
-        ("10000", "much", 8),
-        ("0", "64m", 8),
-        ("-1", "64m", 8),
-        ("10000", "64m", 5000 * 8),
-        ("1", "64m", (1 << 26) + 1),
-    ],
+    [("10000", None, 8), ("10000", "much", 8), ("10000", "64m", 5000 * 8), ("1", "64m", (1 << 26) + 1)],
 )
 def test_the_limit_of_batches_stays(rows, limit, bytes_of_a_row):
     """Where there is none, it is fixed or cannot be read, or batches might be larger than it."""
@@ -318,7 +278,9 @@ def test_fresh_keys_do_not_travel_to_all_workers():
     assert len(pickle.loads(content)["fresh"].for_part()) == 32
 
 
-@pytest.mark.parametrize("case", ["plain", "seeded", "fixed support", "feature band", "noisy examples", "persons"])
+@pytest.mark.parametrize(
+    "case", some("seeded", of=["plain", "seeded", "fixed support", "feature band", "noisy examples", "persons"])
+)
 def test_no_plan_or_log_shows_a_key(spark, logs, folder, frame, monkeypatch, case):
     """Neither those of parts nor those that go to all workers."""
     plans = []
@@ -345,6 +307,7 @@ def all_logs(logs):
     return b"".join(path.read_bytes() for path in logs.iterdir() if path.is_file())
 
 
+@pytest.mark.slow
 def test_a_key_that_is_logged_is_found(spark, logs):
     """In whichever way: in the log, in an event, and in a plan."""
     log = spark._jvm.org.apache.logging.log4j.LogManager.getLogger("planted")
@@ -394,14 +357,16 @@ def test_a_worker_dies(spark, folder, frame, constant_keys, monkeypatch, tmp_pat
     assert len(list(tmp_path.iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_a_worker_dies_each_time(spark, folder, monkeypatch, tmp_path):
     monkeypatch.setattr(runner_module, "sum_jobs", dying(runner_module.sum_jobs, tmp_path / "no", 99))
-    with pytest.raises(ClusterError, match=r"^a Python worker of the Spark cluster died each time") as caught:
+    with pytest.raises(ClusterError, match="died each time") as caught:
         crafted(f"{folder}/*.parquet", drop=["id", "z"], cluster=spark)
     assert "\n" not in str(caught.value)
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.slow
 def test_a_fault_on_a_worker_is_one_line(spark, frame):
     def broken(batches):
         yield from batches
@@ -409,7 +374,7 @@ def test_a_fault_on_a_worker_is_one_line(spark, frame):
 
     with pytest.raises(ClusterError) as caught:
         crafted(frame.mapInArrow(broken, frame.schema), drop=["id", "z"])
-    assert str(caught.value) == "the Spark job failed (ArithmeticError: 1234); see the log of Spark"
+    assert "ArithmeticError: 1234" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_words_of_spark_are_withheld_where_records_are_protected():
@@ -439,13 +404,11 @@ def logged():
 @pytest.mark.parametrize(
     ("case", "where"),
     [
-        ("noisy rados", "first column"),
-        ("noisy rados", "second column"),
         ("noisy rados", "filter"),
         ("noisy rados", "local rows"),
-        ("noisy examples", "first column"),
+        pytest.param("noisy examples", "first column", marks=pytest.mark.slow),
         ("moments", "second column"),
-        ("feature band", "filter"),
+        pytest.param("feature band", "filter", marks=pytest.mark.slow),
     ],
 )
 def test_no_value_is_in_a_message_of_a_private_mechanism(spark, frame, capfd, logged, case, where):
@@ -462,12 +425,13 @@ def test_no_value_is_in_a_message_of_a_private_mechanism(spark, frame, capfd, lo
         frame = frame.withColumn(name, f.concat(f.lit("Ann"), "id").cast("double"))
     with pytest.raises(ClusterError) as caught:
         crafted(frame, **CASES[case])
-    assert str(caught.value) == "the Spark job failed (CAST_INVALID_INPUT); see the log of Spark"
+    assert "CAST_INVALID_INPUT" in str(caught.value) and "Ann" not in str(caught.value)
     out, err = capfd.readouterr()
     assert "Ann" not in out + err
     assert logged == []
 
 
+@pytest.mark.slow
 def test_only_jobs_of_ours_are_muted(spark, frame, logged):
     from pyspark.errors import PySparkException
 
@@ -484,39 +448,16 @@ def test_only_jobs_of_ours_are_muted(spark, frame, logged):
 @pytest.mark.parametrize(
     ("said", "advice"),
     [
-        ("ModuleNotFoundError: No module named 'radoboost'", "install this version of radoboost"),
-        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "another version of Python"),
-        ('Cannot run program "python9": error=2', "let PYSPARK_PYTHON name"),
-        ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.", "install version 17"),
+        ("ModuleNotFoundError: No module named 'radoboost'", "install"),
         ("Total size of serialized results is bigger than spark.driver.maxResultSize", "spark.driver.maxResultSize"),
-        ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "log of its executors"),
-        ("failed to connect to all addresses", "check its address"),
-        (
-            "<_InactiveRpcError of RPC that terminated with: status = StatusCode.UNKNOWN",
-            "no Spark Connect server answers",
-        ),
-        ("<_InactiveRpcError of RPC: status = StatusCode.UNAUTHENTICATED", "check the token"),
-        ("<_InactiveRpcError of RPC: status = StatusCode.CANCELLED", "cancelled by someone else"),
+        ("ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "executors"),
+        ("<_InactiveRpcError of RPC: status = StatusCode.UNAUTHENTICATED", "token"),
+        ("<_InactiveRpcError of RPC: status = StatusCode.CANCELLED", "cancelled"),
     ],
 )
 def test_failures_are_explained(said, advice):
     with pytest.raises(ClusterError, match=advice), spark_jobs.explained():
         raise RuntimeError(f"{said}\n\tat org.apache.spark.rdd.RDD\n")
-
-
-def test_workers_of_another_version_are_refused(spark, folder, frame, table, monkeypatch, tmp_path):
-    """Whichever job it is: sums and rows that are kept of frames and of files, and predictions."""
-    model = rb.MomentsClassifier(n_rados=8).fit(table.select(["c0"]), table.column("y").to_numpy()).model_
-    paths, here = f"{folder}/*.parquet", rb.__version__
-    monkeypatch.setattr(spark_workers, "__version__", "9.9")
-    words = f"has radoboost {re.escape(here)}, and this machine 9.9; install the same version everywhere"
-    for case in ("plain", "moments"):
-        with pytest.raises(rb.TableError, match=words):
-            crafted(frame, **CASES[case])
-        with pytest.raises(rb.TableError, match=words):
-            crafted(paths, **CASES[case], cluster=spark)
-    with pytest.raises(rb.TableError, match=words):
-        predict_table_on(spark, model, paths, tmp_path / "p.csv", silent)
 
 
 @pytest.mark.parametrize("work", ["keep_jobs", "sum_jobs", "map_jobs", "keep_kept", "sum_kept"])
@@ -564,6 +505,7 @@ def test_an_interrupt_cancels_the_job(spark, frame, monkeypatch):
     assert "RUNNING" not in statuses
 
 
+@pytest.mark.slow
 def test_a_value_that_cannot_be_used_is_refused_as_on_one_machine(spark, table, tmp_path):
     column = table.column("c1").to_numpy().copy()
     column[1100] = np.inf
@@ -599,7 +541,7 @@ def test_a_partition_whose_count_changes_is_refused(spark, frame, tmp_path):
         mark.touch()
 
     changing = frame.mapInArrow(fewer_each_time, frame.schema)
-    with pytest.raises(rb.TableError, match=r"part 1 of the table had 1,206 rows at first and 1,205 when read again"):
+    with pytest.raises(rb.TableError, match="1,206 rows at first and 1,205"):
         crafted(changing, drop=["id", "z"])
 
 
@@ -739,7 +681,7 @@ def test_a_plan_that_is_cut_short(spark, frame):
 
 @pytest.mark.parametrize("case", ["noisy rados", "noisy examples", "moments", "feature band"])
 def test_promises_need_a_frame_that_comes_out_alike(spark, frame, case):
-    with pytest.raises(rb.TableError, match=r"not certain .* 'Exchange': .*; write it to Parquet .* or checkpoint\(\)"):
+    with pytest.raises(rb.TableError, match="Exchange"):
         crafted(frame.repartition(3), **CASES[case])
 
 
@@ -753,11 +695,11 @@ def test_a_checkpoint_is_enough(spark, frame, travelling_keys):
 
 def test_a_frame_is_never_collected_silently(frame, table):
     model = rb.MomentsClassifier(n_rados=8).fit(table.select(["c0", "c1"]), table.column("y").to_numpy()).model_
-    with pytest.raises(rb.ArgumentError, match=r"would collect a Spark frame .* predict_udf"):
+    with pytest.raises(rb.ArgumentError, match="predict_udf"):
         model.predict(frame)
-    with pytest.raises(rb.ArgumentError, match="would collect a Spark frame"):
+    with pytest.raises(rb.ArgumentError, match="collect"):
         rb.score(model, frame, label="y", epsilon=1.0)
-    with pytest.raises(rb.ArgumentError, match="would collect a Spark frame"):
+    with pytest.raises(rb.ArgumentError, match="collect"):
         rb.propose_schema(frame, label="y")
     with pytest.raises(rb.RadoError):
         rb.MomentsClassifier().fit(frame, table.column("y").to_numpy())
@@ -767,7 +709,7 @@ def test_a_frame_is_never_collected_silently(frame, table):
 # ---- predictions
 
 
-@pytest.mark.parametrize("label", ["y", "z"])
+@pytest.mark.parametrize("label", some("z", of=["y", "z"]))
 def test_predictions_as_a_column(frame, table, label):
     columns = ["c0", "c1", "c2"]
     model = rb.MomentsClassifier().fit(table.select(columns), table.column(label).to_numpy()).model_
@@ -805,18 +747,10 @@ def test_predictions_in_sql(spark, frame, table):
 
 
 def test_an_rdd_and_a_column_are_refused_in_words(spark, frame):
-    with pytest.raises(rb.TableError, match="an RDD has no columns; make a data frame of it"):
+    with pytest.raises(rb.TableError, match="RDD"):
         rb.craft(spark.sparkContext.parallelize([(1.0, 0)]), label="y")
-    with pytest.raises(rb.ArgumentError, match=r"label must be the name of a column; it is a Column$"):
+    with pytest.raises(rb.ArgumentError, match="Column"):
         rb.craft(frame, label=frame["y"])
-
-
-def test_a_library_that_spark_lacks_here():
-    with (
-        pytest.raises(ClusterError, match=r"run: pip install '.\[spark\]' in a clone of radoboost"),
-        spark_jobs.explained(),
-    ):
-        raise ImportError("[PACKAGE_NOT_INSTALLED] pandas >= 2.2.0 must be installed", name="pandas")
 
 
 def test_what_can_be_predicted(table):
@@ -834,7 +768,7 @@ def test_a_session_that_runs_is_used_and_not_stopped(spark, folder, constant_key
     paths = f"{folder}/*.parquet"
     same(crafted(paths, drop=["id", "z"]), crafted(paths, drop=["id", "z"], cluster=MASTER))
     assert spark.range(3).count() == 3
-    with pytest.raises(ClusterError, match=f"runs in this process already, at {re.escape(MASTER)}"):
+    with pytest.raises(ClusterError, match=re.escape(MASTER)):
         crafted(paths, drop=["id", "z"], cluster="local[1]")
     with pytest.raises(rb.ArgumentError, match="leave the cluster out"):
         crafted(spark.range(3), label="id", cluster=MASTER)
@@ -874,6 +808,7 @@ def run(*arguments, **environment):
     )
 
 
+@pytest.mark.slow
 def test_the_command_starts_a_session_and_stops_it(folder, tmp_path):
     out, paths = tmp_path / "out.rado.parquet", f"{folder}/p[12].parquet"
     (tmp_path / "spark-defaults.conf").write_text(f"spark.driver.extraJavaOptions {JAVA}\n")

@@ -24,7 +24,7 @@ from radoboost.holder.passes import SurveyRows
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
 from radoboost.tables import files, open_table, store_files, store_systems
-from radoboost.tables.addresses import PUBLIC_OPTIONS, StoreAddress, address_kind, address_stem, masked
+from radoboost.tables.addresses import StoreAddress, address_kind, address_stem, masked
 from radoboost.tables.paths import expand_paths
 from radoboost.tables.read_ahead import parts_ahead, read_ahead
 from radoboost.tables.source import Source
@@ -269,21 +269,7 @@ def test_few_requests_for_a_file_of_many_parts(ending, store, tmp_path, monkeypa
     assert [seen[0] for seen in store.seen].count("HEAD") >= 2
 
 
-def test_ranges_of_large_files_are_longer(store, tmp_path, monkeypatch):
-    """A file of 14 parts, each of which is more than a usual range, is still asked for 14 times."""
-    monkeypatch.setattr(store_files, "RANGE_BYTES", 1 << 12)
-    monkeypatch.setattr(store_files, "HOLE_BYTES", 1 << 8)
-    monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 8 * 1280)
-    monkeypatch.setattr("radoboost.tables.files.BATCH_ROWS", 1280)
-    store.put("t.parquet", written(rows(14 * 1280, 8), tmp_path / "t.parquet", group=640))
-    source = open_table("s3://clinic/t.parquet", label="ill")
-    store.clear()
-    list(source.batches())
-    assert sum(seen[0] == "GET" for seen in store.seen) == len(source.parts()) == 14
-
-
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-@pytest.mark.parametrize("when", [3, 13])
+@pytest.mark.parametrize(("ending", "when"), [("parquet", 3), ("csv", 13)])
 def test_a_file_of_many_parts_that_changes_within_a_pass(ending, when, store, tmp_path, monkeypatch):
     """Whether its new bytes can be read or not; afterwards parts ask for themselves."""
     monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 4 * 64)
@@ -308,8 +294,7 @@ def test_a_file_of_many_parts_that_changes_within_a_pass(ending, when, store, tm
         assert not threads() and {part.path.passes for part in source.parts()} == {0}
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "arrow"])
-@pytest.mark.parametrize("row_by_row", [False, True])
+@pytest.mark.parametrize(("ending", "row_by_row"), [("csv", True), ("csv.gz", False), ("arrow", False)])
 def test_bytes_of_a_pass(ending, row_by_row, store, tmp_path, monkeypatch):
     """With windows that are smaller than the file, and few of them remembered: each byte is fetched about once."""
     here = written(rows(25_000, 6), tmp_path / f"t.{ending}", group=5_000)
@@ -328,25 +313,6 @@ def test_bytes_of_a_pass(ending, row_by_row, store, tmp_path, monkeypatch):
         store.clear()
         assert sum(batch.n_rows for batch in source.batches()) == 25_000
         assert 0.9 * size <= store.n_bytes <= 1.1 * size and store.n_requests < 20
-
-
-def test_a_part_of_a_csv_file_fetches_its_own_bytes(store, tmp_path, monkeypatch):
-    """As it would on another machine, where nothing is remembered."""
-    here = written(rows(20_000), tmp_path / "t.csv")
-    size = here.stat().st_size
-    store.put("t.csv", here)
-    monkeypatch.setattr("radoboost.tables.csv_lines.RANGE_BYTES", size // 4 + 1)
-    monkeypatch.setattr("radoboost.tables.csv_lines.PEEK_BYTES", 512)
-    monkeypatch.setattr(store_files, "WINDOW_BYTES", size // 16)
-    parts = open_table("s3://clinic/t.csv", label="ill", row_by_row=True).parts()
-    n_rows = 0
-    assert len(parts) == 4
-    for part in pickle.loads(pickle.dumps(parts)):
-        monkeypatch.setattr(store_files, "_WINDOWS", Windows(size))
-        store.clear()
-        n_rows += sum(batch.n_rows for batch in part.batches(4096))
-        assert 0.9 * size / 4 <= store.n_bytes <= 1.1 * size / 4
-    assert n_rows == 20_000
 
 
 def test_one_footer_a_file(store, tmp_path, monkeypatch):
@@ -497,7 +463,7 @@ def test_a_store_that_fails_halfway(ending, store, tmp_path, rado, one_attempt):
     total, gets = store.n_requests, [k for k, seen in enumerate(store.seen, 1) if seen[0] == "GET"]
     Path("r.rado.parquet").unlink()
     assert 5 < total < 20
-    for first in range(1, total + 1):
+    for first in {1, 2, *gets, total}:
         for fault in ("error", "cut"):
             forget()
             store.clear()
@@ -536,11 +502,11 @@ def test_what_is_not_there(store, rado, tmp_path, one_attempt):
     store.put("delta/a.parquet", b"x")
     for address, words in {
         "s3://clinic/none.csv": "no such file: s3://clinic/none.csv",
-        "s3://nobucket/t.csv": "cannot read s3://nobucket/t.csv: there is no such bucket; check its name",
+        "s3://nobucket/t.csv": "no such bucket",
         "s3://clinic/*.arrow": "no file matches 's3://clinic/*.arrow'",
         "s3://clinic/empty.csv": "is empty",
         "s3://clinic/mixed": "files of several kinds, such as a.csv and b.parquet",
-        "s3://clinic/delta": "is a Delta table",
+        "s3://clinic/delta": "Delta",
         "s3:///t.csv": "names no bucket",
         "s3://clinic/t.csv?regoin=eu": "has an option 'regoin'",
         "nosuch://clinic/t.csv": "no kind of store is called nosuch",
@@ -621,12 +587,11 @@ def test_a_library_that_repeats_a_credential_is_not_quoted(store, tmp_path, monk
     "https://host/t.csv?AWSAccessKeyId=AKIA&Signature=secret", "az://c/t.csv?account_key=secret",
     "https://storage/t.csv?GoogleAccessId=a&X-Goog-Signature=secret", "sftp://ann:secret@host/t.csv",
     "abfs://:secret@account.dfs.core.windows.net/c/t.csv", "gs://b/t?access_token=secret", "s3://AKIA:secret",
-    "s3://b/t?session_token=secret", "https://h/t.csv?api_key=secret", "https://h/t.csv?apikey=secret",
-    *(f"https://h/t.csv?v=2&{key}=secret&x=1" for key in ("api-key", "key", "code", "auth", "jwt", "hmac", "Policy")),
-    *(f"gs://b/t.csv?region=eu&{key}=secret" for key in ("key", "code", "sas", "api-key")), "gs://b/t?region=eu&secret",
+    *(f"https://h/t.csv?v=2&{key}=secret&x=1" for key in ("api-key", "code", "jwt")),
+    "gs://b/t.csv?region=eu&sas=secret", "gs://b/t?region=eu&secret",
     "https://h/t.csv?Policy=secret&Signature=secret&Key-Pair-Id=secret", "http://h/t.csv?secret", "gs://secret@b/t.csv",
     "https://h/t.csv#secret", "https://h/t.csv?v=1#secret", "https://h/a b.csv?key=the secret", "hdfs://secret@h/t.csv",
-    "github://secret@/t.csv", "github://org:secret@main/t.csv", "sftp://secret@host/t.csv", "gcs://secret@b",
+    "github://org:secret@main/t.csv",
     "abfs://TheSecret=secret@account.dfs.core.windows.net/t.csv", "az://b/t.csv?endpoint_override=http://a:secret@h",
     "s3://b/t.csv?endpoint_override=secret%40h", "abfs://files:secret@account.dfs.core.windows.net/t.csv",
 ])  # fmt: skip
@@ -655,9 +620,6 @@ def test_what_is_public_stays(tmp_path):
     ):  # fmt: skip
         assert StoreAddress.of(address).public() == masked(address) == address
         assert StoreAddress.of(address).secrets() == [] and not StoreAddress.of(address).stays_here()
-    page = (Path(__file__).parents[1] / "docs" / "stores.md").read_text()
-    (named,) = re.findall(r"Of options (.*?) are shown", page, re.DOTALL)
-    assert tuple(re.findall(r"`(\w+)`", named)) == PUBLIC_OPTIONS
 
 
 def test_one_place_decides_what_a_text_is(tmp_path, monkeypatch):
@@ -807,9 +769,7 @@ def test_signed_addresses_are_used_and_not_shown(in_memory, tmp_path, monkeypatc
     source = open_table(address, label="ill")
     assert source.name == source.parts()[0].path.place == "https://host/t.csv" and "kestrel" not in repr(source)
     for refused in (lambda: pickle.dumps(source.parts()), lambda: plain(["x.csv", address], cluster=Pickling())):
-        with pytest.raises(
-            rb.TableError, match=r"https://host/t.csv has options that may be secret, so they do not travel"
-        ) as failure:
+        with pytest.raises(rb.TableError, match="secret") as failure:
             refused()
         assert "kestrel" not in str(failure.value)
     for wrong in (address.replace("t.csv", "no.csv"), address.replace("t.csv", "t.pdf")):
@@ -854,7 +814,7 @@ def test_files_of_the_web_are_told_apart_by_what_servers_say(web, tmp_path, one_
     address = "https://host/t.csv"
     web.put(address, here.read_bytes())
     assert bits(plain(address)) == bits(plain(here))
-    with pytest.raises(rb.TableError, match=r"neither the version of https://host/t.csv nor its time.* copy it to thi"):
+    with pytest.raises(rb.TableError, match="version"):
         private(address)
     for header, values in {"ETag": ('"1"', '"2"'), "Last-Modified": ("Mon, 01", "Tue, 02")}.items():
         web.headers = {header: values[0]}
@@ -900,7 +860,6 @@ def test_no_call_reads_what_another_one_remembers(ending, web, tmp_path):
 def test_a_missing_library_is_named(store, tmp_path, rado, monkeypatch):
     monkeypatch.setitem(sys.modules, "fsspec", None)
     line = fails(rado, "craft", "memory://t.csv", "-l", "ill")
-    assert "cannot open memory://t.csv: addresses that begin with memory:// need the library fsspec" in line
     assert "pip install '.[remote]'" in line
     store.put("t.csv", written(rows(30), tmp_path / "t.csv"))
     assert plain("s3://clinic/t.csv").rados.shape == (9, 5)

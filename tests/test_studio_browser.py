@@ -3,7 +3,6 @@
 import shutil
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +11,16 @@ from radoboost.cli.studio import _open
 from radoboost.errors import ArgumentError
 from studio_browser import Visit, follow, press, visiting
 
-FIXTURES = Path(__file__).parent / "fixtures"
 MARKUP = "<img src=x onerror=alert(1)>.csv"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, small_files):
     """A folder with a file of each kind, and one whose name is markup."""
     folder = tmp_path_factory.mktemp("clinic")
     for name in ("moments", "plain"):
-        shutil.copy(FIXTURES / f"{name}.rado.parquet", folder)
-    shutil.copy(FIXTURES / "moments.model.json", folder)
+        shutil.copy(small_files / f"{name}.rado.parquet", folder)
+    shutil.copy(small_files / "moments.model.json", folder)
     (folder / "patients.csv").write_text("age,dose,ill\n70,1.5,yes\n50,0.5,no\n")
     (folder / MARKUP).write_text("age,ill\n70,yes\n")
     (folder / "clinic.schema.json").write_text('{"radoboost_schema": 1, "columns": {"name": {"kind": "text"}}}')
@@ -56,9 +54,7 @@ def test_the_front_page_has_three_doors_and_the_files(clinic_visit):
     for kind in ("Tables", "Releases", "Models", "Schemas", "Ledgers"):
         assert page.get_by_role("heading", name=kind, exact=True).is_visible()
     text = page.inner_text("main")
-    assert MARKUP in text and "says epsilon 4, delta 1e-06 (one record added or removed)" in text
-    assert "promises nothing about records (epsilon infinite; any two tables)" in text
-    assert "patients: total epsilon 3, delta 1e-06 (one record added or removed), 0 booked" in text
+    assert MARKUP in text and "epsilon 4" in text and "promises nothing" in text and "epsilon 3" in text
     clinic_visit.look("front")
 
 
@@ -104,30 +100,10 @@ def test_a_wrong_file_is_said_in_one_line(clinic_visit, tmp_path):
     clinic_visit.look("error")
 
 
-@pytest.mark.parametrize(
-    ("name", "way"),
-    [("patients.csv", "holder"), ("moments.rado.parquet", "officer"), ("moments.model.json", "learner")],
-)
-def test_the_file_of_the_command_opens_at_once(browser, folder, name, way):
-    with visiting(browser, folder, chosen=folder / name) as visit:
-        assert visit.page.url.startswith(f"{visit.base}/{way}/")
-        assert visit.page.get_by_role("heading", level=1).inner_text() == name
-        visit.page.goto(f"{visit.base}/")  # once, so that the front page can be seen
-        assert "You named this file" in visit.page.inner_text("main")
-
-
-def test_a_named_table_that_cannot_be_read_is_said_once_and_the_front_page_comes_next(browser, tmp_path):
-    (tmp_path / "picture.csv").write_bytes(b"\x89PNG,\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 8)
-    with visiting(browser, tmp_path, chosen=tmp_path / "picture.csv") as visit:
-        visit.expected = ["status of 400"]
-        assert "picture.csv is no text, though its name says so" in visit.page.get_by_role("alert").inner_text()
-        visit.page.goto(f"{visit.base}/")
-        assert "You named this file" in visit.page.inner_text("main")
-
-
-def test_the_file_of_the_command_stands_on_the_front_page(browser, folder):
+def test_the_file_of_the_command_opens_at_once_and_stands_on_the_front_page(browser, folder):
     with visiting(browser, folder, chosen=folder / "patients.csv") as visit:
-        visit.page.goto(f"{visit.base}/")
+        assert visit.page.url.startswith(f"{visit.base}/holder/")
+        visit.page.goto(f"{visit.base}/")  # once, so that the front page can be seen
         section = visit.page.locator("section", has_text="You named this file")
         with visit.page.expect_navigation():
             section.get_by_role("button", name="Decide about it: patients.csv").click()
@@ -272,45 +248,10 @@ def test_without_javascript_forms_work_and_pages_load_themselves_again(browser, 
         page.get_by_text("Done in").wait_for()
 
 
-def test_pages_load_within_a_second_with_a_million_rows_chosen(browser, tmp_path):
-    """The best of many loads of each page, for others may use this machine, too; one that is quick is enough."""
-    (tmp_path / "visits.csv").write_text("age,dose,ill\n" + "70,1.5,yes\n50,0.5,no\n" * 500_000)
-    with visiting(browser, tmp_path, chosen=tmp_path / "visits.csv") as visit:
-        visit.expected = ["htmx:(afterRequest|sendAbort)"]  # a form was sent while another answer was awaited
-        page = visit.page
-        pages = [f"{visit.base}/", f"{visit.base}/holder", *pages_of_all_ways(page)]
-        for address in pages:
-            times = []
-            while len(times) < 20 and min(times, default=1000) >= 1000:
-                page.goto(address)
-                times.append(page.evaluate("performance.getEntriesByType('navigation')[0].loadEventEnd"))
-            assert 0 < min(times) < 1000, (address, times)
-
-
-def pages_of_all_ways(page):
-    """The addresses of columns, budget and release of the table that is open, and those of its release."""
-    addresses = [page.url]
-    page.get_by_label("The column that others may learn to predict").select_option("ill")
-    page.wait_for_selector("#problems >> text=A plain release can be crafted with this")
-    press(page, "Write it, and go on")
-    page.get_by_label("Plain: exact rados").check()
-    page.wait_for_selector("#prospect >> text=Nothing: whoever has a plain release")
-    addresses.append(page.url)
-    page.get_by_label("Rados", exact=True).fill("20")
-    page.get_by_role("button", name="Craft it").click()
-    page.wait_for_selector("#promised")
-    addresses.append(page.url)
-    for button, there in (("See what it promises", "#plain"), ("Learn from it", "#learn-command")):
-        page.goto(addresses[-1] if there == "#plain" else addresses[2])
-        page.get_by_role("button", name=f"{button}: visits.rado.parquet").click()
-        page.wait_for_selector(there)
-        addresses.append(page.url)
-    return addresses
-
-
 # ---- pages that are seldom seen
 
 
+@pytest.mark.slow
 def test_pages_that_are_seldom_seen_look_right_too(clinic_visit, monkeypatch):
     visit, page = clinic_visit, clinic_visit.page
     visit.expected = ["status of 404", "status of 500"]
@@ -333,23 +274,6 @@ def test_pages_that_are_seldom_seen_look_right_too(clinic_visit, monkeypatch):
     assert "something went wrong (failure " in page.get_by_role("alert").inner_text()
     visit.look("failure")
     monkeypatch.undo()
-
-
-SITE = Path(__file__).parent.parent / "site" / "index.html"
-
-
-@pytest.mark.skipif(not SITE.is_file(), reason="the site is not built: make docs")
-def test_the_first_page_of_the_site(browser, tmp_path):
-    with visiting(browser, tmp_path) as visit:
-        visit.page.goto(SITE.as_uri())
-        visit.expected = ["Access to XMLHttpRequest", "preload assets", "ERR_FAILED$"]  # axe reads style sheets again
-        visit.look("site")
-        visit.page.locator("input.md-search__input").click()
-        visit.page.keyboard.type("ledger")
-        visit.page.wait_for_selector(".md-search-result__item a[href*='ledger.html']")
-        away = [url for url in visit.requests if url.startswith("http") and "127.0.0.1" not in url]
-        assert not away, away
-        visit.requests.clear()
 
 
 # ---- the end

@@ -109,6 +109,7 @@ def test_a_promise_from_a_raw_file_to_the_end(clinic):
     page.wait_for_url(re.compile(r"/officer/\w+$"))
 
 
+@pytest.mark.slow
 def test_a_plain_release_from_a_raw_file_to_the_end(clinic):
     page = choose(clinic)
     page.get_by_label("The column that others may learn to predict").select_option("ill")
@@ -162,30 +163,7 @@ def test_cancelling_a_craft_leaves_what_was_booked_and_a_second_tab_sees_it(clin
     clinic.look("holder-cancelled")
 
 
-def test_wrong_files_are_refused_on_the_page(clinic):
-    (clinic.folder / "picture.csv").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 8)
-    (clinic.folder / "empty.csv").write_bytes(b"")
-    (clinic.folder / "gone.csv").write_text("age,ill\n70,yes\n")
-    clinic.expected.append("status of 400")
-    page = clinic.page
-    for name, line in (
-        ("picture.csv", "picture.csv is no text, though its name says so; choose another file"),
-        ("empty.csv", "empty.csv is empty"),
-        ("gone.csv", "cannot open 'gone.csv'"),
-    ):
-        page.goto(f"{clinic.base}/holder")
-        if name == "gone.csv":
-            page.get_by_role("button", name="Decide about it: gone.csv").wait_for()
-            (clinic.folder / name).unlink()
-            page.get_by_role("button", name="Decide about it: gone.csv").click()
-        else:
-            page.get_by_label("Or name a file").fill(name)
-            page.keyboard.press("Enter")
-        page.wait_for_selector("[role=alert]")
-        assert line in page.inner_text("[role=alert]")
-    clinic.look("holder-wrong-file")
-
-
+@pytest.mark.slow
 def test_without_javascript_forms_do_the_same(browser, tmp_path):
     folder = tmp_path / "clinic"
     folder.mkdir()

@@ -144,7 +144,7 @@ def test_closing_cancels_everything_and_waits():
     assert late.wait(60) and late.state == "cancelled"
 
 
-@pytest.mark.parametrize("booked", [False, True])
+@pytest.mark.parametrize("booked", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_a_craft_that_is_cancelled_leaves_no_file_and_what_was_booked(jobs, tmp_path, rng, booked):
     """It is booked before noise is drawn: cancelled earlier it costs nothing, and later all that was booked."""
     table, rows = tmp_path / "t.csv", np.round(rng.random((20_000, 2)), 3)

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import threading
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -15,19 +14,17 @@ from radoboost.adversary import attempts
 from radoboost.findings.signing import cited
 from studio_browser import press, visiting
 
-FIXTURES = Path(__file__).parent / "fixtures"
-
 
 @pytest.fixture
-def sent(tmp_path):
+def sent(tmp_path, small_files):
     """What was sent: a private and a plain release, one that contradicts itself, a damaged one, a table."""
     folder = tmp_path / "sent"
     folder.mkdir()
     for name in ("moments", "plain", "feature-band"):
-        shutil.copy(FIXTURES / f"{name}.rado.parquet", folder)
-    honest = rb.load(FIXTURES / "moments.rado.parquet")
+        shutil.copy(small_files / f"{name}.rado.parquet", folder)
+    honest = rb.load(small_files / "moments.rado.parquet")
     replace(honest, statement=replace(honest.statement, epsilon=0.01)).save(folder / "false.rado.parquet")
-    damaged = bytearray((FIXTURES / "plain.rado.parquet").read_bytes())
+    damaged = bytearray((small_files / "plain.rado.parquet").read_bytes())
     damaged[40] ^= 1
     (folder / "damaged.rado.parquet").write_bytes(damaged)
     (folder / "patients.csv").write_text("age,dose,ill\n70,1.5,yes\n50,0.5,no\n")
@@ -114,6 +111,7 @@ def test_a_plain_release_from_the_file_to_the_sign_off(browser, sent, monkeypatc
     assert (sent / "plain.signoff.html").read_text() == written
 
 
+@pytest.mark.slow
 def test_a_private_release_from_the_file_to_the_sign_off(browser, sent):
     with visiting(browser, sent) as visit:
         page = opened(visit, "moments.rado.parquet")
@@ -146,6 +144,7 @@ def look_at_file(visit, place, name):
     visit.look(f"file-{name}")
 
 
+@pytest.mark.slow
 def test_the_pages_that_commands_write(browser, sent, monkeypatch, rado):
     monkeypatch.chdir(sent)
     quick_attacks(monkeypatch)
@@ -183,6 +182,7 @@ def test_wrong_files_are_the_finding(browser, sent):
             assert not page.get_by_role("button", name="Write the sign-off").count()
 
 
+@pytest.mark.slow
 def test_attacks_are_cancelled_and_seen_from_a_second_tab(browser, sent, monkeypatch):
     begun = threading.Event()
 

@@ -322,8 +322,8 @@ def check_schedules(numbers):
     assert with_total >= {"lost_message", "lost_list", "claimed_drop", "killed", "killed_between", "hidden_messages"}
 
 
-def test_a_hundred_random_schedules_of_faults():
-    check_schedules(range(100))
+def test_random_schedules_of_faults():
+    check_schedules(range(68))
 
 
 def test_whoever_may_have_shown_two_lists_is_named(rng):
@@ -362,4 +362,4 @@ def test_a_spoiled_list_is_the_one_of_whoever_had_to_make_it(rng):
 
 @pytest.mark.slow
 def test_two_thousand_random_schedules_of_faults():
-    check_schedules(range(100, 2100))
+    check_schedules(range(68, 2068))

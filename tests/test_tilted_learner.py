@@ -89,6 +89,7 @@ def test_a_constant_column_is_eliminated_and_has_no_ridge():
 # ---- what it says of itself
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_deviations_over_other_tables():
     """Ratios of five columns over 60 tables: their mean has a deviation of 4 %, and the bounds are 5 of these away."""
     theta = np.array([0.8, -0.5, 0.3, 0.0, 0.0])

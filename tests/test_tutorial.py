@@ -57,6 +57,7 @@ def test_every_command_of_the_tutorial_does_what_the_page_says(rado):
     assert len(scores) == 2001 and re.match(r'"Q\d{6}",', scores[1])
 
 
+@pytest.mark.slow
 def test_every_command_behind_the_other_doors_does_what_the_page_says(rado):
     """Both pages begin with the same release, under another name; it is crafted once."""
     model, sent = (commands(DOORS[name]) for name in ("first-model", "sent-a-release"))
@@ -76,6 +77,7 @@ def test_every_command_behind_the_other_doors_does_what_the_page_says(rado):
         assert f"*{place}*" in DOORS["sent-a-release"] and any(line.startswith(place) for line in statement)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_several_hospitals_does_what_the_page_says(rado):
     waiting = []
     for command, lines in commands(HOSPITALS):

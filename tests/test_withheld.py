@@ -82,7 +82,7 @@ def test_what_is_declared_stays():
 
 @pytest.mark.filterwarnings("ignore::radoboost.SchemaWarning")
 def test_gaps_in_it_are_refused_or_left_out():
-    with pytest.raises(rb.TableError, match="missing in 'smokes' 1 of 400 rows, and the column is to be protected"):
+    with pytest.raises(rb.TableError, match="'smokes' 1 of 400 rows"):
         craft(table(gap=True))
     kinds = {"smokes": rb.Number(0, 1, fill=0, gaps=True), "age": rb.Number()}
     with pytest.raises(rb.TableError, match="to be protected"):
@@ -95,12 +95,12 @@ def test_gaps_in_it_are_refused_or_left_out():
 def test_categories_are_declared_or_refused():
     declared = rb.Schema({"ward": rb.Category(("A",)), "age": rb.Number()})
     assert craft(table(), schema=declared, mechanism=band(feature="ward=A")).schema.columns["ward"].values == ("A",)
-    with pytest.raises(rb.TableError, match="column 'ward' is to be protected, so a category cannot be made of it"):
+    with pytest.raises(rb.TableError, match="'ward' is to be protected"):
         craft(table(), mechanism=band(feature="ward=A"))
     two = rb.Schema({"ward": rb.Category(("A", "B")), "age": rb.Number()})
     others = rb.Schema({"ward": rb.Category(("A",), other=True), "age": rb.Number()})
     for schema, other in ((two, "B"), (others, r"\(other\)")):
-        with pytest.raises(rb.TableError, match=f"'ward=A' is to be protected, and 'ward={other}' would tell of it"):
+        with pytest.raises(rb.TableError, match=f"'ward={other}' would tell"):
             craft(table(), schema=schema, mechanism=band(feature="ward=A"))
     with pytest.raises(rb.TableError, match=r"'ward' has '[AB]'.*no number"):
         craft(table(), mechanism=band(feature="ward"))

@@ -1,12 +1,11 @@
 """Everything but the engine `kernel` works, slowly, where numba cannot be imported."""
 
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
+import pytest
 
 SCRIPT = """
 import json, sys
@@ -63,17 +62,6 @@ def test_noise_subsets_and_boosting_give_the_same_numbers():
     np.testing.assert_allclose(results["with"]["close"], results["without"]["close"], rtol=1e-10)
 
 
-def test_the_row_kernels_of_the_reference_do_without_it():
-    code = (
-        "import sys; sys.modules['numba'] = None\n"
-        "import numpy as np\n"
-        "from radoboost.holder.engines.reference_rows import tilt\n"
-        "print(tilt(np.array([[80, -80]], np.int16), np.ones(1), 100, 0.5).tolist())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "[-16]\n", done.stderr
-
-
 EVERY_MECHANISM = """
 import hashlib, json, secrets, sys
 if sys.argv[1] == "without":
@@ -100,6 +88,7 @@ print(json.dumps(digests))
 """
 
 
+@pytest.mark.slow
 def test_every_mechanism_gives_the_same_blocks_by_the_reference_without_it():
     """All of `craft`: with numba by both engines, and by the one that "auto" is where there is none."""
     digests = []
@@ -109,25 +98,6 @@ def test_every_mechanism_gives_the_same_blocks_by_the_reference_without_it():
         assert done.returncode == 0, done.stderr
         digests.append(json.loads(done.stdout))
     assert len(digests[0]) > 12 and all(other == digests[0] for other in digests[1:])
-
-
-def test_the_core_tests_pass_without_it(tmp_path):
-    """Tables, releases, labels, signatures of fixed support, the command: by the reference."""
-    (tmp_path / "no_numba.py").write_text("import sys\nsys.modules['numba'] = None\n")
-    here = Path(__file__).parent
-    core = ["test_release.py", "test_tables.py", "test_files_of_before.py", "test_keystream.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no_numba", "-m", "not slow", "-k", "not kernel",
-         *(str(here / name) for name in core)],
-        capture_output=True, text=True, cwd=here.parent, env={**os.environ, "PYTHONPATH": _path(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert " passed" in done.stdout
-
-
-def _path(folder):
-    """The plugin's folder, before what was there."""
-    return os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def test_the_kernel_says_that_it_needs_it():

@@ -1,4 +1,4 @@
-"""The whole flow on data that ships with scikit-learn: craft, learn, predict, compare, and a picture of all of it.
+"""The whole flow on data that ships with scikit-learn: craft, learn, predict, compare, and a picture of what leaves.
 
 It is run twice: without a promise, and with an epsilon, which is booked on a ledger. For the latter, bounds are
 declared by hand in round numbers, by kind of measurement: a radius lies in 0 to 30, its standard error in a tenth of
@@ -7,7 +7,7 @@ that. None comes from the table.
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from radoboost.demo_picture import Errors, draw_demo
+from radoboost.demo_picture import draw_demo
 from radoboost.errors import OutputError, reason
 from radoboost.findings import Table
 from radoboost.findings.coefficients import expected_between
@@ -27,18 +27,15 @@ from radoboost.learner.model import Model
 from radoboost.learner.predict import Predicted, predict_table
 from radoboost.privacy.ledger import Ledger, table_names
 from radoboost.progress import Progress
-from radoboost.release import RADOS, Release, load, replacing
+from radoboost.release import load, replacing
 from radoboost.tables.kinds import Number
 from radoboost.tables.schema import Schema
 
 LABEL = "tumour"
 N_RADOS = 1000
-SIZES = (10, 30, 100, 300, 1000, 3000)
 # Of plain releases: measurements are skewed, and least squares minds. On splits other than those reported (random_state
 # 1 to 3, three draws each) moments err on 3.3 % with these columns, 4.2 linear, 3.5 with hats, 4.1 with squares.
 COLUMNS = "signed-log"
-_DRAWS, _FOLDS = 10, 5
-_FIRST_SPLIT = 100  # a split of its own for each draw, so that none decides
 EPSILON, DELTA = 1.0, 1e-6
 TOTAL = 3.0  # epsilon of all releases of the table together
 TABLE = "breast-cancer"
@@ -71,13 +68,11 @@ class Demo:
     files: dict[str, Path]
     predicted: dict[str, Predicted]
     peer_test_error: float
-    errors: Errors
     promise: dict[str, Any]
     ledger: dict[str, Any]
     expected: dict[str, tuple[float, float, float] | None]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "files": {name: str(path) for name, path in self.files.items()},
             "promise": self.promise,
@@ -89,12 +84,6 @@ class Demo:
             "test_error": {
                 **{name: predicted.error for name, predicted in self.predicted.items()},
                 "logistic regression": self.peer_test_error,
-            },
-            "cross_validated_error": {
-                "n_rados": list(SIZES),
-                **{name: errors.tolist() for name, errors in self.errors.plain.items()},
-                "private": self.errors.private.tolist(),
-                "logistic regression": self.errors.peer,
             },
         }
 
@@ -111,19 +100,13 @@ class Demo:
             ["ledger: left", "", f"one more of epsilon {self.ledger['largest_epsilon']:g}"],
             ["error that the model expects", *(_foreseen(self.expected[name]) for name in (PLAIN, PRIVATE))],
             ["error on patients kept apart", *(_counted(self.predicted[name]) for name in (PLAIN, PRIVATE))],
-            [f"error over {_DRAWS} x {_FOLDS} folds", *(f"{100 * error:.1f} %" for error in self._means)],
         ]
         note = (
             "Booked shares are of mu squared, which adds up over releases; epsilon does not. What is left has the same "
             f"delta and neighbours. Logistic regression on the raw table errs on {100 * self.peer_test_error:.1f} % of "
-            f"patients kept apart, and on {100 * self.errors.peer:.1f} % over all folds."
+            "patients kept apart."
         )
         return Table("beside", "Without a promise, and with one", ["", "plain", "private"], rows, note)
-
-    @property
-    def _means(self) -> tuple[float, float]:
-        """Cross-validated errors of moments, from plain rados and from private releases."""
-        return float(self.errors.plain["moments"][SIZES.index(N_RADOS)].mean()), float(self.errors.private.mean())
 
 
 def _foreseen(found: tuple[float, float, float] | None) -> str:
@@ -145,7 +128,7 @@ def _counted(predicted: Predicted) -> str:
 def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo:
     """Run the flow on scikit-learn's breast-cancer data, and `say` what happens; its files stay in `directory`."""
     files = _places(directory)
-    table, train, test = _patients()
+    table, train, test = patients()
     _write_csv(table.take(train), files["train"])
     _write_csv(table.take(test), files["test"])
     say(
@@ -162,7 +145,7 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
     )
     model, predicted = _learn_and_predict(files, "", say, bar)
     expected: dict[str, tuple[float, float, float] | None] = {PLAIN: _foreseen_plainly(model)}
-    peer_test_error = _peer_error(table, train, test)
+    peer_test_error = peer_error(table, train, test)
     say(
         f"{_in_words(predicted)} Logistic regression on the raw table, which had to be handed over for it, has "
         f"{100 * peer_test_error:.1f} %."
@@ -171,19 +154,10 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
     _, privately = _learn_and_predict(files, "private ", say, bar)
     expected[PRIVATE] = _foreseen_privately(files["private release"])
     say(_in_words(privately))
-    errors = _cross_validated(table, bar)
-    draw_demo(table.take(train), LABEL, load(files["release"]), errors, files["picture"])
-    place = SIZES.index(N_RADOS)
-    say(
-        f"\nOver {_DRAWS} draws of {N_RADOS} rados, each with {_FOLDS} folds of its own, the errors are, on average, "
-        f"{100 * errors.plain['moments'][place].mean():.1f} % (moments), "
-        f"{100 * errors.plain['boost'][place].mean():.1f} % (RadoBoost), "
-        f"{100 * errors.private.mean():.1f} % (moments, at {errors.promise}) and "
-        f"{100 * errors.peer:.1f} % (logistic regression on the raw table)."
-    )
-    say(f"Drew {files['picture']}: what stays, what leaves, and error against the number of rados.")
+    draw_demo(table.take(train), LABEL, load(files["release"]), files["picture"])
+    say(f"\nDrew {files['picture']}: what stays, and what leaves.")
     both = {PLAIN: predicted, PRIVATE: privately}
-    return Demo(files, both, peer_test_error, errors, promise, ledger, expected)
+    return Demo(files, both, peer_test_error, promise, ledger, expected)
 
 
 def _foreseen_plainly(model: Model) -> tuple[float, float, float]:
@@ -213,7 +187,7 @@ def _craft_privately(
     files: dict[str, Path], table: pa.Table, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Craft a release with an epsilon, and say what it promises, and what its ledger has left."""
-    columns = {name: Number(0, high) for name, high in _highest(table).items()}
+    columns = {name: Number(0, high) for name, high in highest(table).items()}
     with replacing(files["schema"]) as draft:
         draft.write_text(json.dumps(Schema(columns, LABEL, CLASSES).to_dict(), indent=2) + "\n", encoding="utf-8")
     say(
@@ -246,6 +220,12 @@ def _craft_privately(
         f"total is spent, and what is left is enough for one more release of epsilon {books['largest_epsilon']:g}, at "
         f"delta {DELTA:g} and for {relation}."
     )
+    say(f"\n$ rado show {output}\nFrom its statement. What is promised:")
+    for sentence in statement.promises:
+        say(f"  - {sentence}")
+    say("What is not protected:")
+    for sentence in statement.not_protected:
+        say(f"  - {sentence}")
     promise = {key: getattr(statement, key) for key in ("epsilon", "delta", "neighbours", "best_guess")}
     return promise, books
 
@@ -257,30 +237,18 @@ def _learn_and_predict(
     from radoboost.estimators import MomentsClassifier
 
     release, learned, scores = (files[f"{which}{name}"] for name in ("release", "model", "scores"))
-    command = f"rado learn {release} -o {learned}"
-    command += "" if which else f" --report {files['report']} --table {files['test']} --label {LABEL}"
-    say(f"\n$ {command}")
+    say(f"\n$ rado learn {release} -o {learned}")
     model = MomentsClassifier().fit_rados(load(release)).model_
     model.save(learned)
     say(f"Learned a classifier from that file alone, and wrote it to {learned}.")
     if not which:
-        _look_inside(files, model, command, say, bar)
+        low, high = (100 * end for end in expected_between(model))
+        say(
+            "Without any patient, from rados alone, it expects an error of "
+            f"{100 * model.learner['expected_error']:.1f} %, somewhere between {low:.1f} and {high:.1f}."
+        )
     say(f"\n$ rado predict {learned} {files['test']} --label {LABEL} -o {scores}")
     return model, predict_table(model, files["test"], scores, bar, label=LABEL)
-
-
-def _look_inside(files: dict[str, Path], model: Model, command: str, say: Callable[[str], None], bar: Progress) -> None:
-    """Write the page about the model of the plain release, and say what it expects."""
-    from radoboost.findings.inside import look_inside, write_inside
-
-    inside = look_inside(files["release"], model=model, table=files["test"], label=LABEL, progress=bar)
-    write_inside(inside, files["report"], name=files["model"].name, command=command)
-    low, high = (100 * end for end in expected_between(model))
-    say(
-        f"Without any patient, from rados alone, it expects an error of {100 * model.learner['expected_error']:.1f} %, "
-        f"somewhere between {low:.1f} and {high:.1f}. {files['report']} looks inside: coefficients with intervals, "
-        "what more rados would bring, how right probabilities are, and all learners compared."
-    )
 
 
 def _in_words(predicted: Predicted) -> str:
@@ -290,7 +258,7 @@ def _in_words(predicted: Predicted) -> str:
     )
 
 
-def _highest(table: pa.Table) -> dict[str, float]:
+def highest(table: pa.Table) -> dict[str, float]:
     """The declared high end of every measurement; the low one is 0."""
     kinds = {name: name.removeprefix("mean ").removeprefix("worst ") for name in table.column_names if name != LABEL}
     return {
@@ -317,11 +285,10 @@ def _places(directory: Path) -> dict[str, Path]:
         "private model": Path(f"{stem}-epsilon-1.model.json"),
         "private scores": Path(f"{stem}-epsilon-1-test.scores.csv"),
         "picture": Path(f"{stem}.png"),
-        "report": Path(f"{stem}.html"),
     }
 
 
-def _patients() -> tuple[pa.Table, NDArray[np.int_], NDArray[np.int_]]:
+def patients() -> tuple[pa.Table, NDArray[np.int_], NDArray[np.int_]]:
     """The table with its label, and which rows are for training and which for testing."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
@@ -338,59 +305,18 @@ def _write_csv(table: pa.Table, path: Path) -> None:
         pa.csv.write_csv(table, draft)
 
 
-def _numbers(table: pa.Table) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def numbers(table: pa.Table) -> tuple[NDArray[np.float64], NDArray[Any]]:
+    """The measurements and the labels as arrays."""
     features = table.drop_columns([LABEL])
     return np.column_stack([column.to_numpy() for column in features.columns]), np.array(table[LABEL].to_pylist())
 
 
-def _peer_error(table: pa.Table, train: NDArray[np.int_], test: NDArray[np.int_]) -> float:
+def peer_error(table: pa.Table, train: NDArray[np.int_], test: NDArray[np.int_]) -> float:
     """The test error of the peer, logistic regression on the raw table."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    X, y = _numbers(table)
+    X, y = numbers(table)
     peer = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X[train], y[train])
     return 1.0 - float(peer.score(X[test], y[test]))
-
-
-def _folds(X: NDArray[np.float64], y: NDArray[Any]) -> list[tuple[int, NDArray[np.int_], NDArray[np.int_]]]:
-    """Of each draw, rows to train on and rows to test on."""
-    from sklearn.model_selection import StratifiedKFold
-
-    splits = [StratifiedKFold(_FOLDS, shuffle=True, random_state=_FIRST_SPLIT + draw) for draw in range(_DRAWS)]
-    return [(draw, *fold) for draw, split in enumerate(splits) for fold in split.split(X, y)]
-
-
-def _plain_release(X: NDArray[np.float64], y: NDArray[Any], seed: int) -> Release:
-    """The release of most rados, of which the first ones are a release of fewer."""
-    return craft(X, y, n_rados=SIZES[-1], columns=COLUMNS, seed=seed)
-
-
-def _cross_validated(table: pa.Table, bar: Progress) -> Errors:
-    """Errors over the folds: of plain releases by learner and size, of private ones, and of logistic regression.
-
-    All but the noise of private releases follows from fixed seeds.
-    """
-    from radoboost.estimators import MomentsClassifier, RadoBoostClassifier
-
-    X, y = _numbers(table)
-    bounds = np.array([(0.0, high) for high in _highest(table).values()])
-    learners: dict[str, Any] = {"moments": MomentsClassifier(), "boost": RadoBoostClassifier()}
-    wrong, private = {name: np.zeros((len(SIZES), _DRAWS)) for name in learners}, np.zeros(_DRAWS)
-    folds = _folds(X, y)
-    for done, (draw, train, test) in enumerate(folds):
-        bar("drawing the learning curve", done, len(folds))
-        release = _plain_release(X[train], y[train], done)
-        for place, size in enumerate(SIZES):
-            # Rados are drawn independently of each other: the first few are as good as a release of few.
-            fewer = replace(release, blocks={RADOS: release.rados[:size]})
-            for name, learner in learners.items():
-                wrong[name][place, draw] += (learner.fit_rados(fewer).predict(X[test]) != y[test]).sum()
-        noisy = craft(
-            X[train], y[train], mechanism=Moments(EPSILON, DELTA), bounds=bounds, classes=CLASSES, counts=None
-        )
-        private[draw] += (MomentsClassifier().fit_rados(noisy).predict(X[test]) != y[test]).sum()
-    peer = sum(_peer_error(table, train, test) * len(test) for _, train, test in folds) / (len(y) * _DRAWS)
-    plain = {name: counts / len(y) for name, counts in wrong.items()}
-    return Errors(SIZES, plain, private / len(y), float(peer), f"epsilon {EPSILON:g}, for {noisy.statement.neighbours}")

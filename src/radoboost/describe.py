@@ -73,13 +73,7 @@ _WORDS = {
 
 
 def describe(release: Release) -> str:
-    """What a release is, what it promises and what it does not, as text for a terminal.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
-    >>> print(describe(release).splitlines()[0])
-    4 rados of 2 features, from 3 examples
-    """
+    """What a release is, what it promises and what it does not, as text for a terminal."""
     n_rados = sum(release.signatures["batches"]) if is_tilted(release) else release.n_rados
     lines = [
         f"{held_in_words(n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
@@ -104,13 +98,7 @@ def describe(release: Release) -> str:
 
 
 def describe_model(model: Model) -> str:
-    """What a model is, what it weighs most, and what is known of the release behind it, as text for a terminal.
-
-    >>> import radoboost as rb
-    >>> clf = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
-    >>> print(describe_model(clf.model_).splitlines()[0])
-    a linear classifier over 1 column: positive scores mean 1, the others 0
-    """
+    """What a model is, what it weighs most, and what is known of the release behind it, as text for a terminal."""
     names = model.column_names
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     what = f"a linear classifier over {count}"
@@ -324,7 +312,6 @@ def _expectation(answer: Mapping[str, Any]) -> list[str]:
 
 
 def _band(answer: Mapping[str, Any]) -> list[str]:
-    """What a band does to one rado, where there is a band."""
     if "band" not in answer:
         return []
     (low, high), one, plain = answer["band"], answer["one_rado"], answer["plain_one_rado"]

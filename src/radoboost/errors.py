@@ -5,8 +5,8 @@ RadoError
 |-- TableError      (ValueError)    a table that cannot be read or learned from
 |   |-- NeedsSchema                 one whose columns are not all numbers without gaps, so that a schema must say more
 |   `-- DoesNotFit                  one that does not fit what was declared of it: columns that are missing, odd cells
-|-- ReleaseError    (ValueError)    a file that is not a release, is damaged, from a later version, or promises too much
-|-- ModelError      (ValueError)    a file that is not a model, or is from a later version
+|-- ReleaseError    (ValueError)    a file that is not a release, is damaged, of unknown version, or promises too much
+|-- ModelError      (ValueError)    a file that is not a model, or of unknown version
 |-- LedgerError     (ValueError)    a file that is not a ledger, is damaged, or has no such table
 |-- BudgetError     (ValueError)    a release that would pass the total of its table; nothing was booked
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
@@ -59,11 +59,11 @@ class DoesNotFit(TableError):
 
 
 class ReleaseError(RadoError, ValueError):
-    """A file that is not a release, is damaged, is from a later version, or promises more than was done."""
+    """A file that is not a release, is damaged, is of an unknown version, or promises more than was done."""
 
 
 class ModelError(RadoError, ValueError):
-    """A file that is not a model, or is from a later version."""
+    """A file that is not a model, or is of an unknown version."""
 
 
 class LedgerError(RadoError, ValueError):
@@ -129,20 +129,12 @@ class SchemaWarning(UserWarning):
 
 
 def install(extra: str, *others: str) -> str:
-    """What to type for an extra, for messages: the package is on no index. `others` are packages beside it.
-
-    >>> install("studio")
-    "pip install '.[studio]' in a clone of radoboost, or with the path of its wheel in place of the dot"
-    """
+    """What to type for an extra, for messages: the package is on no index. `others` are packages beside it."""
     words = " ".join([f"'.[{extra}]'", *others])
     return f"pip install {words} in a clone of radoboost, or with the path of its wheel in place of the dot"
 
 
 def reason(error: OSError) -> str:
-    """What the operating system said, without the words that Arrow may put around it.
-
-    >>> reason(OSError("Error writing bytes to file. Detail: [errno 28] No space left on device"))
-    'No space left on device'
-    """
+    """What the operating system said, without the words that Arrow may put around it."""
     text = error.strerror or str(error) or type(error).__name__
     return re.split(r"\[errno \d+\] ", text.splitlines()[0])[-1]

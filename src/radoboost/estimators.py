@@ -406,14 +406,6 @@ class RadoBoostClassifier(_RadoShell):
         check_is_fitted(self)
         return list(self.model_.learner["used_features"])
 
-    @property
-    def expected_error_(self) -> float:
-        """Not told here."""
-        raise AttributeError(
-            "RadoBoostClassifier has no expected_error_; MomentsClassifier has, and compare_learners(release) tells it "
-            "of both"
-        )
-
     def _learn(self, release: Release) -> Model:
         oracle, drawn = chosen_oracle(self.weak), dict[str, Any]()
         self._check_penalty(oracle)

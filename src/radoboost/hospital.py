@@ -60,23 +60,12 @@ _WARDS: dict[str, tuple[float, float, float, float, float]] = {
 
 
 def hospital(n_rows: int = N_PATIENTS, seed: int = 1) -> pa.Table:
-    """The hospital's table, the same for the same seed.
-
-    >>> table = hospital(1000)
-    >>> table.column_names[:5], table.num_columns
-    (['patient_id', 'age', 'sex', 'ward', 'admitted'], 12)
-    >>> sorted(table["outcome"].unique().to_pylist())
-    ['no', 'yes']
-    """
+    """The hospital's table, the same for the same seed."""
     return _patients(n_rows, seed)[0]
 
 
 def code_book() -> Schema:
-    """What the hospital's code book says about its columns: a schema that was written without a look at the table.
-
-    >>> len(code_book().columns), len(code_book().encoded())
-    (11, 26)
-    """
+    """What the hospital's code book says about its columns: a schema that was written without a look at the table."""
     columns: dict[str, Kind] = {
         "patient_id": Left("id"),
         "age": Number(0, 110, gaps=True),
@@ -97,13 +86,6 @@ def write_hospital(directory: str | os.PathLike[str]) -> tuple[Path, Path, Path]
     """Write `hospital.csv`, `colleague.csv` and `code-book.schema.json`; the paths of all three.
 
     The colleague's patients are fewer, and of another hospital, which has a ward more.
-
-    >>> import tempfile
-    >>> for path in write_hospital(tempfile.mkdtemp()):
-    ...     print(path.name, path.read_text().count("\\n"))
-    hospital.csv 20001
-    colleague.csv 2001
-    code-book.schema.json 19
     """
     folder = Path(directory)
     _make_folder(folder)
@@ -123,10 +105,6 @@ def write_hospitals(directory: str | os.PathLike[str]) -> tuple[Path, ...]:
     """Write patients.csv into a folder for each of five hospitals, and beside these what `write_hospital` writes.
 
     Their patients are those of hospital.csv, in order: each is at one of them.
-
-    >>> import tempfile
-    >>> [path.parent.name for path in write_hospitals(tempfile.mkdtemp())[:2]]
-    ['north', 'south']
     """
     folder = Path(directory)
     shared = write_hospital(folder)  # it makes the folder

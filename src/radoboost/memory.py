@@ -22,25 +22,22 @@ _TRIM, _OWN_PAGES = "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_"
 _SETTINGS = ((-1, _TRIM, 1 << 29), (-3, _OWN_PAGES, 1 << 25))
 _USUAL, _LARGEST = 1 << 17, 2**31 - 1  # either of them, where nothing is set; and the largest that can be set
 _ENVIRONMENT = Path("/proc/self/environ")  # in which a process began: later changes of os.environ tell glibc nothing
+_CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _lock = threading.Lock()
 _users: list[object] = []  # of reused memory, in all threads
 
 
 def available() -> int:
-    """Bytes that can still be used: of the machine, of this process's container, and under its own limit.
-
-    >>> available() > 0
-    True
-    """
+    """Bytes that can still be used: of the machine, of this process's container, and under its own limit."""
     return max(0, min([int(psutil.virtual_memory().available), *_in_container(), *_under_limit()]))
 
 
-def _in_container(root: Path = Path("/sys/fs/cgroup")) -> list[int]:
+def _in_container() -> list[int]:
     """What a control group leaves, where there is one with a limit."""
     for limit, use, details, cached in _CGROUPS:
         try:
-            most, used = int((root / limit).read_text()), int((root / use).read_text())
-            lines = dict(line.split() for line in (root / details).read_text().splitlines())
+            most, used = int((_CONTROL_GROUPS / limit).read_text()), int((_CONTROL_GROUPS / use).read_text())
+            lines = dict(line.split() for line in (_CONTROL_GROUPS / details).read_text().splitlines())
             return [most - used + int(lines.get(cached, 0))]
         except (OSError, ValueError):  # not there, or "max"
             continue
@@ -58,12 +55,7 @@ def _under_limit() -> list[int]:
 
 
 def require(needed: int, what: str, advice: str) -> None:
-    """Refuse work that needs more bytes than there are, before something else does.
-
-    >>> require(2**80, "a table of everything", "use less")
-    Traceback (most recent call last):
-    radoboost.errors.TooLargeError: a table of everything needs 1125899906842624.0 GiB of memory and ...; use less
-    """
+    """Refuse work that needs more bytes than there are, before something else does."""
     free = available()
     if needed > free:
         raise TooLargeError(
@@ -78,9 +70,6 @@ def reused() -> Iterator[None]:
     By its environment a process may be told to give all memory back at once, as Dask tells its workers. Passes, whose
     batches need the same arrays again and again, then wait for fresh pages half of the time. Afterwards what is free
     goes back, and the setting is as before. Where there is no such setting, nothing happens.
-
-    >>> with reused():
-    ...     pass
     """
     told, user = _told_to_trim(), object()
     if told is None:

@@ -20,12 +20,7 @@ def no_progress() -> Iterator[Progress]:
 
 
 def bar_for(progress: bool | Progress | None) -> AbstractContextManager[Progress]:
-    """A bar where it is wanted (True), none, or the caller's own: a callable, which may raise to end the work.
-
-    >>> with bar_for(lambda task, done, total: print(task, done)) as bar:
-    ...     bar("summing rows", 10, 100)
-    summing rows 10
-    """
+    """A bar where it is wanted (True), none, or the caller's own: a callable, which may raise to end the work."""
     if callable(progress):
         return nullcontext(progress)
     return show_progress() if progress else no_progress()
@@ -36,9 +31,6 @@ def show_progress(unit: str = "rows") -> Iterator[Progress]:
     """A bar that appears after a second, if stderr is a terminal: call it with (task, done so far, total or None).
 
     It is one line of at most 80 columns; a new task takes the place of the one before.
-
-    >>> with show_progress() as bar:
-    ...     bar("summing rows", 10, 100)
     """
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn

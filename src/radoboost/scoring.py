@@ -63,7 +63,6 @@ class Score:
     not_covered: str = NOT_COVERED
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "errors": self.errors,
             "hits": self.hits,
@@ -185,12 +184,7 @@ def noisy_counts(run: Run, task: "CountOutcomes", scale: float, event: Event) ->
 
 
 def plan(epsilon: float, delta: float) -> tuple[float, Gaussian]:
-    """The noise in steps of 1 / GRID rows, and what it is accounted as (S3, S4).
-
-    >>> scale, event = plan(1.0, 1e-6)
-    >>> round(scale / GRID, 3), epsilon_at(event, 1e-6) <= 1
-    (4.225, True)
-    """
+    """The noise in steps of 1 / GRID rows, and what it is accounted as (S3, S4)."""
     epsilon, delta = check_epsilon(epsilon, delta)
     variation = 2 * TOTAL_VARIATION
     noise = gaussian_multiplier(epsilon, delta, Relation.RECORD, total_variation=variation) * GRID * (1 + 1e-12)
@@ -204,10 +198,6 @@ def rate_interval(errors: float, hits: float, deviation: float, confidence: floa
     """All rates r for which (1 - r) errors - r hits is no more than noise.
 
     They hold the true rate at `confidence` at least, whatever the numbers of errors and hits are (S5).
-
-    >>> low, high = rate_interval(20.0, 80.0, 4.0, 0.95)
-    >>> round(low, 3), round(high, 3)
-    (0.131, 0.261)
     """
     total, reach = errors + hits, (float(ndtri((1 + confidence) / 2)) * deviation) ** 2
     square = total**2 - 2 * reach
@@ -226,7 +216,6 @@ class Outcomes:
     counts: NDArray[np.int64]
 
     def merge(self, other: "Outcomes") -> "Outcomes":
-        """Those of both."""
         return Outcomes(self.counts + other.counts)
 
 
@@ -242,7 +231,6 @@ class CountOutcomes:
     worker_bytes = 0
 
     def empty(self) -> Outcomes:
-        """None of either."""
         return Outcomes(np.zeros(2, dtype=np.int64))
 
     def add(self, sums: Outcomes, first_row: int, batch: Batch) -> None:
@@ -257,7 +245,6 @@ class CountOutcomes:
 
 
 def _books(ledger: Books | Sequence[Books] | None) -> list[Ledger]:
-    """The ledgers, each once."""
     several = ledger if isinstance(ledger, list | tuple) else [ledger]
     books = [book for book in map(as_ledger, several) if book is not None]
     return list({(book.path, book.table): book for book in books}.values())

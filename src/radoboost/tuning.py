@@ -82,22 +82,13 @@ def _hash(value: Any) -> int:
 
 
 def chosen_mechanism(mechanism: Any) -> Any:
-    """The mechanism itself, where it was given by name.
-
-    >>> chosen_mechanism("plain")
-    Plain()
-    """
     if not isinstance(mechanism, str):
         return mechanism
     return _built(mechanism, {})
 
 
 def changed_mechanism(mechanism: Any, changes: Mapping[str, Any]) -> Any:
-    """A copy with some fields changed; mechanisms are frozen, so a grid cannot set them in place.
-
-    >>> changed_mechanism("moments", {"epsilon": 2.0}).epsilon
-    2.0
-    """
+    """A copy with some fields changed; mechanisms are frozen, so a grid cannot set them in place."""
     if isinstance(mechanism, str):
         return _built(mechanism, changes)
     if not _has_fields(mechanism):
@@ -111,12 +102,7 @@ def changed_mechanism(mechanism: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def mechanism_parameters(mechanism: Any) -> dict[str, Any]:
-    """Its fields, as a grid calls them.
-
-    >>> import radoboost as rb
-    >>> mechanism_parameters(rb.FeatureBand("age", 2.0))["mechanism__epsilon"]
-    2.0
-    """
+    """Its fields, as a grid calls them."""
     if not _has_fields(mechanism):
         return {}
     return {f"mechanism__{field.name}": getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}

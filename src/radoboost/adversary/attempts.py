@@ -91,7 +91,6 @@ class Attempt:
     result: Any = None
 
     def to_dict(self) -> dict[str, str]:
-        """As JSON data."""
         module = import_module(f"radoboost.{ATTACKS[self.name]}")
         return {"group": self.group, ASSUMED: module.ASSUMES, HERE: _said(self.group, self.sentence)}
 
@@ -103,8 +102,6 @@ def _said(group: str, sentence: str) -> str:
 
 @dataclass(frozen=True)
 class Group:
-    """Attacks that fared alike."""
-
     name: str
     title: str
     attempts: tuple[Attempt, ...]
@@ -119,13 +116,7 @@ def grouped(attempts: list[Attempt]) -> list[Group]:
 
 
 def attack_all(inputs: Given, *, seconds: float, bar: Progress = silent) -> list[Attempt]:
-    """Run all attacks that there are for a release, each within so many seconds; none fails the others.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, scale=None)
-    >>> {one.name: one.group for one in attack_all(Given(release, "a.rado.parquet"), seconds=0.1)}["leak"]
-    'Does not apply'
-    """
+    """Run all attacks that there are for a release, each within so many seconds; none fails the others."""
     deadline(seconds)  # refuses a wrong time limit before any attack runs
     attempts = []
     for done, name in enumerate(ATTACKS):

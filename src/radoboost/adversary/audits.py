@@ -61,7 +61,6 @@ class Audit:
         return self.found <= self.claim
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         fields = {**self.__dict__, "claim": finite_or_word(self.claim), "found": finite_or_word(self.found)}
         return {**fields, "holds": self.holds}
 
@@ -99,9 +98,6 @@ def audit(
     as many who collude: noise is then by shares, and theirs are known.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
-
-    >>> audit(FeatureBand("x", 1.0, delta=1e-5)).holds
-    True
     """
     if exact:
         return _replayed(
@@ -250,9 +246,6 @@ def audit_noisy_rados(
     """Attack `noisy-rados`: tell a table of the canary alone from an empty one.
 
     `run` lets tests audit faulty noise.
-
-    >>> audit_noisy_rados(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32)).holds
-    True
     """
     return _audit(mechanism, noisy_sums_runs(mechanism, n_rados=n_rados, runs=runs, key=key, run=run, bar=bar, raw=raw))
 
@@ -267,11 +260,7 @@ def audit_noisy_examples(
     raw: bool = False,
     **others: Any,
 ) -> Audit:
-    """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a row that is known.
-
-    >>> audit_noisy_examples(NoisyExamples(epsilon=4.0), runs=2000, key=bytes(32)).holds
-    True
-    """
+    """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a known row."""
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
     return _audit(mechanism, noisy_rows_runs(mechanism, runs=runs, key=key, run=run, bar=bar, raw=raw))
@@ -295,38 +284,12 @@ def audit_moments(
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
 
     `run` lets tests audit faulty noise. A run takes some milliseconds, or with many `columns` some tens.
-
-    >>> audit_moments(Moments(epsilon=4.0, unit="label"), runs=200, key=bytes(32)).holds
-    True
     """
     scores = moments_runs(
         mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw, columns=columns,
         wide=wide, n_classes=n_classes, others=others,
     )  # fmt: skip
     return _audit(mechanism, scores)
-
-
-def audit_stages(mechanism: Moments, *, runs: int, **options: Any) -> dict[str, Audit]:
-    """Attack every stage of `moments` on its own, and hold what that shows against the stage's own part of the claim.
-
-    So a fault of one stage, which has a small part of the budget, is found in far fewer runs. `options` are those of
-    `audit_moments`. The confidence is that of all stages together.
-
-    >>> all(stage.holds for stage in audit_stages(Moments(epsilon=8.0), runs=100, key=bytes(32)).values())
-    True
-    """
-    scores = moments_runs(mechanism, runs=runs, **options)
-    risk = (1 - CONFIDENCE) / (2 * len(scores.by_stage))
-    audits = {}
-    for name, event in scores.by_stage.items():
-        assert event.relation is not None
-        rates = _rates(scores.present[name], scores.absent[name], risk, 0.0)
-        found = least_epsilon(scores.family, rates, mechanism.delta)
-        about = (mechanism.name, event.relation.value, mechanism.delta, epsilon_at(event, mechanism.delta), found)
-        audits[name] = Audit(
-            *about, len(scores.present[name]), name, CONFIDENCE, _without_model(rates, mechanism.delta)
-        )
-    return audits
 
 
 def audit_feature_band(
@@ -336,10 +299,6 @@ def audit_feature_band(
 
     There is nothing to sample: the law of the column's value follows from tables of integers. `limits`, those of the
     band, let tests audit faulty ones.
-
-    >>> audit = audit_feature_band(FeatureBand("x", 1.0, delta=1e-5))
-    >>> audit.holds, audit.found > 0.99 * audit.claim
-    (True, True)
     """
     low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
     law = size_law(n_examples, low, high)

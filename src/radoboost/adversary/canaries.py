@@ -92,10 +92,6 @@ def noisy_sums_runs(
 
     Rados are independent of each other given the table, so one release of many rados is many releases of a few: each
     call of the mechanism's `make` serves a batch of runs. `run` lets tests attack faulty noise.
-
-    >>> scores = noisy_sums_runs(NoisyRados(epsilon=4.0), n_rados=20, runs=500, key=bytes(32))
-    >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
-    True
     """
     canary = raw_row() if raw else long_row(mechanism.clip)
     width = len(canary.values)
@@ -140,10 +136,6 @@ def noisy_rows_runs(
 
     Rows have noise of their own, so a table of many canaries is many tables of one: a release in which each rado is one
     row serves a batch of runs. Beside every canary there is a row of nothing.
-
-    >>> scores = noisy_rows_runs(NoisyExamples(epsilon=4.0), runs=500, key=bytes(32))
-    >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
-    True
     """
     assert mechanism.clip is not None
     canary = raw_row() if raw else long_row(mechanism.clip)
@@ -180,15 +172,12 @@ class RowByRow:
     by_coins: ClassVar[bool] = False
 
     def parameters(self, n_examples: int) -> dict[str, Any]:
-        """There are none."""
         return {}
 
     def size(self, n_examples: int) -> int:
-        """One signature for each row."""
         return n_examples
 
     def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "RowByRow":
-        """Return itself: there is nothing to prepare."""
         return self
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -250,10 +239,6 @@ def moments_runs(
     a record is replaced, it is by its opposite, or by one that is `far` in its features: by default by the one that
     moves the stages further, all of them together. There may be more than two classes, `n_classes`, and many `others`
     beside the canary, which are known.
-
-    >>> scores = moments_runs(Moments(epsilon=4.0, sharpen=False), runs=100, key=bytes(32))
-    >>> bool(scores.ratios[0].mean() > 0 > scores.ratios[1].mean())
-    True
     """
     check_distance(mechanism)
     names = (*STATISTICS, *(OF_SLOTS if n_classes > 2 else ()))
@@ -278,10 +263,7 @@ def moments_runs(
 
 
 def check_distance(mechanism: Moments) -> None:
-    """Refuse a mechanism with so much noise that no attack can show anything.
-
-    >>> check_distance(Moments(epsilon=1.0))
-    """
+    """Refuse a mechanism with so much noise that no attack can show anything."""
     if mechanism.distance(Shape(WIDTH)) < _LEAST_DISTANCE:
         raise ArgumentError("so much noise hides the canary in any number of runs; attack a mechanism with less")
 

@@ -24,11 +24,7 @@ class Crowded(NamedTuple):
     strength: float
 
     def others(self, mechanism: Moments, n_columns: int) -> int:
-        """So many records, of so many columns with the constant one, make such a table.
-
-        >>> [CROWDED["both and cosines"].others(Moments(epsilon), 3) for epsilon in (0.3, 4.0)]
-        [9095, 4500]
-        """
+        """So many records, of so many columns with the constant one, make such a table."""
         return math.ceil(max(self.size, self.strength / mechanism.strength(1.0, Shape(n_columns))))
 
 
@@ -66,12 +62,7 @@ class Crowd(Threads):
 
 
 def multiple(sums: S, times: int) -> S:
-    """So many times a sum, by merging: as often as `times` has digits to the base of 2.
-
-    >>> from radoboost.holder.passes import Counted
-    >>> [multiple(Counted(3), times).n_rows for times in (1, 2, 5, 1000)]
-    [3, 6, 15, 3000]
-    """
+    """So many times a sum, by merging: as often as `times` has digits to the base of 2."""
     parts = []
     while times:
         if times % 2:

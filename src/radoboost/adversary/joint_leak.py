@@ -119,16 +119,6 @@ def leak(
     """The protected value of one row, from a release of a feature band and the rest of its table.
 
     The table may hold any number as the row's protected value: it is not used. An empty cell is refused.
-
-    >>> import radoboost as rb
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = np.column_stack([rng.integers(0, 2, 24), rng.normal(size=24)]), rng.integers(0, 2, 24)
-    >>> release = rb.craft(X, y, mechanism=rb.FeatureBand("x0", 6.0, delta=0.01), n_rados=16, seed=0)
-    >>> X[3, 0]
-    np.float64(0.0)
-    >>> X[3, 0] = 1  # the adversary does not know it
-    >>> leak(release, X, y, row=3).value
-    0.0
     """
     if release.law != "banded sums":
         raise ArgumentError(
@@ -180,10 +170,6 @@ def recover_bit(
 
     Of up to 41 rows the likelihood ratio is exact; of more, lattice reduction looks for the subset of each rado.
     Reading stops once the other bit is impossible, or the time is over.
-
-    >>> edges = np.array([[1, 7], [1, -9], [-1, 4], [1, 30]])
-    >>> recover_bit(edges, 0, 1, np.array([[2, -2], [0, 11]]), (0, 4)).bit
-    1
     """
     left = deadline(seconds)
     check_same_width(edges, rados)
@@ -305,10 +291,6 @@ def simulated(
     """Edge vectors, the protected column first, and rados whose signatures keep it within a band.
 
     The other columns are uniform on `levels` values; 2**22 is the grid's own precision.
-
-    >>> edges, rados = simulated(np.random.default_rng(0), 24, 16, 1, 2**22, (2, 22))
-    >>> recover_bit(edges, 0, 5, rados, (2, 22)).bit == edges[5, 0]
-    np.True_
     """
     signs = rng.choice([-1, 1], m)
     edges = np.column_stack([signs, 2 * rng.integers(0, levels, (m, columns)) - levels + 1])
@@ -323,9 +305,6 @@ def study(
     """How often the bit is right: by rows, rados, columns and their precision, and by lattice reduction beyond.
 
     `largest` is the most rows to count subsets of, `longest` the most to reduce; above 32 rows there are fewer trials.
-
-    >>> study(trials=2, largest=12, longest=12).name
-    'leak'
     """
     left, rng = deadline(seconds), np.random.default_rng(seed)
     sizes = [m for m in (8, 12, 16, 20, 24, 28, 32, 36, 40) if m <= largest]

@@ -33,11 +33,6 @@ def rado_integers(release: Release) -> NDArray[np.int64]:
     """The rados in steps of their columns' grids, shape (n_rados, n_columns), exactly.
 
     Of more than two classes the slots stand side by side: (n_rados, n_classes * n_columns).
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, scale=None, intercept=False, seed=0)
-    >>> (rado_integers(release) / 2**20).ravel().tolist()  # 2.0**-20 is the step of values up to 3
-    [-1.0, 0.0, 0.0, 2.0]
     """
     rados = release.rados if release.n_classes == 2 else np.hstack(_class_rados(release))
     steps = rados / grid_steps(release)
@@ -71,12 +66,6 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
     """The edge vectors of a table's rows on the grid of a release, as crafting would make them: (rows, n_columns).
 
     Of more than two classes they are as wide as `rado_integers`.
-
-    >>> import radoboost as rb
-    >>> X, y = [[1.0], [2.0], [3.0]], [0, 1, 1]
-    >>> release = rb.craft(X, y, n_rados=4, scale=None, intercept=False, seed=0)
-    >>> (table_edges(release, X, y) / 2**20).ravel().tolist()
-    [-1.0, 2.0, 3.0]
     """
     names = [name for name in release.feature_names if name != CONSTANT]
     if release.map is not None:
@@ -104,13 +93,7 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
 
 
 def label_of(release: Release, table: Any) -> str:
-    """The table's column of classes: the one that the schema of a release names, or the only one that is no feature.
-
-    >>> import radoboost as rb, pyarrow as pa
-    >>> table = pa.table({"age": [1.0, 2.0, 3.0], "ill": [0, 1, 1]})
-    >>> label_of(rb.craft(table, label="ill", n_rados=4), table)
-    'ill'
-    """
+    """The table's column of classes: the one that the schema of a release names, or the only one that is no feature."""
     schema = release.schema
     if schema is not None and schema.label is not None:
         return schema.label
@@ -124,7 +107,6 @@ def label_of(release: Release, table: Any) -> str:
 
 
 def _in_slots(rows: NDArray[Any], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    """Rows in the slots of their classes."""
     slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
     slots[np.arange(len(rows)), places] = rows
     return slots.reshape(len(rows), -1)
@@ -157,12 +139,6 @@ def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
     """Whether example i is in rado j under a seed, shape (n_rados, rows); of a feature band, whether it is in F.
 
     Of tilted rados, those of the first batch.
-
-    >>> import radoboost as rb
-    >>> X, y = np.array([[1.0], [2.0], [3.0]]), [0, 1, 1]
-    >>> release = rb.craft(X, y, n_rados=4, scale=None, intercept=False, seed=0)
-    >>> bool((inclusion_bits(release, 0, 3) @ table_edges(release, X, y) == rado_integers(release)).all())
-    True
     """
     if rows < 1:
         raise ArgumentError(f"the number of rows must be at least 1; it is {rows:,}")
@@ -228,11 +204,7 @@ def needed(module: str) -> Any:
 
 
 def deadline(seconds: float) -> Callable[[], float]:
-    """Start a clock: the function that is returned says how many of the `seconds` are left.
-
-    >>> 59 < deadline(60.0)() <= 60
-    True
-    """
+    """Start a clock: the function that is returned says how many of the `seconds` are left."""
     if not 0 < seconds < float("inf"):
         raise ArgumentError(f"the time limit must be a positive number of seconds; it is {seconds}")
     end = time.monotonic() + seconds

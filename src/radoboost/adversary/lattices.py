@@ -34,12 +34,6 @@ class Lattice:
     some subsets to others of the same sum. `short` are the reduced relations of few rows. How many there are in all,
     by their volume, says how many bits the columns carry, `bits`: columns that are mixtures of a few coarse ones do not
     look as if they were fine.
-
-    >>> rng = np.random.default_rng(0)
-    >>> vectors, chosen = rng.integers(-(2**22), 2**22, (50, 6)), rng.random(50) < 0.5
-    >>> subset = Lattice(vectors).find(chosen @ vectors)
-    >>> subset is not None and (subset == chosen).all()
-    np.True_
     """
 
     def __init__(self, vectors: Vectors, left: Callable[[], float] | None = None) -> None:
@@ -101,13 +95,7 @@ class Lattice:
         return shortage(len(self.vectors), self._bits_beside)
 
     def relations(self, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Relations that may lead from a subset to others of the same sum: all short ones, and the long ones that do.
-
-        >>> vectors = np.random.default_rng(0).integers(-(2**22), 2**22, (44, 6))
-        >>> vectors[7] = -vectors[5]  # with both or neither, the sum is the same
-        >>> np.flatnonzero(Lattice(vectors).relations(np.zeros(44, dtype=bool))).tolist()
-        [5, 7]
-        """
+        """Relations that may lead from a subset to others of the same sum: all short ones, and long ones that do."""
         fits = [(np.isin(subset + sign * self._long, (0, 1))).all(axis=1) for sign in (-1, 1)]
         return np.vstack([self.short, self._long[fits[0] | fits[1]]])
 

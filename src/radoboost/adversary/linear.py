@@ -47,19 +47,18 @@ _SLACK = 1e-6  # of the largest value: what a solver in floating point may be of
 class Recovered:
     """The recovered values of a column, for every record.
 
-    `estimates` are before rounding to the values that the column can have, and `values` after. `reproduces` says
-    whether `values` give the answers, up to the noise. `certain` says that no other values in the interval do, which
-    the linear program can tell if there is no noise; None if that was not tried. `opposite` says that the other end
-    of the interval, for every record, gives the answers too: then that `values` do so shows nothing. `free` is how many
-    dimensions the equations alone leave open, computed only for values that are not rounded. `status` is "found", or
-    "unknown" if it was not tried: `why` is then "time" or "size", and values are NaN.
+    `values` are rounded to those that the column can have. `reproduces` says whether they give the answers, up to the
+    noise. `certain` says that no other values in the interval do, which the linear program can tell if there is no
+    noise; None if that was not tried. `opposite` says that the other end of the interval, for every record, gives the
+    answers too: then that `values` do so shows nothing. `free` is how many dimensions the equations alone leave open,
+    computed only for values that are not rounded. `status` is "found", or "unknown" if it was not tried: `why` is then
+    "time" or "size", and values are NaN.
     """
 
     column: str
     method: str
     status: str
     n_rados: int
-    estimates: NDArray[np.float64]
     values: NDArray[np.float64]
     reproduces: bool
     certain: bool | None
@@ -143,12 +142,6 @@ def recover_column(
     `values` are those that x can have; with `rounded=False` they are the ends of an interval. The linear program is
     for the x in the interval whose largest error is least. It refuses answers that no such x gives within the bound.
     The time to set the program up is an estimate, so a slow machine may exceed the limit by seconds.
-
-    >>> rng = np.random.default_rng(0)
-    >>> truth, inclusion = rng.choice([-1.0, 1.0], 30), rng.random((22, 30)) < 0.5
-    >>> recovered = recover_column(inclusion, inclusion @ truth, noise_bound=0.0)
-    >>> recovered.share_right(truth), recovered.certain  # of 30 values from 22 sums
-    (1.0, True)
     """
     left = deadline(seconds)
     allowed = np.unique(np.asarray(values, dtype=np.float64))
@@ -193,7 +186,7 @@ def recover_column(
         certain = _only_one(inside, scaled, (nearest - middle) / half, left())
     free = None if rounded else _free(inside, left())
     bound = float(noise_bound)
-    return Recovered(name, method, "found", n, estimates, nearest, reproduces, certain, bound, opposite, free)
+    return Recovered(name, method, "found", n, nearest, reproduces, certain, bound, opposite, free)
 
 
 def _fits(method: str, n: int, m: int) -> bool:
@@ -205,7 +198,7 @@ def _fits(method: str, n: int, m: int) -> bool:
 def _nothing(name: str, method: str, n: int, m: int, noise_bound: float, why: str) -> Recovered:
     """The result if nothing was tried; it takes no memory, for m may be anything."""
     nothing = np.broadcast_to(np.float64(np.nan), (m,))
-    return Recovered(name, method, "unknown", n, nothing, nothing, False, None, float(noise_bound), why=why)
+    return Recovered(name, method, "unknown", n, nothing, False, None, float(noise_bound), why=why)
 
 
 def _free(inside: NDArray[np.float64], seconds: float) -> int | None:
@@ -289,13 +282,6 @@ def linear(
     grid is possible. Clipping makes a row shorter but keeps its signs: of a release with noise the constant column's
     values stand for labels. In a release without noise the parity of the constant column shows a wrong seed, unless
     all its rados have as many records.
-
-    >>> import radoboost as rb
-    >>> X, y = np.arange(40.0).reshape(40, 1), np.arange(40) % 3 % 2
-    >>> release = rb.craft(X, y, n_rados=30, seed=5)
-    >>> recovered = linear(release, seed=5)
-    >>> recovered.share_right(2.0 * y - 1), recovered.sentence()[:59]
-    (1.0, 'Whoever knows the seed gets the label of all 40 records: no')
     """
     refuse_many_classes(
         release, "this attack recovers one column times its label of -1 or +1", "; take the attack reconstruct"
@@ -345,10 +331,6 @@ def study(
     """How many of m labels are recovered from n rados, by n / m and by noise.
 
     Noise is uniform within +-c sqrt(m), for each c of `noise`. A share is the median of `repeats` random cases.
-
-    >>> findings = study(30, ratios=(0.75, 2.0), noise=(0.0,), repeats=3)
-    >>> findings.tables[0].rows[0]  # the least n / m at which 95 % are right
-    ('lp', 0.0, 0.75)
     """
     left, rng = deadline(seconds), np.random.default_rng(seed)
     cases = [(c, ratio) for c in noise for ratio in ratios]

@@ -273,11 +273,9 @@ class _Contributions:
         return self.sums.products(self._edge).astype(np.float64)
 
     def tilted(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-        """To a mean rado."""
         return self.sums.tilted(self._edge, theta).astype(np.float64)
 
     def cells(self, by: ScoreCounts) -> NDArray[np.float64]:
-        """To the counts by score and class."""
         if self.row is None:
             return np.zeros(self.made.blocks["scores"].shape)
         return cells_of(by, self.made, self.row.values[None], np.array([self.row.place]))

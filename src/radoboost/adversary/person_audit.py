@@ -67,7 +67,6 @@ class Visits:
 
     @property
     def names(self) -> list[str]:
-        """The columns of values."""
         return [f"x{k}" for k in range(self.values.shape[1])]
 
     def source(self, *, with_canary: bool) -> Source:
@@ -84,33 +83,12 @@ def few_visits(mechanism: Moments, max_rows: int, times: int = 40, n_classes: in
     """As few others as an attack needs: pairs of opposite edge vectors, along the canary's own.
 
     The classifier then hardly leans either way, so that the canary has nearly the largest weight that a row can have.
-
-    >>> len(few_visits(Moments(4.0), 4).people) > 100
-    True
     """
     row = np.array([1.0, 0.9])
     shape = Shape(len(row) + 1, max_rows=max_rows, n_classes=n_classes)
     pairs = round(100 * max_rows / mechanism.distance(shape))
     rows = np.arange(2 * pairs)
     return Visits(np.tile(row, (len(rows), 1)), rows % 2, rows // max_rows, row, times, n_classes)
-
-
-def many_visits(n_people: int = 20_000, most: int = 40, seed: int = 0) -> Visits:
-    """A made-up table: people with 1 to `most` visits each, whose values scatter about their own; a canary with `most`.
-
-    The canary's label is not the one that others with such values have, so that it has a large weight throughout.
-
-    >>> visits = many_visits(100)
-    >>> bool(np.bincount(visits.people).max() <= 40), len(set(visits.people.tolist()))
-    (True, 100)
-    """
-    rng = np.random.default_rng(seed)
-    people = rng.permutation(np.repeat(np.arange(n_people), rng.integers(1, most + 1, n_people)))
-    own = rng.uniform(-1, 1, (n_people, 5))
-    values = np.clip(own[people] + rng.normal(0, 0.3, (len(people), 5)), -1, 1)
-    leaning = 2 * values[:, 0] + values[:, 1] - values[:, 2]
-    labels = (leaning + rng.logistic(0, 0.5, len(people)) > 0).astype(np.int64)
-    return Visits(values, labels, people, np.array([-1.0, -1.0, 1.0, 0.5, -0.5]), most)
 
 
 def audit_person(
@@ -130,10 +108,6 @@ def audit_person(
     attack finds about the person. A release counts as one with the canary if that is the likelier; since nothing is
     chosen by the runs, all of them are counted. `run` lets tests audit faulty noise, and `columns` is the word for the
     columns of the release.
-
-    >>> mechanism = Moments(4.0, sharpen=False)
-    >>> audit_person(mechanism, few_visits(mechanism, 4), 4, runs=200, key=bytes(32)).holds
-    True
     """
     if mechanism.unit != "record":
         raise ArgumentError("the attack on a person tells whether they are in the table; take unit='record'")
@@ -190,12 +164,10 @@ class _Attack:
 
     @cached_property
     def sums(self) -> RowSums:
-        """What computes the contributions."""
         return RowSums(get_engine("auto"), self.visits.n_classes)
 
     @property
     def engine(self) -> Engine:
-        """What computes rows."""
         return self.sums.engine
 
     @cached_property

@@ -61,7 +61,6 @@ class Probe:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """The rows that are in the release, from 0."""
         return tuple(i for i, status in enumerate(self.rows) if status == IN)
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,13 +102,6 @@ def probe(
     """Which rows of a table are in a release that was made of some of them; it must be plain or of a feature band.
 
     At most this many `rados` are read: a row of the release is in none of 64 with probability 2**-64.
-
-    >>> import radoboost as rb
-    >>> rng = np.random.default_rng(0)
-    >>> X, y = rng.normal(size=(16, 2)), rng.integers(0, 2, 16)
-    >>> release = rb.craft(X[:9], y[:9], n_rados=30, seed=0)
-    >>> probe(release, X, y).members
-    (0, 1, 2, 3, 4, 5, 6, 7, 8)
     """
     if release.law not in ("sums", "banded sums"):
         raise ArgumentError(
@@ -143,9 +135,6 @@ def members(
     """Which of the edge vectors, (N, d), the rados are sums of; `support` is (rows in a rado, rows in the release).
 
     `n_members` is how many rows the release is known to be of: no more of them can be in it.
-
-    >>> members(np.array([[1], [2], [40], [300]]), np.array([[3], [302], [2]])).rows
-    ('in', 'in', 'not seen', 'in')
     """
     left = deadline(seconds)
     check_same_width(edges, rados)
@@ -244,11 +233,7 @@ def study(
     seed: int = 0,
     bar: Progress = silent,
 ) -> Findings:
-    """How many rows of a release are found among as many others, and how long it takes; sixteen rados each.
-
-    >>> study(sizes=(8, 12), columns=(1,), levels=(4,), trials=1).name
-    'probe'
-    """
+    """How many rows of a release are found among as many others, and how long it takes; sixteen rados each."""
     left, rng = deadline(seconds), np.random.default_rng(seed)
     sizes, columns, levels = tuple(sizes), tuple(columns), tuple(levels)
     widest = max(columns)

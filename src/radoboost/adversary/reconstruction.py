@@ -6,7 +6,7 @@ right modulo a prime near 2**61 is right. A record may be determined although ot
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from radoboost.adversary.known import (
     DEFAULT_SECONDS,
     deadline,
-    grid_steps,
     inclusion_bits,
     n_examples,
     needed,
@@ -66,10 +65,6 @@ def solve_integers(
 
     Every unknown that is determined is found, exactly, even if others are not. A system without a solution is refused.
     Coefficients are 0 and 1.
-
-    >>> solution = solve_integers(np.array([[1, 0, 1, 1], [0, 0, 1, 1]]), np.array([[7], [5]]))
-    >>> solution.values.ravel().tolist(), solution.found.tolist(), solution.rank
-    ([2, 0, 0, 0], [True, False, False, False], 2)
     """
     if coefficients.ndim != 2 or sums.ndim != 2 or len(coefficients) != len(sums):
         raise ArgumentError(f"coefficients of shape {coefficients.shape} and sums of shape {sums.shape} do not match")
@@ -134,11 +129,11 @@ class Reconstruction:
 
     `edge_integers` are edge vectors in steps of the columns' grids, right to the last bit where `found`, and 0 where
     not. `rank` is that of the signatures (None: there was no time, or they are `too_large` for this attack): if it is
-    less than the number of rows, then `free` dimensions of every column are left open, and `least_norm` is the shortest
-    of all solutions, in the columns' units. `up_to_sign`: of a feature band it is s_i y_i x_i that is found, where s_i
-    is the protected column of y_i x_i: so the protected value itself is found, and the label is not. Unless
-    `seed_checked`, another seed might have passed as well, and given other records. Of more than two classes, edge
-    vectors are the rows themselves, without a sign, and `places` are those of their classes: -1 where not found.
+    less than the number of rows, then `free` dimensions of every column are left open. `up_to_sign`: of a feature band
+    it is s_i y_i x_i that is found, where s_i is the protected column of y_i x_i: so the protected value itself is
+    found, and the label is not. Unless `seed_checked`, another seed might have passed as well, and given other records.
+    Of more than two classes, edge vectors are the rows themselves, without a sign, and `places` are those of their
+    classes: -1 where not found.
     """
 
     columns: tuple[Column, ...]
@@ -148,14 +143,12 @@ class Reconstruction:
     rank: int | None
     free: int | None
     up_to_sign: bool
-    least_norm: NDArray[np.float64] | None = field(repr=False)
     seed_checked: bool = True
     too_large: bool = False
     places: NDArray[np.int64] | None = None
 
     @property
     def n_found(self) -> int:
-        """How many records were found."""
         return 0 if self.rank is None else int(self.found.sum())
 
     @property
@@ -277,12 +270,6 @@ def reconstruct(
     exactly. Where the rank is less, the lemma says that there is no single solution; single records may have one.
     A wrong seed is refused where rados contradict it. Fewer rados than records do so only by the constant column, and
     then not if all have as many records: see `seed_checked`.
-
-    >>> import radoboost as rb
-    >>> X, y = [[1.0, 5.0], [2.0, 7.0], [3.0, 0.0]], ["no", "yes", "yes"]
-    >>> release = rb.craft(X, y, n_rados=6, scale=None, seed=1)
-    >>> reconstruct(release, seed=1).to_table().to_pylist()[:2]
-    [{'x0': 1.0, 'x1': 5.0, 'label': 'no'}, {'x0': 2.0, 'x1': 7.0, 'label': 'yes'}]
     """
     left = deadline(seconds)
     check_mechanism(release)
@@ -294,9 +281,7 @@ def reconstruct(
     ):  # before signatures take their memory
         nothing, none = np.broadcast_to(np.int64(0), (m, d)), np.broadcast_to(np.bool_(False), (m,))
         places = np.broadcast_to(np.int64(-1), (m,)) if many else None
-        return Reconstruction(
-            release.columns, release.classes, nothing, none, None, None, banded, None, False, True, places
-        )
+        return Reconstruction(release.columns, release.classes, nothing, none, None, None, banded, False, True, places)
     inside, rados = inclusion_bits(release, seed, m), rado_integers(release)
     constant = release.columns[-1].scale == "constant"
     checks = 0
@@ -314,14 +299,6 @@ def reconstruct(
         edges, places = _out_of_slots(edges, found, release.n_classes)
     if (np.abs(edges) > bound).any() or (constant and (np.abs(edges[found, -1]) != bound).any()):
         raise TableError(f"the records under this seed would not be on the grid of the release: {_OTHER}")
-    least = None
-    if (
-        solution.rank is not None
-        and not found.all()
-        and _cost(len(rados), coefficients.shape[1], rados.shape[1]) < left()
-    ):
-        shortest = np.linalg.lstsq(coefficients.astype(np.float64), rados * grid_steps(release))[0][:m]
-        least = shortest.reshape(m, -1, d).sum(axis=1) * (-1.0 if banded else 1.0)
     free, checked = None, False
     if solution.rank is not None:
         free, spare = unknowns - solution.rank, len(rados) - solution.rank
@@ -334,7 +311,6 @@ def reconstruct(
         solution.rank,
         free,
         banded,
-        least,
         checked,
         solution.too_large,
         places,
@@ -375,10 +351,6 @@ def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: b
     A sum of k labels is even iff k is. Where sizes k vary from rado to rado, a wrong seed passes n such checks with
     probability about 2**-n, also where equations are too few to contradict each other. Where all rados have the same
     size, k is the same under every seed, so nothing is checked.
-
-    >>> inside = np.array([[True, True], [True, False]])
-    >>> check_parity(inside, np.array([2, -1]))
-    2
     """
     sizes = inside.sum(axis=1)
     odd = (sizes + counts) % 2
@@ -389,11 +361,7 @@ def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: b
 
 
 def check_sizes(inside: NDArray[np.bool_], counts: NDArray[np.int64]) -> int:
-    """As `check_parity`, of more than two classes: all classes of a rado have as many rows as its signature.
-
-    >>> check_sizes(np.array([[True, True], [True, False]]), np.array([2, 1]))
-    2
-    """
+    """As `check_parity`, of more than two classes: all classes of a rado have as many rows as its signature."""
     sizes = inside.sum(axis=1)
     if (sizes != counts).any():
         raise TableError(f"no table has this constant column under this seed: {_OTHER}")

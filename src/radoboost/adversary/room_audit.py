@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.audits import Audit, audit_moments
 from radoboost.errors import ArgumentError
-from radoboost.holder.mechanisms import Moments
 from radoboost.holder.run import Run
 from radoboost.privacy import Event
 from radoboost.privacy.shared_noise import noise_share
@@ -32,11 +30,9 @@ class _Seat:
         self.noise_share = share
 
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """The sums as they are."""
         return list(arrays)
 
     def agreed(self, compute: Callable[[], Any]) -> Any:
-        """What is computed."""
         return compute()
 
 
@@ -74,29 +70,3 @@ def view_of_colluders(
 
 def _key(key: bytes, holder: int) -> bytes:
     return hashlib.sha256(b"radoboost/audit/room/" + holder.to_bytes(8, "little") + key).digest()
-
-
-def audit_room(
-    mechanism: Moments,
-    *,
-    holders: int = 5,
-    tolerate: int = 1,
-    colluders: int | None = None,
-    silent: int = 0,
-    share: Share = noise_share,
-    runs: int = 4000,
-    key: bytes | None = None,
-    **options: Any,
-) -> Audit:
-    """Attack `moments` in a room from the view of `colluders`, by default as many as are borne.
-
-    What it finds is held against the mechanism's own claim, which in a room where nobody was lost is made against as
-    many colluders as are borne (D6 of docs/proofs/shared-noise.md). `options` are those of `audit_moments`.
-
-    >>> audit_room(Moments(epsilon=4.0), runs=200, key=bytes(32)).holds
-    True
-    """
-    view = view_of_colluders(
-        holders, tolerate, tolerate if colluders is None else colluders, silent=silent, share=share
-    )
-    return audit_moments(mechanism, runs=runs, key=key, run=view, **options)

@@ -38,21 +38,14 @@ class RowSums:
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The classes of made-up tables."""
         return tuple(range(self.n_classes))
 
     @property
     def rule(self) -> LabelRule:
-        """Which label is of which class."""
         return LabelRule("label", self.classes)
 
     def mark(self, place: int) -> int:
-        """The mark of a class, as `LabelRule.marks_or_zero` has it.
-
-        >>> from radoboost.holder.engines import get_engine
-        >>> [RowSums(get_engine("auto"), n).mark(1) for n in (2, 3)]
-        [1, 2]
-        """
+        """The mark of a class, as `LabelRule.marks_or_zero` has it."""
         return 2 * place - 1 if self.n_classes == 2 else place + 1
 
     @property

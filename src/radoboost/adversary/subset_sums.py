@@ -1,7 +1,7 @@
-"""Which subsets of integer vectors sum to a target: all of them, by enumeration or by halves that meet.
+"""Which subsets of integer vectors sum to a target: all of them, by halves that meet.
 
-Enumeration counts those of up to 22 vectors, halves those of up to 40; of more, `lattices` looks for one. Subsets are
-matched by a hash of their sums that is linear modulo 2**64; matches are then compared in all columns, in integers.
+Halves count those of up to 40 vectors; of more, `lattices` looks for one. Subsets are matched by a hash of their sums
+that is linear modulo 2**64; matches are then compared in all columns, in integers.
 """
 
 import math
@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.adversary.known import DEFAULT_SECONDS, deadline
 from radoboost.errors import ArgumentError
 
-MOST_ENUMERATED = 22
 MOST_HALVED = 40  # 2**20 sums a half
 CHANCE = 1e-3  # of a false subset: above it, one that is not known to be the only one proves nothing
-ENGINES = ("enumeration", "halves", "lattice")
 
 _AT_ONCE = 1 << 20  # sums looked up, or subsets compared, at a time
 _LISTED = 1000
@@ -66,56 +63,12 @@ class Subsets:
         return f"Whether a subset of the rows gives this sum is unknown: {self.why}."
 
 
-def solve(
-    vectors: Vectors,
-    target: Vectors,
-    *,
-    engine: str | None = None,
-    most: int = _LISTED,
-    seconds: float = DEFAULT_SECONDS,
-) -> Subsets:
-    """The subsets of the rows of `vectors`, (m, d), that sum to `target`, (d,); by default all of them where m <= 40.
-
-    All of them take a few seconds at most, whatever the time limit.
-
-    >>> solve(np.array([[1], [2], [3]]), np.array([3])).to_dict()["listed"]
-    [[0, 1], [2]]
-    """
-    left = deadline(seconds)
-    vectors, targets = checked(vectors, np.atleast_2d(target))
-    engine = engine or engine_for(len(vectors))
-    if engine == "enumeration":
-        return enumerated(vectors, targets[0], most)
-    if engine == "halves":
-        return HalfSums(vectors).solve(targets[0], most)
-    if engine == "lattice":
-        from radoboost.adversary.lattices import Lattice
-
-        return Lattice(vectors, left).solve(targets[0], left)
-    raise ArgumentError(f"engine must be one of {', '.join(ENGINES)}; it is {engine!r}")
-
-
-def engine_for(n_rows: int) -> str:
-    """The engine that says most about this number of rows.
-
-    >>> [engine_for(m) for m in (12, 30, 50)]
-    ['enumeration', 'halves', 'lattice']
-    """
-    return "enumeration" if n_rows <= 16 else "halves" if n_rows <= MOST_HALVED else "lattice"
-
-
 def bits_of(vectors: Vectors) -> NDArray[np.float64]:
     """How many bits each column adds to a random subset's sum, as if sums were Gaussian; m rows need about m in all.
 
     It is the entropy of the column's sum given those of the columns before it, in units of the least step that it can
     then take. A column of a few values, however fine its grid, tells no more than how often each of them is in the
     sum. Columns of a few decimals that were standardised tell less than this says, for their grid hides the decimals.
-
-    >>> signs = np.array([[4], [4], [-4], [4]] * 4)
-    >>> bits_of(signs).round(2).tolist()  # a sum of 16 signs has a few values only
-    [3.05]
-    >>> bits_of(np.hstack([signs, signs])).round(2).tolist()
-    [3.05, 0.0]
     """
     parts = [_counted_apart(column) for column in vectors.T]
     columns = np.hstack([np.empty((len(vectors), 0), dtype=np.int64), *parts])
@@ -165,22 +118,12 @@ def _steps(vectors: Vectors) -> NDArray[np.float64]:
 
 
 def expected_others(vectors: Vectors) -> float:
-    """About how many subsets give the same sum as a random one by chance: 2**m over the number of likely sums.
-
-    >>> rng = np.random.default_rng(0)
-    >>> vectors = rng.integers(-(2**22), 2**22, (24, 2))
-    >>> round(math.log2(expected_others(vectors[:, :1]))), round(math.log2(expected_others(vectors)))
-    (-1, -25)
-    """
+    """About how many subsets give the same sum as a random one by chance: 2**m over the number of likely sums."""
     return float(2.0 ** min(len(vectors) - float(bits_of(vectors).sum()), 1000.0))
 
 
 def too_few_bits(vectors: Vectors) -> str:
-    """Why a subset found for a sum need not be the one it was made of, in words; empty if it may well be.
-
-    >>> too_few_bits(np.arange(1, 51)[:, None])
-    'subsets of 50 rows take 50 bits to tell apart, and the columns carry about 9'
-    """
+    """Why a subset found for a sum need not be the one it was made of, in words; empty if it may well be."""
     return shortage(len(vectors), float(bits_of(vectors).sum()))
 
 
@@ -210,22 +153,6 @@ def checked(vectors: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
 # ---- all subsets
 
 
-def enumerated(vectors: Vectors, target: Vectors, most: int = _LISTED) -> Subsets:
-    """All subsets with this sum, found by trying every subset.
-
-    >>> enumerated(np.array([[1], [2], [3]]), np.array([3])).with_row.tolist()
-    [1, 1, 1]
-    """
-    if len(vectors) > MOST_ENUMERATED:
-        raise ArgumentError(f"{len(vectors)} rows have too many subsets to enumerate; use the engine halves")
-    factors = _factors(np.random.default_rng(0), vectors.shape[1])
-    sums = _subset_sums(_hashes(vectors, factors))
-    masks = np.flatnonzero(sums == _hashes(target, factors)).astype(np.uint32)
-    parts = [part[(_sums(vectors, part) == target).all(axis=1)] for part in _pieces(masks)]
-    subsets = _unpacked(np.concatenate(parts) if parts else masks, len(vectors))
-    return Subsets("enumeration", len(subsets), subsets.sum(axis=0), subsets[:most])
-
-
 class _Half:
     """All subset sums of some rows, those that are equal together, in the order of their hashes."""
 
@@ -251,11 +178,9 @@ class _Half:
         return True
 
     def sums(self, groups: NDArray[np.int64]) -> Vectors:
-        """The exact sums of these groups."""
         return _sums(self.vectors, self.masks[self.first[groups]])
 
     def with_row(self, groups: NDArray[np.int64], weights: NDArray[np.int64]) -> list[int]:
-        """For each row, the weights of the subsets that have it."""
         of_group = np.zeros(len(self.first), dtype=np.int64)
         np.add.at(of_group, groups, weights)
         of_subset = np.repeat(of_group, self.counts)
@@ -269,15 +194,11 @@ class HalfSums:
 
     A left half's sum and a right half's sum make a target together iff one is the target less the other; a sorted
     list finds it. Half sums that are equal are counted together, so that millions of subsets cost no more than one.
-
-    >>> halves = HalfSums(np.array([[1, 0], [2, 1], [3, 1], [3, 2]]))
-    >>> halves.count(np.array([[3, 1], [6, 3], [5, 0]])).tolist()
-    [2, 2, 0]
     """
 
     def __init__(self, vectors: Vectors) -> None:
         if len(vectors) > MOST_HALVED:
-            raise ArgumentError(f"{len(vectors)} rows are too many to meet in the middle; use the engine lattice")
+            raise ArgumentError(f"{len(vectors)} rows are too many for halves, which take {MOST_HALVED} at most")
         self._divisors = np.maximum(np.gcd.reduce(vectors, axis=0), 1)
         self.vectors = vectors = vectors // self._divisors
         middle, rng = len(vectors) // 2, np.random.default_rng(0)
@@ -305,7 +226,6 @@ class HalfSums:
         return counts
 
     def solve(self, target: Vectors, most: int = _LISTED) -> Subsets:
-        """All subsets that give one target."""
         matches = list(self._matches(target[None, :]))
         left, right = (np.concatenate([match[k] for match in matches] or [np.empty(0, np.int64)]) for k in (1, 2))
         of_left, of_right = self._left.counts[left], self._right.counts[right]

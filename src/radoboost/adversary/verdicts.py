@@ -10,12 +10,7 @@ _MISTRUST = "do not trust it"
 
 
 def verdict_after(statement: Statement, attempts: list[Attempt]) -> Verdict:
-    """The verdict on a release by its statement, and by what attacks got from it.
-
-    >>> import radoboost as rb
-    >>> verdict_after(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).statement, []).tone
-    'none'
-    """
+    """The verdict on a release by its statement, and by what attacks got from it."""
     stated, tried = verdict_of(statement), [attempt for attempt in attempts if attempt.group == TRIED]
     sentences = (*_back(tried), *stated.sentences, *_not_tried(attempts))
     refused = next((attempt for attempt in tried if _MISTRUST in attempt.sentence), None)

@@ -19,7 +19,7 @@ from radoboost.cli.learn import learn
 from radoboost.cli.merge import merge
 from radoboost.cli.predict import predict
 from radoboost.cli.reproduce import reproduce
-from radoboost.cli.schema import bounds, schema
+from radoboost.cli.schema import schema
 from radoboost.cli.score import score
 from radoboost.cli.share import share
 from radoboost.cli.shell import in_one_line
@@ -39,7 +39,6 @@ for command in (
     *(schema, check, account, audit, reproduce, demo, studio),
 ):
     app.command(command.__name__.replace("_", "-"))(in_one_line(command))
-app.command(hidden=True, context_settings={"ignore_unknown_options": True})(in_one_line(bounds))
 app.add_typer(ledger.app)
 app.add_typer(attack.app)
 app.add_typer(room.app)

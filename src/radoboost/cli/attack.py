@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import PAGE, RECORDS, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import JsonFlag, check_output, default_output, in_one_line, say
 from radoboost.errors import ArgumentError
 
@@ -64,9 +64,10 @@ def reconstruct(
     from radoboost.adversary.reconstruction import ASSUMES
     from radoboost.adversary.reconstruction import reconstruct as attack
 
-    place = output or default_output(str(release), "reconstructed.csv")
+    default = default_output(str(release), "reconstructed.csv")
+    place = output or default
     check_output(place, [str(release)])
-    keep_files(place, RECORDS, force)
+    keep_files(place, default, force)
     loaded = _load(release)
     result = attack(loaded, seed, rows, seconds=seconds)
     records = result.to_table()
@@ -111,7 +112,7 @@ def linear(
 
     if output is not None:
         check_output(output, [str(release)])
-        keep_files(output, RECORDS, force)
+        keep_files(output, None, force)
     loaded = _load(release)
     result = attack(loaded, seed, rows, column, method=method, values=_numbers(values), seconds=seconds)
     if output is not None and result.status == "found":
@@ -158,7 +159,7 @@ def probe(
     loaded, files, label = _with_table(release, table, label)
     if output is not None:
         check_output(output, [str(release), *files])
-        keep_files(output, RECORDS, force)
+        keep_files(output, None, force)
     with show_progress("rados") as bar:
         result = attack(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
     if output is not None:
@@ -259,7 +260,7 @@ def confounder(
     loaded, files, label = _with_table(release, table, label)
     if output is not None:
         check_output(output, [str(release), *files])
-        keep_files(output, RECORDS, force)
+        keep_files(output, None, force)
     result = confound(loaded, own_edges(loaded, files, label=label), as_table=as_table, seconds=seconds)
     if result is None:
         raise TableError("no other data set with the same rados was found in the same ball; there may be none")
@@ -348,9 +349,10 @@ def report(
     from radoboost.progress import show_progress
     from radoboost.release.plain_words import WRONG
 
-    place = output or default_output(str(release), "attacks.html")
+    default = default_output(str(release), "attacks.html")
+    place = output or default
     check_output(place, [str(release), *(table or [])])
-    keep_files(place, PAGE, force)
+    keep_files(place, default, force)
     if table or label:
         loaded, table, label = _with_table(release, table, label)
     else:
@@ -407,11 +409,7 @@ def _numbers(text: str | None) -> list[float] | None:
 
 
 def _ranges(places: Sequence[int]) -> str:
-    """Whole numbers, with runs of neighbours as ranges.
-
-    >>> _ranges([0, 1, 2, 5, 7, 8])
-    '0-2, 5, 7-8'
-    """
+    """Whole numbers, with runs of neighbours as ranges."""
     runs: list[list[int]] = []
     for place in places:
         if runs and place == runs[-1][-1] + 1:
@@ -422,7 +420,6 @@ def _ranges(places: Sequence[int]) -> str:
 
 
 def _print(release: "Release", result: Any, assumes: str, as_json: bool, **more: Any) -> None:
-    """Print what an attack assumed, and then what it found."""
     from radoboost.release.tilted import of_first_batch
 
     sentence = of_first_batch(release, result.sentence())

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import COUNTS, RELEASE, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import (
     check_together,
@@ -284,11 +284,12 @@ def craft(
     check_trust(cluster, trust_network)
     declared_classes = chosen_classes(classes, class_, table)
     content = chosen_table(table, query, form)
-    place = output or default_output(table[0], "rado.parquet")
+    default = default_output(table[0], "rado.parquet")
+    place = output or default
     check_output(place, table)
-    keep_files(place, RELEASE, force)
+    keep_files(place, default, force)
     if counts is not None:
-        keep_files(counts, COUNTS, force, "--counts")
+        keep_files(counts, None, force, "--counts")
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.craft(

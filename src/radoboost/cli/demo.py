@@ -55,9 +55,10 @@ def demo(
     print(f"\n{show_table(result.beside())}")
     files = result.files
     print(
-        f"\nOpen {files['report']} to look inside the plain model, and {files['picture']}. What was released and "
-        f"promised: rado show {files['private release']}\nAll of it on pages: "
-        f"{_studio(directory, files['private release'])}"
+        f"\nOpen {files['picture']}: what stays, and what leaves.\n"
+        f"What was released and promised: rado show {files['private release']}\n"
+        f"A look inside the model: rado learn {files['release']} --report look.html\n"
+        f"All of it on pages: {_studio(directory, files['private release'])}"
     )
 
 

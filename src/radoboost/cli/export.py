@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.keeping import PROGRAM, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import JsonFlag, check_output, completing, default_output
 from radoboost.errors import ArgumentError
 
@@ -57,9 +57,10 @@ def export(
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
     stem = model.name.removesuffix(".json").removesuffix(".model")
-    place = output or default_output(stem, FORMATS[to].removeprefix("."))
+    default = default_output(stem, FORMATS[to].removeprefix("."))
+    place = output or default
     check_output(place, [str(model)])
-    keep_files(place, PROGRAM, force)
+    keep_files(place, default, force)
     classifier = load_model(model)
     content = exported(classifier, to, table=table, keep=keep or ())
     data = content if isinstance(content, bytes) else content.encode()

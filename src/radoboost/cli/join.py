@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.keeping import MODEL, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import JsonFlag, check_output, check_page, print_model, say
 from radoboost.errors import OutputError, RadoError
+
+_JOINT = Path("joint.model.json")
 
 
 def join(
@@ -22,9 +24,7 @@ def join(
         float | None,
         typer.Option(metavar="R", help="How far weights are shrunk, as a share of second moments; 0.01 by default."),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The model.")] = Path(
-        "joint.model.json"
-    ),
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The model.")] = _JOINT,
     report: Annotated[
         Path | None, typer.Option(metavar="PAGE", help="A page that shows what the model does: effects of columns.")
     ] = None,
@@ -50,7 +50,7 @@ def join(
 
     sources = [str(left), str(right)]
     check_output(output, sources)
-    keep_files(output, MODEL, force)
+    keep_files(output, _JOINT, force)
     if report is not None:
         check_page(report, sources, "--report", output, force)
     names = None if on is None else split_names(on)

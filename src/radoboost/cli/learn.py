@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import MODEL, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import (
     JsonFlag,
     check_output,
@@ -159,10 +159,11 @@ def learn(
     _check_rows(report, table, label)
     if one_holder and len(sources) == 1:
         raise ArgumentError("--one-holder is about several releases; give them, or leave it out")
-    place = output or (default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json"))
+    default = default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json")
+    place = output or default
     read = [*sources, *(word for word in table or () if word != "-")]
     check_output(place, read)
-    keep_files(place, MODEL, force)
+    keep_files(place, default, force)
     if report is not None:
         check_page(report, read, "--report", place, force)
     if table and label is not None:
@@ -201,12 +202,7 @@ def chosen_learner(
     seed: int | None = None,
     prior: list[str] | None = None,
 ) -> Any:
-    """The classifier, not yet fitted, that the options of `rado learn` ask for.
-
-    >>> chosen_learner("boost", rounds=200, penalty="lasso", strength="0.01", prior=["yes=0.02"])
-    RadoBoostClassifier(n_rounds=200, penalty='lasso', prior={'yes': 0.02},
-                        strength=0.01)
-    """
+    """The classifier, not yet fitted, that the options of `rado learn` ask for."""
     import radoboost as rb
 
     if learner not in _LEARNERS:
@@ -279,11 +275,7 @@ def _check_label(table: list[str], label: str) -> None:
 
 
 def _words(learner: str, options: Mapping[str, Any], one_holder: bool) -> list[str]:
-    """The words of a command that choose a learner, but for those that say what holds anyway.
-
-    >>> _words("boost", {"rounds": 20, "weak": None, "prior": ["a=0.1", "b=0.9"]}, False)
-    ['--learner', 'boost', '--rounds', '20', '--prior', 'a=0.1', '--prior', 'b=0.9']
-    """
+    """The words of a command that choose a learner, but for those that say what holds anyway."""
     words = [] if learner == _BY_DEFAULT else ["--learner", learner]
     for name, value in options.items():
         for each in () if value is None else value if isinstance(value, list) else [value]:

@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.keeping import RELEASE, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.merge_shares import merged_shares
 from radoboost.cli.shell import JsonFlag, check_output, completing, print_release
+
+_MERGED = Path("merged.rado.parquet")
 
 
 def merge(
@@ -33,7 +35,7 @@ def merge(
     output: Annotated[
         Path,
         typer.Option("-o", "--output", metavar="OUT", help="The release; merged.rado.parquet by default."),
-    ] = Path("merged.rado.parquet"),
+    ] = _MERGED,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -52,7 +54,7 @@ def merge(
     import radoboost as rb
 
     check_output(output, [str(path) for path in releases])
-    keep_files(output, RELEASE, force)
+    keep_files(output, _MERGED, force)
     release = merged_shares(releases, how) if shares else rb.merge(releases, how)
     release.save(output)
     print_release(release, output, as_json, f"wrote {output}")

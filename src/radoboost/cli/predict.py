@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radoboost.cli.keeping import SCORES, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import (
     ClusterOption,
     FormatOption,
@@ -78,9 +78,10 @@ def predict(
 
     chosen = chosen_table(table, query, form)
     check_trust(cluster, trust_network)
-    place = output or default_output(table[0], "scores.csv")
+    default = default_output(table[0], "scores.csv")
+    place = output or default
     check_output(place, [str(model), *table])
-    keep_files(place, SCORES, force)
+    keep_files(place, default, force)
     classifier = load_model(model)
     options = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
     with show_progress() as bar:

@@ -62,13 +62,7 @@ def chosen_signatures(support: str | None, tilted: int | None = None) -> Any:
 
 
 def check_together(mechanism: Any, signatures: Any, columns: str) -> None:
-    """Refuse what no schema would help: tilted rados, or columns by the number of rows, with a promise.
-
-    >>> import radoboost as rb
-    >>> check_together(rb.Moments(1.0), None, "fitting")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    radoboost.errors.ArgumentError: --columns fitting goes by the exact number of rows, ...
-    """
+    """Refuse what no schema would help: tilted rados, or columns by the number of rows, with a promise."""
     from radoboost import Tilted
     from radoboost.holder.feature_maps import FITTING
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radoboost.cli.keeping import RELEASE, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, complete_columns
 from radoboost.cli.room_serve import TrustFlag, serve
@@ -67,9 +67,7 @@ def complete_mechanism(incomplete: str) -> list[str]:
 def open_(
     agreement: Annotated[
         Path,
-        typer.Argument(
-            metavar="AGREEMENT", help="What the columns are: a schema, or a file of bounds, for all holders."
-        ),
+        typer.Argument(metavar="AGREEMENT", help="What the columns are, for all holders: a schema."),
     ],
     parties: Annotated[int, typer.Option(metavar="K", help="How many holders there are, 3 at least.")],
     tolerate: Annotated[
@@ -152,7 +150,7 @@ def open_(
     Examples:
       rado room open flu.schema.json --parties 5 --epsilon 1
       rado room open flu.schema.json --parties 5 --tolerate 1 --epsilon 1 -o /mnt/shared/flu.room
-      rado room open bounds.json --label ill --classes no yes --parties 3 -o https://mailbox.example:8443 --token 7f..
+      rado room open flu.schema.json --parties 3 -o https://mailbox.example:8443 --token 7f..
     """
     from radoboost.cli.room_state import laid_agreement
     from radoboost.holder.mechanisms import MECHANISMS
@@ -183,6 +181,11 @@ def open_(
     else:
         print("\n".join([f"opened {room}", *(f"  {line}" for line in agreed.in_words())]))
         say(f"rado: each holder now runs: rado room join {shlex.quote(room)} TABLE --as NAME")
+
+
+def _joint(room: str) -> Path:
+    """Where the joint release goes, if nobody says."""
+    return Path(f"{_stem(room)}.rado.parquet")
 
 
 def _stem(place: str) -> str:
@@ -260,7 +263,7 @@ def join(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a release that promises something.")] = False,
+    force: ForceFlag = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no counts.")] = False,
     trust_network: TrustFlag = False,
     as_json: JsonFlag = False,
@@ -283,10 +286,10 @@ def join(
         raise RoomError(f"you have no key yet, at {identity_path()}; make it, and tell the others: rado room identity")
     if table == ["-"] and code is None:
         raise ArgumentError("with the table on standard input nobody can be asked; give the code with --code")
-    place = output or Path(f"{_stem(room)}.rado.parquet")
+    place = output or _joint(room)
     chosen = chosen_table(table, query, form)
     check_output(place, table)
-    keep_files(place, RELEASE, force)
+    keep_files(place, _joint(room), force)
     question = _Question()
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
@@ -370,7 +373,7 @@ def close(
         Path | None,
         typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a release that promises something.")] = False,
+    force: ForceFlag = False,
     trust_network: TrustFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -383,9 +386,9 @@ def close(
     """
     import radoboost as rb
 
-    place = output or Path(f"{_stem(room)}.rado.parquet")
+    place = output or _joint(room)
     check_output(place, [])
-    keep_files(place, RELEASE, force, advice="its noise cannot be drawn again; choose another place with -o")
+    keep_files(place, _joint(room), force, advice="its noise cannot be drawn again; choose another place with -o")
     release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
     print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import SCHEMA, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.shell import (
     TABLE_HELP,
     ClassesOption,
@@ -93,9 +93,10 @@ def schema(
     from radoboost.release import replacing
 
     chosen = chosen_table(table, query, form)
-    place = output or default_output(table[0], "schema.json")
+    default = default_output(table[0], "schema.json")
+    place = output or default
     check_output(place, table)
-    keep_files(place, SCHEMA, force)
+    keep_files(place, default, force)
     proposal = propose(chosen, label, separator=separator) if from_data else None
     first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
     result = decided(first, named_columns(column or (), first), chosen_classes(classes, class_, table), decimal)
@@ -126,13 +127,7 @@ def schema_text(schema: "Schema") -> str:
 def decided(
     schema: "Schema", columns: Mapping[str, Any], classes: Sequence[Any] | None = None, decimal: str | None = None
 ) -> "Schema":
-    """A schema with what somebody decided of it: columns as JSON data, classes, and the decimal mark of a CSV file.
-
-    >>> from radoboost.tables.schema import Schema
-    >>> from radoboost.tables.kinds import Number
-    >>> decided(Schema({"age": Number()}), {"age": {"kind": "number", "low": 0, "high": 120}}).columns["age"].high
-    120
-    """
+    """A schema with what somebody decided of it: columns as JSON data, classes, and the decimal mark of a CSV file."""
     from radoboost.tables.schema import Schema
 
     document = schema.to_dict()
@@ -145,13 +140,7 @@ def decided(
 
 
 def named_columns(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
-    """Columns by NAME=JSON; a name may hold any sign, so it is the one that the schema has.
-
-    >>> from radoboost.tables.schema import Schema
-    >>> from radoboost.tables.kinds import Number
-    >>> named_columns(['a={="={"kind": "id"}'], Schema({'a={="': Number()}))
-    {'a={="': {'kind': 'id'}}
-    """
+    """Columns by NAME=JSON; a name may hold any sign, so it is the one that the schema has."""
     columns = {}
     for word in words:
         places = [place for place in range(len(word)) if word.startswith("={", place)]
@@ -166,14 +155,6 @@ def named_columns(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
         except (ValueError, RecursionError) as error:
             raise ArgumentError(f"--column {word[:60]!r} is no JSON after the name: {error}") from None
     return columns
-
-
-def bounds(words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None) -> None:
-    """Say what took the place of this command of earlier versions."""
-    raise ArgumentError(
-        "rado schema took the place of rado bounds: rado schema TABLE --label COL; bounds files that exist still load "
-        "with --schema FILE"
-    )
 
 
 def _table(schema: Any) -> list[str]:

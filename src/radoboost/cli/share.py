@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import PARTIAL, SHARE, ForceFlag, keep_files
+from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.protection import chosen_signatures, complete_columns
 from radoboost.cli.shell import (
     BoundsOption,
@@ -118,10 +118,11 @@ def share(
     """
     import radoboost as rb
 
-    places = output or (default_output(table[0], "a.share"), default_output(table[0], "b.share"))
-    for place in places:
+    defaults = default_output(table[0], "a.share"), default_output(table[0], "b.share")
+    places = output or defaults
+    for place, default in zip(places, defaults, strict=True):
         check_output(place, table)
-        keep_files(place, SHARE, force)
+        keep_files(place, default, force)
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         a, _ = rb.share(
@@ -168,11 +169,7 @@ NewKeyOption = Annotated[
 
 
 def are_shares(table: list[str]) -> bool:
-    """Whether the words TABLE name shares of rows.
-
-    >>> are_shares(["a.share"]), are_shares(["patients.csv"])
-    (True, False)
-    """
+    """Whether the words TABLE name shares of rows."""
     return any(word.endswith(SHARE_ENDING) for word in table)
 
 
@@ -202,9 +199,10 @@ def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None
         )
     if not all(word.endswith(SHARE_ENDING) for word in table):
         raise ArgumentError("shares and tables are not crafted together; give shares of rows alone")
-    place = options["output"] or default_output(Path(table[0]).stem, "partial")
+    default = default_output(Path(table[0]).stem, "partial")
+    place = options["output"] or default
     check_output(place, table)
-    keep_files(place, PARTIAL, options["force"])
+    keep_files(place, default, options["force"])
     parts = [rb.load_share(word) for word in table]
     if new_key is not None:
         check_output(new_key, table, "--new-key")

@@ -52,9 +52,6 @@ def chosen_classes(
     """The classes by --classes or by --class, one of which will do; None where neither is given.
 
     A third class after --classes is taken for a word of `table`, so one that is no file is pointed out.
-
-    >>> chosen_classes(None, ["low", "middle", "high"])
-    ('low', 'middle', 'high')
     """
     if classes is not None and names:
         raise ArgumentError("give --classes NEG POS, or --class NAME for each class, not both")
@@ -82,11 +79,7 @@ def completing(*words: str) -> Callable[[str], list[str]]:
 
 
 def a_separator(text: str) -> str:
-    """A separator as people can type it on a command line: a character, or the word tab.
-
-    >>> a_separator("tab"), a_separator(";")
-    ('\\t', ';')
-    """
+    """A separator as people can type it on a command line: a character, or the word tab."""
     return {"tab": "\t", "\\t": "\t"}.get(text, text)
 
 
@@ -147,7 +140,7 @@ BoundsOption = Annotated[
     typer.Option(
         "--bounds",
         metavar="FILE|private",
-        help="As --schema, and of bounds alone; the word private lets the mechanism moments find them itself.",
+        help="As --schema; or the word private, which lets the mechanism moments find bounds itself.",
     ),
 ]
 _ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado", ".duckdb", ".db")
@@ -261,9 +254,6 @@ def default_output(source: str, ending: str) -> Path:
     """STEM.ending, in the working directory; the stem of an address is that of the database, or of the file there.
 
     A pattern is called as the folder that it begins in, and one that begins nowhere as the working directory.
-
-    >>> str(default_output("data/visits/*.parquet", "rado.parquet")), str(default_output("s3://clinic/2*/t.csv", "txt"))
-    ('visits.rado.parquet', 'clinic.txt')
     """
     from radoboost.tables.addresses import masked
 
@@ -302,14 +292,21 @@ def check_output(place: Path, sources: list[str], option: str = "-o") -> None:
         raise OutputError(f"cannot write {str(place)[:80]}: {why}; choose another place") from None
 
 
-def check_page(page: Path, sources: list[str], option: str, beside: Path | None = None, force: bool = False) -> None:
-    """As `check_output`, for a page of HTML; `beside` is what the same command writes as well."""
-    from radoboost.cli.keeping import PAGE, keep_files
+def check_page(
+    page: Path,
+    sources: list[str],
+    option: str,
+    beside: Path | None = None,
+    force: bool = False,
+    default: Path | None = None,
+) -> None:
+    """As `check_output` and `keep_files`, for a page of HTML; `beside` is what the same command writes as well."""
+    from radoboost.cli.keeping import keep_files
 
     if page.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"cannot write {page}: a page needs a name that ends in .html; choose another with {option}")
     check_output(page, sources, option)
-    keep_files(page, PAGE, force, option)
+    keep_files(page, default, force, option)
     if beside is not None and os.path.realpath(page) == os.path.realpath(beside):
         raise OutputError(f"cannot write {page}: the model goes there; choose another name with {option}")
 

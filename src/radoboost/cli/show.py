@@ -67,7 +67,6 @@ def _write_page(content: Any, file: Path, place: Path, force: bool) -> None:
 
 
 def _event_text(statement: Any, form: str) -> str:
-    """The event of a statement in one of two forms."""
     from radoboost.privacy import dp_accounting_text, event_from_dict
 
     if form not in ("json", "dp-accounting"):

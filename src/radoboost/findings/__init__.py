@@ -62,11 +62,7 @@ class Record:
                 self._require(isinstance(item, part), f"{name}[{place}]", f"must be a {part.__name__}")
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON data, under the same names.
-
-        >>> Column("error", "%").to_dict(), Check("errors fall", True, "from 3 % to 2 %", ours=True).to_dict()["ours"]
-        ({'name': 'error', 'unit': '%'}, True)
-        """
+        """The fields as JSON data, under the same names."""
         return {
             field.name: _json(value)
             for field in dataclasses.fields(self)
@@ -76,12 +72,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: Any, where: str | None = None) -> Self:
-        """The record whose `to_dict` gave this JSON data; errors call it `where`.
-
-        >>> Table.from_dict({"name": "errors", "title": "Errors", "columns": [{"name": "a"}], "rows": [[1, 2]]})
-        Traceback (most recent call last):
-        radoboost.errors.ArgumentError: table.rows[0]: must hold 1 cell, not 2
-        """
+        """The record whose `to_dict` gave this JSON data; errors call it `where`."""
         where = where or cls._word()
         if not isinstance(data, Mapping):
             raise ArgumentError(f"{where}: must be a mapping, not {data!r:.40}")
@@ -158,9 +149,6 @@ class Table(Record):
     """A table, of columns or just their names, and rows with a cell for each column.
 
     A cell is a finite number, text, True, False or None. NumPy's numbers become Python's, and NaN becomes None.
-
-    >>> Table("errors", "Errors", ["domain", Column("error", "%", 2)], [["banknote", np.float64(2.71)]]).rows
-    (('banknote', 2.71),)
     """
 
     PARTS: ClassVar = {"columns": Column}
@@ -209,9 +197,6 @@ class Series(Record):
 
     x holds numbers, or text for places side by side; None in y leaves a gap. A series of style "flat" is one y across
     the whole panel, whatever its x.
-
-    >>> Series("boost", np.arange(2), [0.5, np.nan], marked=[0]).to_dict()
-    {'label': 'boost', 'x': [0, 1], 'y': [0.5, None], 'style': 'line', 'marked': [0]}
     """
 
     LEFT_OUT: ClassVar = frozenset({"error", "marked"})
@@ -244,11 +229,7 @@ class Series(Record):
 
 @dataclass(frozen=True)
 class Band(Record):
-    """A shaded band from `low` to `high`, in the colour of the panel's series with the same label, if there is one.
-
-    >>> Band("boost", [1, 2], [0.1, 0.2], [0.3, 0.4]).high
-    (0.3, 0.4)
-    """
+    """A shaded band from `low` to `high`, in the colour of the panel's series with the same label, if there is one."""
 
     label: str
     x: Values
@@ -256,7 +237,6 @@ class Band(Record):
     high: Values
 
     def __post_init__(self) -> None:
-        """Check lengths and numbers."""
         super().__post_init__()
         self._require_places(self.x)
         for place, values in (("low", self.low), ("high", self.high)):
@@ -266,12 +246,6 @@ class Band(Record):
 
 @dataclass(frozen=True)
 class Panel(Record):
-    """One pair of axes.
-
-    >>> Panel("banknote", "rados", "error, %", [Series("boost", [10, 100], [3.0, 2.5])], log_x=True).log_x
-    True
-    """
-
     PARTS: ClassVar = {"series": Series, "bands": Band}
     LEFT_OUT: ClassVar = frozenset({"log_x", "log_y", "bands"})
 
@@ -300,11 +274,7 @@ class Panel(Record):
 
 @dataclass(frozen=True)
 class Figure(Record):
-    """A figure of one or more panels, which share one legend: a label has the same colour in all of them.
-
-    >>> Figure("curves", "Curves", "Error by size.", [Panel("a", "size", "error", [Series("boost", [1], [2])])]).name
-    'curves'
-    """
+    """A figure of one or more panels, which share one legend: a label has the same colour in all of them."""
 
     PARTS: ClassVar = {"panels": Panel}
 
@@ -326,9 +296,6 @@ class Check(Record):
 
     "Not seen" says that our criterion did not show it here, not that the paper is wrong. With `ours` the paper does not
     say so: the question is our own, and readers are told.
-
-    >>> Check("more rados are better", False, "3.1 % with 10, 3.4 % with 100").seen
-    False
     """
 
     LEFT_OUT: ClassVar = frozenset({"ours"})
@@ -341,11 +308,7 @@ class Check(Record):
 
 @dataclass(frozen=True)
 class Findings(Record):
-    """All that an experiment found.
-
-    >>> Findings("table1", "Table 1", checks=[Check("errors fall", True, "from 3.0 % to 2.0 %")]).checks[0].seen
-    True
-    """
+    """All that an experiment found."""
 
     PARTS: ClassVar = {"tables": Table, "figures": Figure, "checks": Check}
 

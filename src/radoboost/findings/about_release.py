@@ -26,13 +26,7 @@ class AboutRelease:
 
 
 def about_release(release: Release, name: str) -> AboutRelease:
-    """What to say of a release whose file is called `name`; reading it has held it against itself.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
-    >>> about_release(release, "small.rado.parquet").facts["rows of the table"]
-    '3'
-    """
+    """What to say of a release whose file is called `name`; reading it has held it against itself."""
     n_rados = sum(release.signatures["batches"]) if is_tilted(release) else release.n_rados
     classes = ", ".join(str(value) for value in release.classes[:_SHOWN_CLASSES])
     more = ", ..." if release.n_classes > _SHOWN_CLASSES else ""

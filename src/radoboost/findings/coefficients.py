@@ -46,22 +46,11 @@ class Coefficient:
         return None if self.standard_error is None else abs(self.value) > INTERVAL * self.standard_error
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return asdict(self)
 
 
 def coefficients(model: Model) -> tuple[Coefficient, ...]:
-    """The coefficients of a model of two classes, by importance.
-
-    >>> import radoboost as rb
-    >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
-    >>> dose = rb.Column("dose", "standard", step=2.0**-20, mean=1.0, std=0.5)
-    >>> told = {"name": "by hand", "standard_errors": [0.1, 0.4]}
-    >>> for each in coefficients(Model(np.array([-0.5, 2.0]), (age, dose), ("no", "yes"), told)):
-    ...     print(each.name, each.value, each.standard_error, each.importance, each.clear)
-    dose 4.0 0.8 2.0 True
-    age -0.0625 0.0125 0.5 True
-    """
+    """The coefficients of a model of two classes, by importance."""
     if model.n_classes > 2:
         raise ArgumentError("coefficients with intervals are those of two classes; of more, explain(model) shows them")
     errors = standard_errors(model)
@@ -78,7 +67,6 @@ def coefficients(model: Model) -> tuple[Coefficient, ...]:
 
 
 def standard_errors(model: Model) -> NDArray[np.float64] | None:
-    """Those of theta, if the model has them."""
     try:
         errors = np.asarray(model.learner.get("standard_errors"), dtype=np.float64)
     except (TypeError, ValueError):
@@ -137,11 +125,7 @@ def _choices(model: Model, release: Release | None) -> Table:
 
 
 def by_newton(told: Mapping[str, Any]) -> bool:
-    """Whether theta is that of Newton steps by tilted batches, and not that of the first batch.
-
-    >>> by_newton({"batches": [500, 500]}), by_newton({}), by_newton({"batches": "the first"})
-    (True, False, False)
-    """
+    """Whether theta is that of Newton steps by tilted batches, and not that of the first batch."""
     batches = told.get("batches", ())  # boosting takes the first, and says so in words
     return not isinstance(batches, str) and len(batches) > 1
 
@@ -177,22 +161,12 @@ def expected_rows(model: Model, release: Release | None) -> list[list[str]]:
 
 
 def _percent(share: float) -> str:
-    """A share of rows, which is never said to be none.
-
-    >>> _percent(0.0314), _percent(1e-9)
-    ('3.1 %', 'below 0.1 %')
-    """
+    """A share of rows, which is never said to be none."""
     return f"{100 * share:.1f} %" if share >= 0.001 else "below 0.1 %"
 
 
 def expected_between(model: Model) -> tuple[float, float]:
-    """Between which errors the expected one lies, by two standard errors of R2, which is known by so many rados.
-
-    >>> from types import SimpleNamespace
-    >>> model = SimpleNamespace(learner={"expected_error": 0.1, "r2": 0.6, "n_rados": 1000})
-    >>> [round(error, 3) for error in expected_between(model)]
-    [0.075, 0.125]
-    """
+    """Between which errors the expected one lies, by two standard errors of R2, which is known by so many rados."""
     told = model.learner
     # Of tilted rados it is the first batch that tells R2.
     n_rados = next(iter(told.get("batches", ())), told["n_rados"])

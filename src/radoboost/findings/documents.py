@@ -41,12 +41,7 @@ class Document:
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """The document whose `to_dict` gave this JSON data.
-
-        >>> Document.from_dict({"command": "rado demo", "seconds": 1.2})
-        Traceback (most recent call last):
-        radoboost.errors.ArgumentError: a results document lacks versions, options, findings; run its experiment again
-        """
+        """The document whose `to_dict` gave this JSON data."""
         if not isinstance(data, Mapping):
             raise ArgumentError("a results document must be a mapping; run its experiment again")
         missing = [key for key in _KEYS if key not in data]
@@ -59,11 +54,7 @@ class Document:
 def document(
     command: str, seconds: float, options: Mapping[str, Any], findings: Findings, said: Mapping[str, str] | None = None
 ) -> Document:
-    """A document for findings that were made just now, with the versions of the installed packages.
-
-    >>> document("rado demo", 1.234, {"seed": 0}, Findings("demo", "Demo")).seconds
-    1.23
-    """
+    """A document for findings that were made just now, with the versions of the installed packages."""
     versions = {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
     return Document(command, versions, round(seconds, 2), options, findings, said)
 
@@ -91,7 +82,6 @@ def kept_in(output: Path, names: tuple[str, ...]) -> list[Document]:
 
 
 def read(place: Path) -> Document:
-    """The document in a file."""
     try:
         return Document.from_dict(json.loads(place.read_text(encoding="utf-8")))
     except (OSError, ValueError):

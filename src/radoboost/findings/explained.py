@@ -129,11 +129,6 @@ def findings_of(explanation: Explanation | Explanations) -> Findings:
 
 
 def rest_in_words(rest: Rest) -> str:
-    """What no picture shows.
-
-    >>> rest_in_words(Rest("cosines", 9, 0.25))
-    'The rest: what 9 cosines of all columns add beyond curves and pairs: 25 % of the variance of the parts of scores.'
-    """
     return (
         f"The rest: what {rest.n_columns:,} {rest.kind} of all columns add beyond curves and pairs: "
         f"{percent(rest.share)} of the variance of the parts of scores."
@@ -189,12 +184,7 @@ def band_around(label: str, x: Sequence[Any], effects: Sequence[float], band: Se
 
 
 def bands_in_words(shown: Sequence[Curve | Bars]) -> str:
-    """What bands there are, and how far curves are drawn where a release has no bounds.
-
-    >>> curve = Curve("age", 0.5, (20.0, 80.0), (-1.0, 1.0), None)
-    >>> bands_in_words([curve])
-    'There are no bands: the model does not say how sure curves are that several weights make.'
-    """
+    """What bands there are, and how far curves are drawn where a release has no bounds."""
     without = [item for item in shown if item.band is None]
     if len(without) == len(shown):
         words = "There are no bands: the model does not say how sure curves are that several weights make."
@@ -261,12 +251,7 @@ def cover_of(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "Co
 
 
 def effect_lines(explanation: Explanation | Explanations) -> list[str]:
-    """The most important effects as lines for a terminal: a column's shape from its low to its high end.
-
-    >>> curve = Curve("age", 0.5, (20.0, 50.0, 80.0), (-1.0, 0.0, 1.0), (0.2, 0.1, 0.2))
-    >>> effect_lines(Explanation("yes", 0.0, (curve,), (), (), ()))[1]
-    'age                    0.50    0.20   ▁▅█              -1.00 at 20 ... +1.00 at 80'
-    """
+    """The most important effects as lines for a terminal: a column's shape from its low to its high end."""
     if isinstance(explanation, Explanations):
         from radoboost.findings.class_effects import class_lines
 
@@ -424,12 +409,10 @@ def value_at(item: Curve | Bars, k: int) -> str:
 
 
 def shortened(name: str, most: int = 21) -> str:
-    """A name of so many letters at most."""
     return name if len(name) <= most else name[: most - 3] + "..."
 
 
 def percent(share: float | None) -> str:
-    """A share in words."""
     if share is None:
         return "a part that is not known"
     return f"{100 * share:.0f} %" if share >= 0.005 else "less than 1 %"

@@ -55,7 +55,6 @@ class Inside:
         return f"Inside({self.model.learner['name']} over {len(self.model.column_names):,} columns: {names or 'model'})"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "coefficients": None if self.coefficients is None else [each.to_dict() for each in self.coefficients],
             "learning_curve": None if self.curve is None else self.curve.to_dict(),

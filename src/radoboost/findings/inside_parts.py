@@ -171,11 +171,7 @@ def _reliability_figure(found: Reliability, of: str) -> Figure:
 
 
 def _between(share: float, count: int) -> tuple[float, float]:
-    """Between which probabilities a share of so many lies within two standard errors of them (Wilson).
-
-    >>> [round(end, 3) for end in _between(1.0, 4)], [round(end, 3) for end in _between(0.5, 100)]
-    ([0.5, 1.0], [0.402, 0.598])
-    """
+    """Between which probabilities a share of so many lies within two standard errors of them (Wilson)."""
     middle, squeeze = (share + 2 / count) / (1 + 4 / count), 1 / (1 + 4 / count)
     reach = 2 * squeeze * math.sqrt(share * (1 - share) / count + 1 / count**2)
     return max(middle - reach, 0.0), min(middle + reach, 1.0)

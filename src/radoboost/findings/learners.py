@@ -53,7 +53,6 @@ class Compared:
         return f"Compared({', '.join([repr(self.name), *told])}, uses {self.n_used:,} of {self.n_columns:,} columns)"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {**asdict(self), "measured": None if self.measured is None else self.measured.to_dict()}
 
 

@@ -86,7 +86,6 @@ class LearningCurve:
         return (ends[0] - ends[1]) / 2
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -238,14 +237,7 @@ def _with_theory(points: tuple[Point, ...]) -> LearningCurve:
 
 
 def fitted_line(seen: Sequence[tuple[int, float]]) -> tuple[float, float]:
-    """R and D of R2(k) = R / (1 + D / k), by least squares on 1 / R2, each weighted by its square; D is not below 0.
-
-    >>> limit, freedom = fitted_line([(k, 0.5 / (1 + 30 / k)) for k in (100, 200, 400)])
-    >>> round(limit, 6), round(freedom, 6)
-    (0.5, 30.0)
-    >>> fitted_line([(100, 0.5), (200, 0.4)])[1], fitted_line([])
-    (0.0, (0.0, 0.0))
-    """
+    """R and D of R2(k) = R / (1 + D / k), by least squares on 1 / R2, each weighted by its square; D is not below 0."""
     if not seen:
         return 0.0, 0.0
     sizes, shares = (np.array(column, dtype=np.float64) for column in zip(*seen, strict=True))

@@ -33,13 +33,7 @@ class MatrixPicture:
 
 
 def release_pictures(release: Release) -> tuple[MatrixPicture, ...]:
-    """The rados of a release, if it has any, and its moments: how its columns go together.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
-    >>> [picture.name for picture in release_pictures(release)]
-    ['rados', 'moments']
-    """
+    """The rados of a release, if it has any, and its moments: how its columns go together."""
     block = next((name for name in release.blocks if holds_rados(name)), None)
     pictures = [] if block is None else [_rados(release, block)]
     if "moment:C" in release.blocks:
@@ -128,11 +122,7 @@ def _svg(names: tuple[str, ...], cells: Any, room: int) -> bytes:
 
 
 def _colour(share: float) -> str:
-    """From blue at -1 by white to orange at 1.
-
-    >>> _colour(-1.0), _colour(0.0), _colour(1.0)
-    ('#00549f', '#f7f7f7', '#be4800')
-    """
+    """From blue at -1 by white to orange at 1."""
     end = _HIGH if share > 0 else _LOW
     parts = [round(middle + abs(share) * (far - middle)) for middle, far in zip(_MIDDLE, end, strict=True)]
     return f"#{''.join(f'{part:02x}' for part in parts)}"

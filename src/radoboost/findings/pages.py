@@ -66,14 +66,7 @@ def write(output: Path, documents: Sequence[Document], cover: Cover) -> None:
 
 
 def page(documents: Sequence[Document], cover: Cover) -> str:
-    """One HTML page about all results, which holds everything that it shows.
-
-    >>> from radoboost.findings import Check
-    >>> findings = Findings("theory", "Theory", checks=[Check("1 < 2", True, "it is")])
-    >>> run = Document("rado reproduce theory", {}, 1.0, {}, findings)
-    >>> "1 &lt; 2" in page([run], Cover("Numbers", "Which of two is less."))
-    True
-    """
+    """One HTML page about all results, which holds everything that it shows."""
     return _page(documents, _draw_all(documents), cover)
 
 
@@ -117,11 +110,7 @@ def _page(documents: Sequence[Document], pictures: dict[str, Picture], cover: Co
 
 @functools.cache
 def templates() -> "jinja2.Environment":
-    """The templates beside this module; they escape whatever is put into them.
-
-    >>> templates().from_string("{{ name }}").render(name="<b>")
-    '&lt;b&gt;'
-    """
+    """The templates beside this module; they escape whatever is put into them."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -177,11 +166,7 @@ def _link(kind: str, content: bytes) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Seconds as a person would say them.
-
-    >>> _duration(0.04), _duration(12.3), _duration(312.4), _duration(7290)
-    ('0.04 s', '12.3 s', '5 min 12 s', '2 h 1 min')
-    """
+    """Seconds as a person would say them."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -33,11 +33,7 @@ class Sheet:
     text: float
 
     def columns(self, n_panels: int) -> int:
-        """How many panels to put into a row, so that the last row is as full as possible.
-
-        >>> [WIDE.columns(n) for n in (2, 4, 5, 6, 12)], [NARROW.columns(n) for n in (1, 3, 4, 12)]
-        ([2, 4, 3, 3, 4], [1, 1, 2, 2])
-        """
+        """How many panels to put into a row, so that the last row is as full as possible."""
         limit = len(self.widths)
         if limit == 2:
             return 1 if n_panels <= 3 else 2
@@ -67,10 +63,6 @@ def draw(figure: Figure, labels: Iterable[str] = ()) -> Picture:
     """Draw a figure; the same figure gives the same bytes.
 
     Colours go to `labels` first, in their order: figures that are drawn with the same `labels` share their colours.
-
-    >>> picture = draw(Figure("a", "A", "A line.", [Panel("a", "x", "y", [Series("b", [1, 2], [3, 4])])]))
-    >>> b"<svg" in picture.narrow_svg
-    True
     """
     looks = _looks(dict.fromkeys([*labels, *labels_of(figure)]))
     looks = {label: looks[label] for label in labels_of(figure)}
@@ -284,11 +276,7 @@ def _set_ticks(axes: Any, panel: Panel, words: list[str], n_letters: int, *, sma
 
 
 def _ticks(places: list[float], n_letters: int) -> list[float]:
-    """As many of the places along a logarithmic axis as have room for their number, on `n_letters` letters.
-
-    >>> _ticks([0.25, 0.5, 1, 2, 4, 8], 40), _ticks([1, 1.1, 10, 11, 100], 20)
-    ([0.25, 0.5, 1, 2, 4, 8], [1, 10, 100])
-    """
+    """As many of the places along a logarithmic axis as have room for their number, on `n_letters` letters."""
     ticks: list[float] = []
     for x in places:
         room = n_letters * math.log(x / ticks[-1]) / math.log(places[-1] / places[0]) if ticks else math.inf
@@ -298,11 +286,7 @@ def _ticks(places: list[float], n_letters: int) -> list[float]:
 
 
 def _tick(value: float, *, plain: bool = True) -> str:
-    """A number along a logarithmic axis, written out (`plain`) or as a power of ten.
-
-    >>> _tick(0.01), _tick(2000.0), _tick(1e-7, plain=False), _tick(2e6, plain=False), _tick(1.0, plain=False)
-    ('0.01', '2000', '10⁻⁷', '2·10⁶', '1')
-    """
+    """A number along a logarithmic axis, written out (`plain`) or as a power of ten."""
     if plain or value == 1:
         return f"{value:g}"
     exponent = math.floor(math.log10(value) + 1e-9)

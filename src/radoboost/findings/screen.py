@@ -9,44 +9,26 @@ from radoboost.findings import Check, Findings, Table
 VERDICTS = {True: "seen", False: "not seen", None: "not judged"}
 OURS = "our question"  # marks a check that is not a statement of the paper
 _NONE = "\u2013"  # an en dash
+_COLUMNS = 100  # letters of a line
 _HEAD = 10  # letters: a column's name may make it this wide before it is broken into lines
 
 
-def show(findings: Findings, width: int = 100) -> str:
-    """Tables, checks and notes as text for a terminal; a table that is too wide is split into pieces.
-
-    >>> from radoboost.findings import Column
-    >>> errors = Table("errors", "Errors", ["domain", Column("error", "%", 2)], [["banknote", 2.7], ["wine", None]])
-    >>> print(show(Findings("table1", "Table 1", tables=[errors], checks=[Check("errors are small", True, "2.70 %")])))
-    Table 1
-    <BLANKLINE>
-    Errors
-              error
-    domain        %
-    ---------------
-    banknote   2.70
-    wine          –
-    <BLANKLINE>
-    seen        errors are small: 2.70 %
-    """
+def show(findings: Findings) -> str:
+    """Tables, checks and notes as text for a terminal; a table that is too wide is split into pieces."""
     blocks = [[findings.title]]
-    blocks += [_table(table, width) for table in findings.tables]
-    blocks += [[line for check in findings.checks for line in _check(check, width)]] if findings.checks else []
-    blocks += [textwrap.wrap(note, width) for note in findings.notes]
+    blocks += [_table(table) for table in findings.tables]
+    blocks += [[line for check in findings.checks for line in _check(check)]] if findings.checks else []
+    blocks += [textwrap.wrap(note, _COLUMNS) for note in findings.notes]
     return "\n\n".join("\n".join(printable(line) for line in lines) for lines in blocks)
 
 
-def show_table(table: Table, width: int = 100) -> str:
+def show_table(table: Table) -> str:
     """One table as text for a terminal."""
-    return "\n".join(printable(line) for line in _table(table, width))
+    return "\n".join(printable(line) for line in _table(table))
 
 
 def shown(value: Any, digits: int | None = None) -> str:
-    """A cell of a table as text; a number above 0 that would be rounded to 0 is shown as less than the last digit.
-
-    >>> shown(2.7, 2), shown(12345), shown(None), shown(0.0004, 3), shown(-0.0, 1), shown(True), shown("wine")
-    ('2.70', '12,345', '–', '<0.001', '0.0', 'yes', 'wine')
-    """
+    """A cell of a table as text; a number above 0 that would be rounded to 0 is shown as less than the last digit."""
     if value is None:
         return _NONE
     if isinstance(value, bool):
@@ -60,46 +42,34 @@ def shown(value: Any, digits: int | None = None) -> str:
 
 
 def is_textual(values: list[Any]) -> bool:
-    """Whether to set a column as text, to the left: if any of its cells is text, True or False.
-
-    >>> is_textual(["wine", None]), is_textual([True]), is_textual([1, None])
-    (True, True, False)
-    """
+    """Whether to set a column as text, to the left: if any of its cells is text, True or False."""
     return any(isinstance(value, str | bool) for value in values)
 
 
 def printable(text: str) -> str:
-    r"""Text without characters that would control a terminal or break a page.
-
-    >>> printable("red \x1b[31m wine")
-    'red �[31m wine'
-    """
+    r"""Text without characters that would control a terminal or break a page."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
-def _table(table: Table, width: int) -> list[str]:
+def _table(table: Table) -> list[str]:
     columns, n_keys = _columns(table), _n_keys(table.rows)
     pieces = [columns[:n_keys]]
     for column in columns[n_keys:]:
-        if len(pieces[-1]) > n_keys and _width([*pieces[-1], column]) > width:
+        if len(pieces[-1]) > n_keys and _width([*pieces[-1], column]) > _COLUMNS:
             pieces.append(columns[:n_keys])
         pieces[-1].append(column)
     n_heads = len(columns[0]) - len(table.rows)
-    lines = textwrap.wrap(table.title, width)
+    lines = textwrap.wrap(table.title, _COLUMNS)
     for number, piece in enumerate(pieces):
         rows = ["  ".join(cells).rstrip() for cells in zip(*piece, strict=True)]
         lines += [*([""] if number else []), *filter(None, rows[:n_heads]), "-" * _width(piece), *rows[n_heads:]]
-    return lines + textwrap.wrap(table.note or "", width)
+    return lines + textwrap.wrap(table.note or "", _COLUMNS)
 
 
 def _n_keys(rows: Sequence[Sequence[Any]]) -> int:
-    """How many columns to repeat in every piece, so that readers can tell rows apart: the first, or the first two.
-
-    >>> _n_keys([["wine", 1, 3.0], ["sonar", 1, 4.0]]), _n_keys([["wine", 1, 3.0], ["wine", 2, 3.0]])
-    (1, 2)
-    """
+    """How many columns to repeat in every piece, so that readers can tell rows apart: the first, or the first two."""
     return 1 if len({row[0] for row in rows}) == len(rows) else min(2, len(rows[0]))
 
 
@@ -127,12 +97,12 @@ def _width(columns: list[list[str]]) -> int:
     return sum(len(lines[0]) + 2 for lines in columns) - 2
 
 
-def _check(check: Check, width: int) -> list[str]:
+def _check(check: Check) -> list[str]:
     verdict = f"{VERDICTS[check.seen]:<12}"
     prefix = f"{OURS}: " if check.ours else ""
     return textwrap.wrap(
         f"{prefix}{check.statement}: {check.why}",
-        width,
+        _COLUMNS,
         initial_indent=verdict,
         subsequent_indent=" " * len(verdict),
     )

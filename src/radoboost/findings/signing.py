@@ -23,11 +23,7 @@ _MOST_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class SignOff:
-    """What an officer decides: a name, one of `DECISIONS`, remarks as typed, and the day.
-
-    >>> SignOff("A. Smith", "approve", "", "2026-01-31").decision
-    'approve'
-    """
+    """What an officer decides: a name, one of `DECISIONS`, remarks as typed, and the day."""
 
     officer: str
     decision: str
@@ -65,14 +61,7 @@ def report_marks(digest: str, verdict: Verdict) -> dict[str, str]:
 
 
 def cited(place: Path, release: Release) -> Cited:
-    """The report of attacks in a file, which must be about this release.
-
-    >>> import radoboost as rb
-    >>> cited(Path("nowhere.attacks.html"), rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
-    Traceback (most recent call last):
-      ...
-    radoboost.errors.OutputError: cannot read nowhere.attacks.html: No such file or directory
-    """
+    """The report of attacks in a file, which must be about this release."""
     try:
         with place.open("rb") as file:
             content = file.read(_MOST_BYTES)
@@ -115,7 +104,6 @@ class _Marks(HTMLParser):
         self.marks: dict[str, str] = {}
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note one element."""
         values = dict(attrs)
         if tag == "meta" and values.get("name"):
             self.marks.setdefault(str(values["name"]), values.get("content") or "")

@@ -21,11 +21,7 @@ LEAST_MEAN, MOST_ALONE = 20, 1.0
 
 @dataclass(frozen=True)
 class BatchSizes:
-    """Of a batch of so many rados: how many examples one sums on average, and how many sum one alone, or none.
-
-    >>> BatchSizes(500, 61.2, 1e-9, 1e-12).too_small, BatchSizes(500, 2.0, 135.0, 68.0).too_small
-    (False, True)
-    """
+    """Of a batch of so many rados: how many examples one sums on average, and how many sum one alone, or none."""
 
     n_rados: int
     mean: float
@@ -40,12 +36,7 @@ class BatchSizes:
 
 @dataclass(frozen=True)
 class Joining:
-    """Sums over the rows of a batch: of thresholds, of -log(1 - p) and of p / (1 - p), as whole numbers.
-
-    >>> half = Joining.of(np.full(10, 2**31, np.uint64))
-    >>> half.mean, round(half.empty * 2**10, 9), round(half.alone * 2**10, 9)
-    (5.0, 1.0, 10.0)
-    """
+    """Sums over the rows of a batch: of thresholds, of -log(1 - p) and of p / (1 - p), as whole numbers."""
 
     thresholds: int = 0
     logarithms: int = 0
@@ -75,7 +66,6 @@ class Joining:
         )
 
     def __add__(self, other: "Joining") -> "Joining":
-        """Those of both."""
         return Joining(self.thresholds + other.thresholds, self.logarithms + other.logarithms, self.odds + other.odds)
 
     @property
@@ -96,5 +86,4 @@ class Joining:
         return math.exp(min(math.log(self.odds) - _BITS * _LOG_2 - self.logarithms / 2**_LOG_BITS, 0.0))
 
     def sizes(self, n_rados: int) -> BatchSizes:
-        """What a batch of so many rados is expected to have."""
         return BatchSizes(n_rados, self.mean, n_rados * self.alone, n_rados * self.empty)

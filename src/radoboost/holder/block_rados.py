@@ -54,7 +54,6 @@ class BlockSums:
     totals: NDArray[np.int64]
 
     def merge(self, other: "BlockSums") -> "BlockSums":
-        """Those of both."""
         return BlockSums(self.counts + other.counts, self.totals + other.totals)
 
 
@@ -77,15 +76,12 @@ class SumBlocks:
 
     @property
     def worker_bytes(self) -> int:
-        """All blocks."""
         return 8 * self.n_blocks * (len(self.columns) + 1)
 
     def empty(self) -> BlockSums:
-        """Zeros."""
         return BlockSums(np.zeros(self.n_blocks, np.int64), np.zeros((self.n_blocks, len(self.columns)), np.int64))
 
     def add(self, sums: BlockSums, first_row: int, batch: Batch) -> None:
-        """Snap, and sum by block."""
         values, signs = batch.values(), self.rule.signs(batch.labels, batch.place)
         blocks = (signs > 0).astype(np.int64)
         for place, cuts in self.cuts:
@@ -200,7 +196,6 @@ def _check_floor(counts: NDArray[np.int64], least: int) -> None:
 
 
 def _statement(scale: str, n_blocks: int, n_columns: int, n_people: int) -> Statement:
-    """Nothing is promised."""
     statement = make_statement(
         "block-rados",
         NotPrivate("block rados promise nothing", Relation.RECORD),

@@ -22,7 +22,6 @@ class ClassSums:
     counts: RowCounts
 
     def merge(self, other: "ClassSums") -> "ClassSums":
-        """Those of both."""
         totals = [mine + theirs for mine, theirs in zip(self.totals, other.totals, strict=True)]
         return ClassSums(totals, self.counts.merge(other.counts))
 
@@ -38,22 +37,18 @@ class SumClasses(RadoPass):
 
     @property
     def rows_on_device(self) -> int | None:
-        """As the engine likes it."""
         return rows_there(self.engine, self.n_rados, len(self.columns) * self.rule.n_classes)
 
     @property
     def worker_bytes(self) -> int:
-        """What the engine says, for each class."""
         return self.rule.n_classes * self.engine.worker_bytes(self.n_rados, len(self.columns))
 
     def empty(self) -> ClassSums:  # type: ignore[override]
-        """Zeros."""
         counts = RowCounts.zeros(len(counted_columns(self.columns, self.inputs)))
         totals = [self.engine.totals(self.n_rados, len(self.columns)) for _ in range(self.rule.n_classes)]
         return ClassSums(totals, counts)
 
     def add(self, sums: ClassSums, first_row: int, batch: Batch) -> None:
-        """Snap, and sum class by class."""
         first_row += self.offset
         values, places = engine_values(batch, self.engine), self.rule.places(batch.labels, batch.place)
         rows, clipped = self.engine.snap(values, np.ones(batch.n_rows, np.int8), self.columns)

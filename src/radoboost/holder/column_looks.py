@@ -28,11 +28,7 @@ _WHOLE = r"^[ \t]*[+-]?[0-9]+[ \t]*$"
 
 
 def marks_to_try(separator: str | None) -> tuple[Marks, ...]:
-    """Decimal and thousands marks that the cells of a CSV file may have, the likeliest first.
-
-    >>> [marks.decimal for marks in marks_to_try(";")[:2]], marks_to_try(",")[1].thousands
-    (['.', ','], ',')
-    """
+    """Decimal and thousands marks that the cells of a CSV file may have, the likeliest first."""
     return (PLAIN, *_POINT, *_COMMA) if separator == "," else (PLAIN, *_COMMA, *_POINT)
 
 
@@ -111,13 +107,7 @@ def _all_whole(column: pa.Array, present: NDArray[np.bool_]) -> bool:
 
 
 def exact_mean(sums: ExactSums) -> float | None:
-    """The float64 nearest to the exact mean; None of no numbers.
-
-    >>> sums = ExactSums(1, n_rows=3)
-    >>> sums.sums = [1 << 1074]
-    >>> exact_mean(sums)
-    0.3333333333333333
-    """
+    """The float64 nearest to the exact mean; None of no numbers."""
     return None if sums.n_rows == 0 else sums.sums[0] / (sums.n_rows << -EXACT_UNIT)
 
 
@@ -204,7 +194,6 @@ class ColumnLook:
     missing: int = 0
 
     def see(self, column: pa.Array) -> None:
-        """Look at a batch."""
         absent = gaps(column)
         present = ~absent
         self.rows += len(column)
@@ -220,7 +209,6 @@ class ColumnLook:
 
     @property
     def present(self) -> int:
-        """How many cells are not missing."""
         return self.rows - self.missing
 
 
@@ -233,6 +221,5 @@ def plain_cells(column: pa.Array) -> pa.Array:
 
 
 def columns_of(batch: pa.RecordBatch, looks: Mapping[str, ColumnLook]) -> Iterable[tuple[ColumnLook, pa.Array]]:
-    """The looks with their columns of a batch."""
     for name, look in looks.items():
         yield look, plain_cells(batch.column(name))

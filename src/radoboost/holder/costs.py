@@ -22,10 +22,6 @@ def account_for(mechanism: str, *, group: int | None = None, **fields: Any) -> d
 
     `fields` are those of `Question`. With the numbers of examples and features, the answer for `moments` also says what
     error to expect. Its figures have what a `group` of rows of one person pays together, or groups of 2, 5 and 10.
-
-    >>> answer = account_for("noisy-rados", noise=18.75, delta=1e-5, n_rados=100)
-    >>> round(answer["epsilon"], 3), answer["neighbours"]
-    (1.0, 'one record added or removed')
     """
     question = Question(**fields)
     check_n_rados(question.n_rados)
@@ -51,13 +47,6 @@ def account_for_schema(
     No table is opened. `rows` is about how many there are, from public knowledge: with it the answer says what error to
     expect, and whether so many carry the epsilon. With `earlier` releases of the table, as `chain` gives them, it says
     under `composed` what all of them amount to together.
-
-    >>> from radoboost import Moments
-    >>> schema = {"radoboost_schema": 1, "label": "ill", "classes": ["no", "yes"],
-    ...           "columns": {"age": {"kind": "number", "low": 0, "high": 120}, "id": {"kind": "id"}}}
-    >>> answer = account_for_schema(Moments(1.0), schema, rows=5000, person="id", max_rows=2)
-    >>> answer["neighbours"], answer["expected"]["columns"], answer["expected"]["carries"]
-    ('one person added or removed', 1, True)
     """
     asked = _declared(mechanism, schema, rows, person, max_rows)
     account = getattr(mechanism, "account_declared", None)
@@ -72,14 +61,7 @@ def account_for_schema(
 def foreseen_bookings(
     mechanism: Mechanism, schema: Bounds, *, person: str | None = None, max_rows: int | None = None
 ) -> tuple[Event, ...]:
-    """What a release of a table that a schema declares would book on a ledger; no table is opened.
-
-    >>> from radoboost import Moments
-    >>> schema = {"radoboost_schema": 1, "label": "ill", "classes": ["no", "yes"],
-    ...           "columns": {"age": {"kind": "number", "low": 0, "high": 120}}}
-    >>> len(foreseen_bookings(Moments(1.0), schema))
-    2
-    """
+    """What a release of a table that a schema declares would book on a ledger; no table is opened."""
     foreseen = getattr(mechanism, "foreseen_bookings", None)
     if foreseen is None:
         raise ArgumentError(f"what the mechanism {mechanism.name} books is known when it crafts; leave the ledger out")

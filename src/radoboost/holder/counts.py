@@ -51,11 +51,6 @@ class PersonCounts:
         }
 
     def in_words(self) -> list[str]:
-        """The counts as lines.
-
-        >>> PersonCounts(people=3, rows=10, nobody=1, beyond=4, max_rows=2).in_words()[0]
-        '5 of 10 rows are taken, at most 2 of each of 3 people'
-        """
         taken = self.rows - self.nobody - self.beyond
         lines = [
             f"{taken:,} of {self.rows:,} rows are taken, at most {self.max_rows:,} of each of {self.people:,} people"
@@ -93,15 +88,9 @@ class RowCounts:
 
     @classmethod
     def zeros(cls, n_features: int) -> "RowCounts":
-        """Of no rows.
-
-        >>> RowCounts.zeros(2).alone.tolist()
-        [0, 0, 0]
-        """
         return cls(np.zeros(n_features, dtype=np.int64), np.zeros(n_features + 1, dtype=np.int64))
 
     def merge(self, other: "RowCounts") -> "RowCounts":
-        """Those of both."""
         return RowCounts(
             self.clipped + other.clipped,
             self.alone + other.alone,
@@ -142,10 +131,6 @@ class RowCounts:
         """A line on cells with a value that a category has no column for; none where there are no such cells.
 
         For releases that promise nothing about records; and nothing is said of columns that are `withheld`.
-
-        >>> schema = Schema({"ward": Category(("A", "B")), "sex": Category(("f",), other=True)})
-        >>> RowCounts(np.zeros(3), np.zeros(4), 50, unknown=np.array([2, 7])).unseen(schema)[0][:62]
-        "values that the schema does not have, in 'ward' 2 of 50 rows: "
         """
         if schema is None or self.unknown is None:
             return []
@@ -180,14 +165,7 @@ class RowCounts:
         }
 
     def in_words(self, features: Sequence[str], label: str, raw: Sequence[str] = ()) -> list[str]:
-        """The counts as lines; `raw` are the columns that a schema reads.
-
-        >>> counts = RowCounts(np.array([2]), np.array([1, 3]), n_rows=10, spoiled=4)
-        >>> for line in counts.in_words(["age"], "ill"): print(line)
-        6 of 10 rows contribute (60 %)
-        spoiled by one column alone (missing, not finite or not a declared class): 'ill' 3, 'age' 1
-        beyond their bounds, and clipped: 'age' 2
-        """
+        """The counts as lines; `raw` are the columns that a schema reads."""
         good = self.n_rows - self.spoiled
         share = f" ({100 * good / self.n_rows:.3g} %)" if self.n_rows else ""
         lines = [] if self.persons is None else self.persons.in_words()

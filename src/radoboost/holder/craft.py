@@ -116,7 +116,7 @@ def craft(
         one that was written from public knowledge, or `bounds`, if all columns are numbers without gaps. For the others
         it may leave things open. Without one, they take a clean table of numbers as it is; for any other a schema is
         proposed from the table, as `propose_schema` does, and a `SchemaWarning` says what was taken for what.
-    bounds : mapping of column to (low, high), array (n_features, 2), JSON file, or "private", optional
+    bounds : mapping of column to (low, high), array (n_features, 2), or "private", optional
         Values beyond their bounds are clipped, and counted: in a `ClippedWarning`, or for a private mechanism in
         `counts`.
         "private", for all columns or in place of a column's (low, high), lets `Moments` find them by noisy counts, as

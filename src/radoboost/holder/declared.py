@@ -1,15 +1,11 @@
 """What the holder declares about a table before it is opened: columns, bounds, label and classes.
 
-A declaration is a schema, as `rado schema` writes it (see `tables.schema`). For columns of numbers without gaps it may
-also be bounds: a mapping of column to (low, high), an array with a row for each feature, or a JSON file, either
-`{"column": [low, high], ...}` or the template of earlier versions:
+A declaration is a schema, as `rado schema` writes it (see `tables.schema`), or its file. In Python it may also be
+bounds of numbers without gaps: a mapping of column to (low, high), or an array with a row for each feature.
 
-    {"radoboost_bounds": 1, "from_data": false, "label": "readmitted", "classes": ["no", "yes"],
-     "columns": {"age": {"type": "number", "low": 0, "high": 120}, ...}}
-
-In place of (low, high) a column may have the word "private", in a file as both `low` and `high`; and the word in
-place of the whole declaration stands for all columns of the table. The mechanism `moments` then looks for bounds
-itself, by noisy counts that are part of its promise.
+In place of (low, high) a column may have the word "private"; and the word in place of the whole declaration stands for
+all columns of the table. The mechanism `moments` then looks for bounds itself, by noisy counts that are part of its
+promise.
 
 A release and a model carry the schema by which raw rows are read, and stand for it: another holder who declares one of
 them reads its table in the same way.
@@ -37,8 +33,6 @@ from radoboost.tables.kinds import PRIVATE, Number, Word
 from radoboost.tables.marks import Marks
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
-BOUNDS_VERSION = 1
-
 
 class Carrier(Protocol):
     """A release or a model, which may carry a schema."""
@@ -53,13 +47,13 @@ class Carrier(Protocol):
 
 
 Bounds = Schema | Carrier | Mapping[str, Any] | NDArray[np.float64] | str | Path | None
-_KEY, _MODEL_KEY = "radoboost_bounds", "radoboost_model"
+_MODEL_KEY = "radoboost_model"
 _LEAST_WIDTH = 2.0**-900  # of bounds: sixty-fourths of it, and twice its inverse, are still exact
 
 
 @dataclass(frozen=True, eq=False)
 class Declared:
-    """A declaration, not checked yet: `limits` by column or by position, and what else a template says.
+    """A declaration, not checked yet: `limits` by column or by position, and what else a schema says.
 
     With `all_private` there are no limits: those of all columns of the table are to be found privately. A `schema` says
     what the columns of a raw table mean: limits are then those of its encoded columns.
@@ -74,7 +68,6 @@ class Declared:
 
     @classmethod
     def by_schema(cls, schema: Schema) -> "Declared":
-        """What a schema declares."""
         return cls(schema.limits(), schema.label, schema.classes, schema.from_data, schema=schema)
 
     def choose(self, features: Sequence[str] | None, drop: Sequence[str], label: str | None) -> "Declared":
@@ -104,11 +97,7 @@ class Declared:
         return {} if self.schema is None else self.schema.terms
 
     def searched(self, names: Sequence[str]) -> tuple[str, ...]:
-        """The columns among `names` whose bounds are to be found privately.
-
-        >>> Declared({"age": (0, 120), "dose": "private"}).searched(["age", "dose"])
-        ('dose',)
-        """
+        """The columns among `names` whose bounds are to be found privately."""
         if self.all_private:
             return tuple(names)
         limits = self.limits
@@ -127,11 +116,7 @@ class Declared:
 
 
 def schema_origin(declared: Schema | None, schema: Schema | None) -> str:
-    """Where the schema of a release came from, as `Circumstances.schema` has it; `declared` is what the holder gave.
-
-    >>> schema_origin(Schema({"age": Number(0, 120)}), Schema({"age": Number(0, 120, fill=50.5)}, from_data=True))
-    'settled'
-    """
+    """Where the schema of a release came from, as `Circumstances.schema` has it; `declared` is what the holder gave."""
     if schema is None:
         return ""
     if not schema.from_data:
@@ -144,11 +129,7 @@ def _is_private(limits: Any) -> bool:
 
 
 def read_bounds(bounds: Bounds) -> Declared:
-    """A declaration in any of its forms: bounds, or a schema.
-
-    >>> read_bounds({"age": (0, 120)}).names
-    ['age']
-    """
+    """A declaration in any of its forms: bounds, or a schema."""
     if bounds is None:
         return Declared({})
     if isinstance(bounds, str | Path):
@@ -158,16 +139,18 @@ def read_bounds(bounds: Bounds) -> Declared:
     if hasattr(bounds, "schema") and hasattr(bounds, "statement"):
         return _carried(bounds.schema, f"the {type(bounds).__name__.lower()}")
     if isinstance(bounds, Mapping):
-        return (
-            Declared.by_schema(Schema.from_dict(bounds)) if SCHEMA_KEY in bounds else _by_pairs(bounds, "the mapping")
-        )
+        if SCHEMA_KEY in bounds:
+            return Declared.by_schema(Schema.from_dict(bounds))
+        if isinstance(bounds.get("columns"), Mapping):
+            raise ArgumentError(f'the mapping has columns as a schema has them; add "{SCHEMA_KEY}": 1 to it')
+        return Declared(bounds)
     try:
         pairs = np.asarray(bounds, dtype=np.float64)
     except (TypeError, ValueError):
         pairs = np.zeros(0)
     if pairs.ndim != 2:
         raise ArgumentError(
-            "bounds must be a schema, a mapping of column to (low, high), a JSON file, a pair of numbers for each "
+            "bounds must be a schema or its file, a mapping of column to (low, high), a pair of numbers for each "
             "feature, or the word private"
         )
     return Declared(pairs)
@@ -261,39 +244,13 @@ def _read_file(path: Path) -> Declared:
         raise ArgumentError(f"the file {path} {error}") from None
     except (ValueError, RecursionError) as error:
         raise ArgumentError(f"the file {path} is not JSON: {error}") from None
-    if not isinstance(parsed, dict):
-        raise ArgumentError(f"the file {path} must hold one object: a schema, as rado schema writes it")
-    if SCHEMA_KEY in parsed:
+    if isinstance(parsed, dict) and SCHEMA_KEY in parsed:
         return Declared.by_schema(_schema_in({"schema": parsed}, path))
-    if _MODEL_KEY in parsed:
+    if isinstance(parsed, dict) and _MODEL_KEY in parsed:
         return _carried(_schema_in(parsed, path) if "schema" in parsed else None, str(path))
-    if _KEY not in parsed:
-        return _by_pairs(parsed, f"the file {path}")
-    if parsed[_KEY] != BOUNDS_VERSION:
-        raise ArgumentError(
-            f"the bounds file {path} has version {parsed[_KEY]!r} and this version reads "
-            f"{BOUNDS_VERSION}; upgrade radoboost"
-        )
-    try:
-        limits = {name: _pair(entry["low"], entry["high"]) for name, entry in parsed["columns"].items()}
-        classes = None if None in parsed["classes"] else tuple(parsed["classes"])
-        declared = Declared(limits, parsed["label"], classes, bool(parsed["from_data"]))
-    except (LookupError, TypeError, AttributeError):
-        raise ArgumentError(f"the bounds file {path} is incomplete; make a schema instead, with rado schema") from None
-    unfilled = [name for name, pair in limits.items() if pair != PRIVATE and None in pair]
-    if unfilled:
-        raise ArgumentError(
-            f"the bounds file {path} has no low and high for {', '.join(map(repr, unfilled))} yet; fill them in from "
-            'public knowledge (or both with the word "private"), or delete columns that are not to be used'
-        )
-    return declared
-
-
-def _by_pairs(limits: Mapping[str, Any], what: str) -> Declared:
-    """Bounds by column; a schema that lost its mark is none of those."""
-    if isinstance(limits.get("columns"), Mapping):
-        raise ArgumentError(f'{what} has columns as a schema has them, and not its mark; add "{SCHEMA_KEY}": 1 to it')
-    return Declared(limits)
+    raise ArgumentError(
+        f'{path} is not a schema file, for it has no "{SCHEMA_KEY}"; make one: rado schema TABLE --label COL'
+    )
 
 
 def _schema_in(document: Mapping[str, Any], path: Path) -> Schema:
@@ -312,16 +269,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def _pair(low: Any, high: Any) -> Any:
-    return PRIVATE if _is_private(low) and _is_private(high) else (low, high)
-
-
 def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[str, tuple[float, float]]:
-    """(low, high) by column name, refusing what does not fit the table.
-
-    >>> check_bounds(Declared({"age": (0, 120)}), ["age", "dose"], "standard")
-    {'age': (0.0, 120.0)}
-    """
+    """(low, high) by column name, refusing what does not fit the table."""
     declared.refuse_private()
     bounds = declared.limits
     if isinstance(bounds, np.ndarray):

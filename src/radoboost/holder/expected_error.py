@@ -95,13 +95,6 @@ def expected_error(
     `max_rows` rows. A plan makes `n_planned` columns of these, with `n_ranked` ranks: `best_error` is then that of the
     plan's columns. By how much it is smaller than that of the table's own, no model of this kind can know. Of
     `n_classes`, two have 2 / `n_classes` of the rows. Columns are `related`, or have nothing to do with each other.
-
-    >>> round(expected_error(Moments(1.0), 1000, 11, 0.2), 3)
-    0.203
-    >>> round(expected_error(Moments(1.0), 2000, 11, 0.2, n_classes=4), 3)
-    0.203
-    >>> round(expected_error(Moments(0.1), 100, 11, 0.2), 2)
-    0.45
     """
     from scipy.special import ndtr, ndtri
 
@@ -146,10 +139,6 @@ def expect(
     """What to expect of a table with so many rows and columns, the constant among them.
 
     `n_examples` are rows that contribute, at most `max_rows` of each person. What would be enough is for the same plan.
-
-    >>> expectation = expect(Moments(0.1), 100, 10)
-    >>> expectation.carries, expectation.sentence()[:60]
-    (False, 'of 100 rows, 10 columns with the constant, expect 45 % of er')
     """
     for name, value in (("rows", n_examples), ("columns", n_columns)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -189,22 +178,11 @@ def expect(
 
 
 def expect_of(foreseen: Foreseen) -> Expectation:
-    """What to expect of a plan that is foreseen.
-
-    >>> from radoboost.holder.foreseen import plan_for
-    >>> expect_of(plan_for(Moments(1.0), 19_000, 10)).n_columns
-    300
-    """
     return expect(foreseen.mechanism, foreseen.n_examples, *_about(foreseen.shape))
 
 
 def expected_error_of(foreseen: Foreseen, best_error: float) -> float:
-    """The error to expect of a plan that is foreseen, where its columns without noise would have `best_error`.
-
-    >>> from radoboost.holder.foreseen import plan_for
-    >>> round(expected_error_of(plan_for(Moments(1.0), 19_000, 10), 0.2), 3)
-    0.207
-    """
+    """The error to expect of a plan that is foreseen, where its columns without noise would have `best_error`."""
     n_columns, *others = _about(foreseen.shape)
     return expected_error(foreseen.mechanism, foreseen.n_examples, n_columns, best_error, *others)
 

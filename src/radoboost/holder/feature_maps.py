@@ -60,11 +60,7 @@ MOST_PRODUCTS = 400
 
 
 def check_columns(columns: Any, terms: Mapping[str, Sequence[Word]]) -> Columns:
-    """What a caller asks for; `terms` are those of a schema, by column, which "auto" leaves the choice to.
-
-    >>> check_columns("auto", {}), check_columns("auto", {"age": ["hats"]})
-    ('auto', {'age': ('hats',)})
-    """
+    """What a caller asks for; `terms` are those of a schema, by column, which "auto" leaves the choice to."""
     if isinstance(columns, str) and columns in ALL_WORDS:
         if columns == "auto":
             return _unless_linear({name: tuple(words) for name, words in terms.items()}) if terms else "auto"
@@ -104,11 +100,7 @@ def _is_word(word: str) -> bool:
 def n_outputs(
     columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool, most: int | None = None
 ) -> int:
-    """How many columns there will be, without the constant one.
-
-    >>> n_outputs("quadratic", ["age", "dose"], {}, bounded=True)
-    5
-    """
+    """How many columns there will be, without the constant one."""
     if columns == "linear":
         return len(names)
     return len(outline(columns, names, groups, bounded=bounded, most=most)[1].terms)
@@ -121,9 +113,6 @@ def outline(
 
     `names` are those of the columns, some of which belong to `groups`. The word quadratic gives at `most` so many
     squares and products; None is all.
-
-    >>> outline("quadratic", ["age", "B", "C"], {"B": "ward", "C": "ward"}, bounded=True)[1].output_names
-    ('age', 'B', 'C', 'age^2', 'age*B', 'age*C')
     """
     products = _named_products(columns, names, groups) if isinstance(columns, Mapping) else []
     words = _words(columns, names, groups)
@@ -154,10 +143,6 @@ def make_map(
     """The map with its constants, those of `scaled`: the table's columns by declared bounds, or standardised.
 
     It has at `most` so many squares and products, as in `outline`.
-
-    >>> age = Column("age", "bounds", 1.0, low=0.0, high=120.0)
-    >>> make_map("hats", [age], {}).apply(np.array([[75.0]])).tolist()
-    [[0.25, 0.0, 0.0, 0.5, 0.5, 0.0]]
     """
     by_name = {column.name: column for column in scaled}
     bounded = all(column.scale == "bounds" for column in scaled)
@@ -202,11 +187,7 @@ def pairs(labels: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str]]
 
 
 def n_pairs(groups: Sequence[str | None]) -> int:
-    """How many squares and products there are of columns, each in a group or in none.
-
-    >>> n_pairs([None, "ward", "ward"])
-    3
-    """
+    """How many squares and products there are of columns, each in a group or in none."""
     within = sum(count * (count + 1) // 2 for group, count in Counter(groups).items() if group is not None)
     return len(groups) * (len(groups) + 1) // 2 - within
 
@@ -215,9 +196,6 @@ def chosen_pairs(labels: Sequence[tuple[str, str | None]], most: int | None) -> 
     """All squares and products if they are at `most` so many, else so many of them: the same for everybody.
 
     Which these are follows from a public key and the number of all: the first steps of a Fisher-Yates shuffle.
-
-    >>> [*chosen_pairs([("a", None), ("b", None), ("c", None)], 2)]
-    [('a', 'a'), ('a', 'b')]
     """
     count = n_pairs([group for _, group in labels])
     if most is None or count <= most:
@@ -275,11 +253,7 @@ def _is_product(word: Word) -> bool:
 
 
 def _pairs_of(word: Word, names: Sequence[str], groups: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The pairs of columns that a word stands for: one, or a product of a schema with each slot of a category.
-
-    >>> _pairs_of("a*b", ["a", "b"], {}), _pairs_of(("a", Slots("w")), ["a", "w=1", "w=2"], {"w=1": "w", "w=2": "w"})
-    ([('a', 'b')], [('a', 'w=1'), ('a', 'w=2')])
-    """
+    """The pairs of columns that a word stands for: one, or a product of a schema with each slot of a category."""
     if isinstance(word, tuple):
         first, second = (_columns_of(factor, names, groups) for factor in word)
         return [(one, other) for one in first for other in second]
@@ -306,7 +280,6 @@ def _check_width(columns: Columns, count: int, most: int | None, named: int = 0)
 
 
 def n_cosines(n_inputs: int) -> int:
-    """How many cosines there are of so many inputs, where they are asked for."""
     return min(MOST_COSINES, COSINES_PER_INPUT * n_inputs)
 
 

@@ -23,9 +23,6 @@ class Fitting:
     """What the rule goes by but for the number of rows: how many columns are numbers, and how many are `slots`.
 
     Slots hold 0 and 1, as the columns of categories do, so that their logarithms tell nothing new.
-
-    >>> Fitting(numbers=9, slots=0).columns(2000), Fitting(numbers=9, slots=0).columns(90)
-    ('quadratic', 'signed-log')
     """
 
     numbers: int
@@ -33,11 +30,7 @@ class Fitting:
 
     @classmethod
     def of(cls, names: Sequence[str], groups: Mapping[str, str]) -> "Fitting":
-        """Of the columns of a table, some of which belong to `groups`.
-
-        >>> Fitting.of(["age", "B", "C"], {"B": "ward", "C": "ward"})
-        Fitting(numbers=1, slots=2)
-        """
+        """Of the columns of a table, some of which belong to `groups`."""
         slots = sum(name in groups for name in names)
         return cls(len(names) - slots, slots)
 
@@ -55,11 +48,6 @@ class Fitting:
         return "quadratic"
 
     def why(self, n_rows: int) -> str:
-        """The reason, for people.
-
-        >>> Fitting(9, 0).why(90)
-        'signed-log, because 90 rows are too few for squares and products, which need 150 rows'
-        """
         word = self.columns(n_rows)
         if self.wide:
             count = self.numbers + self.slots

@@ -20,12 +20,7 @@ LINEAR = "linear"
 
 @dataclass(frozen=True)
 class Foreseen:
-    """The plan that about so many rows get, and what noise depends on with it; `absent` kinds of terms it has none of.
-
-    >>> foreseen = plan_for(Moments(1.0), 19_000, 10)
-    >>> foreseen.sentence()
-    'about 19,000 rows at epsilon 1, for one record added or removed, carry products, hats and cosines: 300 columns'
-    """
+    """The plan that about so many rows get, and what noise depends on with it, without the `absent` kinds of terms."""
 
     mechanism: Moments
     n_examples: int
@@ -39,14 +34,12 @@ class Foreseen:
         return released_noise(self.mechanism.scales(self.plan.rounds, self.shape))
 
     def sentence(self) -> str:
-        """What so many rows carry."""
         return (
             f"about {self.n_examples:,} rows at epsilon {self.mechanism.epsilon:g}, for "
             f"{self.mechanism.relation_for(self.shape).value}, carry {plan_in_words(self.plan.to_dict(), self.absent)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {**self.plan.to_dict(), "sentence": self.sentence()}
 
 

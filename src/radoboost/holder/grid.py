@@ -110,12 +110,7 @@ def make_columns(
 
 
 def edge_integers(values: NDArray[Any], labels: NDArray[np.int8], columns: Sequence[Column]) -> NDArray[np.int32]:
-    """The edge vectors y_i x_i on the grid, shape (rows, len(columns)).
-
-    >>> column = Column("x", "none", step=2.0**-22)
-    >>> edge_integers(np.array([[0.5], [-1.0]]), np.array([1, -1], np.int8), [column]).ravel()
-    array([2097152, 4194304], dtype=int32)
-    """
+    """The edge vectors y_i x_i on the grid, shape (rows, len(columns))."""
     edges = np.empty((len(values), len(columns)), dtype=np.int32)
     for k, column in enumerate(columns):
         raw = values[:, k] if column.scale != "constant" else np.ones(len(values))
@@ -137,12 +132,7 @@ def snapping_constants(columns: Sequence[Column]) -> NDArray[np.float64]:
 
 
 def snapped(values: NDArray[np.float64], constants: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Values on the grid, each by its own row of `snapping_constants`.
-
-    >>> columns = [Column("x", "standard", mean=3.0, std=2.0, step=2.0**-21), constant_column(2.0**-22)]
-    >>> snapped(np.array([0.0, 0.0]), snapping_constants(columns)).tolist() == [-3 * 2**20, 2**22]
-    True
-    """
+    """Values on the grid, each by its own row of `snapping_constants`."""
     low, high, shift, factor, divisor, offset, inverse = constants.T
     with np.errstate(under="ignore"):
         scaled = ((np.minimum(np.maximum(values, low), high) - shift) * factor) / divisor - offset

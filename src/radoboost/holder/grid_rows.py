@@ -186,7 +186,6 @@ class _Surveyed:
 
 
 def _in_slots(rows: NDArray[np.int64], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    """Rows in the slots of their classes."""
     slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
     slots[np.arange(len(rows)), places] = rows
     return slots.reshape(len(rows), -1)

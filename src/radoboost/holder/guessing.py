@@ -27,34 +27,20 @@ _CATEGORIES |= {"language", "occupation", "insurance", "zip", "postcode", "colou
 
 
 def name_words(name: str) -> list[str]:
-    """The words that a name is made of, in small letters.
-
-    >>> name_words("patientId"), name_words("DATE_of_birth")
-    (['patient', 'id'], ['date', 'of', 'birth'])
-    """
+    """The words that a name is made of, in small letters."""
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     return [word.lower() for word in re.split(r"[\W_]+", spaced) if word]
 
 
 def says_id(name: str) -> bool:
-    """Whether a name says that the column tells rows or persons apart.
-
-    >>> [says_id(name) for name in ("patient_id", "caseNumber", "number_of_visits", "idle")]
-    [True, True, False, False]
-    """
+    """Whether a name says that the column tells rows or persons apart."""
     words = name_words(name)
     owned = len(words) == 2 and words[0] in _OWNERS and words[1] in _NUMBERS
     return owned or any(words[place] in _IDS for place in ((0, -1) if words else ()))
 
 
 def kind_of(name: str, stored: pa.DataType | None) -> Kind:
-    """The kind of a column by its name and storage type; what must be decided about it stays open.
-
-    >>> [kind_of(name, pa.string()).kind for name in ("admitted_on", "ward", "case_id", "notes", "marker")]
-    ['date', 'category', 'id', 'text', 'category']
-    >>> kind_of("smokes", pa.bool_()), kind_of("age", None).kind
-    (Number(low=0, high=1, fill=None, gaps=False, terms=None), 'number')
-    """
+    """The kind of a column by its name and storage type; what must be decided about it stays open."""
     if stored is not None and pa.types.is_dictionary(stored) and storage(stored.value_type) != "text":
         return Left("id") if says_id(name) else Category()  # whoever made it a dictionary says so
     while stored is not None and (pa.types.is_dictionary(stored) or pa.types.is_run_end_encoded(stored)):
@@ -83,11 +69,7 @@ def kind_of(name: str, stored: pa.DataType | None) -> Kind:
 
 
 def names_in_doubt(names: Sequence[str]) -> dict[str, str]:
-    """The columns that hold no numbers as it seems, by their names alone, with what they may be.
-
-    >>> names_in_doubt(["patient id", "age", "ward", "admitted"])
-    {'patient id': 'id', 'ward': 'category', 'admitted': 'date'}
-    """
+    """The columns that hold no numbers as it seems, by their names alone, with what they may be."""
     kinds = {name: kind_of(name, None).kind for name in names}
     return {name: kind for name, kind in kinds.items() if kind != "number"}
 
@@ -96,9 +78,6 @@ def taken_for_numbers(names: Sequence[str]) -> str | None:
     """A sentence on columns that are read as numbers though their names say id, date or text; None if none does.
 
     Categories are often written as numbers, so their names are no reason.
-
-    >>> taken_for_numbers(["mrn", "age", "ward"])
-    "'mrn' is read as a number, though by its name it is of the kind id; if so, leave it out: --drop mrn"
     """
     doubts = {name: kind for name, kind in names_in_doubt(names).items() if kind != "category"}
     if not doubts:

@@ -30,9 +30,6 @@ class Key(bytes):
 
     What is cut from a key or put together with one is as mute, and as fresh. Its bytes come out only by `hex`, by
     `bytes.join`, or through a view of its memory.
-
-    >>> Key.from_system(), f"{make_key(7)}", b"radoboost/" + make_key(7), bytes(make_key(7))[:8]
-    (Key(...), 'Key(...)', Key(...), Key(...))
     """
 
     fresh: bool = False
@@ -104,10 +101,6 @@ def pickled_without_fresh(thing: Any) -> bytes:
 
     Whoever gets it asks each key for one of its own by `for_part`, which comes from the operating system there. A key
     that is used as it is has no bytes, and the cipher refuses it.
-
-    >>> key = pickle.loads(pickled_without_fresh(Key.from_system()))
-    >>> len(key), len(key.for_part())
-    (0, 32)
     """
     target = io.BytesIO()
     _WithoutFresh(target, pickle.HIGHEST_PROTOCOL).dump(thing)
@@ -115,11 +108,7 @@ def pickled_without_fresh(thing: Any) -> bytes:
 
 
 def make_key(seed: int | None) -> Key:
-    """A key from the operating system, or the one that stands for `seed`.
-
-    >>> make_key(7).hex()[:16]
-    'e132158c7489508f'
-    """
+    """A key from the operating system, or the one that stands for `seed`."""
     if seed is None:
         return Key.from_system()
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -136,13 +125,7 @@ def words(
     plane: int = 0,
     out: NDArray[np.uint64] | None = None,
 ) -> NDArray[np.uint64]:
-    """The words of tiles first_tile .. first_tile + n_tiles, shape (n_tiles, n_rados).
-
-    >>> a = words(make_key(0), 3, 0, 4)
-    >>> b = words(make_key(0), 3, 2, 2)
-    >>> bool((a[2:] == b).all())
-    True
-    """
+    """The words of tiles first_tile .. first_tile + n_tiles, shape (n_tiles, n_rados)."""
     if out is None:
         out = np.empty((n_tiles, n_rados), dtype="<u8")
     done = 0
@@ -158,13 +141,7 @@ def words(
 def streams(
     key: bytes, plane: int, parts: Iterable[tuple[int, int, int]], out: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
-    """For each part (slab, first, count): that many words of the slab's own stream, one part after the other.
-
-    >>> streams(make_key(0), 0, [(0, 2, 1), (0, 0, 1)], np.empty(2, np.uint64)).tolist()
-    [8320277441464560568, 7169435282391145201]
-    >>> words(make_key(0), 1, 0, 3).ravel().tolist()[::2]
-    [7169435282391145201, 8320277441464560568]
-    """
+    """For each part (slab, first, count): that many words of the slab's own stream, one part after the other."""
     target, done = out.data.cast("B"), 0
     stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
     prefix = plane.to_bytes(4, "little")

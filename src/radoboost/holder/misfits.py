@@ -68,12 +68,7 @@ def _line(name: str, kind: str) -> str:
 def all_misfits(
     error: DoesNotFit, table: Any, schema: Schema, label: str | None, weights: str | None = None
 ) -> DoesNotFit:
-    """The error for all in which a table does not fit, where reading it stopped at `error`; that one, if none is found.
-
-    >>> schema = Schema({"ward": Category(), "dose": Category(("1",))})
-    >>> print(all_misfits(DoesNotFit(""), {"ward": [None]}, schema, None).args[0][:73])
-    the table does not fit the schema: it has no column 'dose' (its other col
-    """
+    """The error for all in which a table does not fit, where reading stopped at `error`; that one, if there is none."""
     if cluster_of(table):
         return error  # its cells are not looked at here
     try:

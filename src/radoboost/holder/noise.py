@@ -47,13 +47,6 @@ def rounded_normals(
     Each number is round(scale * Z), Z standard normal, independent of all others and exact but for `TOTAL_VARIATION`.
     Row i depends on key, scale, i, n_columns and plane alone, so any rows can be made anywhere. The same key, plane and
     row must never serve twice, be it with another scale or width, and the key never for other words of that plane.
-
-    >>> key = bytes(range(32))
-    >>> rounded_normals(key, 4.0, 0, 2, 5)
-    array([[-1, -3,  0, -2,  5],
-           [ 3,  1,  1,  2,  0]])
-    >>> bool((rounded_normals(key, 4.0, 1, 1, 5) == rounded_normals(key, 4.0, 0, 2, 5)[1]).all())
-    True
     """
     multiple = _multiple(scale)
     _check(key, first_row, n_rows, n_columns, plane)
@@ -76,11 +69,7 @@ def rounded_normals(
 
 
 def round_scale_up(scale: float) -> float:
-    """The least multiple of `SCALE_UNIT` that is no smaller than `scale`, exactly.
-
-    >>> round_scale_up(0.1), round_scale_up(0.5)
-    (0.10000038146972656, 0.5)
-    """
+    """The least multiple of `SCALE_UNIT` that is no smaller than `scale`, exactly."""
     value = _number(scale)
     if not 0 < value <= LARGEST_SCALE:
         raise ArgumentError(f"scale must lie above 0 and be at most 2**40; it is {scale!r}")
@@ -101,7 +90,6 @@ def _number(scale: float) -> float:
 
 
 def _multiple(scale: float) -> np.uint64:
-    """How many units of 2**-20 the scale has."""
     value = _number(scale)
     if not LEAST_SCALE <= value <= LARGEST_SCALE:
         raise ArgumentError(f"scale must lie in 2**-6 .. 2**40; it is {scale!r}: measure in another unit")

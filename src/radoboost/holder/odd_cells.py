@@ -51,13 +51,7 @@ class _Count:
 
 
 def odd_cells(raw: RawTable, names: Sequence[str], marks: Marks, bar: Progress = silent) -> dict[str, OddCells]:
-    """Those of the named columns more than half of whose cells are numbers, and what is odd about them.
-
-    >>> from radoboost.tables.raw import raw_table
-    >>> raw = raw_table({"dose": ["1", "2.5", "few", "", "3"], "note": list("abcde")})
-    >>> odd_cells(raw, ["dose", "note"], PLAIN)
-    {'dose': OddCells(words="1 of 4 cells is no number: 'few' (row 3)", nearly=False)}
-    """
+    """Those of the named columns more than half of whose cells are numbers, and what is odd about them."""
     tried = tuple(dict.fromkeys((marks, PLAIN, Marks(None, ","))))
     counts = {name: {other: _Count() for other in tried} for name in names}
     for batch in raw.batches(bar):

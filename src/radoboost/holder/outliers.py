@@ -21,15 +21,6 @@ def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
     """By column, the value that makes up nine tenths of its variance, and is a hundred deviations from the others.
 
     Where all others are equal, or nearly all of them, there is nothing to tell apart, as with one 1 among zeros.
-
-    >>> import numpy as np
-    >>> table = np.column_stack([np.arange(40.0), np.append(np.arange(39.0), 1e12), np.arange(40.0) == 7])
-    >>> exact = ExactSums(3, 40)
-    >>> exact.lowest, exact.highest = table.min(axis=0), table.max(axis=0)
-    >>> exact.sums = [int(Fraction(v) * 2**1074) for v in table.sum(axis=0).tolist()]
-    >>> exact.squares = [int(sum(Fraction(v) ** 2 for v in column) * 2**2148) for column in table.T.tolist()]
-    >>> outliers(["age", "dose", "rare"], exact)
-    {'dose': 1000000000000.0}
     """
     found: dict[str, float] = {}
     m = exact.n_rows
@@ -55,16 +46,10 @@ def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
 
 
 def _units(value: float) -> int:
-    """A float64 in units of 2**-1074, exactly."""
     return int(Fraction(value) * (1 << -EXACT_UNIT))
 
 
 def in_words(found: Mapping[str, float], n_rows: int) -> str:
-    """What it means, and what to do.
-
-    >>> in_words({"dose": 1e12}, 300)[:76]
-    'one value outweighs the other 299 of its column, which rados hardly tell apa'
-    """
     values = ", ".join(f"{name!r} has {value:.6g}" for name, value in list(found.items())[:_NAMED])
     more = f", and {len(found) - _NAMED} more columns have such" if len(found) > _NAMED else ""
     return (

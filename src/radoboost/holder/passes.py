@@ -108,11 +108,6 @@ class RowPass(Protocol):
 
 
 def merged(parts: Iterable[S]) -> S:
-    """The sum of all parts.
-
-    >>> merged([Counted(2), Counted(3)]).n_rows
-    5
-    """
     first, *others = parts
     for other in others:
         first = first.merge(other)
@@ -131,25 +126,19 @@ def engine_values(batch: Batch, engine: Engine) -> Any:
 
 @dataclass
 class Counted:
-    """A number of rows."""
-
     n_rows: int = 0
 
     def merge(self, other: "Counted") -> "Counted":
-        """Their sum."""
         return Counted(self.n_rows + other.n_rows)
 
 
 @dataclass(frozen=True)
 class CountRows:
-    """How many rows there are."""
-
     title: str = "counting rows"
     rows_at_a_time: int | None = None
     worker_bytes: int = 0
 
     def empty(self) -> Counted:
-        """No rows."""
         return Counted()
 
     def add(self, sums: Counted, first_row: int, batch: Batch) -> None:
@@ -174,7 +163,6 @@ class Surveyed:
         return self.statistics if self.survey is None else self.statistics.merge(self.survey.result())
 
     def merge(self, other: "Surveyed") -> "Surveyed":
-        """Those of both."""
         return Surveyed(self.labels.merge(other.labels), self.exact.merge(other.exact))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -205,16 +193,13 @@ class SurveyRows:
 
     @property
     def rows_on_device(self) -> int | None:
-        """As the engine likes it."""
         return rows_there(self.engine, 1, len(self.low))
 
     def empty(self) -> Surveyed:
-        """Nothing seen."""
         survey = self.engine.survey(self.low, self.high, moments=self.moments)
         return Surveyed(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
 
     def add(self, sums: Surveyed, first_row: int, batch: Batch) -> None:
-        """See labels and values."""
         sums.labels.see(batch.labels, batch.place)
         assert sums.survey is not None
         if not sums.survey.add(values := engine_values(batch, self.engine)):
@@ -237,7 +222,6 @@ class RadoSums:
     joining: Joining = field(default_factory=Joining)
 
     def merge(self, other: "RadoSums") -> "RadoSums":
-        """Those of both."""
         joining = self.joining + other.joining
         return RadoSums(self.totals + other.totals, self.counts.merge(other.counts), joining)
 
@@ -255,9 +239,6 @@ def rows_to_sum(n_rados: int, n_columns: int, engine: Engine | None = None) -> i
     """How many rows a batch should have, in whole tiles, if a usual one would take long to sum; else None.
 
     An engine on a device says how many it likes.
-
-    >>> rows_to_sum(1000, 30), rows_to_sum(524_288, 500)
-    (None, 128)
     """
     if engine is not None and (there := device_engine(engine)) is not None:
         return there.rows_here(n_rados, n_columns)
@@ -307,7 +288,6 @@ class RadoPass:
 
     @property
     def worker_bytes(self) -> int:
-        """What the engine says."""
         return self.engine.worker_bytes(self.n_rados, len(self.columns))
 
     def for_part(self, first_row: int, n_rows: int) -> Self:
@@ -315,7 +295,6 @@ class RadoPass:
         return replace(self, prepared=self.prepared.for_part(self.offset + first_row, n_rows))
 
     def empty(self) -> RadoSums:
-        """Zeros."""
         counts = RowCounts.zeros(len(counted_columns(self.columns, self.inputs)))
         return RadoSums(self.engine.totals(self.n_rados, len(self.columns)), counts)
 
@@ -333,11 +312,9 @@ class SumRados(RadoPass):
 
     @property
     def rows_on_device(self) -> int | None:
-        """As the engine likes it."""
         return rows_there(self.engine, self.n_rados, len(self.columns))
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
-        """Snap and sum."""
         first_row += self.offset
         values, signs = engine_values(batch, self.engine), self.rule.signs(batch.labels, batch.place)
         prepared = self.prepared
@@ -377,11 +354,9 @@ class OverRows:
         return cls(prepared, first_row // TILE_ROWS, tile_words(first_row, rows))
 
     def for_part(self, first_row: int, n_rows: int) -> Self:
-        """Itself: it is made where the rows are."""
         return self
 
     def bits_of(self, first_tile: int, n_tiles: int) -> NDArray[np.uint64]:
-        """The bits of these rows, a word for each tile."""
         start = first_tile - self.first_tile
         return self.bits[start : start + n_tiles, None]
 
@@ -390,7 +365,6 @@ class Turned(OverRows):
     """Signatures with the bits of some rows turned over."""
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The words, turned over."""
         out = self.prepared.words(first_tile, n_tiles, out)
         out ^= self.bits_of(first_tile, n_tiles)
         return out
@@ -407,11 +381,7 @@ class Within(OverRows):
 
 
 def tile_words(first_row: int, bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """One bit a row, as the words of the tiles that the rows lie in.
-
-    >>> tile_words(62, np.array([True, False, True])).tolist() == [1 << 62, 1]
-    True
-    """
+    """One bit a row, as the words of the tiles that the rows lie in."""
     skip = first_row % TILE_ROWS
     padded = np.zeros(-(-(skip + len(bits)) // TILE_ROWS) * TILE_ROWS, dtype=np.uint8)
     padded[skip : skip + len(bits)] = bits

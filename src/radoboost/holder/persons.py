@@ -44,7 +44,6 @@ def choose_rows(
     key: bytes,
     *,
     with_label: bool = True,
-    row_bytes: int = ROW_BYTES,
     sizes: Sequence[int] | None = None,
 ) -> tuple[Source, PersonCounts]:
     """A source of at most `max_rows` rows of each person, and what became of the others (P2, P3).
@@ -52,17 +51,10 @@ def choose_rows(
     `run` sums a pass over a source, whose parts have `sizes`: they are counted if nobody says so. Good rows go first,
     then those with the smallest hash. `with_label` says whether the label is part of a row's content; it must not be
     where labels are what is protected.
-
-    >>> import radoboost.tables as tables, radoboost.holder.runners.threads as threads
-    >>> table = pa.table({"id": [7, 7, 8], "age": [1.0, 2.0, 3.0], "ill": [0, 1, 1]})
-    >>> source = tables.open_table(table, label="ill", person="id", row_by_row=True)
-    >>> chosen, counts = choose_rows(source, threads.Threads(1).run, LabelRule("ill", (0, 1)), 1, bytes(32))
-    >>> chosen.n_rows, counts.people, counts.beyond
-    (2, 2, 1)
     """
     sizes = [part.count() for part in source.parts()] if sizes is None else sizes
     total = sum(sizes)
-    n_shares = max(1, min(_MOST_SHARES, -(-total * row_bytes // max(1, int(_MEMORY_SHARE * memory.available())))))
+    n_shares = max(1, min(_MOST_SHARES, -(-total * ROW_BYTES // max(1, int(_MEMORY_SHARE * memory.available())))))
     bits = np.zeros(total // 8 + 1, dtype=np.uint8)
     people, chosen, nobody = 0, 0, 0
     for share in range(n_shares):
@@ -157,7 +149,6 @@ class CollectRows:
         )
 
     def empty(self) -> Collected:
-        """No rows."""
         return Collected(self.max_rows)
 
     def add(self, sums: Collected, first_row: int, batch: Batch) -> None:
@@ -219,7 +210,6 @@ class ChosenPart:
     weighted: bool = False
 
     def count(self) -> int:
-        """How many rows are chosen."""
         return self.n_rows
 
     def batches(self, most_rows: int) -> Iterator[Batch]:

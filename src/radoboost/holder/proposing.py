@@ -358,11 +358,6 @@ def settle_schema(
 
     Values of a category are those that occur, and fills are exact means. A schema that leaves nothing open is returned
     as it is, without a look at the table; otherwise it is marked as made from data.
-
-    >>> schema = Schema({"ward": Category(), "age": Number(0, 120, fill=50)})
-    >>> settled = settle_schema(schema, {"ward": ["B", "A", "B"], "age": [1, 2, 3]})
-    >>> settled.columns["ward"].values, settled.from_data
-    (('A', 'B'), True)
     """
     open_columns = [name for name, kind in schema.columns.items() if _is_open(kind) and name not in withheld]
     if not open_columns:

@@ -304,11 +304,6 @@ def find_gaps(
     """Look for gaps in the columns that a schema uses, and in the label, in one pass over the raw cells.
 
     With `labelled_only`, gaps in rows without a label are not counted.
-
-    >>> schema = Schema({"a": Number(), "b": Category(("x",))})
-    >>> found = find_gaps({"a": [1.0, None], "b": ["x", ""]}, None, schema, None)
-    >>> found.by_column, found.complete[0].tolist()
-    ({'a': 1, 'b': 1}, [True, False])
     """
     names = [*schema.used, *([] if label is None else [label])]
     labels = None if y is None else no_labels(pa.array(labels_array(y)))

@@ -79,7 +79,6 @@ def share(table: Any, y: Any = None, *, to: Places | None = None, **options: Any
 
 
 def _in_memory(rows: GridRows, pair: str, key: Key) -> tuple[Share, Share]:
-    """Both shares as arrays."""
     width = rows.awaited.width
     memory.require(16 * rows.n_rows * width, f"two shares of {rows.n_rows:,} rows", "write them to files, with to=")
     both = [np.empty((rows.n_rows, width), np.uint64) for _ in SIDES]

@@ -53,7 +53,6 @@ class RowNoise:
         return replace(self, key=self.key.for_part()) if isinstance(self.key, Key) else self
 
     def rows(self, first_row: int, n_rows: int, n_columns: int) -> NDArray[np.int64]:
-        """The noise of `n_rows` rows from `first_row` on."""
         return rounded_normals(self.key, self.scale, first_row, n_rows, n_columns)
 
 

@@ -67,7 +67,6 @@ def new_share_key(path: str | os.PathLike[str] | None = None, key: bytes | None 
 
 
 def read_share_key(key: bytes | str | os.PathLike[str]) -> Key:
-    """A key of 32 bytes, or one from a file."""
     if isinstance(key, bytes):
         if len(key) != 32:
             raise ArgumentError(f"a key has 32 bytes, and this one {len(key):,}; make one with new_share_key()")
@@ -90,10 +89,6 @@ def job_keys(key: bytes, job: Any) -> tuple[Key, Key, str]:
     """The keys of coins and of blinding for one job, and its tag, all independent of each other and of other jobs.
 
     So the same key may serve again: other shares, or another number of rados, have signatures of their own.
-
-    >>> first, second = (job_keys(bytes(32), {"rados": n}) for n in (10, 11))
-    >>> len(first[0]), len(first[1]), first[2] == second[2]
-    (32, 32, False)
     """
     digest = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).digest()
     made = HKDF(SHA256(), 96, salt=None, info=b"radoboost/shares/" + digest).derive(bytes.join(b"", [key]))
@@ -177,8 +172,6 @@ def _check_one_side(parts: Sequence[Share]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Some rows of a share."""
-
     n_rows: int
     rows: NDArray[np.uint64]
 
@@ -206,11 +199,9 @@ class LimbSums:
     totals: NDArray[np.int64]
 
     def merge(self, other: "LimbSums") -> "LimbSums":
-        """Those of both."""
         return LimbSums(self.totals + other.totals)
 
     def numbers(self) -> NDArray[np.uint64]:
-        """The sums modulo 2**64 (B3)."""
         low, middle, high = np.split(np.ascontiguousarray(self.totals).view(np.uint64), 3, axis=1)
         numbers: NDArray[np.uint64] = low + (middle << np.uint64(_LIMB)) + (high << np.uint64(2 * _LIMB))
         return numbers
@@ -218,11 +209,7 @@ class LimbSums:
 
 @dataclass(frozen=True, eq=False)
 class SumLimbs:
-    """A pass over shares: numbers of 64 bits as three limbs that engines take, added to every rado that has the row.
-
-    >>> limbs(np.array([[2**64 - 1]], np.uint64)).tolist()
-    [[4194303, 4194303, 1048575]]
-    """
+    """A pass over shares: numbers of 64 bits as three limbs that engines take, added to every rado that has the row."""
 
     engine: Engine
     n_rados: int
@@ -238,15 +225,12 @@ class SumLimbs:
 
     @property
     def worker_bytes(self) -> int:
-        """What the engine says."""
         return self.engine.worker_bytes(self.n_rados, 3 * self.width)
 
     def empty(self) -> LimbSums:
-        """Zeros."""
         return LimbSums(self.engine.totals(self.n_rados, 3 * self.width))
 
     def add(self, sums: LimbSums, first_row: int, batch: Any) -> None:
-        """Cut into limbs, and sum."""
         self.engine.sum_rows(limbs(batch.rows), first_row, self.prepared, sums.totals)
 
 

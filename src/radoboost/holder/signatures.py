@@ -155,9 +155,6 @@ class FeatureInterval:
     interval, and rows are switched until there are K. Example i is in the rado iff (i in F) differs from (y_i x_i = +1
     in the column), so that the column's value in the rado is the number of its +1 edges, less K. What `prepare` gives
     is F; the caller inverts it where y_i x_i = +1. In total variation K is within `size_law_error(m)` of its exact law.
-
-    >>> FeatureInterval(4, 6).size(10)
-    672
     """
 
     low: int
@@ -177,7 +174,6 @@ class FeatureInterval:
             raise ArgumentError(f"low must be at least 0 and at most high; they are {self.low:,} and {self.high:,}")
 
     def parameters(self, n_examples: int) -> dict[str, Any]:
-        """The ends of the interval."""
         return {"low": self.low, "high": self.high}
 
     def size(self, n_examples: int) -> int:
@@ -241,10 +237,6 @@ def size_weights(n_examples: int, low: int, high: int) -> tuple[int, list[int]]:
 
     The weight of k is C(m, k) / C(m, c), for c the size in low .. high that is nearest to m / 2. Going outward from c
     each is the one before times a ratio of at most 1, rounded down; where one is 0 the rest is.
-
-    >>> first, sums = size_weights(4, 0, 4)
-    >>> first, [float(s / 2**256) for s in sums]
-    (0, [0.16666666666666666, 0.8333333333333334, 1.8333333333333333, 2.5, 2.6666666666666665])
     """
     centre = min(max(n_examples // 2, low), high)
     above, weight = [1 << _WEIGHT_BITS], 1 << _WEIGHT_BITS
@@ -277,9 +269,6 @@ def size_law_error(n_examples: int) -> float:
     laws w / W and v / V differ by at most sum w_k (1 / W - 1 / V) = (V - W) / V, and V >= v_c = 2**256. A uniform
     integer of 384 bits gives each of at most m + 1 sizes a probability within 2**-384 of w_k / W, which adds at
     most (m + 1) / 2 * 2**-384. Together that is at most (m + 1)**2 / 2**257.
-
-    >>> size_law_error(10**6) < 2.0**-216
-    True
     """
     return math.ldexp(1.0, 2 * n_examples.bit_length() - _WEIGHT_BITS - 1)  # m + 1 <= 2**bit_length
 
@@ -294,11 +283,7 @@ def check_n_rados(n_rados: object) -> int:
 
 
 def check_first_row(first_row: object) -> int:
-    """first_row as an int, if the keystream has rows of such numbers.
-
-    >>> check_first_row(1001)
-    1001
-    """
+    """first_row as an int, if the keystream has rows of such numbers."""
     if isinstance(first_row, bool) or not isinstance(first_row, int | np.integer):
         raise ArgumentError(f"first_row must be a whole number; it is {first_row!r}")
     if not 0 <= first_row <= _LAST_ROW:

@@ -92,7 +92,6 @@ def _fields(task: Any) -> dict[str, Any]:
 
 
 def entries_of(batch: Batch) -> SparseRows:
-    """The entries of a batch; a dense one is made sparse."""
     return SparseRows.of(batch.values()) if batch.sparse is None else batch.sparse()
 
 
@@ -104,7 +103,6 @@ class SurveyEntries(SurveyRows):
 
     @property
     def rows_at_a_time(self) -> int | None:  # type: ignore[override]
-        """As the table suggests."""
         return self.sparse_rows
 
     @property
@@ -113,12 +111,10 @@ class SurveyEntries(SurveyRows):
         return 1024 * len(self.low) + _ENTRY_BYTES * _BATCH_ENTRIES
 
     def empty(self) -> Surveyed:
-        """Nothing seen."""
         survey = _able(self.engine).sparse_survey(self.low, self.high, moments=self.moments)
         return Surveyed(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
 
     def add(self, sums: Surveyed, first_row: int, batch: Batch) -> None:
-        """See labels and entries."""
         sums.labels.see(batch.labels, batch.place)
         rows = entries_of(batch)
         assert sums.survey is not None
@@ -150,7 +146,6 @@ class EntrySums:
         return cls(np.zeros((len(columns), n_rados), dtype=np.int64), label_sums, zero, counts)
 
     def merge(self, other: "EntrySums") -> "EntrySums":
-        """Those of both."""
         label_sums, joining = self.label_sums + other.label_sums, self.joining + other.joining
         counts = self.counts.merge(other.counts)
         return EntrySums(self.differences + other.differences, label_sums, self.zero, counts, joining)
@@ -191,11 +186,9 @@ class SumEntries(SumRados):
         return max(1, min(_ALL_WORKERS // self.worker_bytes, self.n_entries // (_WORTH * len(self.columns))))
 
     def empty(self) -> Any:
-        """Zeros."""
         return EntrySums.zeros(self.columns, self.n_rados, self.constants)
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
-        """Snap entries and sum them."""
         first_row += self.offset
         rows, signs = entries_of(batch), self.rule.signs(batch.labels, batch.place)
         prepared = self.prepared
@@ -226,13 +219,11 @@ class ClassEntrySums:
     counts: RowCounts
 
     def merge(self, other: "ClassEntrySums") -> "ClassEntrySums":
-        """Those of both."""
         by_class = [mine.merge(theirs) for mine, theirs in zip(self.by_class, other.by_class, strict=True)]
         return ClassEntrySums(by_class, self.counts.merge(other.counts))
 
     @property
     def totals(self) -> list[NDArray[np.int64]]:
-        """The sums of rados of each class."""
         return [sums.totals for sums in self.by_class]
 
 
@@ -263,12 +254,10 @@ class SumClassEntries(SumClasses):
         return max(1, _ALL_WORKERS // self.worker_bytes)
 
     def empty(self) -> Any:
-        """Zeros."""
         by_class = [EntrySums.zeros(self.columns, self.n_rados, self.constants) for _ in range(self.rule.n_classes)]
         return ClassEntrySums(by_class, RowCounts.zeros(len(by_class[0].counts.clipped)))
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
-        """Snap entries and sum them, class by class."""
         first_row += self.offset
         rows, places = entries_of(batch), self.rule.places(batch.labels, batch.place)
         for place in np.unique(places).tolist():

@@ -52,12 +52,10 @@ class Everything:
     """Every example in every rado."""
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Ones."""
         out.fill(2**64 - 1)
         return out
 
     def for_part(self, first_row: int, n_rows: int) -> "Everything":
-        """The same."""
         return self
 
 
@@ -75,7 +73,6 @@ class Switched:
     entries: NDArray[np.uint32] = field(repr=False)
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The start words, switched."""
         self.start.words(first_tile, n_tiles, out)
         if len(self.entries):
             first_tile -= (self.first_bucket << self.bucket_bits) // TILE_ROWS
@@ -141,7 +138,6 @@ class Corrected:
             n_drawn[left] += counts
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The start words, switched."""
         return self._switched.words(first_tile, n_tiles, out)
 
     def for_part(self, first_row: int, n_rows: int) -> Switched:

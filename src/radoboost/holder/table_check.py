@@ -53,11 +53,9 @@ class CheckRows:
     worker_bytes = 0
 
     def empty(self) -> RowCounts:
-        """No rows."""
         return RowCounts.zeros(len(self.columns))
 
     def add(self, sums: RowCounts, first_row: int, batch: Batch) -> None:
-        """Count."""
         with np.errstate(all="ignore"):
             values, places = batch.values(), self.rule.places_or_none(batch.labels)
             good = np.isfinite(values).all(axis=1) & (places >= 0)
@@ -155,13 +153,6 @@ def check_table(
     is spent. To choose or to correct a declaration by them is to derive it from the table, which no promise covers: a
     correction should follow from documentation. With a `person`, the counts are of at most `max_rows` rows of each,
     good ones first. `separator` and `decimal` say how a CSV file is written, as for `craft`.
-
-    >>> import pyarrow as pa
-    >>> table = pa.table({"age": [30.0, None, 200.0], "ill": ["no", "yes", "Yes"]})
-    >>> check = check_table(table, label="ill", classes=("no", "yes"), bounds={"age": (0, 120)})
-    >>> for line in check.in_words(): print(line)
-    1 of 3 rows contribute (33.3 %)
-    spoiled by one column alone (missing, not finite or not a declared class): 'age' 1, 'ill' 1
     """
     asked = Asked(
         **written(declaration(schema, bounds, y, label, classes, features, drop), separator, decimal, private=True),

@@ -99,11 +99,7 @@ def refuse_tilted(signatures: SignatureSet | None, what: str) -> None:
 
 
 def batch_key(key: bytes, place: int) -> Key:
-    """The key of a later batch, by that of the release.
-
-    >>> batch_key(keystream.make_key(7), 1).hex()[:16] == batch_key(keystream.make_key(7), 2).hex()[:16]
-    False
-    """
+    """The key of a later batch, by that of the release."""
     own = Key(hashlib.sha256(b"".join([b"radoboost/tilted/", str(place).encode("ascii"), b"/", key])).digest())
     own.fresh = getattr(key, "fresh", False)
     return own
@@ -117,7 +113,6 @@ class BatchCoins(Start):
 
     @classmethod
     def of(cls, key: bytes, place: int, n_rados: int) -> "BatchCoins":
-        """Those of the batch at that place, by the key of the release."""
         return cls(batch_key(key, place), n_rados, quarters=2, place=place)
 
     def for_part(self, first_row: int, n_rows: int) -> "BatchCoins":
@@ -143,11 +138,7 @@ class Tilt:
 
     @classmethod
     def of(cls, theta: ArrayLike, steps: Sequence[float]) -> "Tilt":
-        """The theta nearest to this one on its grid, for columns of these steps; one that cannot be used is refused.
-
-        >>> Tilt.of([0.5, -1.0], [2.0**-22, 2.0**-22]).theta.tolist()
-        [0.5, -1.0]
-        """
+        """The theta nearest to this one on its grid, for columns of these steps; one that cannot be used is refused."""
         try:
             numbers = np.array(theta, dtype=np.float64)
         except (TypeError, ValueError):
@@ -191,7 +182,6 @@ class Tilt:
         return scores
 
     def probabilities(self, scores: NDArray[np.int64]) -> NDArray[np.float64]:
-        """q_i."""
         factor = np.ldexp(1.0, min(self.exponent, _LARGEST_EXPONENT))
         return np.asarray(1.0 / (1.0 + exp(scores.astype(np.float64) * factor)))
 
@@ -231,7 +221,6 @@ class Below:
         return cls(prepared.key, first_row // TILE_ROWS, bits, words[:, PLANES].astype(np.uint64))
 
     def for_part(self, first_row: int, n_rows: int) -> "Below":
-        """Itself: it is made where the rows are."""
         return self
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -285,7 +274,6 @@ def _decide_words(
     below: NDArray[np.uint64],
     left: NDArray[np.bool_],
 ) -> None:
-    """The same, word by word."""
     for i in range(len(tiles)):
         tile = tiles[i]
         wanted, some = bits[tile], np.uint64(0)

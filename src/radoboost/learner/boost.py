@@ -69,10 +69,6 @@ def boost(
 
     `update` is the paper's multiplicative one or AdaBoost's "exponential" one. `clamp` replaces r by sign(r)
     max(clamp, |r|). `keep` is the iterate to return: the "last", or the "best" by exponential rado-risk.
-
-    >>> boosted = boost([[2.0, 0.0], [1.0, -1.0], [2.0, 1.0]], n_rounds=5)
-    >>> boosted.theta.shape, len(boosted.rounds)
-    ((2,), 5)
     """
     matrix = np.asarray(rows, dtype=np.float64)
     oracle: WeakOracle = Strongest() if weak is None else weak
@@ -144,8 +140,6 @@ def _run(scaled: NDArray[np.float64], options: tuple[Any, ...], n_rounds: int) -
 
 @cache
 def _kernel() -> Callable[..., int]:
-    """The loop itself, compiled."""
-
     def kernel(  # type: ignore[no-untyped-def]
         scaled, oracle, cap, kappa, exponential, clamp, weights, margins, losses, start,
         feature, edge, leverage, log_risk,

@@ -50,26 +50,13 @@ class Restraint:
 
     @property
     def absent(self) -> bool:
-        """Whether there is none."""
         return self.penalty is None and self.stop is None
 
 
 def boost_rados(
     rows: NDArray[np.float64], plain: Boosting, n_rounds: int, restraint: Restraint, release: Release
 ) -> tuple[Boosted, dict[str, Any]]:
-    """Boost over rados of a release, `plain` being how that goes without a penalty; and what was done beyond that.
-
-    >>> import radoboost as rb
-    >>> from radoboost.learner.boost import boost
-    >>> rng = np.random.default_rng(0)
-    >>> x = rng.normal(size=(300, 4))
-    >>> release = rb.craft(x, x[:, 0] > 0, n_rados=100, seed=0)
-    >>> def plain(rows, most):
-    ...     return boost(rows, n_rounds=most)
-    >>> boosted, did = boost_rados(release.rados, plain, 200, Restraint("lasso", 0.05), release)
-    >>> bool(boosted.theta[0] > 0), did["penalty"], did["strength"]
-    (True, 'lasso', 0.05)
-    """
+    """Boost over rados of a release, `plain` being how that goes without a penalty; and what was done beyond that."""
     ways, weights = [plain], list[float]()
     if restraint.penalty is not None:
         free = np.array([column.scale == "constant" for column in release.columns])
@@ -114,12 +101,7 @@ def _strengths(restraint: Restraint, weight: float, release: Release) -> dict[st
 
 
 def examples_behind(release: Release) -> float:
-    """How many examples a release is from: as it says, or else four times the variance of its constant column.
-
-    >>> import radoboost as rb
-    >>> examples_behind(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
-    3.0
-    """
+    """How many examples a release is from: as it says, or else four times the variance of its constant column."""
     if release.n_examples is not None:
         return float(release.n_examples)
     if release.columns[-1].scale == "constant" and release.n_classes == 2:

@@ -50,15 +50,7 @@ class ClassMoments:
 
 
 def share_and_spread(release: Release) -> tuple[float, float]:
-    """How often an example is in a rado, q, and v - r of this module: what a covariance is divided by.
-
-    >>> import radoboost as rb
-    >>> table, labels = [[1.0], [2.0], [3.0], [5.0]], [0, 1, 2, 0]
-    >>> share_and_spread(rb.craft(table, labels, n_rados=4))
-    (0.5, 0.25)
-    >>> share_and_spread(rb.craft(table, labels, n_rados=2, signatures=rb.FixedSupport(1)))
-    (0.25, 0.25)
-    """
+    """How often an example is in a rado, q, and v - r of this module: what a covariance is divided by."""
     name, m = release.signatures["name"], release.n_examples
     if release.law not in (SUMS, POOLED_SUMS) or name not in ("all", "fixed-support") or m is None:
         raise ReleaseError(
@@ -74,15 +66,7 @@ def share_and_spread(release: Release) -> tuple[float, float]:
 
 
 def class_moments(release: Release) -> ClassMoments:
-    """Sizes, means and deviations of the classes of a plain release that has a constant column.
-
-    >>> import radoboost as rb
-    >>> x = np.array([[0.0], [2.0], [5.0], [5.0], [9.0], [9.0]])
-    >>> release = rb.craft(x, [0, 0, 1, 1, 2, 2], n_rados=60, scale=None, seed=0)
-    >>> moments = class_moments(release)
-    >>> moments.means[1:].ravel().round(9).tolist(), bool(np.allclose(moments.deviations[1:], 0))
-    ([5.0, 9.0], True)
-    """
+    """Sizes, means and deviations of the classes of a plain release that has a constant column."""
     share, spread = share_and_spread(release)
     blocks = class_blocks(release)
     values, counts = blocks[:, :, :-1], blocks[:, :, -1]

@@ -77,7 +77,6 @@ def _variances(
 
 
 def _start_variances(release: Release, curvature: Curvature, own: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Those of the discriminant."""
     noise, sums = release.mechanism["noise"], release.blocks["moment:b"]
     inverse = curvature.inverse
     first = discriminant(sums, inverse, float(noise["sum"]))

@@ -69,11 +69,7 @@ class Clouds:
 
 
 def spread_normals(n_points: int, n_dimensions: int) -> NDArray[np.float64]:
-    """Normal numbers without chance: multiples of powers of one irrational number, by the normal quantiles.
-
-    >>> spread_normals(1000, 3).std(axis=0).round(1).tolist()
-    [1.0, 1.0, 1.0]
-    """
+    """Normal numbers without chance: multiples of powers of one irrational number, by the normal quantiles."""
     root = 2.0
     for _ in range(60):
         root = (1 + root) ** (1 / (n_dimensions + 1))
@@ -104,7 +100,6 @@ def fitted_scale(counts: NDArray[np.float64], noise_std: float, unit: float, clo
 
 
 def score_scale(release: Release, clouds: Clouds) -> float:
-    """The scale by the counts that a release has."""
     mechanism: Any = release.mechanism
     return fitted_scale(
         release.blocks["scores"], float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]), clouds

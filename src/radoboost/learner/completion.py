@@ -50,11 +50,7 @@ class PartMoments:
     def of_rows(
         cls, own: NDArray[np.float64], shared: NDArray[np.float64], signs: NDArray[np.float64]
     ) -> "PartMoments":
-        """Those of examples themselves: what rados are an estimate of.
-
-        >>> PartMoments.of_rows(np.ones((2, 1)), np.zeros((2, 0)), np.array([1.0, -1.0])).second.tolist()
-        [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-        """
+        """Those of examples themselves: what rados are an estimate of."""
         common = np.column_stack([shared, np.ones(len(shared))])
         edges = np.column_stack([own * signs[:, None], common * signs[:, None], common])
         return cls(edges.mean(axis=0), edges.T @ edges / len(edges), own.shape[1], len(edges))
@@ -74,13 +70,6 @@ def complete(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.float64]
 
     Where both have their own columns of the same people, and these are unrelated given W, they are those of the matched
     table.
-
-    >>> rng = np.random.default_rng(0)
-    >>> signs, own, shared = np.array([1.0, 1.0, -1.0]), rng.normal(size=(3, 1)), np.zeros((3, 0))
-    >>> part = PartMoments.of_rows(own, shared, signs)
-    >>> first, second = complete(part, part)
-    >>> first.shape, bool(np.linalg.eigvalsh(second)[0] > -1e-12)
-    ((3,), True)
     """
     width = len(left.first) - left.n_own
     if width != len(right.first) - right.n_own:
@@ -130,9 +119,6 @@ def solve(first: NDArray[np.float64], second: NDArray[np.float64], ridge: float 
     """theta = 2 (C + ridge D)^-1 b, where D has the diagonal of C: so the columns' units do not matter.
 
     A column that is 0 gets 0.
-
-    >>> solve(np.array([1.0, 0.0]), np.diag([2.0, 0.0]), 0.0).tolist()
-    [1.0, 0.0]
     """
     if not ridge >= 0:
         raise ArgumentError(f"ridge must be a number of at least 0; it is {ridge!r}")

@@ -50,15 +50,7 @@ class ClassFit:
 
 
 def learn_classes(release: Release) -> ClassFit:
-    """Weights for each of more than two classes, from a plain release.
-
-    >>> import radoboost as rb
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(0, 3, 600)
-    >>> fit = learn_classes(rb.craft(rng.normal(size=(600, 2)) + 5.0 * np.eye(3)[y][:, :2], y, seed=0))
-    >>> fit.theta.shape, bool(np.abs(fit.sizes - np.bincount(y)).max() < 10)
-    ((3, 3), True)
-    """
+    """Weights for each of more than two classes, from a plain release."""
     from threadpoolctl import threadpool_limits
 
     d = len(release.columns)
@@ -156,12 +148,7 @@ def _covariances(deviations: NDArray[np.float64], sizes: NDArray[np.float64]) ->
 
 
 def normal_points(n_points: int, rank: int) -> NDArray[np.float64]:
-    """Points that stand for a normal cloud, always the same: their mean is 0, their covariance the identity.
-
-    >>> points = normal_points(64, 2)
-    >>> bool(np.allclose(points.mean(axis=0), 0)), bool(np.allclose(points.T @ points / 64, np.eye(2)))
-    (True, True)
-    """
+    """Points that stand for a normal cloud, always the same: their mean is 0, their covariance the identity."""
     from scipy.stats import qmc
 
     points = ndtri(qmc.Sobol(rank, scramble=False).random(n_points) + 0.5 / n_points)

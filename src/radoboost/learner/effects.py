@@ -48,16 +48,7 @@ class Part:
 
 
 def parts_of(columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None) -> list[Part]:
-    """The parts of a score, in the order of their first columns.
-
-    >>> from radoboost.release.maps import Input, Term
-    >>> linear, products = [("a",), ("b",)], [("a", "a"), ("a", "b")]
-    >>> terms = [Term("linear", of) for of in linear] + [Term("product", of) for of in products]
-    >>> feature_map = FeatureMap((Input("a"), Input("b")), tuple(terms))
-    >>> columns = [Column(name, "bounds", 1.0, -1.0, 1.0) for name in feature_map.output_names]
-    >>> [(part.kind, part.names, part.places) for part in parts_of(columns, feature_map, None)]
-    [('number', ('a',), (0, 2)), ('number', ('b',), (1,)), ('pair', ('a', 'b'), (3,))]
-    """
+    """The parts of a score, in the order of their first columns."""
     groups = {} if schema is None else schema.groups
     found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     features = [column.name for column in columns if column.scale != "constant"]
@@ -139,7 +130,6 @@ class Effects:
 
 
 def cosine_inputs(feature_map: FeatureMap | None) -> list[int]:
-    """The places of the inputs that cosines are of."""
     return [] if feature_map is None else np.flatnonzero(feature_map.cosines[1].any(axis=0)).tolist()
 
 

@@ -121,7 +121,6 @@ class Explanation:
     rest: tuple[Rest, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return asdict(self)
 
 
@@ -149,24 +148,11 @@ class Explanations:
         return sorted(sorted(range(len(self.classes)), key=lambda k: -importance[k])[:most])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return asdict(self)
 
 
 def explain_model(model: Model) -> Explanation | Explanations:
-    """What a model does; of more than two classes, what it does for each.
-
-    >>> import radoboost as rb
-    >>> age = rb.Column("age", "standard", step=2.0**-20, mean=40.0, std=8.0)
-    >>> dose = rb.Column("dose", "standard", step=2.0**-20, mean=1.0, std=0.5)
-    >>> explanation = explain_model(Model(np.array([2.0, -0.5]), (age, dose), ("no", "yes"), {"name": "by hand"}))
-    >>> [(curve.name, round(curve.importance, 1)) for curve in explanation.curves]
-    [('age', 2.0), ('dose', 0.5)]
-    >>> theta = np.array([[5.0, 0.0], [2.0, 0.0], [2.0, 3.0]])
-    >>> three = explain_model(Model(theta, (age, dose), ("low", "middle", "high"), {"name": "by hand"}))
-    >>> [[(curve.name, round(curve.importance, 1)) for curve in each.curves] for each in three.by_class]
-    [[('age', 2.0), ('dose', 1.0)], [('age', 1.0), ('dose', 1.0)], [('dose', 2.0), ('age', 1.0)]]
-    """
+    """What a model does; of more than two classes, what it does for each."""
     shapes = Shapes(model.columns, model.map, model.schema, model.effects)
     if model.n_classes == 2:
         reader = _Reader(model, model.theta, shapes)

@@ -15,11 +15,6 @@ def predicted(model: Model, frame: Any) -> pa.Table:
     """The columns that `rado predict` writes, for every row of a data frame of any library, in order.
 
     Gaps are filled, as `Model.predict` does, without a warning: nobody would see it on a worker.
-
-    >>> import radoboost as rb
-    >>> model = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]).model_
-    >>> predicted(model, pa.table({"id": ["a", "b"], "x0": [1.5, 4.5]})).column_names
-    ['score', 'probability', 'prediction']
     """
     pieces = [rows for rows, _ in predicted_batches(model, open_rows(model, frame), None)]
     return pa.concat_tables([written_schema(model).empty_table(), *pieces])

@@ -125,11 +125,7 @@ class Scores:
 
     @property
     def r2(self) -> NDArray[np.float64]:
-        """The share of the labels' second moment that they explain, at their best scale.
-
-        >>> Scores(np.array([0.5, -0.5]), np.array([0.5, 0.5])).r2
-        array([0.5, 0. ])
-        """
+        """The share of the labels' second moment that they explain, at their best scale."""
         explained = np.maximum(self.signal, 0.0) ** 2
         return np.minimum(explained / np.where(self.second > 0, self.second, np.inf), 1.0)
 

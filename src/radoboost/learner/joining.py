@@ -202,7 +202,6 @@ class Side:
 
     @classmethod
     def of(cls, release: Release, names: Sequence[str], side: str) -> "Side":
-        """The columns of a release, joined on `names`."""
         columns = [column for column in release.columns if column.scale != "constant"]
         if release.schema is None:
             raw = {column.name: column.name for column in columns}
@@ -218,7 +217,6 @@ class Side:
 
     @property
     def own_names(self) -> tuple[str, ...]:
-        """The raw columns that this holder does not join on."""
         return tuple(dict.fromkeys(self.raw[column.name] for column in self.own))
 
     def with_gaps(self, other: "Side", names: Sequence[str]) -> "Side":
@@ -275,11 +273,7 @@ class Side:
 
 
 def _conversion(mine: Column, theirs: Column) -> tuple[float, float]:
-    """Slope and shift that make a value of one column, scaled by its constants, one that is scaled by another's.
-
-    >>> _conversion(Column("a", "standard", 1.0, mean=4.0, std=2.0), Column("a", "standard", 1.0, mean=3.0, std=1.0))
-    (2.0, 1.0)
-    """
+    """Slope and shift that make a value of one column, scaled by its constants, one that is scaled by another's."""
     if mine.constants[2:] == theirs.constants[2:]:
         return 1.0, 0.0
     _, _, shift, factor, divisor, offset = mine.constants

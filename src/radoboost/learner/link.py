@@ -9,8 +9,7 @@ The posterior mean of both slopes and of the bend, given the counts and the nois
 The rows that are counted are those that theta was fitted to, and it fits them better than others: for new rows log odds
 are taken 1 - p / chi2 times, with p columns and twice the gain chi2 in log likelihood (van Houwelingen and le Cessie,
 1990; here over log odds of 0, for that is where they shrink to). The scale that both slopes share goes into theta, so
-that scores near 0 are log odds. Releases of earlier versions have no counts: their theta stays, and the link is what is
-likely before anything is known.
+that scores near 0 are log odds.
 """
 
 import math
@@ -24,7 +23,7 @@ from scipy.special import entr, expit
 
 from radoboost.errors import ArgumentError, ModelError
 from radoboost.release import Release
-from radoboost.release.scores import EDGES, weights_and_unit
+from radoboost.release.scores import EDGES
 
 # Before any count: log slopes around 0.7 with deviation 0.5, the two of them alike but for a deviation of 0.3, and
 # bends from none to strong, in units of the upper edge. Those of eight tables lay well within.
@@ -43,9 +42,6 @@ class Link:
 
     `scale` is what theta was multiplied with, and is no part of the formula. Where a prior was given, `offset` is added
     to log odds, and `origin` to all scores beforehand, so that a score of 0 still has log odds of 0.
-
-    >>> Link(up=1.0, down=0.5, bend=0.25).log_odds(np.array([-1e9, -2.0, 0.0, 1e9])).round(3).tolist()
-    [-1.0, -0.707, 0.0, 2.0]
     """
 
     up: float = 1.0
@@ -76,23 +72,13 @@ class Link:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """What log odds lie between, however large scores are.
-
-        >>> Link(up=1.0, down=0.5, bend=0.25).limits
-        (-1.0, 2.0)
-        """
+        """What log odds lie between, however large scores are."""
         root = math.sqrt(self.bend)
         ends = (-math.inf, math.inf) if root == 0 else (-self.down / root, self.up / root)
         return ends[0] + self.offset, ends[1] + self.offset
 
     def with_shift(self, shift: float) -> "Link":
-        """The link whose log odds are larger by `shift`, and 0 at a score of 0, for scores with its `origin` added.
-
-        >>> plain, score = Link(up=1.0, down=0.5, bend=0.25), np.array([0.3])
-        >>> link = plain.with_shift(0.8)
-        >>> (link.log_odds(score + link.origin) - plain.log_odds(score)).round(9), link.log_odds(0 * score).round(9)
-        (array([0.8]), array([0.]))
-        """
+        """The link whose log odds are larger by `shift`, and 0 at a score of 0, for scores with its `origin` added."""
         offset = self.offset + shift
         slope = self.up if offset < 0 else self.down
         rest = slope**2 - self.bend * offset**2
@@ -111,7 +97,6 @@ class Link:
 
     @classmethod
     def from_dict(cls, entry: Any) -> Self:
-        """A link from a document."""
         if not isinstance(entry, Mapping) or set(entry) not in (set(_FIELDS), {*_FIELDS, "origin", "offset"}):
             raise ModelError("a link has up, down, bend and scale, perhaps origin and offset; upgrade radoboost")
         return cls(**entry)
@@ -120,19 +105,13 @@ class Link:
 def score_link(release: Release) -> Link:
     """The link of the scores that follow from released moments, for new rows."""
     link = counted_link(release)
-    if "scores" not in release.blocks:
-        return link
     return for_new_rows(link, _counts(release), float(release.mechanism["score_unit"]), len(release.columns))
 
 
 def counted_link(release: Release) -> Link:
-    """The link for the rows of the table: by the counts in the release, or without any, for older ones."""
+    """The link for the rows of the table, by the counts in the release."""
     mechanism = release.mechanism
-    if "scores" in release.blocks:
-        return fitted_link(_counts(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
-    _, unit = weights_and_unit(release.blocks, mechanism, release.columns)
-    guess = fitted_link(np.zeros((2, 2, len(EDGES) + 1)), 0.0, unit)
-    return Link(guess.scale, guess.scale, guess.bend * guess.scale**2)
+    return fitted_link(_counts(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
 
 
 def _counts(release: Release) -> NDArray[np.float64]:
@@ -140,13 +119,7 @@ def _counts(release: Release) -> NDArray[np.float64]:
 
 
 def fitted_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> Link:
-    """The link of counted rows, by noisy counts: [score above 0][positive class][size, by `EDGES` times `unit`].
-
-    >>> many = np.array([[[4000, 2000, 600], [3000, 800, 60]], [[3000, 800, 60], [4000, 2000, 600]]])
-    >>> link = fitted_link(many.astype(float), 10.0, 1.0)
-    >>> 0.8 < link.scale * link.up < 1.4, abs(link.up - link.down) < 0.01
-    (True, True)
-    """
+    """The link of counted rows, by noisy counts: [score above 0][positive class][size, by `EDGES` times `unit`]."""
     edges = np.array(EDGES) * unit
     below, above = (_likelihoods(counts[side, side], counts[side, 1 - side], noise_std, edges) for side in (0, 1))
     middle, apart = (_LOG_SLOPES[:, None] + _LOG_SLOPES) / 2, _LOG_SLOPES[:, None] - _LOG_SLOPES
@@ -161,13 +134,7 @@ def fitted_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> L
 
 
 def for_new_rows(link: Link, counts: NDArray[np.float64], unit: float, n_columns: int) -> Link:
-    """The link with its log odds shortened by about as much as so many fitted columns make them too long.
-
-    >>> many = np.array([[[4000, 2000, 600], [3000, 800, 60]], [[3000, 800, 60], [4000, 2000, 600]]])
-    >>> link = fitted_link(many.astype(float), 10.0, 1.0)
-    >>> [round(for_new_rows(link, many, 1.0, n).scale / link.scale, 2) for n in (1, 300, 10_000)]
-    [1.0, 0.9, 0.8]
-    """
+    """The link with its log odds shortened by about as much as so many fitted columns make them too long."""
     gain = 2 * _gain(link, counts, np.array(EDGES) * unit)
     left = max(_LEAST_LEFT, 1 - n_columns / max(gain, 1.0))
     return replace(link, scale=link.scale * left, bend=link.bend / left**2)

@@ -46,17 +46,7 @@ def tells_margins(release: Release) -> bool:
 
 
 def margins(release: Release, held: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Margins:
-    """What rados of a release say of classifiers, on average: each theta comes with at least two rados held out of it.
-
-    >>> import radoboost as rb
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> release = rb.craft(X, y, n_rados=2000, seed=1)
-    >>> model = rb.MomentsClassifier().fit_rados(rb.craft(X, y, n_rados=1000, seed=2)).model_
-    >>> found = margins(release, [(model.theta, release.rados)])
-    >>> 0.6 < found.r2 < 0.85, 0.01 < found.error < 0.07
-    (True, True)
-    """
+    """What rados of a release say of classifiers, on average: each theta comes with at least two held-out rados."""
     noise = noise_variance(release)
     has_constant = release.columns[-1].name == CONSTANT
     m = float(release.n_examples or math.nan)

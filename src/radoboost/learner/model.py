@@ -32,12 +32,10 @@ from radoboost.release import Release, Statement, check_map, read_map, read_sche
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.maps import FeatureMap
 from radoboost.release.tilted import is_tilted
-from radoboost.tables.class_names import one_kind
+from radoboost.tables.class_names import are_alike
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
-# 2 where a schema or a feature map is in it, 3 where a link or effects are, 4 where there are more than two classes,
-# 5 where a link was shifted by a prior.
-VERSIONS = (1, 2, 3, 4, 5)
+VERSION = 1
 _KEY = "radoboost_model"
 _KEY_FILES = ("radoboost_share_key", "radoboost_paillier_public", "radoboost_paillier_private")
 _SIGNS = ("negative", "positive")
@@ -82,7 +80,7 @@ class Model:
                 f"a model needs one finite weight a column, of more than two classes for each; it has "
                 f"{len(self.columns)} columns and {self.n_classes} classes"
             )
-        if one_kind(self.classes) != tuple(self.classes):
+        if not are_alike(self.classes):
             raise ModelError(f"the classes must be values of one kind; they are {self.classes}")
         if own and self.link is not None:
             raise ModelError("the link of a model is for two classes")
@@ -298,21 +296,10 @@ class Model:
         totals = np.where(np.isfinite(totals).all(axis=0), totals, np.nan)
         return totals[0] if self.n_classes == 2 else np.ascontiguousarray(totals.T)
 
-    @property
-    def _version(self) -> int:
-        """The least version that can read the model's file."""
-        if self.n_classes > 2:
-            return 4
-        if self.link is not None and self.link.shifted:
-            return 5
-        if self.link is not None or self.effects is not None:
-            return 3
-        return 1 if self.schema is None and self.map is None else 2
-
     def to_dict(self) -> dict[str, Any]:
         """The model as the JSON data that its file holds."""
         return {
-            _KEY: self._version,
+            _KEY: VERSION,
             "classes": list(self.classes) if self.n_classes > 2 else dict(zip(_SIGNS, self.classes, strict=True)),
             "learner": dict(self.learner),
             "release": None if self.release is None else dict(self.release),
@@ -351,12 +338,11 @@ class Model:
 
 
 def _lines(entries: list[Any], indent: int) -> str:
-    """Entries of a list, one on a line."""
     return ",\n".join(" " * indent + json.dumps(entry, ensure_ascii=False) for entry in entries)
 
 
 def load_model(path: str | os.PathLike[str]) -> Model:
-    """Read a model, refusing a file that is not one or is from a later version.
+    """Read a model, refusing a file that is not one or is of an unknown version.
 
     >>> import radoboost as rb, tempfile
     >>> place = Path(tempfile.mkdtemp()) / "small.model.json"
@@ -378,11 +364,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{path} is a key, and neither a model nor a release; show what was made with it")
     if not isinstance(document, dict) or _KEY not in document:
         raise ModelError(f"{path} is not a radoboost model: it is JSON of another kind; make one with rado learn")
-    if document[_KEY] not in VERSIONS:
-        raise ModelError(
-            f"{path} has version {document[_KEY]!r} and this version reads {VERSIONS[0]} to {VERSIONS[-1]}; upgrade "
-            "radoboost"
-        )
+    if document[_KEY] != VERSION:
+        raise ModelError(f"{path}: unknown version: the model has {document[_KEY]!r}, not {VERSION}")
     try:
         return _parse(document)
     except RadoError as error:

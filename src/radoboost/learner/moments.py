@@ -41,7 +41,6 @@ class MomentFit:
 
     @property
     def standard_errors(self) -> NDArray[np.float64]:
-        """Those of theta."""
         return self.uncertainty.standard_errors
 
 

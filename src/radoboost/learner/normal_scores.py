@@ -41,9 +41,6 @@ class NormalScores:
 
         A second moment by so many rados has a relative standard error of sqrt(2 / n_rados): less than that cannot be
         told from no spread within classes, and is not believed.
-
-        >>> NormalScores.of(0.5, 0.5)
-        NormalScores(share=0.5, positive=0.5, negative=-0.5, deviation=0.5)
         """
         share = (1 + balance) / 2
         if centre is None or not 0 < share < 1:
@@ -55,11 +52,7 @@ class NormalScores:
 
     @property
     def error(self) -> float:
-        """The share of rows whose score has the wrong sign.
-
-        >>> round(NormalScores.of(0.9, 0.9).error, 3), round(NormalScores(0.5, 0.9, -0.9, 0.3).normal_error, 3)
-        (0.014, 0.001)
-        """
+        """The share of rows whose score has the wrong sign."""
         return (self.normal_error + max(self.normal_error, self.flipped_error)) / 2
 
     @property

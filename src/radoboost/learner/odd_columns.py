@@ -23,19 +23,7 @@ _NAMED = 3
 
 
 def odd_columns(release: Release) -> tuple[str, ...]:
-    """Sentences about columns that tell less than they seem to, by the rados alone; none where these carry noise.
-
-    >>> import warnings
-    >>> import radoboost as rb
-    >>> x = np.random.default_rng(0).normal(size=(100, 3))
-    >>> y = x[:, 0] > 0
-    >>> odd_columns(rb.craft(x, y, n_rados=50, seed=1))
-    ()
-    >>> for sentence in odd_columns(rb.craft(np.column_stack([x, 2 * x[:, 0], x[:, 0] * 0]), y, n_rados=50, seed=1)):
-    ...     print(sentence)
-    'x4' is the same in all rows as far as rados tell, and has no weight
-    'x0' and 'x3' are proportional in all rados: they tell the same, and share one effect
-    """
+    """Sentences about columns that tell less than they seem to, by the rados alone; none where these carry noise."""
     if release.law != SUMS or release.n_classes > 2 or noise_variance(release):
         return ()
     rados, columns = np.asarray(release.rados, dtype=np.float64), release.columns
@@ -110,11 +98,7 @@ def _twins(
 
 
 def _listed(names: list[str]) -> str:
-    """Some names, and how many more there are.
-
-    >>> _listed(["a", "b"]), _listed(list("abcde"))
-    ("'a' and 'b'", "'a', 'b', 'c' and 2 more columns")
-    """
+    """Some names, and how many more there are."""
     if len(names) <= _NAMED:
         return " and ".join(filter(None, [", ".join(map(repr, names[:-1])), repr(names[-1])]))
     return f"{', '.join(map(repr, names[:_NAMED]))} and {len(names) - _NAMED} more columns"

@@ -23,14 +23,7 @@ _RIDGE = 1e-3  # on the slope, in units of the score, for classes that nothing s
 
 
 def against_others(release: Release) -> Iterator[NDArray[np.float64]]:
-    """For each class its rados against the others: exactly those of a table with two classes, over the same signatures.
-
-    >>> import radoboost as rb
-    >>> x, y = np.array([[1.0], [2.0], [3.0], [5.0]]), np.array([0, 1, 2, 0])
-    >>> second = list(against_others(rb.craft(x, y, n_rados=4, seed=0)))[1]
-    >>> bool((second == rb.craft(x, y == 1, n_rados=4, seed=0).rados).all())
-    True
-    """
+    """For each class its rados against the others: those of a table with two classes, over the same signatures."""
     blocks = [release.blocks[class_block(value)] for value in release.classes]
     total = np.sum(blocks, axis=0)
     for rows in blocks:  # whole numbers of grid steps below 2**53, so that nothing is rounded
@@ -42,15 +35,6 @@ def comparable(release: Release, thetas: NDArray[np.float64]) -> tuple[NDArray[n
 
     Without a constant column there is no place for an offset, and nothing tells how many examples a class has: weights
     stay as they are.
-
-    >>> import radoboost as rb
-    >>> rng = np.random.default_rng(0)
-    >>> y = rng.integers(0, 3, 600)
-    >>> release = rb.craft(rng.normal(size=(600, 2)) + 5.0 * np.eye(3)[y][:, :2], y, seed=0)
-    >>> ahead = np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-1.0, -1.0, 0.0]])
-    >>> theta, lines = comparable(release, 1e-6 * ahead)
-    >>> bool(np.allclose(theta, comparable(release, ahead)[0], rtol=1e-3)), bool((lines[:, 0] > 1e5).all())
-    (True, True)
     """
     lines = np.tile([1.0, 0.0], (len(thetas), 1))
     if release.columns[-1].scale != "constant":

@@ -41,18 +41,7 @@ class ExplainedRow:
 
 
 def explain_row(model: Model, row: Any) -> ExplainedRow:
-    """What a model says of one row of a raw table, in any form that `Model.predict_proba` takes.
-
-    >>> import radoboost as rb
-    >>> schema = rb.Schema({"age": rb.Number(0, 100, gaps=True), "ward": rb.Category(("A", "B"))})
-    >>> table = {"age": [30, 70, None, 80] * 9, "ward": ["A", "B", "A", "B"] * 9, "ill": ["no", "yes"] * 18}
-    >>> model = rb.MomentsClassifier().fit_rados(rb.craft(table, label="ill", schema=schema, seed=1)).model_
-    >>> row = explain_row(model, {"age": [75], "ward": ["B"]})
-    >>> row.prediction, sorted(addend.names for addend in row.addends)
-    ('yes', [('age',), ('ward',)])
-    >>> bool(np.isclose(row.base + sum(addend.effect for addend in row.addends), row.score))
-    True
-    """
+    """What a model says of one row of a raw table, in any form that `Model.predict_proba` takes."""
     source = open_rows(model, row)
     batches = list(filled_batches(model, source))
     if sum(len(values) for _, values, _ in batches) != 1:

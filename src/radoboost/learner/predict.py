@@ -48,11 +48,7 @@ class Unjudged:
         return Unjudged(self.missing + other.missing, self.unknown + other.unknown, self.first or other.first)
 
     def sentence(self, label: str) -> str:
-        """In words; empty if there is nothing to say.
-
-        >>> Unjudged(2, 1, "'maybe', row 7").sentence("ill")
-        "left out of the error: 2 rows without a label in 'ill', 1 with one of no class (the first is 'maybe', row 7)"
-        """
+        """In words; empty if there is nothing to say."""
         missing = f"{self.missing:,} row{'s' * (self.missing != 1)} without a label in {label!r}"
         unknown = f"{self.unknown:,} with one of no class (the first is {self.first})"
         unknown = unknown if self.missing else unknown.replace("with one", f"with a label in {label!r}")
@@ -83,7 +79,6 @@ class Predicted:
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
         return int(self.counts.sum())
 
     @property
@@ -121,15 +116,7 @@ class Predicted:
 
 
 def written_names(model: Model) -> list[str]:
-    """The columns that predictions have.
-
-    >>> import radoboost as rb
-    >>> age = rb.Column("age", "none", step=1.0)
-    >>> written_names(Model(np.zeros(1), (age,), ("no", "yes"), {"name": "by hand"}))
-    ['score', 'probability', 'prediction']
-    >>> written_names(Model(np.zeros((3, 1)), (age,), ("low", "middle", "high"), {"name": "by hand"}))
-    ['prediction', 'probability:low', 'probability:middle', 'probability:high']
-    """
+    """The columns that predictions have."""
     if model.n_classes == 2:
         return ["score", "probability", PREDICTION]
     return [PREDICTION, *(f"probability:{value}" for value in model.classes)]
@@ -162,16 +149,6 @@ def predict_table(
     `separator` and `decimal` say how a CSV file is written, where neither its header line nor the model does.
     `spread` has parts predicted elsewhere: it calls the function that it gets with every part of the source, and gives
     what comes back, in order.
-
-    >>> import tempfile, radoboost as rb
-    >>> from radoboost.progress import no_progress
-    >>> clf = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
-    >>> place = Path(tempfile.mkdtemp()) / "few.scores.csv"
-    >>> with no_progress() as bar:
-    ...     predict_table(clf.model_, pa.table({"id": ["a", "b"], "x0": [1.5, 4.5]}), place, bar, keep=["id"]).n_rows
-    2
-    >>> place.read_text().splitlines()[0]
-    '"id","score","probability","prediction"'
     """
     _check_kept(keep, written_names(model))
     with at_rest(table, bar=bar) as rows:

@@ -62,12 +62,7 @@ def shares_together(releases: Sequence[Release]) -> tuple[float, ...]:
 
 
 def rough_shares(release: Release) -> str | None:
-    """How rough the shares of a release are, in words; None where chance or the noise of counts is all.
-
-    >>> import radoboost as rb
-    >>> rough_shares(rb.craft(np.arange(9.0)[:, None], np.arange(9) % 3, n_rados=100, seed=1)) is None
-    True
-    """
+    """How rough the shares of a release are, in words; None where chance or the noise of counts is all."""
     facts = class_facts(release) if release.n_classes > 2 else []
     limits = {each.value: each.between for each in facts if each.between is not None}
     if not limits:
@@ -99,11 +94,7 @@ def _counts(release: Release) -> NDArray[np.float64] | None:
 
 
 def shares_of(prior: Any, classes: tuple[Any, ...], what: str = "prior") -> NDArray[np.float64]:
-    """Shares by class, from a probability of the positive class, or a mapping in which one class may be missing.
-
-    >>> shares_of(0.25, ("no", "yes")).tolist(), shares_of({"a": 0.5, "c": 0.25}, ("a", "b", "c")).tolist()
-    ([0.75, 0.25], [0.5, 0.25, 0.25])
-    """
+    """Shares by class, from a probability of the positive class, or a mapping in which one class may be missing."""
     if isinstance(prior, Mapping):
         places = {class_key(value): place for place, value in enumerate(classes)}
         shares = np.full(len(classes), np.nan)

@@ -127,16 +127,7 @@ class _Rados:
 
 
 def learn_rados(release: Release) -> RadoFit:
-    """theta from the rados of a release of two classes.
-
-    >>> import radoboost as rb
-    >>> x = np.random.default_rng(0).normal(size=(500, 2))
-    >>> fit = learn_rados(rb.craft(x, x[:, 0] > 0.5 * x[:, 1], seed=1))
-    >>> bool(fit.theta[0] > 0 > fit.theta[1]), fit.n_rados
-    (True, 1000)
-    >>> bool(fit.expected_error < 0.15), fit.standard_errors.shape
-    (True, (3,))
-    """
+    """theta from the rados of a release of two classes."""
     from threadpoolctl import threadpool_limits
 
     rados = _read(release)
@@ -282,7 +273,6 @@ def _drowned(rados: _Rados, folds: list[Fold], choice: Choice, ridge: float) -> 
 
 
 def _in_all(values: NDArray[np.float64], varies: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """With 0 for columns that do not vary."""
     out = np.zeros(len(varies))
     out[varies] = values
     return out

@@ -48,18 +48,13 @@ class Penalty:
     bends: NDArray[np.float64]
 
     def __call__(self, theta: ArrayLike) -> float:
-        """Omega(theta)."""
         weights = np.asarray(theta, dtype=np.float64)
         pulled = self.bends @ weights if self.bends.ndim == 2 else self.bends * weights
         return float(self.slopes @ np.abs(weights) + weights @ pulled / 2)
 
 
 def penalty_on(rows: ArrayLike, name: str, weight: float, free: ArrayLike | None = None) -> Penalty:
-    """The penalty of this name over these rados, `weight` times; columns that are `free` have no lasso and no ridge.
-
-    >>> penalty_on([[1.0, 2.0], [3.0, 0.0]], "lasso", 0.5, free=[False, True])([4.0, 4.0])
-    2.0
-    """
+    """The penalty of this name over these rados, `weight` times; columns that are `free` have no lasso and no ridge."""
     matrix = np.asarray(rows, dtype=np.float64)
     if name not in PENALTIES:
         raise ArgumentError(f"penalty must be one of {', '.join(PENALTIES)}; it is {name!r}")
@@ -95,11 +90,6 @@ def boost_regularised(rows: ArrayLike, penalty: Penalty, *, n_rounds: int = 1000
 
     The rounds say the edge, the step that was taken as the leverage, and log(risk) with the penalty, which falls every
     round.
-
-    >>> rows = np.array([[9.0, 1.0], [8.0, -1.0], [9.0, 2.0]])
-    >>> boosted = boost_regularised(rows, penalty_on(rows, "lasso", 8.0), n_rounds=50)
-    >>> bool(boosted.theta[0] > 0), float(boosted.theta[1])
-    (True, 0.0)
     """
     matrix = np.asarray(rows, dtype=np.float64)
     check_rows(matrix, n_rounds)
@@ -144,8 +134,6 @@ def _settle_zeros(feature: NDArray[np.int64], leverage: NDArray[np.float64], at_
 
 @cache
 def _kernel() -> Callable[..., int]:
-    """The loop itself, compiled."""
-
     def kernel(  # type: ignore[no-untyped-def]
         scaled, middle, slopes, bends, feature, edge, step, log_risk, at_zero,
     ):  # fmt: skip

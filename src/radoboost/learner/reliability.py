@@ -65,7 +65,6 @@ class Reliability:
         return f"{100 * self.error:.2f} %, give or take {200 * self.standard_error:.2f} by their number"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {**asdict(self), "error": self.error, "standard_error": self.standard_error}
 
 
@@ -91,7 +90,6 @@ class _Counts:
             row += np.bincount(places, weights, N_BINS)
 
     def reliability(self, left_out: int) -> Reliability:
-        """All of it, as data."""
         rows, chances, hits = self.sums
         n_rows = int(rows.sum())
         shares = self.classes[self.classes > 0] / n_rows
@@ -115,12 +113,6 @@ def judge(models: Sequence[Model], table: Any, label: str, bar: Progress = silen
 
     The table is read once, as `rado predict` reads it: gaps are filled. Rows without a label, or with one that is none
     of the classes, are left out and counted.
-
-    >>> import radoboost as rb
-    >>> model = Model(np.array([2.0]), (rb.Column("x", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
-    >>> (found,) = judge([model], {"x": [1.0, -1.0, 2.0, 0.5], "ill": ["yes", "no", "no", None]}, "ill")
-    >>> found.n_rows, found.n_wrong, found.n_left_out, round(found.log_loss, 3)
-    (3, 1, 1, 1.424)
     """
     first, counts, unjudged, n_rows = models[0], [_Counts(model) for model in models], Unjudged(), 0
     rule = LabelRule(label, first.classes)

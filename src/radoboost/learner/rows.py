@@ -54,11 +54,7 @@ class Filled:
         return replace(self, unread=unread)
 
     def sentence(self) -> str:
-        """In words; empty if there is nothing to say.
-
-        >>> Filled({"age": 60}, {"ward": 3}).sentence()
-        "gaps filled: 'age' 60; unseen values of 'ward': 3"
-        """
+        """In words; empty if there is nothing to say."""
         gaps = ", ".join(f"{name!r} {count:,}" for name, count in self.gaps.items())
         unread = ", ".join(
             f"{name!r} {cells.count:,} (the first is {cells.first}, {cells.place()})"
@@ -69,7 +65,6 @@ class Filled:
         return "; ".join([*filled, *unseen])
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         unread = {
             name: {"count": cells.count, "first": cells.first, "place": cells.place()}
             for name, cells in self.unread.items()
@@ -157,7 +152,6 @@ def filled_batches(model: "Model", source: Source) -> Iterator[tuple[Batch, NDAr
 
 
 def scores_of(model: "Model", source: Source, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The scores of rows of a source."""
     try:
         return model.scores(values)
     except TableError:
@@ -165,7 +159,6 @@ def scores_of(model: "Model", source: Source, values: NDArray[np.float64]) -> ND
 
 
 def scored_batches(model: "Model", source: Source) -> Iterator[tuple[Batch, NDArray[np.float64], Filled]]:
-    """Batches of rows, in order, with their scores and what was filled in them."""
     for batch, values, filled in filled_batches(model, source):
         yield batch, scores_of(model, source, values), filled
 
@@ -188,7 +181,6 @@ def _counted(model: "Model", batch: Batch) -> Filled:
 
 
 def score_rows(model: "Model", table: Any) -> tuple[NDArray[np.float64], Filled]:
-    """The score of every row of a table, and what was filled."""
     pieces, filled = [model.no_scores], Filled()
     with at_rest(table) as rows:
         for _, scores, more in scored_batches(model, open_rows(model, rows)):

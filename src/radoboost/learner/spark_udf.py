@@ -57,7 +57,6 @@ class PredictUdf:
         self._model, self._what = model, what
 
     def __call__(self, *columns: Any) -> Any:
-        """A column of predictions."""
         from pyspark.sql import functions
 
         names = list(self._model.feature_names)
@@ -76,12 +75,10 @@ class PredictUdf:
 
     @property
     def func(self) -> Callable[..., Any]:
-        """The function of batches."""
         return partial(_predicted, self._model, self._what)
 
     @property
     def returnType(self) -> Any:
-        """The type of predictions."""
         return self._udf().returnType
 
     @property
@@ -158,11 +155,7 @@ def _column(model: Model, what: str, table: pa.Table) -> Any:
 
 
 def _type(kind: pa.DataType) -> str:
-    """A type of predictions, in Spark's words.
-
-    >>> _type(pa.int64()), _type(pa.string())
-    ('bigint', 'string')
-    """
+    """A type of predictions, in Spark's words."""
     if pa.types.is_integer(kind):
         return "bigint"
     if pa.types.is_floating(kind):

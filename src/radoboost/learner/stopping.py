@@ -36,14 +36,7 @@ class Chosen:
 
 
 def choose(rados: NDArray[np.float64], ways: Sequence[Boosting], n_rounds: int, *, stop: bool) -> Chosen:
-    """The way of boosting that held-out rados speak for, and with `stop` the number of rounds; the first of equal ones.
-
-    >>> from radoboost.learner.boost import boost
-    >>> rng = np.random.default_rng(0)
-    >>> rados = rng.normal([3.0, 0.0, 0.0], 1.0, size=(50, 3))
-    >>> choose(rados, [lambda rows, most: boost(rows, n_rounds=most)], 100, stop=True).n_rounds < 100
-    True
-    """
+    """The way of boosting that held-out rados speak for, and with `stop` the rounds; the first of equal ones."""
     n = len(rados)
     if n < LEAST_RADOS:
         raise ArgumentError(
@@ -65,12 +58,7 @@ def choose(rados: NDArray[np.float64], ways: Sequence[Boosting], n_rounds: int, 
 
 
 def held_out_ratios(rounds: Rounds, rados: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean over standard deviation of the margins of these rados, after each round.
-
-    >>> rounds = Rounds(np.array([0, 0]), np.zeros(2), np.array([1.0, 1.0]), np.zeros(2))
-    >>> held_out_ratios(rounds, np.array([[1.0], [3.0]]))
-    array([2., 2.])
-    """
+    """Mean over standard deviation of the margins of these rados, after each round."""
     ratios, margins = np.zeros(len(rounds)), np.zeros((len(rados), 1))
     for start in range(0, len(rounds), _ROUNDS_AT_A_TIME):
         part = slice(start, start + _ROUNDS_AT_A_TIME)

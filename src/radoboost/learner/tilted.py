@@ -156,15 +156,7 @@ def next_theta(release: Release) -> NDArray[np.float64]:
 
 
 def learn_tilted(release: Release) -> RadoFit:
-    """theta from all batches of a release of tilted rados; scores are log odds.
-
-    >>> import radoboost as rb
-    >>> x = np.random.default_rng(0).normal(size=(500, 2))
-    >>> release = rb.craft(x, x[:, 0] > 0.5 * x[:, 1], seed=1, signatures=rb.Tilted(2, rb.next_theta))
-    >>> fit = learn_tilted(release)
-    >>> bool(fit.theta[0] > 0 > fit.theta[1]), fit.n_rados
-    (True, 1000)
-    """
+    """theta from all batches of a release of tilted rados; scores are log odds."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, user_api="blas"):

@@ -29,17 +29,14 @@ class Curvature:
 
     @classmethod
     def of(cls, matrix: NDArray[np.float64], floor: float) -> "Curvature":
-        """Of a symmetric matrix."""
         values, vectors = np.linalg.eigh(matrix)
         return cls(np.maximum(values, 0.0), 1 / floored(values, floor), vectors)
 
     @property
     def inverse(self) -> NDArray[np.float64]:
-        """The inverse as a matrix."""
         return np.asarray((self.vectors * self.inverses) @ self.vectors.T)
 
     def solve(self, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The inverse times a vector."""
         return np.asarray(self.vectors @ (self.inverses * (self.vectors.T @ vector)))
 
 
@@ -102,13 +99,7 @@ def empty_chance(release: Release) -> float:
 
 
 def little_in_words(empty_chance: float, noise_share: float) -> str:
-    """How little a release says, in one line.
-
-    >>> little_in_words(0.31, 0.8)
-    'an empty table gives a release like this one, or a fuller one, with probability 0.31: there may be nothing in it'
-    >>> little_in_words(1e-9, 0.12)
-    'noise makes about 12 % of the spread of scores'
-    """
+    """How little a release says, in one line."""
     if empty_chance > LITTLE:
         return (
             "an empty table gives a release like this one, or a fuller one, with probability "

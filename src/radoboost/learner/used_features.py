@@ -16,12 +16,6 @@ def used_features(release: Release, theta: NDArray[np.float64]) -> list[str]:
     """The names of the columns whose weight is not 0, the most important first; without the constant one.
 
     Of more than two classes `theta` has a row for each, and what counts is how weights differ between classes.
-
-    >>> import radoboost as rb
-    >>> X = np.array([[1.0, 10.0, 3.0], [2.0, 50.0, 1.0], [4.0, 20.0, 2.0]])
-    >>> release = rb.craft(X, [0, 1, 1], n_rados=8, scale=None, seed=0)
-    >>> used_features(release, np.array([1.0, 0.2, 0.0, 5.0]))
-    ['x1', 'x0']
     """
     if release.n_classes == 2:
         spreads, sizes = release.rados.std(axis=0), np.abs(theta)

@@ -81,39 +81,26 @@ class Prudential:
         return best if allowed[best] >= 0 else -1
 
 
-def prudence(rados: NDArray[np.float64], noise_std: float, tau: float = 0.05) -> tuple[Prudential, float]:
+def prudence(rados: NDArray[np.float64], noise_std: float) -> tuple[Prudential, float]:
     """The paper's cap lambda_p and kappa for rados that carry noise of `noise_std` a coordinate.
 
     They are the quantities of thm_random_gau, from the noisy rados alone: M = min_k max_j |rado_jk| stands in for
-    mu' m_*, and L = sqrt(d) + sqrt(2 log(n / tau)) for the norm that the paper bounds without its sqrt(d). The paper
+    mu' m_*, and L = sqrt(d) + sqrt(2 log(n / 0.05)) for the norm that the paper bounds without its sqrt(d). The paper
     wants kappa at least 4 noise_std L / M**2, and 1 - rho at most 1 / (4 kappa noise_std L). Its cap is
     1 - 2 / (sqrt(1 - rho) kappa M), which is positive only beyond four times that kappa. Here kappa is
     max(1, 64 noise_std L / M**2), where much noise gives a cap of 1/2. The theorem is not proved as printed;
     nothing here says that its conditions hold.
-
-    >>> oracle, kappa = prudence(np.array([[100.0, -80.0], [-90.0, 120.0]]), noise_std=10.0)
-    >>> 0 < oracle.cap < 1 and kappa >= 1
-    True
     """
     n, d = rados.shape
     largest = np.abs(rados).max(axis=0)
     reach = float(largest[largest > 0].min(initial=np.inf))
     if not np.isfinite(reach):
         raise ArgumentError("every rado is zero; there is nothing to be prudent about")
-    noise = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(n / tau)))
+    noise = noise_std * (np.sqrt(d) + np.sqrt(2 * np.log(n / 0.05)))
     kappa = max(1.0, 64 * noise / reach**2)
     root = np.sqrt(min(1.0, 1 / (4 * kappa * noise))) if noise > 0 else 1.0
     # In units where a rado is below 1 everywhere the paper's cap is negative: any edge is too large for it.
     return Prudential(float(np.clip(1 - 2 / (root * kappa * reach), 1e-3, 1.0))), float(kappa)
-
-
-def clamped(edge: float, least: float = 0.1) -> float:
-    """sign(r) max(least, |r|): the clamp of the paper's appendix.
-
-    >>> clamped(-0.02), clamped(0.5)
-    (-0.1, 0.5)
-    """
-    return float(np.copysign(max(least, abs(edge)), edge))
 
 
 WEAK_ORACLES: dict[str, type[WeakOracle]] = {oracle.name: oracle for oracle in (Strongest, Median, Prudential)}

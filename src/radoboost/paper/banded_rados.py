@@ -41,8 +41,6 @@ DOMAINS = ("fertility", "ionosphere", "abalone")
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is run."""
-
     epsilons: tuple[float, ...]
     repeats: int
     folds: int
@@ -50,11 +48,7 @@ class Plan:
 
 
 def plan(options: Options) -> Plan:
-    """The epsilons of one rado, how often folds are drawn, how many, and how many rounds of boosting.
-
-    >>> plan(Options("", ())).folds, plan(Options("", (), quick=True)).folds
-    (10, 5)
-    """
+    """The epsilons of one rado, how often folds are drawn, how many, and how many rounds of boosting."""
     if options.quick:
         return Plan((0.1, 1.0, 10.0), 1, 5, 200)
     return Plan((0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0), 10, N_FOLDS, N_ROUNDS)
@@ -67,11 +61,6 @@ def protected(domain: Domain) -> tuple[NDArray[np.float64], int, str]:
     """Features with one protected: z-scores, but -1 and +1 in that column; which it is, and its name.
 
     As in the authors' program it is the binary feature whose edges y_i x_i are the most evenly -1 and +1.
-
-    >>> x, signs = np.array([[0.0, 1], [1, 1], [0, 3], [0, 2]]), np.array([1.0, 1, -1, -1])
-    >>> columns, place, name = protected(Domain("fertility", x, signs, ("smokes", "age")))
-    >>> columns[:, place].tolist(), name
-    ([-1.0, 1.0, -1.0, -1.0], 'smokes')
     """
     x, names = domain.x, list(domain.feature_names)
     if domain.name == "abalone":
@@ -93,12 +82,7 @@ def protected(domain: Domain) -> tuple[NDArray[np.float64], int, str]:
 def band_rados(
     edges: NDArray[np.float64], place: int, interval: tuple[int, int], n: int, key: bytes
 ) -> NDArray[np.float64]:
-    """Rados whose value in the protected column is m(+) - K, with K in the interval (F1 and F2 of the proof).
-
-    >>> edges = np.array([[1.0], [-1.0], [1.0], [1.0]])
-    >>> set(band_rados(edges, 0, (2, 2), 5, bytes(32)).ravel().tolist())
-    {1.0}
-    """
+    """Rados whose value in the protected column is m(+) - K, with K in the interval (F1 and F2 of the proof)."""
     m = len(edges)
     tiles = -(-m // TILE_ROWS)
     words = FeatureInterval(*interval).prepare(key, n, m).words(0, tiles, np.empty((tiles, n), dtype=np.uint64))
@@ -112,11 +96,7 @@ def band_rados(
 
 
 def cells(options: Options) -> list[Cell]:
-    """One for each domain, repetition and fold, and one for the account of each domain and epsilon.
-
-    >>> len(cells(Options("", ("abalone", "banknote")))) == 10 * 10 + 12
-    True
-    """
+    """One for each domain, repetition and fold, and one for the account of each domain and epsilon."""
     chosen, names = plan(options), [name for name in DOMAINS if name in options.domains]
     learning = [
         Cell.of(NAME, domain=name, repeat=repeat, fold=fold)
@@ -172,10 +152,6 @@ def totals(m: int, n: int, epsilon: float, delta: float = DEFAULT_DELTA) -> dict
     `floor` is the probability that some rado lies at the end of the band that only one of two neighbours can give: no
     delta is below. `epsilon` is that at `delta`, and None if there is none, so that `FeatureBand` refuses; `delta`
     is that at the paper's n epsilon. The paper's delta is O(m^(-5/2) / epsilon) a rado; its constant is taken as 1.
-
-    >>> account = totals(1000, 1, 0.1)
-    >>> account["low"], account["high"], round(account["delta"], 5), account["epsilon"]
-    (488, 512, 0.03314, None)
     """
     plain = epsilon_at(Repeated(TruncatedBinomialShift(m, 0, m), n), delta)
     account = {
@@ -203,11 +179,7 @@ def totals(m: int, n: int, epsilon: float, delta: float = DEFAULT_DELTA) -> dict
 
 
 def end_probability(m: int, low: int, high: int) -> float:
-    """The probability that K, binomial over m fair coins within low .. high, is at one end of a symmetric band.
-
-    >>> end_probability(4, 1, 3) == 4 / (4 + 6 + 4)
-    True
-    """
+    """The probability that K, binomial over m fair coins within low .. high, is at one end of a symmetric band."""
     ways = [math.comb(m, low)]
     for k in range(low, high):
         ways.append(ways[-1] * (m - k) // (k + 1))

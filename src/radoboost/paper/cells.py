@@ -54,12 +54,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Cell:
-    """A piece of work: which experiment, and what tells it from the others.
-
-    >>> cell = Cell.of("table1", domain="banknote", fold=3)
-    >>> cell["domain"], cell["fold"], str(cell)
-    ('banknote', 3, 'table1 domain=banknote fold=3')
-    """
+    """A piece of work: which experiment, and what tells it from the others."""
 
     experiment: str
     parameters: tuple[tuple[str, Value], ...]
@@ -73,7 +68,6 @@ class Cell:
         return dict(self.parameters)[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The parameter of that name, or the default."""
         return dict(self.parameters).get(name, default)
 
     def __str__(self) -> str:
@@ -84,12 +78,6 @@ Work = Callable[[Cell, Options], Outcome]
 
 
 def cell_generator(cell: Cell, options: Options) -> np.random.Generator:
-    """A generator of its own for each cell and seed.
-
-    >>> cell, options = Cell.of("table1", fold=3), Options("", ())
-    >>> cell_generator(cell, options).random() == cell_generator(cell, options).random()
-    True
-    """
     return np.random.default_rng(int(_hash([cell.experiment, cell.parameters, options.seed]), 16))
 
 

@@ -30,7 +30,6 @@ class Row:
 
     @property
     def title(self) -> str:
-        """The name in the paper."""
         return SOURCES[self.name].title
 
     @property
@@ -66,21 +65,13 @@ def gather(outcomes: Mapping[Cell, dict[str, Any]], clamp: float = 0.0) -> list[
 
 @cache
 def paper(name: str) -> dict[str, dict[str, str]]:
-    """A table of the paper by domain, as it ships with the package; "sub" is AdaBoost_SS on n examples.
-
-    >>> paper("table1")["banknote"]["radoboost_err"], paper("table1")["banknote"]["p"]
-    ('14.21', '<0.01')
-    """
+    """A table of the paper by domain, as it ships with the package; "sub" is AdaBoost_SS on n examples."""
     text = (files("radoboost.paper") / f"paper_{name}.csv").read_text(encoding="utf-8")
     return {row["domain"]: row for row in csv.DictReader(text.splitlines())}
 
 
 def printed(name: str, domain: str, learner: str) -> Summary:
-    """An error in a table of the paper.
-
-    >>> printed("table3", "eeg", "adaboost")
-    Summary(mean=43.54, std=1.67, n=10)
-    """
+    """An error in a table of the paper."""
     row = paper(name)[domain]
     return Summary(float(row[f"{learner}_err"]), float(row[f"{learner}_std"]), N_FOLDS)
 

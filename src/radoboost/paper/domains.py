@@ -67,7 +67,6 @@ class Domain:
 
     @property
     def title(self) -> str:
-        """The name in the paper."""
         return SOURCES[self.name].title
 
     @property
@@ -112,11 +111,7 @@ def choose(data: Path | str, wanted: tuple[str, ...] | None = None) -> tuple[tup
 
 
 def where_to_get(name: str) -> str:
-    """One line: the file that is looked for, and the data set of the UCI archive that it is from.
-
-    >>> where_to_get("susy")
-    'susy (SUSY.csv.gz, as in the UCI archive: SUSY, number 279)'
-    """
+    """One line: the file that is looked for, and the data set of the UCI archive that it is from."""
     source = SOURCES[name]
     if source.original:
         return f"{name} ({source.original}, as in the UCI archive: {source.uci}, number {source.number})"

@@ -167,12 +167,7 @@ def _totals_figure(results: list[_Result], chosen: Plan) -> Figure:
 
 
 def competes_from(errors: tuple[Summary | None, ...], other: Summary, epsilons: tuple[float, ...]) -> float | None:
-    """The least epsilon from which on every error is at most MARGIN above the other; None if not at the largest.
-
-    >>> far, near, other = Summary(30.0, 1.0, 10), Summary(21.0, 1.0, 10), Summary(20.0, 1.0, 10)
-    >>> competes_from((None, near, far, near, near), other, (0.1, 0.2, 0.5, 1.0, 2.0))
-    1.0
-    """
+    """The least epsilon from which on every error is at most MARGIN above the other; None if not at the largest."""
     least = None
     for error, epsilon in zip(reversed(errors), reversed(epsilons), strict=True):
         if error is None or error.mean > other.mean + MARGIN:

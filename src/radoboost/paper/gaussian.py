@@ -113,11 +113,7 @@ def _errors(curves: Curves, chosen: Plan, name: str, title: str) -> Table:
 
 
 def epsilon_of_noise(noise_std: float, clip: float) -> float | None:
-    """The epsilon at DELTA of one edge vector of norm at most `clip`, replaced; None without noise.
-
-    >>> round(epsilon_of_noise(8.0, 1.0), 3), epsilon_of_noise(0.0, 1.0)
-    (1.061, None)
-    """
+    """The epsilon at DELTA of one edge vector of norm at most `clip`, replaced; None without noise."""
     return epsilon_at(Gaussian(noise_std / (2 * clip), Relation.EDGE), DELTA) if noise_std > 0 else None
 
 
@@ -212,11 +208,7 @@ def _titles(names: Sequence[str]) -> str:
 
 
 def beaten_in_the_paper(names: Iterable[str]) -> list[str]:
-    """Those of the domains on which AdaBoost has the smaller error in the paper's Table 1, with p at most BEATEN.
-
-    >>> beaten_in_the_paper(["ionosphere", "wine_red", "eeg", "magic"])
-    ['wine_red', 'magic']
-    """
+    """Those of the domains on which AdaBoost has the smaller error in the paper's Table 1, with p at most BEATEN."""
     rows = {name: paper("table1")[name] for name in names if name in paper("table1")}
     return [
         name

@@ -41,8 +41,6 @@ Curves = dict[str, dict[str, NDArray[np.float64]]]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is run."""
-
     noise_stds: tuple[float, ...]
     copies: int
     folds: int
@@ -50,31 +48,19 @@ class Plan:
 
 
 def plan(options: Options) -> Plan:
-    """The noise levels, noisy copies, folds and rounds; the paper names 10 copies and 10 folds, and no levels.
-
-    >>> plan(Options("", ())).copies, plan(Options("", (), quick=True)).copies
-    (10, 2)
-    """
+    """The noise levels, noisy copies, folds and rounds; the paper names 10 copies and 10 folds, and no levels."""
     if options.quick:
         return Plan((0.0, 0.3, 3.0), 2, 5, 200)
     return Plan((0.0, 0.1, 0.3, 1.0, 3.0, 10.0), 10, N_FOLDS, N_ROUNDS)
 
 
 def support_name(support: float) -> str:
-    """What rados of a fixed support are called.
-
-    >>> support_name(0.25)
-    's/m = 0.25'
-    """
+    """What rados of a fixed support are called."""
     return f"s/m = {support:g}"
 
 
 def learner(rows: str, oracle: str) -> str:
-    """The key of a curve: what is boosted over, with which oracle.
-
-    >>> learner("random rados", "median")
-    'random rados, median'
-    """
+    """The key of a curve: what is boosted over, with which oracle."""
     return f"{rows}, {oracle}"
 
 
@@ -86,11 +72,7 @@ LEARNERS = tuple(learner(kind, oracle) for oracle in ORACLES for kind in KINDS)
 
 
 def cells(options: Options) -> list[Cell]:
-    """One for each domain, noisy copy and fold.
-
-    >>> len(cells(Options("", ("banknote", "hardware"))))
-    100
-    """
+    """One for each domain, noisy copy and fold."""
     chosen = plan(options)
     return [
         Cell.of(NAME, domain=name, copy=copy, fold=fold)
@@ -130,12 +112,7 @@ def work(cell: Cell, options: Options) -> dict[str, Any]:
 def craft_both(
     edges: NDArray[np.float64], deviates: NDArray[np.float64], generator: np.random.Generator
 ) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Rados of the edge vectors, and of the deviates with the same signatures, of every kind.
-
-    >>> rados, noise = craft_both(np.ones((8, 1)), np.ones((8, 1)), np.random.default_rng(0))["s/m = 0.25"]
-    >>> rados.ravel().tolist(), noise.shape
-    ([2.0, 2.0, 2.0, 2.0], (4, 1))
-    """
+    """Rados of the edge vectors, and of the deviates with the same signatures, of every kind."""
     both = np.hstack([edges, deviates])
     m, d = edges.shape
     n = number_of_rados(m)

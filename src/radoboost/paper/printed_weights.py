@@ -20,10 +20,6 @@ def boost_as_printed(
     """RadoBoost in plain NumPy with those weights; its rounds, the least |r_t| before the clamp, and the last sum.
 
     It ends where the weights overflow or no edge is left.
-
-    >>> rounds, least, total = boost_as_printed(np.array([[2.0, 0.0], [1.0, -1.0], [2.0, 1.0]]), n_rounds=5)
-    >>> len(rounds), round(least, 3), abs(total - 1) < 1e-9
-    (5, 0.651, True)
     """
     largest = np.abs(rows).max(axis=0)
     divisor = np.where(largest > 0, largest, 1.0)

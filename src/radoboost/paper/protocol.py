@@ -35,12 +35,7 @@ class Summary:
 
 
 def standardised(x: ArrayLike) -> NDArray[np.float64]:
-    """The columns with mean 0 and standard deviation 1; a constant column becomes 0.
-
-    >>> standardised([[1.0, 5.0], [3.0, 5.0]])
-    array([[-1.,  0.],
-           [ 1.,  0.]])
-    """
+    """The columns with mean 0 and standard deviation 1; a constant column becomes 0."""
     values = np.array(x, dtype=np.float64)
     values -= values.mean(axis=0)
     deviation = np.sqrt(np.einsum("ik,ik->k", values, values) / len(values))
@@ -49,12 +44,7 @@ def standardised(x: ArrayLike) -> NDArray[np.float64]:
 
 
 def stratified_folds(signs: ArrayLike, n_folds: int, generator: np.random.Generator) -> Folds:
-    """Pairs of (training, test) row numbers, ascending; sizes and class counts of test folds differ by at most 1.
-
-    >>> folds = stratified_folds([1, 1, -1, -1, -1, -1], 2, np.random.default_rng(0))
-    >>> [np.array([1, 1, -1, -1, -1, -1])[test].tolist() for _, test in folds]
-    [[1, -1, -1], [1, -1, -1]]
-    """
+    """Pairs of (training, test) row numbers, ascending; sizes and class counts of test folds differ by at most 1."""
     labels = np.asarray(signs)
     classes = [np.flatnonzero(labels == value) for value in np.unique(labels)]
     if n_folds < 2 or len(classes) < 2 or min(map(len, classes)) < n_folds:
@@ -69,20 +59,12 @@ def stratified_folds(signs: ArrayLike, n_folds: int, generator: np.random.Genera
 
 
 def number_of_rados(n_train: int) -> int:
-    """The paper's n: 1000, or half of the training fold where that is less.
-
-    >>> number_of_rados(90), number_of_rados(17118)
-    (45, 1000)
-    """
+    """The paper's n: 1000, or half of the training fold where that is less."""
     return min(MOST_RADOS, n_train // 2)
 
 
 def uniform_rados(edge_vectors: NDArray[np.float64], n: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Sums over `n` uniform subsets of the rows: signatures from all of Sigma_m.
-
-    >>> uniform_rados(np.ones((100, 3)), 5, np.random.default_rng(0)).shape
-    (5, 3)
-    """
+    """Sums over `n` uniform subsets of the rows: signatures from all of Sigma_m."""
     rados = np.zeros((n, edge_vectors.shape[1]))
     for start in range(0, len(edge_vectors), _ROWS_AT_A_TIME):
         block = edge_vectors[start : start + _ROWS_AT_A_TIME]
@@ -95,11 +77,7 @@ def uniform_rados(edge_vectors: NDArray[np.float64], n: int, generator: np.rando
 def fixed_support_rados(
     edge_vectors: NDArray[np.float64], n: int, support: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Sums over `n` uniform subsets of exactly `support` rows.
-
-    >>> fixed_support_rados(np.ones((100, 1)), 3, 40, np.random.default_rng(0)).ravel().tolist()
-    [40.0, 40.0, 40.0]
-    """
+    """Sums over `n` uniform subsets of exactly `support` rows."""
     m = len(edge_vectors)
     if not 0 <= support <= m:
         raise ArgumentError(f"a support must be from 0 to the {m:,} rows there are; it is {support}")
@@ -117,10 +95,6 @@ def best_on_examples(rounds: Rounds, train_edges: NDArray[np.float64], n_feature
     """The theta of the iterate with the smallest error on training examples; the last of those that tie.
 
     A margin of exactly 0 counts as half an error. Without any round theta is 0.
-
-    >>> rounds = Rounds(np.array([0, 1]), np.array([0.5, 0.5]), np.array([1.0, -3.0]), np.zeros(2))
-    >>> best_on_examples(rounds, np.array([[1.0, 1.0], [1.0, 0.0]]), 2).tolist()
-    [1.0, 0.0]
     """
     if not len(rounds):
         return np.zeros(n_features)
@@ -153,33 +127,21 @@ def _kernel() -> Callable[..., NDArray[np.int64]]:
 
 
 def share_wrong(theta: NDArray[np.float64], test_edges: NDArray[np.float64], generator: np.random.Generator) -> float:
-    """The fraction of test examples that theta gets wrong; a score of exactly 0 is decided by a coin.
-
-    >>> share_wrong(np.array([1.0]), np.array([[1.0], [-1.0], [2.0], [0.5]]), np.random.default_rng(0))
-    0.25
-    """
+    """The fraction of test examples that theta gets wrong; a score of exactly 0 is decided by a coin."""
     margins = test_edges @ theta
     coins = generator.random(len(margins)) < 0.5
     return float(np.where(margins == 0, coins, margins < 0).mean())
 
 
 def summarise(errors: Sequence[float]) -> Summary:
-    """Fractions wrong, one a fold, as mean and standard deviation in percent.
-
-    >>> summarise([0.1, 0.2, 0.3])
-    Summary(mean=20.0, std=10.0, n=3)
-    """
+    """Fractions wrong, one a fold, as mean and standard deviation in percent."""
     percent = 100 * np.asarray(errors, dtype=np.float64)
     spread = float(percent.std(ddof=1)) if len(percent) > 1 else 0.0
     return Summary(round(float(percent.mean()), 12), round(spread, 12), len(percent))
 
 
 def paired_t(a: Sequence[float], b: Sequence[float]) -> float:
-    """The p of a two-tailed paired t-test; 1 where no pair differs.
-
-    >>> round(paired_t([0.1, 0.2, 0.3], [0.2, 0.2, 0.4]), 3), paired_t([0.1, 0.2], [0.1, 0.2])
-    (0.184, 1.0)
-    """
+    """The p of a two-tailed paired t-test; 1 where no pair differs."""
     from scipy.special import stdtr
 
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
@@ -192,11 +154,7 @@ def paired_t(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def standard_errors_apart(ours: Summary, theirs: Summary) -> float:
-    """How far two mean errors are apart, in units of the standard error of their difference.
-
-    >>> standard_errors_apart(Summary(12.0, 3.0, 10), Summary(10.0, 4.0, 10))
-    1.2649110640673518
-    """
+    """How far two mean errors are apart, in units of the standard error of their difference."""
     combined = math.sqrt(ours.std**2 / ours.n + theirs.std**2 / theirs.n)
     difference = abs(ours.mean - theirs.mean)
     if combined == 0:

@@ -67,12 +67,7 @@ VARIANTS = (
 def boost_examples(
     rows: NDArray[np.float64], largest: NDArray[np.float64], *, most: float = 1 - LEAST_EDGE, clamp: float = 0.0
 ) -> Rounds:
-    """AdaBoost_SS in plain NumPy, with given numbers to divide features by, and |edges| from clamp to most.
-
-    >>> rows = np.array([[2.0, 0.0], [1.0, -1.0], [2.0, 1.0]])
-    >>> boost_examples(rows, np.array([2.0, 1.0])).feature[:2].tolist()
-    [0, 0]
-    """
+    """AdaBoost_SS in plain NumPy, with given numbers to divide features by, and |edges| from clamp to most."""
     weights = np.full(len(rows), 1 / len(rows))
     feature, edge, leverage = [], [], []
     for _ in range(N_ROUNDS):

@@ -91,7 +91,6 @@ def explaining_cells(name: str, options: Options, clamp: float = 0.0) -> list[Ce
 
 
 def printed_cells(options: Options, clamp: float) -> list[Cell]:
-    """One for each domain and fold, of RadoBoost with its weights as printed."""
     return [
         Cell.of(NAME, domain=name, fold=fold, clamp=clamp, part="printed-weights")
         for name in options.domains

@@ -45,11 +45,7 @@ def findings(outcomes: dict[Cell, dict[str, Any]], options: Options) -> Findings
 
 
 def verdict(clamped: float, plain: float) -> str:
-    """The paper's column: Y where the clamp lowers the error, N where it raises it, - where it does neither.
-
-    >>> verdict(2.70, 2.77), verdict(2.70, 2.63), verdict(53.0, 53.0)
-    ('Y', 'N', '-')
-    """
+    """The paper's column: Y where the clamp lowers the error, N where it raises it, - where it does neither."""
     if clamped == plain:
         return "-"
     return "Y" if clamped < plain else "N"

@@ -53,12 +53,6 @@ _PARTS = {
 
 
 def cells(options: Options) -> list[Cell]:
-    """Those of all statements.
-
-    >>> parts = {cell["part"] for cell in cells(Options("", ()))}
-    >>> "delta" in parts, "boosting" in parts  # without a domain there is no boosting
-    (True, False)
-    """
     return [cell for section in SECTIONS for cell in section.cells(options)]
 
 

@@ -53,14 +53,7 @@ class _Losses(NamedTuple):
 
 
 def epsilon_at(event: Event, delta: float) -> float:
-    """The least epsilon, rounded up, for which `event` is (epsilon, delta)-private; infinity if no epsilon is.
-
-    >>> from radoboost.privacy.events import Gaussian, Relation
-    >>> round(epsilon_at(Gaussian(4.0, Relation.RECORD), 1e-6), 3)
-    1.061
-    >>> epsilon_at(Gaussian(4.0, Relation.RECORD), 1e-6) >= 1.0
-    True
-    """
+    """The least epsilon, rounded up, for which `event` is (epsilon, delta)-private; infinity if no epsilon is."""
     return _least_epsilon(event, checked_delta(delta))
 
 
@@ -84,12 +77,7 @@ def _least_epsilon(event: Event, delta: float) -> float:
 
 
 def delta_at(event: Event, epsilon: float) -> float:
-    """The least delta, rounded up, for which `event` is (epsilon, delta)-private.
-
-    >>> from radoboost.privacy.events import TruncatedBinomialShift
-    >>> round(delta_at(TruncatedBinomialShift(100, 39, 61), 1.0), 7)
-    0.0072631
-    """
+    """The least delta, rounded up, for which `event` is (epsilon, delta)-private."""
     return _least_delta(event, _checked_epsilon(epsilon))
 
 
@@ -100,23 +88,12 @@ def _least_delta(event: Event, epsilon: float) -> float:
 
 
 def delta_curve(event: Event, epsilons: ArrayLike) -> Floats:
-    """`delta_at` at many epsilons.
-
-    >>> from radoboost.privacy.events import Gaussian, Relation
-    >>> delta_curve(Gaussian(4.0, Relation.RECORD), [0.0, 0.1]).round(4)
-    array([0.0995, 0.0603])
-    """
     curve = _account(event)
     return np.array([curve.at(min(_checked_epsilon(epsilon), curve.last)) for epsilon in np.ravel(epsilons).tolist()])
 
 
 def trade_off(event: Event, alphas: ArrayLike) -> Floats:
-    """Of any test between neighbours with false alarms at rate alpha, the least rate of misses; a lower bound (A11).
-
-    >>> from radoboost.privacy.events import Gaussian, Relation
-    >>> trade_off(Gaussian(1.0, Relation.RECORD), [0.0, 0.05, 1.0]).round(2)
-    array([1.  , 0.74, 0.  ])
-    """
+    """Of any test between neighbours with false alarms at rate alpha, the least rate of misses; a lower bound (A11)."""
     rates = np.asarray(alphas, dtype=np.float64)
     if not np.all((rates >= 0) & (rates <= 1)):
         raise ArgumentError("alphas must be rates in [0, 1]")
@@ -130,34 +107,19 @@ def trade_off(event: Event, alphas: ArrayLike) -> Floats:
 
 
 def best_guess(event: Event) -> float:
-    """How often an adversary who thinks both neighbours equally likely can be right, at most (A11).
-
-    >>> from radoboost.privacy.events import Gaussian, Relation
-    >>> round(best_guess(Gaussian(4.0, Relation.RECORD)), 4)
-    0.5497
-    """
+    """How often an adversary who thinks both neighbours equally likely can be right, at most (A11)."""
     delta = delta_at(event, 0.0)
     return min(1.0, nextafter((1.0 + delta) / 2, 1.0)) if delta else 0.5
 
 
 def gaussian_distance(event: Event) -> float | None:
-    """mu of the one Gaussian that all uses together come to (A3), rounded up; None if not all of them are Gaussian.
-
-    >>> from radoboost.privacy.events import Gaussian, Relation, Repeated
-    >>> round(gaussian_distance(Repeated(Gaussian(8.0, Relation.RECORD), 4)), 9)
-    0.25
-    """
+    """mu of the one Gaussian that all uses together come to (A3), rounded up; None if not all of them are Gaussian."""
     counts = flatten(event)
     return _mu(counts.items()) if counts and all(_as_gaussian(leaf) for leaf in counts) else None
 
 
 def accountant_name(event: Event) -> str:
-    """What computes the figures for `event`.
-
-    >>> from radoboost.privacy.events import Gaussian, Relation
-    >>> accountant_name(Gaussian(4.0, Relation.RECORD))
-    'closed form'
-    """
+    """What computes the figures for `event`."""
     counts = flatten(event)
     if any(isinstance(leaf, NotPrivate) for leaf in counts):
         return "none"
@@ -182,11 +144,6 @@ def _checked_epsilon(epsilon: Any) -> float:
 
 
 def checked_delta(delta: Any) -> float:
-    """A delta in (0, 1).
-
-    >>> checked_delta(1e-6)
-    1e-06
-    """
     if not 0 < (number := _number(delta)) < 1:
         raise ArgumentError(f"delta must lie between 0 and 1; it is {delta!r}")
     return number

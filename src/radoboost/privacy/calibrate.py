@@ -21,11 +21,7 @@ from radoboost.privacy.events import (
 def gaussian_multiplier(
     epsilon: float, delta: float, relation: Relation = Relation.RECORD, total_variation: float = 0.0
 ) -> float:
-    """The least noise, in units of the L2 sensitivity, that makes one Gaussian (epsilon, delta)-private.
-
-    >>> round(1 / gaussian_multiplier(1.0, 1e-6), 4)
-    0.2367
-    """
+    """The least noise, in units of the L2 sensitivity, that makes one Gaussian (epsilon, delta)-private."""
     epsilon, delta = _checked(epsilon, delta)
     event = partial(Gaussian, relation=relation, total_variation=total_variation)
     return _least(event, epsilon, delta, 1.0, 0.0)
@@ -38,9 +34,6 @@ def subsampled_multiplier(
 
     Neighbours differ in up to `group` records. Where hardly any noise is needed, the answer is the least that the
     accountant covers, 0.05 for each record of the group.
-
-    >>> round(subsampled_multiplier(1.0, 1e-5, 0.5, 100), 2)
-    18.75
     """
     epsilon, delta = _checked(epsilon, delta)
 
@@ -54,11 +47,7 @@ def subsampled_multiplier(
 
 
 def band(n_trials: int, epsilon: float) -> tuple[int, int]:
-    """The band [low, high] of the paper's DP-Feat for n_trials examples and epsilon.
-
-    >>> band(1000, 0.5), band(1000, 0.01)
-    ((439, 561), (500, 500))
-    """
+    """The band [low, high] of the paper's DP-Feat for n_trials examples and epsilon."""
     TruncatedBinomialShift(n_trials, 0, n_trials)
     epsilon, _ = _checked(epsilon, 0.5)
     low = _low(n_trials, epsilon)
@@ -71,9 +60,6 @@ def least_band_epsilon(n_trials: int, count: int, delta: float) -> float | None:
     """The least epsilon whose band leaves `count` rados a finite epsilon at delta; None if no band does.
 
     A rado at the edge of the band gives the value away, so delta cannot be below 1 - (1 - P(edge))^count.
-
-    >>> least_band_epsilon(1000, 100, 1e-5) < 1 < least_band_epsilon(100, 100, 1e-5)
-    True
     """
     delta = checked_delta(delta)
     Repeated(TruncatedBinomialShift(n_trials, 0, n_trials), count)

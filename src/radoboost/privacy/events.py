@@ -15,11 +15,7 @@ from radoboost.errors import ArgumentError
 
 
 class Relation(StrEnum):
-    """Which two tables are neighbours, so that nobody should be able to tell one from the other.
-
-    >>> Relation("one label flipped") is Relation.LABEL
-    True
-    """
+    """Which two tables are neighbours, so that nobody should be able to tell one from the other."""
 
     RECORD = "one record added or removed"
     REPLACE = "one record replaced"
@@ -56,15 +52,10 @@ _TWO_LABELS = (
     "claims about labels of different columns or classes do not add up: each release has exact figures of the rows "
     "that have one of its own classes, and of its features, among which the other's label may be"
 )
-_UNNAMED_LABELS = (
-    "a claim about labels of an earlier version does not say of which column and classes, so it does not add up with "
-    "one that does"
-)
 _MARGINAL_WITH_JOINT = "a claim about one column's marginal says nothing about the columns together"
 
 
 def _real(value: Any, name: str) -> float:
-    """A finite float."""
     try:
         number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
     except OverflowError:
@@ -75,21 +66,18 @@ def _real(value: Any, name: str) -> float:
 
 
 def positive(value: Any, name: str) -> float:
-    """A finite float above 0."""
     if not (number := _real(value, name)) > 0:
         raise ArgumentError(f"{name} must be above 0; it is {value!r}")
     return number
 
 
 def _integer(value: Any, name: str, least: int) -> int:
-    """An int of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ArgumentError(f"{name} must be a whole number of at least {least}; it is {value!r}")
     return int(value)
 
 
 def _variation(value: Any) -> float:
-    """A total variation distance."""
     if not 0 <= (number := _real(value, "total_variation")) < 1:
         raise ArgumentError(f"total_variation must lie in [0, 1); it is {value!r}")
     return number
@@ -103,7 +91,6 @@ def _group(value: Any, name: str) -> int:
 
 
 def _relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
-    """A relation, from itself or from its text."""
     relation = next((choice for choice in allowed if choice == value), None)
     if relation is None:
         names = ", ".join(repr(choice.value) for choice in allowed)
@@ -133,9 +120,6 @@ class Gaussian:
     in up to k of what the relation names, and the noise multiplier counts that already. `label` is the label's column
     and its declared classes in one spelling, where the relation is about labels: "any" where the claim follows from one
     about whole rows, and empty where nobody says.
-
-    >>> Gaussian(4.0, Relation.LABEL).noise_multiplier
-    4.0
     """
 
     noise_multiplier: float
@@ -164,9 +148,6 @@ class SubsampledGaussian:
     record. Under a relation in which something is replaced it is charged as two steps (A4). With a `group` of k,
     neighbours differ in up to k records, each in the sample by its own coin (A12). `person` is the column that says
     whose record it is, where the relation is about persons, and `label` the label's, as in `Gaussian`.
-
-    >>> SubsampledGaussian(18.75, 0.5).relation.value
-    'one record added or removed'
     """
 
     noise_multiplier: float
@@ -196,9 +177,6 @@ class TruncatedBinomialShift:
 
     The paper's DP-Feat has a band; plain rados have low = 0 and high = n_trials. The band must be symmetric, so that it
     does not matter which way a value moves. Events about different columns compose to `NotPrivate`.
-
-    >>> TruncatedBinomialShift(1000, 378, 622).relation.name
-    'VALUE'
     """
 
     n_trials: int
@@ -226,17 +204,12 @@ class TruncatedBinomialShift:
 
     @property
     def relation(self) -> Relation:
-        """Always the marginal one."""
         return Relation.VALUE
 
 
 @dataclass(frozen=True)
 class NotPrivate:
-    """Something that no epsilon covers, and why.
-
-    >>> NotPrivate("the rados carry no noise", Relation.RECORD).reason
-    'the rados carry no noise'
-    """
+    """Something that no epsilon covers, and why."""
 
     reason: str
     relation: Relation
@@ -249,11 +222,7 @@ class NotPrivate:
 
 @dataclass(frozen=True)
 class Repeated:
-    """The same event `count` times, each with fresh randomness.
-
-    >>> list(flatten(Repeated(Repeated(Gaussian(4.0, Relation.LABEL), 2), 3)).values())
-    [6]
-    """
+    """The same event `count` times, each with fresh randomness."""
 
     event: "Event"
     count: int
@@ -264,7 +233,6 @@ class Repeated:
 
     @property
     def relation(self) -> Relation | None:
-        """That of the event."""
         return self.event.relation
 
 
@@ -273,9 +241,6 @@ class Composed:
     """Several events on the same table, each free to depend on what the earlier ones gave out.
 
     They must share one relation (see `converted`). A marginal claim with a joint one gives `NotPrivate`.
-
-    >>> Composed((Gaussian(4.0, Relation.LABEL), Gaussian(2.0, Relation.LABEL))).relation.name
-    'LABEL'
     """
 
     events: tuple["Event", ...]
@@ -331,12 +296,7 @@ def _check_event(event: Any) -> None:
 
 
 def flatten(event: Event) -> dict[Leaf, int]:
-    """The normal form: each elementary event and how often it happened, so composing k times is count k.
-
-    >>> one = Gaussian(4.0, Relation.LABEL)
-    >>> flatten(Composed((one, Repeated(one, 2)))) == flatten(Repeated(one, 3)) == {one: 3}
-    True
-    """
+    """The normal form: each elementary event and how often it happened, so composing k times is count k."""
     _check_event(event)
     counts: dict[Leaf, int] = {}
     _count(event, 1, counts)
@@ -348,17 +308,13 @@ def flatten(event: Event) -> dict[Leaf, int]:
         return {NotPrivate(_TWO_COLUMNS, Relation.VALUE): 1}
     if len({leaf.person for leaf in counts if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}) > 1:
         return {NotPrivate(_TWO_PERSONS, next(iter(relations))): 1}
-    if len(labels := _labels(counts)) > 1:
-        return {NotPrivate(_TWO_LABELS if "" not in labels else _UNNAMED_LABELS, next(iter(relations))): 1}
+    if len(_labels(counts)) > 1:
+        return {NotPrivate(_TWO_LABELS, next(iter(relations))): 1}
     return counts
 
 
 def person_column(event: Event) -> str | None:
-    """The column that says whose row it is, for an event about persons; None for any other.
-
-    >>> person_column(Repeated(Gaussian(4.0, Relation.PERSON, person="patient_id"), 2))
-    'patient_id'
-    """
+    """The column that says whose row it is, for an event about persons; None for any other."""
     leaves = flatten(event)
     columns = {leaf.person for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}
     return next(iter(columns), None)
@@ -368,11 +324,6 @@ def label_of(event: Event) -> str | None:
     """The label's column and classes, for an event about labels, empty where nobody says; None for any other.
 
     It is None too where the claim holds for any label, as one that follows from a claim about records does (A4).
-
-    >>> label_of(Repeated(Gaussian(4.0, Relation.LABEL, label='"ill" of 0, 1'), 2))
-    '"ill" of 0, 1'
-    >>> label_of(converted(Gaussian(4.0, Relation.RECORD), Relation.LABEL)) is None
-    True
     """
     return next(iter(_labels(flatten(event))), None)
 
@@ -405,9 +356,6 @@ def converted(event: Event, relation: Relation) -> Event:
     for persons; between records and persons nothing follows (P7 of docs/proofs/persons.md).
 
     What follows for labels holds for those of any column and classes.
-
-    >>> converted(Gaussian(4.0, Relation.RECORD), Relation.LABEL).noise_multiplier
-    2.0
     """
     _check_event(event)
     relation = _relation(relation, tuple(Relation))
@@ -430,11 +378,7 @@ def converted(event: Event, relation: Relation) -> Event:
 
 
 def to_dict(event: Event) -> dict[str, Any]:
-    """The event as JSON data, for a release file.
-
-    >>> to_dict(Repeated(TruncatedBinomialShift(10, 2, 8), 5))["event"]["high"]
-    8
-    """
+    """The event as JSON data, for a release file."""
     _check_event(event)
     data: dict[str, Any] = {"name": type(event).__name__}
     for field in fields(event):
@@ -450,12 +394,7 @@ def to_dict(event: Event) -> dict[str, Any]:
 
 
 def from_dict(data: Mapping[str, Any]) -> Event:
-    """The event that `to_dict` wrote; anything unknown is refused.
-
-    >>> event = Repeated(SubsampledGaussian(18.75, 0.5), 100)
-    >>> from_dict(to_dict(event)) == event
-    True
-    """
+    """The event that `to_dict` wrote; anything unknown is refused."""
     try:
         return _read(data)
     except RecursionError:

@@ -23,9 +23,6 @@ def to_dp_accounting(event: Event) -> Any:
     A noise multiplier counts the sensitivity under the event's own relation already, so epsilon is about that relation.
     Total variation has no place there: raise delta by (1 + e^epsilon) times it (A9). What that library has no event for
     is refused.
-
-    >>> to_dp_accounting(Repeated(SubsampledGaussian(18.75, 0.5), 100)).event.event
-    GaussianDpEvent(noise_multiplier=18.75)
     """
     import dp_accounting
 
@@ -60,16 +57,7 @@ def _sampled(event: SubsampledGaussian) -> Any:
 
 
 def dp_accounting_text(event: Event) -> str:
-    """A Python program that makes the event of `to_dp_accounting`, with what it leaves out as a comment.
-
-    >>> from radoboost.privacy import Relation, group_event
-    >>> print(dp_accounting_text(Gaussian(4.0, Relation.LABEL)))
-    # between tables with one label flipped; compute epsilon for neighbours of one record added or removed
-    from dp_accounting import GaussianDpEvent
-    event = GaussianDpEvent(noise_multiplier=4.0)
-    >>> print(dp_accounting_text(group_event(Gaussian(4.0, Relation.RECORD), 5)).split(";")[0])
-    # between tables with 5 records, all added or all removed
-    """
+    """A Python program that makes the event of `to_dp_accounting`, with what it leaves out as a comment."""
     exported = to_dp_accounting(event)
     assert event.relation is not None
     variation = sum(getattr(leaf, "total_variation", 0.0) * count for leaf, count in flatten(event).items())

@@ -19,11 +19,6 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
     where all that was done is Gaussian; both hold up to `total_variation`, which epsilon charges to delta (A9).
     `groups` is what several records of one person pay together, at the same delta (A12); an infinite epsilon is None,
     and of the usual sizes those are left out that are not accounted for.
-
-    >>> from radoboost.privacy import Gaussian, Relation
-    >>> answer = figures(Gaussian(4.0, Relation.RECORD), 1e-6)
-    >>> round(answer["mu"], 4), round(answer["rho"], 5), answer["groups"][0]["neighbours"]
-    (0.25, 0.03125, '2 records, all added or all removed')
     """
     checked_delta(delta)
     counts = flatten(event)
@@ -43,12 +38,7 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
 
 
 def group_figure(event: Event, delta: float, size: int) -> dict[str, Any]:
-    """What `size` records of one person pay together; an upper bound.
-
-    >>> from radoboost.privacy import Gaussian, Relation
-    >>> group_figure(Gaussian(4.0, Relation.LABEL), 1e-6, 3)["neighbours"]
-    '3 labels flipped'
-    """
+    """What `size` records of one person pay together; an upper bound."""
     epsilon = group_epsilon(event, delta, size)
     return {
         "size": size,
@@ -63,11 +53,6 @@ def delta_advice(delta: float, rows: int | None) -> str | None:
 
     Publishing every row with probability delta, and nothing else, is (0, delta)-private. So delta * rows is how many
     rows a mechanism may give away whole and still keep its promise; it should be well below one: a tenth at most.
-
-    >>> delta_advice(1e-6, 100_000) is None
-    True
-    >>> delta_advice(1e-3, 5000)
-    'delta 0.001 is not well below 1 / rows: publishing 5 of 5,000 rows by chance would keep to it; take at most 2e-05'
     """
     if rows is None or rows < 1 or delta * rows <= MOST_GIVEN_AWAY:
         return None

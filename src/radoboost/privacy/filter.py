@@ -44,12 +44,7 @@ _FINEST = 1e-7  # how closely the least mu is found, relatively
 
 @dataclass(frozen=True)
 class Cost:
-    """What something takes of a total: exact numbers, each no smaller than the truth.
-
-    >>> half = Cost(Fraction(1, 2))
-    >>> (half + half).mu_squared == 1
-    True
-    """
+    """What something takes of a total: exact numbers, each no smaller than the truth."""
 
     mu_squared: Fraction = Fraction(0)
     delta0: Fraction = Fraction(0)
@@ -90,11 +85,6 @@ class Filter:
 
     Whoever stops before the costs of all releases pass `allowance` has kept to the total, even if each release was
     chosen after looking at the earlier ones.
-
-    >>> total = Filter(3.0, 1e-6)
-    >>> one = total.cost(Gaussian(4.0, Relation.RECORD))
-    >>> float(one.mu_squared), (one + one).within(total.allowance)
-    (0.0625, True)
     """
 
     epsilon: float
@@ -142,10 +132,6 @@ def cost(event: Event, relation: Relation, delta0: float = 1e-10) -> Cost:
     Where the accountant cannot resolve so small a `delta0`, eight times as much is booked.
 
     Whatever has no such cost is refused: a claim about one column's marginal, or something that is not private.
-
-    >>> few = cost(Repeated(SubsampledGaussian(18.75, 0.5), 100), Relation.RECORD)
-    >>> round(float(few.mu_squared) ** 0.5, 4), float(few.delta0)
-    (0.2684, 1e-10)
     """
     total = Cost()
     for leaf, count in flatten(_converted(event, relation)).items():

@@ -32,9 +32,6 @@ def group_event(event: Event, size: int) -> Event:
     """The same computation, between tables that differ in up to `size` of what the event's relation names (A12).
 
     Records, or persons, are all added or all removed: some of each are not a group.
-
-    >>> group_event(Gaussian(4.0, Relation.RECORD), 2).noise_multiplier < 2.0000001
-    True
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ArgumentError(f"a group is a whole number of records, at least 1; it is {size!r}")
@@ -53,19 +50,11 @@ def group_event(event: Event, size: int) -> Event:
 
 
 def group_epsilon(event: Event, delta: float, size: int) -> float:
-    """The epsilon, at the same delta, of `size` records of one person together: an upper bound.
-
-    >>> round(group_epsilon(Gaussian(1 / 0.23666, Relation.RECORD), 1e-6, 2), 2)
-    2.12
-    """
+    """The epsilon, at the same delta, of `size` records of one person together: an upper bound."""
     return epsilon_at(group_event(event, size), delta)
 
 
 def group_words(relation: Any, size: int) -> str:
-    """The neighbours that a group's figure speaks of.
-
-    >>> group_words("one record added or removed", 5)
-    '5 records, all added or all removed'
-    """
+    """The neighbours that a group's figure speaks of."""
     relation = Relation(relation)
     return _WORDS[relation.name].format(f"{size:,}") if size > 1 else relation.value

@@ -89,7 +89,6 @@ class Entry:
     digest: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "id": self.id,
             "release": self.release,
@@ -342,7 +341,7 @@ def _advice(part: str, epsilon: float, total: Filter) -> str:
 
 def _two_labels(table: str, booked: str, wanted: str) -> str:
     """Why a claim about labels cannot be booked beside one about others, and what to do (M21)."""
-    unsaid = "that an earlier version did not name"
+    unsaid = "that nobody named"
     return (
         f"the books of {table!r} are about labels {booked or unsaid}, and claims about labels {wanted or unsaid} do "
         "not add up with them, nor would they on another ledger; nothing was booked: declare the same label and "
@@ -351,7 +350,6 @@ def _two_labels(table: str, booked: str, wanted: str) -> str:
 
 
 def table_names(path: str | os.PathLike[str]) -> list[str]:
-    """The tables that a ledger has totals for."""
     with _opened(Path(path).absolute()) as connection:
         return [name for (name,) in connection.execute("SELECT name FROM totals ORDER BY name")]
 
@@ -360,12 +358,6 @@ def glance(path: str | os.PathLike[str], most: int = 3) -> list[tuple[str, Filte
     """The first tables of a ledger, their totals and how many bookings they have; for lists of files that nobody chose.
 
     Nothing is written or locked, no journal is played back, and what takes long is given up.
-
-    >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp()) / "clinic.ledger"
-    >>> _ = Ledger.create(place, "patients", epsilon=3.0, delta=1e-6)
-    >>> [(table, total.epsilon, number) for table, total, number in glance(place)]
-    [('patients', 3.0, 0)]
     """
     with _opened(Path(path).absolute(), look=True) as connection:
         rows = connection.execute(
@@ -380,11 +372,7 @@ def glance(path: str | os.PathLike[str], most: int = 3) -> list[tuple[str, Filte
 
 
 def named_relation(relation: Relation | str) -> Relation:
-    """A relation by its text, or by its short name: record, replace, edge, label, person, person-rows or person-labels.
-
-    >>> named_relation("label").value, named_relation("person").value
-    ('one label flipped', 'one person added or removed')
-    """
+    """A relation by its text or short name: record, replace, edge, label, person, person-rows or person-labels."""
     if isinstance(relation, str) and relation.lower() in SHORT_NAMES:
         return Relation[relation.upper().replace("-", "_")]
     match = next((choice for choice in Relation if choice == relation and choice != Relation.VALUE), None)
@@ -394,7 +382,6 @@ def named_relation(relation: Relation | str) -> Relation:
 
 
 def as_ledger(ledger: "Ledger | str | os.PathLike[str] | None") -> Ledger | None:
-    """A ledger, from itself or from its path."""
     if ledger is None or isinstance(ledger, Ledger):
         return ledger
     if not isinstance(ledger, str | os.PathLike):
@@ -466,7 +453,7 @@ def _check_header(place: Path) -> None:
         raise LedgerError(f"{place} is not a ledger of radoboost, or is damaged; name another file")
     version = int.from_bytes(head[60:64], "big")
     if version != VERSION:
-        raise LedgerError(f"{place} has version {version} and this version reads {VERSION}; upgrade radoboost")
+        raise LedgerError(f"{place}: unknown version: the ledger has {version}, not {VERSION}")
 
 
 def _check_beside(place: Path) -> None:

@@ -87,7 +87,6 @@ class BinomialMixture:
         return total
 
     def densities(self, y: Floats) -> Floats:
-        """The density of the mixture at y, up to a constant."""
         if self.group == 1:
             return np.asarray((1 - self.q) * np.exp(-y * y / 2) + self.q * np.exp(-((y - self.s) ** 2) / 2))
         return np.asarray(np.exp(self.loss(y) - y * y / 2))

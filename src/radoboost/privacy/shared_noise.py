@@ -16,20 +16,12 @@ _UP = 1 + 2.0**-50  # for what is rounded on the way to a share
 
 
 def noise_share(holders: int, tolerate: int) -> float:
-    """Which part of a standard deviation each of so many holders adds, never below what is needed (D1).
-
-    >>> noise_share(5, 1) >= 0.5, round(noise_share(10, 1), 6)
-    (True, 0.333333)
-    """
+    """Which part of a standard deviation each of so many holders adds, never below what is needed (D1)."""
     return _UP / sqrt(_least(holders, tolerate))
 
 
 def noise_factor(present: int, holders: int, tolerate: int) -> float:
-    """How many times the standard deviation that was wanted the shares of those who are present come to.
-
-    >>> noise_factor(4, 5, 1), round(noise_factor(5, 5, 1), 3)
-    (1.0, 1.118)
-    """
+    """How many times the standard deviation that was wanted the shares of those who are present come to."""
     return sqrt(present / _least(holders, tolerate))
 
 
@@ -37,28 +29,18 @@ def shared_variation(variation: float, holders: int) -> float:
     """How far a number with the noise of so many holders may be from the Gaussian mechanism's (D5).
 
     `variation` is that of one share.
-
-    >>> shared_variation(2.0**-123, 1) == 2.0**-123, shared_variation(2.0**-123, 5) > 5 * 2.0**-123
-    (True, True)
     """
     return variation if holders == 1 else nextafter(holders * variation + LATTICE_VARIATION, inf)
 
 
 def against(event: Event, honest: int, holders: int, tolerate: int) -> Event:
-    """An event whose noise is that of `honest` holders alone, where its own is that of K - t of them (D6, D7).
-
-    >>> from radoboost.privacy import Relation, epsilon_at
-    >>> event = Gaussian(1 / 0.23666, Relation.RECORD)
-    >>> [round(epsilon_at(against(event, honest, 6, 1), 1e-6), 2) for honest in (6, 5, 1)]
-    [0.91, 1.0, 2.4]
-    """
+    """An event whose noise is that of `honest` holders alone, where its own is that of K - t of them (D6, D7)."""
     if not 1 <= honest <= holders:
         raise ArgumentError(f"of {holders} holders 1 to {holders} are honest, not {honest}")
     return _with_noise(event, sqrt(honest / _least(holders, tolerate)))
 
 
 def _least(holders: int, tolerate: int) -> int:
-    """How many shares are enough."""
     if not 1 <= tolerate < holders:
         raise ArgumentError(f"of {holders} holders 1 to {holders - 1} may be lost or collude, not {tolerate}")
     return holders - tolerate

@@ -37,14 +37,12 @@ from radoboost.release.laws import NOISY_MOMENTS, law_of
 from radoboost.release.maps import FeatureMap
 from radoboost.release.shared import check_shared
 from radoboost.release.stage_noise import check_release
-from radoboost.release.tilted import check_tilted, check_told, is_tilted
-from radoboost.tables.class_names import one_kind
+from radoboost.release.tilted import check_tilted, check_told
+from radoboost.tables.class_names import are_alike
 from radoboost.tables.schema import Schema
 
-# 2 where there is a schema, a feature map, a block with columns of its own or stored by half, or there are no rados;
-# 3 where there are more than two classes; 4 where there are tilted rados.
-FORMATS = (1, 2, 3, 4)
-_MOMENTS = {"moment:C", "whitening", "moment:b", "moment:C2"}
+FORMAT = 1
+_MOMENTS = {"moment:C", "whitening", "moment:b", "moment:C2", "scores"}
 _KEY = "radoboost"
 SHARE_KEY = "radoboost_share"
 _ID = re.compile("([0-9a-f]{32})?")
@@ -135,20 +133,12 @@ def read_statement(entry: Mapping[str, Any]) -> Statement:
 
 
 def finite_or_word(epsilon: float) -> float | str:
-    """An epsilon as JSON data, which has no infinity.
-
-    >>> finite_or_word(0.5), finite_or_word(math.inf)
-    (0.5, 'infinite')
-    """
+    """An epsilon as JSON data, which has no infinity."""
     return "infinite" if math.isinf(epsilon) else epsilon
 
 
 def rounded_up(value: float, digits: int) -> str:
-    """A number for people, never below the number itself.
-
-    >>> rounded_up(2.59421, 4), rounded_up(0.01, 4), rounded_up(3.73e-17, 2), rounded_up(math.inf, 4)
-    ('2.595', '0.01', '3.8e-17', 'infinite')
-    """
+    """A number for people, never below the number itself."""
     if math.isinf(value):
         return "infinite"
     if float(nearest := f"{value:.{digits}g}") >= value:
@@ -158,11 +148,7 @@ def rounded_up(value: float, digits: int) -> str:
 
 
 def percent_up(share: float) -> str:
-    """A share in per cent with one decimal, never below the share itself.
-
-    >>> percent_up(0.5472), percent_up(0.5), percent_up(0.547)
-    ('54.8', '50.0', '54.7')
-    """
+    """A share in per cent with one decimal, never below the share itself."""
     exact = Decimal(repr(share)) * 100
     return str(exact.quantize(Decimal("0.1"), rounding=ROUND_CEILING))
 
@@ -266,18 +252,14 @@ class Release:
         return tuple(self.block_columns.get(block, self.feature_names))
 
     def _layout(self) -> dict[str, Stored]:
-        """How each block is stored."""
         return {name: Stored.of(name, rows, self.block_columns.get(name)) for name, rows in self.blocks.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rados themselves, as the JSON data in the file."""
-        layout = self._layout()
-        plain = all(set(block.to_dict()) == {"rows"} for block in layout.values()) and RADOS in layout
-        least = 1 if self.schema is None and self.map is None and plain else 2
         return {
-            "format": 4 if is_tilted(self) else least if self.n_classes == 2 else 3,
+            "format": FORMAT,
             **({"id": self.id} if self.id else {}),
-            "blocks": [{"name": name, **block.to_dict()} for name, block in layout.items()],
+            "blocks": [{"name": name, **block.to_dict()} for name, block in self._layout().items()],
             "columns": [column.to_dict() for column in self.columns],
             **({} if self.schema is None else {"schema": self.schema.to_dict()}),
             **({} if self.map is None else {"map": self.map.to_dict()}),
@@ -301,7 +283,7 @@ class Release:
 
 
 def load(path: str | os.PathLike[str]) -> Release:
-    """Read a release, refusing a file that is truncated, altered, from a later version, or that promises too much.
+    """Read a release, refusing a file that is truncated, altered, of an unknown version, or that promises too much.
 
     Its epsilons are computed anew from what the file says was done, and the noise that it declares for noisy moments is
     held against that. Nobody can tell from a file that this noise was added: that is its maker's word.
@@ -349,17 +331,12 @@ def _refuse_share(metadata: Mapping[bytes, bytes]) -> None:
 
 
 def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
-    if document["format"] not in FORMATS:
-        raise ReleaseError(
-            f"the release has format {document['format']!r} and this version reads {FORMATS[0]} to {FORMATS[-1]}; "
-            "upgrade radoboost"
-        )
+    if document["format"] != FORMAT:
+        raise ReleaseError(f"unknown version: the release has format {document['format']!r}, not {FORMAT}")
     columns = columns_from_json(document["columns"])
     layout = {block["name"]: Stored.from_dict(block["name"], block) for block in document["blocks"]}
     blocks = from_table(parquet.read(), [column.name for column in columns], layout)
-    classes = one_kind(document["classes"])
-    if len(classes) < 2 or len(set(map(str, classes))) < len(classes):
-        raise ReleaseError("a release has at least two classes, all of them different")
+    classes = read_classes(document)
     rados = {RADOS} if len(classes) == 2 else {class_block(value) for value in classes}
     if rados - set(blocks) and (law_of(document["mechanism"]) != NOISY_MOMENTS or _MOMENTS - set(blocks)):
         raise ReleaseError("the release has no rados, and no moments from which they could be drawn")
@@ -385,6 +362,14 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         map=feature_map,
         block_columns={name: block.columns for name, block in layout.items() if block.columns is not None},
     )
+
+
+def read_classes(document: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The classes in the document of a release."""
+    classes = tuple(document["classes"])
+    if len(classes) < 2 or len(set(map(str, classes))) < len(classes) or not are_alike(classes):
+        raise ReleaseError("a release has at least two classes, all of them different and of one kind")
+    return classes
 
 
 def read_map(document: Mapping[str, Any]) -> FeatureMap | None:

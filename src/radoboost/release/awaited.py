@@ -23,6 +23,7 @@ from radoboost.release import (
     SHARE_KEY,
     Release,
     class_block,
+    read_classes,
     read_map,
     read_schema,
     read_statement,
@@ -31,7 +32,6 @@ from radoboost.release import (
 from radoboost.release.columns import columns_from_json
 from radoboost.release.digests import checked_digest, seal, with_document
 from radoboost.release.holders import Holders
-from radoboost.tables.class_names import one_kind
 
 FORMAT = 1
 GRID_BITS = 22  # a row's integers are at most 2**22 in magnitude
@@ -60,7 +60,6 @@ class Awaited:
         return len(self.release.columns) * (1 if n_classes == 2 else n_classes)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         left_out = ("format", "id", "blocks", "signatures", "n_examples")
         return {name: value for name, value in self.release.to_dict().items() if name not in left_out}
 
@@ -68,14 +67,11 @@ class Awaited:
     def from_dict(cls, document: Mapping[str, Any]) -> "Awaited":
         """From the document of a file; the statement is held against its own event."""
         columns, feature_map = columns_from_json(document["columns"]), read_map(document)
-        classes = one_kind(document["classes"])
-        if len(classes) < 2 or len(set(map(str, classes))) < len(classes):
-            raise ReleaseError("a release has at least two classes, all of them different")
         return cls(
             Release(
                 blocks={},
                 columns=columns,
-                classes=classes,
+                classes=read_classes(document),
                 mechanism={"name": document["mechanism"]["name"], **document["mechanism"]},
                 signatures={},
                 statement=read_statement(document["statement"]),
@@ -150,7 +146,7 @@ def writing(path: Path, kind: str, schema: pa.Schema, document: Mapping[str, Any
 
 
 def read_document(path: Path, kind: str) -> dict[str, Any]:
-    """The document of such a file, refused if it is another kind, damaged, or of a later version."""
+    """The document of such a file, refused if it is another kind, damaged, or of an unknown version."""
     try:
         with path.open("rb") as file:
             checked_digest(file, path, _KINDS[kind])
@@ -161,9 +157,7 @@ def read_document(path: Path, kind: str) -> dict[str, Any]:
         raise ReleaseError(f"{path} is a release, and not {_KINDS[kind]}")
     document: dict[str, Any] = json.loads(metadata[SHARE_KEY.encode()])
     if document.get("format") != FORMAT:
-        raise ReleaseError(
-            f"{path} has format {document.get('format')!r} and this version reads {FORMAT}; upgrade radoboost"
-        )
+        raise ReleaseError(f"{path}: unknown version: it has format {document.get('format')!r}, not {FORMAT}")
     if document.get("kind") != kind:
         raise ReleaseError(f"{path} is {_KINDS.get(str(document.get('kind')), 'something else')}, not {_KINDS[kind]}")
     return document
@@ -187,7 +181,6 @@ def number_schema(width: int) -> pa.Schema:
 
 
 def number_table(rows: NDArray[np.uint64]) -> pa.Table:
-    """Rows of numbers as a table."""
     columns = np.ascontiguousarray(rows.T)
     return pa.Table.from_arrays([pa.array(column) for column in columns], schema=number_schema(rows.shape[1]))
 

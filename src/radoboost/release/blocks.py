@@ -23,11 +23,7 @@ Blocks = Mapping[str, NDArray[np.float64]]
 
 
 def class_block(value: Any) -> str:
-    """The block with the rados of one class, where there are more than two.
-
-    >>> class_block("low")
-    'class:low'
-    """
+    """The block with the rados of one class, where there are more than two."""
     return f"{_CLASS}{value}"
 
 
@@ -46,11 +42,7 @@ class Stored:
 
     @classmethod
     def of(cls, name: str, rows: NDArray[np.float64], columns: tuple[str, ...] | None) -> "Stored":
-        """How a block is to be stored: by half if it equals its transpose to the last bit, which rados never need to.
-
-        >>> Stored.of("moment:C", np.eye(2), None), Stored.of("theta", np.ones((2, 3)), None).symmetric
-        (Stored(rows=2, columns=None, symmetric=True), False)
-        """
+        """How a block is to be stored: by half if it equals its transpose to the last bit."""
         square = not holds_rados(name) and len(rows) == rows.shape[1] > 1
         bits = rows.view(np.int64) if square else rows
         return cls(len(rows), columns, square and bool((bits == bits.T).all()))
@@ -76,13 +68,6 @@ def stored_columns(features: Sequence[str], layout: Mapping[str, Stored]) -> lis
 
 
 def to_table(blocks: Blocks, features: Sequence[str], layout: Mapping[str, Stored]) -> pa.Table:
-    """All blocks as one table.
-
-    >>> moments = {"moment:C": np.array([[1.0, 2.0], [2.0, 3.0]])}
-    >>> layout = {name: Stored.of(name, rows, None) for name, rows in moments.items()}
-    >>> to_table(moments, ["a", "b"], layout).to_pydict()
-    {'block': ['moment:C', 'moment:C'], 'a': [1.0, None], 'b': [2.0, 3.0]}
-    """
     names = stored_columns(features, layout)
     places = {name: k for k, name in enumerate(names)}
     count = sum(block.rows for block in layout.values())

@@ -3,11 +3,11 @@
 A release that was composed with earlier ones keeps their events, so that a chain can be followed: C composed with B,
 which was composed with A, counts all three. Releases are told apart by their id, which is random and made when a
 release is crafted. The digest would not do: a release that was not saved yet has none, and the same release written
-twice may have two. Files from before there were ids go by their digest.
+twice may have two. Releases from a seed have no id, and go by their digest.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -26,7 +26,7 @@ from radoboost.privacy import (
     event_to_dict,
     flatten,
 )
-from radoboost.release import Release, finite_or_word, load, rounded_up
+from radoboost.release import Release, finite_or_word, load
 from radoboost.release.checking import check_statement
 
 HOLDS_IF = (
@@ -45,7 +45,6 @@ class Earlier:
     event: Event
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "id": self.id,
             "digest": self.digest,
@@ -55,17 +54,7 @@ class Earlier:
 
 
 def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier, ...]:
-    """All releases that these ones know of, themselves among them, each once; an incomplete chain is refused.
-
-    >>> import radoboost as rb
-    >>> def crafted(**options):
-    ...     return rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, **options)
-    >>> a = crafted()
-    >>> b = crafted(compose=[a])
-    >>> c = crafted(compose=[b, a])
-    >>> len(chain([c])), len(chain([c, b, a]))
-    (3, 3)
-    """
+    """All releases that these ones know of, themselves among them, each once; an incomplete chain is refused."""
     known: dict[str, Earlier] = {}
     for release in releases:
         if isinstance(release, str | os.PathLike):
@@ -75,41 +64,15 @@ def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier
         name = release.id or release.digest or f"unsaved {len(known)}"
         _add(known, Earlier(name, release.digest, check_statement(release.statement)))
         composed = release.statement.composed
-        for entry in () if composed is None else _entries(composed):
+        for entry in () if composed is None else composed["releases"]:  # `check_statement` has counted them
             _add(known, _read(entry))
     return tuple(known.values())
 
 
 def known_names(release: Release) -> set[str]:
-    """The ids of a release and of all that it was composed with, which are of one table; none where it has no name.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0]], [0, 1], n_rados=2)
-    >>> known_names(release) == {release.id}, known_names(rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, seed=0))
-    (True, set())
-    """
+    """The ids of a release and of all that it was composed with, which are of one table; none where it has no name."""
     unnamed = not (release.id or release.digest)
     return {earlier.id for earlier in chain([release])[unnamed:]}
-
-
-def _entries(composed: Mapping[str, Any]) -> Sequence[Any]:
-    """The releases that one was composed with; refused where it does not say which, as no list can make up for that."""
-    if "releases" in composed:
-        return list(composed["releases"])  # `check_statement` has counted them
-    count = composed.get("earlier_releases", "some")
-    if count == 0:
-        return ()
-    raise ArgumentError(
-        f"a release was composed with {count} earlier ones by a version that did not keep which, "
-        "so no list of releases is known to be complete; leave it out, and add its total to that of the others: "
-        f"epsilon {_shown(composed['epsilon'])} at delta {_shown(composed['delta'])}, for {composed['neighbours']} "
-        "(epsilons and deltas add up)"
-    )
-
-
-def _shown(figure: Any) -> str:
-    """A figure of a file, rounded up."""
-    return rounded_up(figure, 4) if isinstance(figure, int | float) else str(figure)
 
 
 def _add(known: dict[str, Earlier], earlier: Earlier) -> None:
@@ -163,12 +126,7 @@ def composed_with(event: Event, earlier: Sequence[Earlier], delta: float) -> dic
 def account_for_releases(
     releases: Sequence[Release | str | os.PathLike[str]], delta: float, shown: Sequence[float] = ()
 ) -> dict[str, Any]:
-    """What releases, and all that they were composed with, amount to, under the relation that all of them convert to.
-
-    >>> import radoboost as rb
-    >>> account_for_releases([rb.craft([[1.0], [2.0]], [0, 1], n_rados=2)], 1e-6)["epsilon"]
-    'infinite'
-    """
+    """What releases, and all that they were composed with, amount to, under the relation that all convert to."""
     all_of_them = chain(releases)
     events = [earlier.event for earlier in all_of_them]
     answers = [(relation, *total(events, relation)) for relation in Relation]

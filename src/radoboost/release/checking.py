@@ -20,15 +20,7 @@ class Contradicted(ReleaseError):
 
 @contextmanager
 def contradictions() -> Iterator[None]:
-    """Whatever is refused within contradicts the file itself.
-
-    >>> try:
-    ...     with contradictions():
-    ...         raise ReleaseError("the statement says epsilon 1, and what was done costs 2")
-    ... except Contradicted as error:
-    ...     print(error)
-    the statement says epsilon 1, and what was done costs 2
-    """
+    """Whatever is refused within contradicts the file itself."""
     try:
         yield
     except ReleaseError as error:
@@ -42,11 +34,6 @@ def check_statement(statement: "Statement") -> Event:
     and earlier ones come to, and the figures for several holders. An infinite epsilon promises nothing, so nothing is
     computed for it. Only figures are checked, and only against the event: that it is what was done is the maker's word.
     `stage_noise` holds what else a file says against it.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4)
-    >>> check_statement(release.statement).reason
-    'plain rados promise nothing'
     """
     event = _event(statement.event, "the event of its statement")
     relation = event.relation
@@ -126,9 +113,7 @@ def _check_composed(event: Event, composed: Mapping[str, Any]) -> None:
 
 
 def _entries(composed: Mapping[str, Any]) -> list[Any]:
-    """The events of earlier releases, as many as the statement counts; none where a version did not keep them."""
-    if "releases" not in composed:
-        return []
+    """The events of earlier releases, as many as the statement counts."""
     try:
         entries = [entry["event"] for entry in composed["releases"]]
         names = {entry["id"] for entry in composed["releases"]}

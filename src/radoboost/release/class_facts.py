@@ -41,7 +41,6 @@ class ClassFacts:
     between: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "class": self.value,
             "rows": self.rows,
@@ -52,16 +51,7 @@ class ClassFacts:
 
 
 def class_facts(release: Release) -> list[ClassFacts]:
-    """What a release tells of each of its classes.
-
-    >>> import radoboost as rb
-    >>> X = np.repeat([[1.0], [2.0], [9.0]], [500, 300, 200], axis=0)
-    >>> release = rb.craft(X, np.repeat(["a", "b", "c"], [500, 300, 200]), seed=0)
-    >>> [round(facts.rows, -1) for facts in class_facts(release)]
-    [500.0, 300.0, 200.0]
-    >>> [(name, round(difference, 1)) for name, difference in class_facts(release)[2].columns.items()]
-    [('x0', 2.0)]
-    """
+    """What a release tells of each of its classes."""
     facts = None
     if release.columns[-1].name == CONSTANT:
         facts = _of_rados(release) or _of_moments(release)
@@ -69,7 +59,6 @@ def class_facts(release: Release) -> list[ClassFacts]:
 
 
 def _of_rados(release: Release) -> list[ClassFacts] | None:
-    """By the rados of each class; None where there are none."""
     blocks = [release.blocks.get(class_block(value)) for value in release.classes]
     if not (all(block is not None for block in blocks) and release.n_examples):
         return None
@@ -141,13 +130,7 @@ def _strongest(release: Release, apart: Vector, least: float) -> dict[str, float
 
 
 def facts_in_words(facts: ClassFacts) -> tuple[str, str]:
-    """About how many rows, and what sets the class apart.
-
-    >>> facts_in_words(ClassFacts("high", 1203.2, 0.9, {"age": 1.25, "dose": -0.5}))
-    ('1,203 ± 1', 'age +1.25, dose -0.50')
-    >>> facts_in_words(ClassFacts("low", 1203.2, None, {}, (1120.5, 1340.5)))
-    ('about 1,200: 1,120 to 1,341', '')
-    """
+    """About how many rows, and what sets the class apart."""
     rows = "not told"
     if facts.rows is not None and facts.between is not None:
         about = f"{facts.rows:.2g}" if facts.rows >= 1 else "0"

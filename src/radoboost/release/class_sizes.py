@@ -57,14 +57,7 @@ class ClassSizes:
 def class_sizes(
     sums: Vector, second: Vector, n_rows: float, *, sum_noise: float, second_noise: float, rows_noise: float
 ) -> ClassSizes | None:
-    """By sums of whitened rows, a row for each class, their second moment and their number, each with its noise.
-
-    >>> rows = np.array([[0.6, 0.8]] * 6 + [[0.0, 1.0]] * 3 + [[-0.6, 0.8]])
-    >>> sums = np.stack([rows[:6].sum(axis=0), rows[6:9].sum(axis=0), rows[9:].sum(axis=0)])
-    >>> sizes = class_sizes(sums, rows.T @ rows, 10.0, sum_noise=0.0, second_noise=0.0, rows_noise=0.0)
-    >>> sizes.rows.round(1).tolist(), sizes.least.round(1).tolist(), sizes.most.round(1).tolist()
-    ([5.8, 3.3, 0.8], [5.7, 3.0, 0.7], [6.0, 3.7, 1.0])
-    """
+    """By sums of whitened rows, a row for each class, their second moment and their number, each with its noise."""
     # b: all, k: classes, d: columns, h: one vector for each class, u: the vector whose products with rows are nearly 1
     k, d = sums.shape
     floor = noise_floor(floor_noise({"whitened": second_noise, "sum": sum_noise}, "whitened"), d, HESSIAN_FLOOR)

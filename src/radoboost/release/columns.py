@@ -90,11 +90,7 @@ class Column:
 
 
 def columns_from_json(entries: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
-    """The columns of a release document, refusing what this version does not know.
-
-    >>> columns_from_json([{"name": "a", "scale": "none", "step": 0.5}])
-    (Column(name='a', scale='none', step=0.5, low=None, high=None, mean=None, std=None),)
-    """
+    """The columns of a release document, refusing what this version does not know."""
     known = {field.name for field in dataclasses.fields(Column)}
     needs = {"none": (), "constant": (), "standard": ("mean", "std"), "bounds": ("low", "high")}
     for entry in entries:
@@ -118,11 +114,7 @@ def columns_from_json(entries: Sequence[dict[str, Any]]) -> tuple[Column, ...]:
 
 
 def grid_step(bound: float, name: str) -> float:
-    """The grid step of a feature whose values lie within +-bound.
-
-    >>> grid_step(1.0, "x") == 2.0**-22, grid_step(1.5, "x") == 2.0**-21, grid_step(0.0, "x")
-    (True, True, 1.0)
-    """
+    """The grid step of a feature whose values lie within +-bound."""
     if bound == 0:
         return 1.0
     if not LEAST_BOUND <= bound <= LARGEST_BOUND:

@@ -22,11 +22,7 @@ _MOST_CORRELATED = 0.95  # a squared canonical correlation: noise may make it 1 
 
 
 def centred(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Vectors of classes less their mean: class weights of a row add up to 0, but for noise and rounding.
-
-    >>> centred(np.array([[1.0], [2.0], [6.0]])).tolist()
-    [[-2.0], [-1.0], [3.0]]
-    """
+    """Vectors of classes less their mean: class weights of a row add up to 0, but for noise and rounding."""
     return np.asarray(vectors - vectors.mean(axis=0))
 
 
@@ -35,9 +31,6 @@ def class_step(n_classes: int, eta: float) -> float:
 
     Where all classes are alike, the multinomial risk has 1 / n_classes of the second moment as its curvature, and
     nowhere more than 1/2 of it (Boehning 1992): up to 4, no step goes so far that the next one goes farther back.
-
-    >>> class_step(3, 1.0), class_step(3, 8.0)
-    (3.0, 4.0)
     """
     return min(n_classes * eta, LONGEST_STEP)
 
@@ -67,13 +60,7 @@ class ClassSums:
 
 
 def discriminant(sums: NDArray[np.float64], inverse: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
-    """Weights of each class, shape (classes, columns), by sums of rows of each class with noise of a deviation.
-
-    >>> rows = np.array([[1.0, -1.0], [1.0, -0.9], [1.0, -0.1], [1.0, 0.1], [1.0, 0.9], [1.0, 1.0]])
-    >>> sums, inverse = rows.reshape(3, 2, 2).sum(axis=1), np.linalg.inv(rows.T @ rows)
-    >>> (rows @ discriminant(sums, inverse, 0.0).T).argmax(axis=1).tolist()
-    [0, 0, 1, 1, 2, 2]
-    """
+    """Weights of each class, shape (classes, columns), by sums of rows of each class with noise of a deviation."""
     by_class = ClassSums.of(sums, inverse, noise)
     sums, sizes = by_class.sums, by_class.sizes
     whole, roots = float(sizes.sum()), np.sqrt(sizes)

@@ -72,10 +72,7 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
 
 
 def check_room(n_rados: int, n_columns: int) -> None:
-    """Refuse to draw more rados than fit into memory.
-
-    >>> check_room(1000, 30)
-    """
+    """Refuse to draw more rados than fit into memory."""
     need = 8 * n_columns * (3 * n_rados + 4 * n_columns)
     memory.require(need, f"drawing {n_rados:,} rados of {n_columns:,} columns", "draw fewer rados")
 

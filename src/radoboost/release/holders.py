@@ -23,13 +23,6 @@ class Figure:
     """An epsilon for a case besides that of the statement: `case` says which, in words that follow "for" or "against".
 
     Neighbours differ by `size` of what the event's relation names: by two records, for one who is at two holders.
-
-    >>> from radoboost.privacy import Gaussian, Relation
-    >>> figure = Figure.of("a person at two holders", Gaussian(2.0, Relation.RECORD), 1e-6)
-    >>> Figure.from_dict(figure.to_dict()) == figure
-    True
-    >>> Figure.of("a person at two holders", Gaussian(2.0, Relation.RECORD), 1e-6, 2).neighbours
-    '2 records, all added or all removed'
     """
 
     case: str
@@ -45,7 +38,6 @@ class Figure:
 
     @property
     def neighbours(self) -> str | None:
-        """What neighbours are, in words."""
         return None if self.event.relation is None else group_words(self.event.relation, self.size)
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,7 +53,6 @@ class Figure:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> "Figure":
-        """From a statement."""
         epsilon = float("inf") if entry["epsilon"] == "infinite" else float(entry["epsilon"])
         event, size = event_from_dict(entry["event"]), int(entry.get("size", 1))
         if size < 1:
@@ -71,11 +62,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Holders:
-    """How several holders made something: `how` is one of `WAYS`, `parts` describe what each gave, as data.
-
-    >>> Holders("merged", ({"rows": 10}, {"rows": 12})).to_dict()["parts"]
-    [{'rows': 10}, {'rows': 12}]
-    """
+    """How several holders made something: `how` is one of `WAYS`, `parts` describe what each gave, as data."""
 
     how: str
     parts: Sequence[Mapping[str, Any]]
@@ -83,24 +70,15 @@ class Holders:
 
     @property
     def fingerprints(self) -> frozenset[str]:
-        """Those of the keys of all holders who were in rooms: a part is one of them, or the release of a room.
-
-        >>> sorted(Holders("merged", ({"rows": 10}, {"rows": 12, "holders": ["6668", "7aad"]})).fingerprints)
-        ['6668', '7aad']
-        """
+        """Those of the keys of all holders who were in rooms: a part is one of them, or the release of a room."""
         return frozenset(key for part in self.parts for key in _keys(part))
 
     @property
     def count(self) -> int:
-        """How many holders there are, as far as can be seen: one who was in two rooms counts once.
-
-        >>> Holders("merged", ({"rows": 10}, {"rows": 12, "holders": ["6668", "7aad"]})).count
-        3
-        """
+        """How many holders there are, as far as can be seen: one who was in two rooms counts once."""
         return len(self.fingerprints) + sum(not _keys(part) for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "how": self.how,
             "parts": [dict(part) for part in self.parts],
@@ -128,9 +106,5 @@ def _keys(part: Mapping[str, Any]) -> list[str]:
 
 
 def either(sentences: Iterable[str]) -> str:
-    """What the statements of several say, each thing once.
-
-    >>> either(["a server", "a laptop", "a server"])
-    'a server; or a laptop'
-    """
+    """What the statements of several say, each thing once."""
     return "; or ".join(dict.fromkeys(sentences))

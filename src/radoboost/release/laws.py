@@ -15,20 +15,9 @@ LAWS = {
 }
 UNKNOWN = "unknown"
 NOISY_MOMENTS = "noisy moments"  # the one law that needs no rados
-_BEFORE = {  # by mechanism, for files written before there were laws
-    "plain": "sums",
-    "feature-band": "banded sums",
-    "noisy-rados": "noisy sums",
-    "noisy-examples": "sums of noisy rows",
-    "moments": "noisy moments",
-}
 
 
 def law_of(mechanism: Mapping[str, Any]) -> str:
-    """The law that a release names; "unknown" where it names none that we know.
-
-    >>> law_of({"name": "mine", "law": "sums"}), law_of({"name": "moments"}), law_of({"name": "other"})
-    ('sums', 'noisy moments', 'unknown')
-    """
-    law = mechanism.get("law", _BEFORE.get(str(mechanism.get("name"))))
+    """The law that a release names; "unknown" where it names none that we know."""
+    law = mechanism.get("law", UNKNOWN)
     return law if law in LAWS else UNKNOWN

@@ -56,9 +56,6 @@ class Input:
     """One column of the table as terms see it.
 
     `levels` are the values of a function of [-1, 1] at equally spaced points, in ascending order: a column's ranks.
-
-    >>> Input("age", shift=40.0, divisor=8.0, log=True).label
-    'log(age)'
     """
 
     name: str
@@ -74,26 +71,17 @@ class Input:
 
     @property
     def label(self) -> str:
-        """What terms call it."""
         if self.levels:
             return f"rank({self.name})"
         return f"log({self.name})" if self.log else self.name
 
     @property
     def neutral(self) -> float:
-        """The raw value that becomes 0, or the nearest there is: what stands for a missing one.
-
-        >>> Input("age", shift=0.0, divisor=120.0, factor=2.0, offset=1.0, low=0.0, high=120.0).neutral
-        60.0
-        """
+        """The raw value that becomes 0, or the nearest there is: what stands for a missing one."""
         return self.shift + self.offset * (self.divisor / self.factor)
 
     def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The numbers of raw values `x`; NaN for one that is not finite.
-
-        >>> Input("age", shift=40.0, divisor=8.0, limit=1.0).apply(np.array([44.0, 80.0, np.inf]))
-        array([0.5, 1. , nan])
-        """
+        """The numbers of raw values `x`; NaN for one that is not finite."""
         with np.errstate(all="ignore"):
             v = np.where(np.isfinite(x), x, np.nan)
             if self.low is not None:
@@ -122,11 +110,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Direction:
-    """A sum of all inputs, weighted and limited, for products to be made of.
-
-    >>> Direction("direction 1", (0.5, -0.5), offset=0.25).to_dict()
-    {'name': 'direction 1', 'weights': [0.5, -0.5], 'offset': 0.25}
-    """
+    """A sum of all inputs, weighted and limited, for products to be made of."""
 
     name: str
     weights: tuple[float, ...]
@@ -153,11 +137,7 @@ def _without_defaults(entry: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Term:
-    """One output of a map: its kind, the labels of its inputs, and the numbers of its kind.
-
-    >>> Term("product", ("age", "dose")).to_dict()
-    {'kind': 'product', 'inputs': ['age', 'dose']}
-    """
+    """One output of a map: its kind, the labels of its inputs, and the numbers of its kind."""
 
     kind: str
     inputs: tuple[str, ...] = ()
@@ -168,11 +148,7 @@ class Term:
     factor: float = 1.0
 
     def name(self, number: int) -> str:
-        """The output's name; `number` counts the cosines from 1.
-
-        >>> Term("hat", ("age",), knot=-0.5, width=0.5).name(0), Term("product", ("age", "age")).name(0)
-        ('age~-0.5', 'age^2')
-        """
+        """The output's name; `number` counts the cosines from 1."""
         if self.kind == "linear":
             return self.inputs[0]
         if self.kind == "product":
@@ -357,21 +333,13 @@ _DIRECTION_FIELDS = {f.name for f in dataclasses.fields(Direction)}
 
 
 def names_of(terms: Sequence[Term]) -> tuple[str, ...]:
-    """The names of the columns that terms make; cosines are counted from 1.
-
-    >>> names_of([Term("linear", ("age",)), Term("cosine", weights=(1.0,)), Term("cosine", weights=(2.0,))])
-    ('age', 'cos1', 'cos2')
-    """
+    """The names of the columns that terms make; cosines are counted from 1."""
     cosines = np.cumsum([term.kind == "cosine" for term in terms]).tolist()
     return tuple(term.name(number) for term, number in zip(terms, cosines, strict=True))
 
 
 def repeated(names: Sequence[str]) -> list[str]:
-    """The names that are there more than once, in order.
-
-    >>> repeated(["a", "b", "a", "a"])
-    ['a']
-    """
+    """The names that are there more than once, in order."""
     seen: set[str] = set()
     return list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
 

@@ -203,11 +203,7 @@ def _check_coins(parts: Sequence[Part]) -> None:
 
 
 def one_numbering(entries: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether all rows of merged parts have numbers that follow each other, so that one seed may be that of all.
-
-    >>> one_numbering([{"rows": 3, "first_row": 2}, {"rows": 2, "first_row": 0}]), one_numbering([{"rows": 3}])
-    (True, False)
-    """
+    """Whether all rows of merged parts have numbers that follow each other, so that one seed may be that of all."""
     if not all("first_row" in entry for entry in entries):
         return False
     ordered = sorted(entries, key=lambda entry: int(entry["first_row"]))
@@ -233,11 +229,6 @@ def pooled_column(columns: Sequence[Column], rows: Sequence[int]) -> Column:
 
     Where their constants differ, its z-scores are by the mean and the deviation of all rows, and its step is one that
     reaches as far as their values; where they do not, it is the finest step of any.
-
-    >>> one = Column("x", "standard", 2.0**-20, mean=0.0, std=1.0)
-    >>> pooled = pooled_column([one, replace(one, mean=4.0)], [1, 3])
-    >>> pooled.mean, pooled.std == 2.0, pooled.step == 2.0**-20
-    (3.0, True, True)
     """
     first = columns[0]
     if len({constants_of(column) for column in columns}) == 1:

@@ -44,16 +44,7 @@ _RELEASES = "The releases themselves are out as well, and each tells what its ow
 
 
 def together(parts: Sequence[Part], *, one_holder: bool = False) -> Statement:
-    """The statement about all that follows from private releases of several holders, or of `one_holder`.
-
-    >>> import numpy as np, radoboost as rb
-    >>> def private():
-    ...     table, bounds = np.array([[1.0], [2.0]]), {"x0": (0, 4)}
-    ...     return rb.craft(table, [0, 1], classes=(0, 1), bounds=bounds, mechanism=rb.Moments(1.0))
-    >>> statement = together([Part("north", private()), Part("south", private())])
-    >>> round(statement.epsilon, 2), [round(figure.epsilon, 2) for figure in statement.holders.figures]
-    (1.0, [1.45])
-    """
+    """The statement about all that follows from private releases of several holders, or of `one_holder`."""
     relation = _relation(parts)
     tables = [list(parts)] if one_holder else _tables(parts)
     delta = max(part.release.statement.delta for part in parts)

@@ -48,33 +48,19 @@ class Answer:
 
 
 def of_hundred(share: float) -> str:
-    """How often out of a hundred times, never below the share itself.
-
-    >>> of_hundred(0.6624), of_hundred(0.5), of_hundred(0.73)
-    ('67 of 100 times', '50 of 100 times', '73 of 100 times')
-    """
+    """How often out of a hundred times, never below the share itself."""
     return f"{min(100, math.ceil(round(100 * share, 9)))} of 100 times"
 
 
 def promise_in_words(statement: Statement) -> str:
-    """The promise in a few words, with its neighbours.
-
-    >>> import radoboost as rb
-    >>> promise_in_words(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).statement)
-    'no promise'
-    """
+    """The promise in a few words, with its neighbours."""
     if math.isinf(statement.epsilon):
         return "no promise"
     return f"promise of epsilon {epsilon_text(statement.epsilon)} for {statement.neighbours}"
 
 
 def verdict_of(statement: Statement) -> Verdict:
-    """What to think of a release by its statement alone, which was held against its event when it was read.
-
-    >>> import radoboost as rb
-    >>> verdict_of(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).statement).tone
-    'none'
-    """
+    """What to think of a release by its statement alone, which was held against its event when it was read."""
     if math.isinf(statement.epsilon):
         return Verdict(
             NONE,
@@ -92,14 +78,7 @@ def verdict_of(statement: Statement) -> Verdict:
 
 
 def verdict_of_model(statement: Statement) -> Verdict:
-    """What to think of the release that a model was learned from, by the statement that the model carries.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4)
-    >>> verdict_of_model(release.statement).sentences[-1]
-    'This is about the release that the model was learned from, in the words that the model carries; whether that \
-release is consistent is seen where it is opened itself (rado show RELEASE).'
-    """
+    """What to think of the release that a model was learned from, by the statement that the model carries."""
     verdict = verdict_of(statement)
     own = verdict.sentences[: len(verdict.sentences) - len(_consistent(statement))]
     return Verdict(verdict.tone, verdict.headline, (*own, _OF_MODEL))
@@ -115,13 +94,7 @@ def _consistent(statement: Statement) -> tuple[str, ...]:
 
 
 def answers(release: Release) -> tuple[Answer, ...]:
-    """Who is protected from whom, how well, what is not, what several releases add up to, and who made it.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4)
-    >>> [answer.question for answer in answers(release)][:2], answers(release)[0].sentences
-    (['Who is protected?', 'From whom?'], ('Nobody.',))
-    """
+    """Who is protected from whom, how well, what is not, what several releases add up to, and who made it."""
     statement = release.statement
     left_out = len(statement.not_protected) - 2
     return (
@@ -141,12 +114,7 @@ def answers(release: Release) -> tuple[Answer, ...]:
 
 
 def full_statement(statement: Statement) -> dict[str, list[str]]:
-    """All that a statement says, as `rado show` does, by headings.
-
-    >>> import radoboost as rb
-    >>> list(full_statement(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).statement))
-    ['What is promised', 'What is not protected', 'How it was made']
-    """
+    """All that a statement says, as `rado show` does, by headings."""
     how = {
         "mechanism": statement.mechanism,
         "accountant": statement.accountant,

@@ -27,13 +27,7 @@ def check_shared(blocks: Mapping[str, Any], names: tuple[str, ...], own: Mapping
 
 
 def shared_names(release: "Release") -> tuple[str, ...] | None:
-    """The columns that a release shares: of the raw table, where it has a schema; None where it shares nothing.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0, 5.0], [2.0, 3.0], [3.0, 1.0]], [0, 1, 1], n_rados=4, share=["x1"])
-    >>> shared_names(release), release.blocks["shared"].shape
-    (('x1',), (4, 2))
-    """
+    """The columns that a release shares: of the raw table, where it has a schema; None where it shares nothing."""
     if SHARED not in release.blocks:
         return None
     names = release.block_columns[SHARED][:-1]

@@ -12,11 +12,7 @@ LEAST = 1e-6  # an eigenvalue, where a record of unit length adds 1 to their sum
 
 
 def noise_floor(noise_std: float, n_columns: int, share: float) -> float:
-    """`share` of the largest eigenvalue of symmetric noise, of `noise_std` on the diagonal and 1/sqrt(2) of it off it.
-
-    >>> noise_floor(2.0, 8, 0.5)
-    4.0
-    """
+    """`share` of the largest eigenvalue of symmetric noise, `noise_std` on the diagonal, 1/sqrt(2) of it elsewhere."""
     return share * noise_std * math.sqrt(2 * n_columns)
 
 
@@ -25,19 +21,12 @@ def floor_noise(noise: Mapping[str, float], stage: str) -> float:
 
     What is inverted multiplies sums that carry noise, so directions in which there is hardly anything must not be
     blown up either where the second moment itself has no noise, as under labels.
-
-    >>> floor_noise({"second": 2.0, "sum": 3.0}, "second"), floor_noise({"second": 0.0, "sum": 3.0}, "second")
-    (2.0, 3.0)
     """
     return noise[stage] or noise["sum"]
 
 
 def inverse_power(matrix: NDArray[np.float64], floor: float, power: float) -> NDArray[np.float64]:
-    """matrix**-power of a symmetric matrix, its eigenvalues raised to `floor` at least.
-
-    >>> inverse_power(np.diag([4.0, 1e-6]), 0.25, 0.5).round(6).tolist()
-    [[0.5, 0.0], [0.0, 2.0]]
-    """
+    """matrix**-power of a symmetric matrix, its eigenvalues raised to `floor` at least."""
     values, vectors = np.linalg.eigh(matrix)
     inverse: NDArray[np.float64] = (vectors * floored(values, floor) ** -power) @ vectors.T
     return inverse

@@ -30,11 +30,7 @@ class _Moved(NamedTuple):
 
 
 def check_release(release: "Release") -> None:
-    """Refuse words about another number of classes, and noisy moments with less noise than their promise takes.
-
-    >>> import radoboost as rb
-    >>> check_release(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
-    """
+    """Refuse words about another number of classes, and noisy moments with less noise than their promise takes."""
     _check_words(release.statement, release.n_classes)
     if release.law == NOISY_MOMENTS and math.isfinite(release.statement.epsilon):
         _check_noise(release)
@@ -70,7 +66,6 @@ def _check_noise(release: "Release") -> None:
 
 
 def _stages(release: "Release", relation: Relation) -> dict[str, _Moved]:
-    """The stages of a release that need noise for this relation."""
     blocks, mechanism, two = release.blocks, release.mechanism, release.n_classes == 2
     label, replaced = relation in _LABELS, relation is Relation.REPLACE
     k, apart = int(mechanism.get("max_rows", 1)), math.sqrt(2) if replaced else 1.0

@@ -41,21 +41,12 @@ class Batch:
 
 
 def tilted_block(place: int) -> str:
-    """The block with the rados of a batch; the first, in `rados`, has the place 0.
-
-    >>> tilted_block(1)
-    'tilted:1'
-    """
+    """The block with the rados of a batch; the first, in `rados`, has the place 0."""
     return f"{TILTED}{place}"
 
 
 def batches_of(release: "Release") -> tuple[Batch, ...]:
-    """All batches of a release; of one without tilted rados there is one.
-
-    >>> import radoboost as rb
-    >>> len(batches_of(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4)))
-    1
-    """
+    """All batches of a release; of one without tilted rados there is one."""
     first = Batch(np.zeros(len(release.columns)), release.rados)
     thetas = release.signatures["thetas"] if is_tilted(release) else ()
     return (
@@ -89,22 +80,14 @@ def of_first_batch(release: "Release", sentence: str) -> str:
 
 
 def in_short(signatures: Mapping[str, Any]) -> dict[str, Any]:
-    """A description of a signature set without what would fill a page.
-
-    >>> in_short({"name": "tilted", "batches": [4, 4], "thetas": [[0.5, 0.25]]})
-    {'name': 'tilted', 'batches': '4 + 4'}
-    """
+    """A description of a signature set without what would fill a page."""
     if signatures.get("name") != NAME:
         return dict(signatures)
     return {"name": NAME, "batches": sizes_in_words(signatures["batches"])}
 
 
 def sizes_in_words(sizes: Sequence[int] | str) -> str:
-    """How many rados each batch has; words stay as they are.
-
-    >>> sizes_in_words([1500, 1000]), sizes_in_words("the first of 2")
-    ('1,500 + 1,000', 'the first of 2')
-    """
+    """How many rados each batch has; words stay as they are."""
     return sizes if isinstance(sizes, str) else " + ".join(f"{size:,}" for size in sizes)
 
 
@@ -156,11 +139,7 @@ def check_told(release: "Release") -> None:
 
 
 def rounded_theta(theta: ArrayLike, steps: Sequence[float]) -> tuple[NDArray[np.float64], int, NDArray[np.float64]]:
-    """A theta on its grid, for columns of these steps (docs/proofs/tilted.md, L4): weights, their exponent, and itself.
-
-    >>> rounded_theta([0.5, -1.0], [2.0**-22, 2.0**-22])[2].tolist()
-    [0.5, -1.0]
-    """
+    """A theta on its grid, for columns of these steps (docs/proofs/tilted.md, L4): weights, exponent, and itself."""
     grid, d = np.array(steps, dtype=np.float64), len(steps)
     with np.errstate(over="ignore", under="ignore"):
         scaled = np.array(theta, dtype=np.float64) * grid

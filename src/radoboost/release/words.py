@@ -31,13 +31,7 @@ _WAYS = {
 
 
 def plan_in_words(plan: Mapping[str, Any], absent: Collection[str] = ()) -> str:
-    """Which columns a plan of the mechanism `moments` has; `absent` are kinds of terms that its map has none of.
-
-    >>> plan_in_words({"kind": "both", "ranks": True, "cosines": 40, "n_columns": 300})
-    'products, hats on ranks and cosines: 300 columns'
-    >>> plan_in_words({"kind": "both", "ranks": False, "cosines": 40, "n_columns": 300}, absent={"hat"})
-    'products and cosines: 300 columns'
-    """
+    """Which columns a plan of the mechanism `moments` has; `absent` are kinds of terms that its map has none of."""
     hats = "hats on ranks" if plan["ranks"] else "hats"
     parts = ["products"] if plan["kind"] in ("products", "both") and "product" not in absent else []
     parts += [hats] if plan["kind"] in ("hats", "both") and "hat" not in absent else []
@@ -49,13 +43,7 @@ def plan_in_words(plan: Mapping[str, Any], absent: Collection[str] = ()) -> str:
 
 
 def statement_in_words(statement: Statement) -> dict[str, list[str]]:
-    """What a statement promises and what it does not, as sentences by their headings.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
-    >>> statement_in_words(release.statement)["What is promised"][0]
-    'Nothing: this release carries no privacy guarantee.'
-    """
+    """What a statement promises and what it does not, as sentences by their headings."""
     promised = [
         *(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
         f"epsilon {epsilon_text(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for "
@@ -79,11 +67,7 @@ def statement_in_words(statement: Statement) -> dict[str, list[str]]:
 
 
 def holders_in_words(holders: Holders) -> list[str]:
-    """How many holders made something, and how, and what is promised in the cases that only several have.
-
-    >>> holders_in_words(Holders("merged", ({"rows": 10}, {"rows": 12})))
-    ['made of releases of 2 holders, merged']
-    """
+    """How many holders made something, and how, and what is promised in the cases that only several have."""
     sentences = [_WAYS.get(holders.how, "made of releases of {} holders, merged").format(holders.count) + _who(holders)]
     if holders.count == 1:
         sentences = [sentences[0].replace("1 senders", "1 sender")]
@@ -96,11 +80,7 @@ def holders_in_words(holders: Holders) -> list[str]:
 
 
 def _who(holders: Holders) -> str:
-    """The names of those who met in a room, and when some of them left.
-
-    >>> _who(Holders("room", ({"name": "east", "until": None}, {"name": "coast", "until": 0})))
-    ': east; coast left before the first sum'
-    """
+    """The names of those who met in a room, and when some of them left."""
     if holders.how != ROOM:
         return ""
     stayed = [str(part.get("name")) for part in holders.parts if part.get("until") is None]
@@ -113,22 +93,12 @@ def _who(holders: Holders) -> str:
 
 
 def figures_of(statement: Statement) -> dict[str, Any]:
-    """What else follows from the event of a statement: mu, rho and what groups pay; nothing where nothing is promised.
-
-    >>> import radoboost as rb
-    >>> figures_of(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4).statement)
-    {}
-    """
+    """What else follows from the event of a statement: mu, rho and what groups pay; nothing without a promise."""
     return {} if math.isinf(statement.epsilon) else figures(event_from_dict(statement.event), statement.delta)
 
 
 def figures_in_words(answer: Mapping[str, Any], neighbours: str) -> list[str]:
-    """Sentences about mu, rho and groups; every one names its neighbours.
-
-    >>> from radoboost.privacy import Gaussian, Relation, figures
-    >>> figures_in_words(figures(Gaussian(3.0, Relation.RECORD), 1e-6), "one record added or removed")[0]
-    'mu 0.3334 in Gaussian differential privacy, rho 0.05556 in zCDP, for one record added or removed as neighbours'
-    """
+    """Sentences about mu, rho and groups; every one names its neighbours."""
     sentences = []
     if "mu" in answer:
         variation = answer["total_variation"]
@@ -154,9 +124,6 @@ def stages_in_words(noise: Mapping[str, Any], rounds: int = 0) -> str:
     """The noise of each stage, by name; a stage without noise is exact.
 
     Where the number of mean rados is not known yet, "rounds" maps each that it may be to its noise.
-
-    >>> stages_in_words({"counts": 0.0, "sum": 15.43, "rounds": 8.25}, 8)
-    'sum 15.43, each of 8 mean rados 8.25: standard deviations, where one row counts 1 and has length 1'
     """
     parts = []
     searches = [stage for stage in noise if stage.startswith("bounds ")]  # all have the same noise
@@ -175,18 +142,10 @@ def stages_in_words(noise: Mapping[str, Any], rounds: int = 0) -> str:
 
 
 def held_in_words(n_rados: int) -> str:
-    """What a release holds: so many rados, or moments alone.
-
-    >>> held_in_words(1000), held_in_words(1), held_in_words(0)
-    ('1,000 rados', '1 rado', 'moments')
-    """
+    """What a release holds: so many rados, or moments alone."""
     return f"{n_rados:,} rado{'' if n_rados == 1 else 's'}" if n_rados else "moments"
 
 
 def epsilon_text(value: float | str | None) -> str:
-    """Four digits, rounded up; JSON has a word, or null, for infinity.
-
-    >>> epsilon_text(1.00001), epsilon_text(None)
-    ('1.001', 'infinite')
-    """
+    """Four digits, rounded up; JSON has a word, or null, for infinity."""
     return rounded_up(value if isinstance(value, int | float) else math.inf, 4)

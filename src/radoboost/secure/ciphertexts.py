@@ -79,7 +79,6 @@ class _Encrypted:
 
     @property
     def n_rows(self) -> int:
-        """How many rows were encrypted."""
         return sum(rows for _, rows in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,7 +91,6 @@ class _Encrypted:
         }
 
     def numbers(self, place: int, column: int) -> Any:
-        """One ciphertext as a number."""
         return arithmetic().mpz(int.from_bytes(self.ciphertexts[place, column].tobytes(), "big"))
 
     def _save(self, path: str | os.PathLike[str], kind: str) -> None:
@@ -113,8 +111,6 @@ class _Encrypted:
 
 @dataclass(frozen=True, eq=False)
 class EncryptedRows(_Encrypted):
-    """Rows of one sender, encrypted."""
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.ciphertexts) != self.n_rows:
@@ -158,13 +154,11 @@ def _read(path: Path, document: dict[str, Any]) -> dict[str, Any]:
 
 
 def load_rows(path: str | os.PathLike[str]) -> EncryptedRows:
-    """Encrypted rows from their file."""
     with reading(Path(path), "encrypted-rows") as document:
         return EncryptedRows(**_read(Path(path), document))
 
 
 def load_sums(path: str | os.PathLike[str]) -> EncryptedSums:
-    """Encrypted sums from their file."""
     with reading(Path(path), "encrypted-sums") as document:
         signatures = {"name": document["signatures"]["name"], **document["signatures"]}
         return EncryptedSums(**_read(Path(path), document), signatures=signatures)
@@ -181,11 +175,6 @@ def encrypt(
     `most_rows` is how many rows of all senders may be summed; by default those of this table, for a single sender.
     Several senders need the same number, and the same columns: declare bounds, with scale="bounds". Other options are
     those of `share`.
-
-    >>> from radoboost import secure
-    >>> keys = secure.keygen()
-    >>> secure.encrypt([[1.0], [2.0], [3.0]], keys.public, [0, 1, 1]).ciphertexts.shape
-    (3, 1, 512)
     """
     _check_public(key)
     with grid_rows(table, y, ROUTE, **options) as rows, _bar(progress) as bar:
@@ -310,7 +299,6 @@ def _products(numbers: list[Any], key: PublicKey, prepared: Prepared, n_rados: i
 
 
 def _tiles(prepared: Prepared, n_rows: int, n_rados: int) -> Iterator[tuple[int, NDArray[np.uint64]]]:
-    """The words of each tile of rows."""
     for tile in range(-(-n_rows // TILE_ROWS)):
         yield tile, prepared.words(tile, 1, np.empty((1, n_rados), np.uint64))[0]
 

@@ -18,13 +18,7 @@ from radoboost.release.awaited import GRID_BITS
 
 @dataclass(frozen=True)
 class Packing:
-    """How rows of `width` integers are packed, for sums of at most `most_rows` of them, under a key of so many bits.
-
-    >>> packing = Packing(3, 1000, 2048)
-    >>> number, = packing.pack(np.array([[5, -7, 2**22]]))[0]
-    >>> packing.slot_bytes, packing.unpack([number + number]).tolist()
-    (5, [10, -14, 8388608])
-    """
+    """How rows of `width` integers are packed, for sums of at most `most_rows` of them, under a key of so many bits."""
 
     width: int
     most_rows: int
@@ -55,7 +49,6 @@ class Packing:
         return sum(1 << (8 * self.slot_bytes * (k + 1) - 1) for k in range(self.slots))
 
     def pack(self, rows: NDArray[np.int64]) -> list[list[int]]:
-        """The numbers of each row."""
         if rows.size and max(int(rows.max()), -int(rows.min())) > 1 << GRID_BITS:
             raise ArgumentError(f"integers of rows must be at most 2**{GRID_BITS} in magnitude, or slots run over")
         half = np.uint64(1 << (8 * self.slot_bytes - 1))

@@ -58,7 +58,6 @@ class PublicKey:
 
     @property
     def bits(self) -> int:
-        """How many bits n has."""
         return self.n.bit_length()
 
     @property
@@ -68,7 +67,6 @@ class PublicKey:
 
     @property
     def ciphertext_bytes(self) -> int:
-        """How many bytes a ciphertext has."""
         return (2 * self.bits + 7) // 8
 
     @cached_property
@@ -82,12 +80,10 @@ class PublicKey:
         return " ".join(self.id[k : k + 4] for k in range(0, len(self.id), 4))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {"n": f"{self.n:x}", "h": f"{self.h:x}"}
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> "PublicKey":
-        """From JSON data."""
         return cls(int(entry["n"], 16), int(entry["h"], 16))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -135,10 +131,6 @@ def keygen(bits: int = LEAST_BITS) -> Keys:
     """Make a pair of keys, at the learner.
 
     The primes are 3 modulo 4 and p - 1, q - 1 have no common factor but 2, as Damgard, Jurik and Nielsen ask.
-
-    >>> keys = keygen()
-    >>> keys.public.bits, "p=" in repr(keys)
-    (2048, False)
     """
     if isinstance(bits, bool) or not isinstance(bits, int) or not LEAST_BITS <= bits <= 8192 or bits % 8:
         raise ArgumentError(f"bits must be a multiple of 8 from {LEAST_BITS:,} to 8,192; it is {bits!r}")
@@ -157,7 +149,6 @@ def keygen(bits: int = LEAST_BITS) -> Keys:
 
 
 def load_key(path: str | os.PathLike[str]) -> PublicKey | PrivateKey:
-    """A key from its file."""
     try:
         document = json.loads(Path(path).read_text(encoding="ascii"))
         if _PUBLIC in document:

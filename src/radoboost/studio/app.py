@@ -12,10 +12,9 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from radoboost.cli.keeping import MODEL, RELEASE, SCHEMA
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.studio import holder_way, learner_way, officer_way
-from radoboost.studio.folder import LEDGER, TABLE, UNREADABLE, Folder
+from radoboost.studio.folder import LEDGER, MODEL, RELEASE, SCHEMA, TABLE, UNREADABLE, Folder
 from radoboost.studio.guard import Door, Guard
 from radoboost.studio.jobs import Job
 from radoboost.studio.layout import Here, Sent, Studio, go, page, templates, wants_part
@@ -38,13 +37,7 @@ router = APIRouter()
 
 
 def create(folder: Path, port: int, chosen: Path | None = None) -> FastAPI:
-    """The studio of a folder, for a server that listens at 127.0.0.1:port; `chosen` is a file to begin with.
-
-    >>> import tempfile
-    >>> app = create(Path(tempfile.mkdtemp()), 8000)
-    >>> app.state.studio.door.new_address().partition("=")[0]
-    'http://127.0.0.1:8000/enter?token'
-    """
+    """The studio of a folder, for a server that listens at 127.0.0.1:port; `chosen` is a file to begin with."""
     studio = Studio(Folder(folder), Door(port), chosen)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan)
     app.state.studio = studio

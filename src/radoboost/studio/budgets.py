@@ -22,13 +22,7 @@ STEP = 0.05
 
 @dataclass(frozen=True)
 class Budget:
-    """The texts of the form; `problems` says what is wrong, by field.
-
-    >>> Budget(epsilon="a little").problems()["epsilon"]
-    "epsilon must be a number above 0; it is 'a little'"
-    >>> Budget(promise="yes", epsilon="1", rows="5,000").numbers()["rows"]
-    5000
-    """
+    """The texts of the form; `problems` says what is wrong, by field."""
 
     promise: str = "yes"
     epsilon: str = "1"
@@ -61,9 +55,6 @@ class Budget:
         """The budget with the epsilon of the slider, if that was moved and the field was not.
 
         `shown` are the epsilon and the slider that the form was made with.
-
-        >>> [Budget(epsilon=text).moved("-0.3", ("1", "0.0")).epsilon for text in ("1", "2")]
-        ['0.5', '2']
         """
         try:
             power, before = round(float(slider), 2), round(float(shown[1]), 2)
@@ -181,13 +172,7 @@ def prospect(
     name: str,
     earlier: Sequence[Path] = (),
 ) -> Prospect:
-    """What a budget would promise, without data: by what was declared alone, and with `earlier` releases together.
-
-    >>> from radoboost.tables.kinds import Number
-    >>> schema = Schema({"age": Number(0, 120)}, "ill", ("no", "yes"))
-    >>> prospect(Budget(rows="5000"), schema, None, None, "").answer["neighbours"]
-    'one record added or removed'
-    """
+    """What a budget would promise, without data: by what was declared alone, and with `earlier` releases together."""
     if not budget.private:
         return Prospect()
     problems = budget.problems()

@@ -9,21 +9,12 @@ def command(*words: object) -> str:
     r"""A command of rado as one line for a shell.
 
     A file's name that begins with a dash is given as a path, and control characters as bash writes them.
-
-    >>> command("craft", "my table.csv", "--epsilon", 1.0)
-    "rado craft 'my table.csv' --epsilon 1.0"
-    >>> command("show", PurePath("-x.csv")), command("show", "a\nb.csv")
-    ('rado show ./-x.csv', "rado show $'a\\nb.csv'")
     """
     return " ".join(_quoted(word) for word in ("rado", *words))
 
 
 def piped(lines: Sequence[str], *words: object) -> str:
-    """A command of rado that reads lines from standard input.
-
-    >>> print(piped(["age,ward", "70,A"], "predict", PurePath("clinic.model.json"), "-"))
-    printf '%s\\n' age,ward 70,A | rado predict clinic.model.json -
-    """
+    """A command of rado that reads lines from standard input."""
     return f"printf '%s\\n' {' '.join(_quoted(line) for line in lines)} | {command(*words)}"
 
 

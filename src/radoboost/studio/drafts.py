@@ -44,15 +44,6 @@ class Draft:
 
     `first` is what it began with: names and storage types alone, or, with `from_data`, a look at the table. `columns`
     are those that somebody decided otherwise, as JSON data. Nothing here reads a row.
-
-    >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp()) / "patients.csv"
-    >>> _ = place.write_text("age,ill\\n70,yes\\n")
-    >>> draft = Draft.of(place)
-    >>> draft.set_label("ill")
-    >>> draft.columns["age"] = {"kind": "number", "low": 120, "high": 0}
-    >>> draft.problems()
-    {'age': ('low must be below high; they are 120 and 0',)}
     """
 
     table: Path
@@ -90,7 +81,6 @@ class Draft:
         self.columns, self.classes = {}, None
 
     def begin_with(self, first: Schema) -> None:
-        """Begin with a schema that was made from the table."""
         self.first, self.columns, self.classes = first, {}, None
 
     def take_up(self, schema: Schema) -> None:
@@ -155,7 +145,6 @@ class Draft:
         return self.first.classes if self.classes is None else self.classes
 
     def class_texts(self) -> list[str]:
-        """The classes, in order, as texts."""
         return [str(value) for value in self._classes() or ()]
 
     def cards(self) -> list[Card]:
@@ -164,7 +153,6 @@ class Draft:
         return [self.card(name) for name in names[:MOST_CARDS] if name != self.label]
 
     def card(self, name: str) -> Card:
-        """One column."""
         entry, stored = self.entry(name), self.types[name]
         place = list(self.types).index(name)
         return Card(
@@ -179,13 +167,7 @@ class Draft:
 
 
 def read_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
-    """A column as JSON data, from the texts of its card; what a card does not show stays as it was before.
-
-    >>> read_entry("number", {"kind": "number"}, {"low": "0", "high": "120", "fill": "", "gaps": "yes"})
-    {'kind': 'number', 'low': 0, 'high': 120, 'gaps': True}
-    >>> read_entry("category", {"kind": "number"}, {})
-    {'kind': 'category', 'values': None}
-    """
+    """A column as JSON data, from the texts of its card; what a card does not show stays as it was before."""
     if kind not in ABOUT:
         raise ArgumentError(f"there is no kind of column {kind!r}; load the page again")
     if kind != before["kind"]:

@@ -13,10 +13,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from radoboost.cli.keeping import MODEL, RELEASE, SCHEMA, kind_of
 from radoboost.errors import ArgumentError, RadoError, reason
 
-TABLE, LEDGER, UNREADABLE = "a table", "a ledger", "a file that cannot be read"
+TABLE, RELEASE, MODEL, SCHEMA = "a table", "a release", "a model", "a schema"
+LEDGER, UNREADABLE = "a ledger", "a file that cannot be read"
 KINDS = (TABLE, RELEASE, MODEL, SCHEMA, LEDGER, UNREADABLE)
 _DEPTH = 3  # folders below the one of the studio
 _MOST_SEEN, MOST_LISTED = 5_000, 200
@@ -44,17 +44,6 @@ class Folder:
 
     A file is named by its path below the folder, or by the id that lists give it. A path that leads out of the folder,
     also by a link, is refused.
-
-    >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp())
-    >>> _ = (place / "patients.csv").write_text("age,ill\\n70,yes\\n")
-    >>> folder = Folder(place)
-    >>> [(found.name, found.kind) for found in folder.files()]
-    [('patients.csv', 'a table')]
-    >>> folder.file("../secrets.csv")
-    Traceback (most recent call last):
-      ...
-    radoboost.errors.ArgumentError: '../secrets.csv' is not in the folder of the studio; copy it there
     """
 
     def __init__(self, root: Path) -> None:
@@ -87,12 +76,7 @@ class Folder:
         return place
 
     def name(self, place: Path) -> str:
-        """The path of a file as commands name it: below the folder of the studio.
-
-        >>> folder = Folder(Path("."))
-        >>> folder.name(folder.root / "data" / "patients.csv")
-        'data/patients.csv'
-        """
+        """The path of a file as commands name it: below the folder of the studio."""
         return str(place.relative_to(self.root))
 
     def id(self, name: str) -> str:
@@ -157,14 +141,7 @@ class Folder:
 
 @contextmanager
 def short_names(root: Path) -> Iterator[None]:
-    """Let failures name files as pages do, below the folder, and fields of pages in place of options.
-
-    >>> with short_names(Path("/data")):
-    ...     raise ArgumentError("/data/clinic.csv is there; choose another place with -o")
-    Traceback (most recent call last):
-      ...
-    radoboost.errors.ArgumentError: clinic.csv is there; choose another place
-    """
+    """Let failures name files as pages do, below the folder, and fields of pages in place of options."""
     try:
         yield
     except RadoError as error:
@@ -175,11 +152,7 @@ def short_names(root: Path) -> Iterator[None]:
 
 
 def size_text(size: int) -> str:
-    """A size as people say it.
-
-    >>> size_text(812), size_text(20_480), size_text(3_500_000)
-    ('812 bytes', '20 KB', '3.5 MB')
-    """
+    """A size as people say it."""
     if size < 1000:
         return f"{size} bytes"
     unit, one = next(((unit, one) for unit, one in _UNITS if size < 999.5 * one), _UNITS[-1])
@@ -244,12 +217,8 @@ def _parquet(place: Path) -> tuple[str, str]:
     except (OSError, ValueError, RecursionError, pa.ArrowException):
         return "", ""
     if document is None:
-        return ("", "") if kind_of(place) not in ("another file", "a table of scores") else _rows(rows, columns)
+        return ("", "") if b"radoboost_share" in documents else (TABLE, f"{rows:,} rows, {_columns(columns)}")
     return RELEASE, _promise(document)
-
-
-def _rows(rows: int, columns: int) -> tuple[str, str]:
-    return TABLE, f"{rows:,} rows, {_columns(columns)}"
 
 
 def _columns(number: int) -> str:
@@ -277,13 +246,15 @@ def _promise(document: Mapping[str, Any]) -> str:
 def _json(place: Path) -> tuple[str, str]:
     if place.stat().st_size > _MOST_JSON:
         return "", ""
-    kind = kind_of(place, _MOST_JSON)
-    if kind not in (MODEL, SCHEMA):
+    try:
+        document = json.loads(place.read_bytes())
+    except (ValueError, RecursionError):
         return "", ""
-    document = json.loads(place.read_bytes())
-    if kind == SCHEMA:
-        columns = document.get("columns", document.get("bounds"))
-        return SCHEMA, _columns(len(columns)) if isinstance(columns, dict | list) else ""
+    if "radoboost_schema" in document:
+        columns = document.get("columns")
+        return SCHEMA, _columns(len(columns)) if isinstance(columns, dict) else ""
+    if "radoboost_model" not in document:
+        return "", ""
     return MODEL, _promise(document) if document.get("statement") else "learned from examples, without a statement"
 
 

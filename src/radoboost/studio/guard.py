@@ -62,18 +62,12 @@ class Session:
 
 
 class Form:
-    """The fields of a form, each with one value or several.
-
-    >>> form = Form([("table", "patients.csv"), ("drop", "name"), ("drop", "street")])
-    >>> form.text("table"), form.all("drop"), form.text("label", "")
-    ('patients.csv', ['name', 'street'], '')
-    """
+    """The fields of a form, each with one value or several."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self.pairs = pairs
 
     def all(self, name: str) -> list[str]:
-        """All values of a field."""
         return [value for key, value in self.pairs if key == name]
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -88,15 +82,7 @@ class Form:
 
 
 class Door:
-    """The tokens that let a browser in, each once, and the browsers that are in.
-
-    >>> door = Door(8000)
-    >>> address = door.new_address()
-    >>> token = address.partition("=")[2]
-    >>> cookie = door.enter(token)
-    >>> door.session(cookie) is not None, door.enter(token) is None
-    (True, True)
-    """
+    """The tokens that let a browser in, each once, and the browsers that are in."""
 
     def __init__(self, port: int) -> None:
         self.port, self.cookie = port, f"rado_studio_{port}"  # cookies of one host are seen at all of its ports
@@ -138,7 +124,6 @@ class Door:
             return bool(matches)
 
     def session(self, cookie: str) -> Session | None:
-        """The session of a cookie."""
         with self._lock:
             return next((session for known, session in self._sessions.items() if _same(known, cookie)), None)
 

@@ -6,7 +6,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from radoboost.cli.keeping import RELEASE, SCHEMA
 from radoboost.cli.shell import default_output
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.privacy.ledger import Ledger
@@ -17,7 +16,7 @@ from radoboost.studio.budgets import LEAST, MOST, STEP, Budget, prospect, tables
 from radoboost.studio.commands import command
 from radoboost.studio.crafting import Crafted, Order
 from radoboost.studio.drafts import ABOUT, MOST_CARDS
-from radoboost.studio.folder import LEDGER
+from radoboost.studio.folder import LEDGER, RELEASE, SCHEMA
 from radoboost.studio.guard import Form
 from radoboost.studio.layout import Studio
 from radoboost.studio.promise_picture import panels
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def columns_of(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:
-    """What the page of columns shows."""
     draft, folder = session.draft, studio.folder
     problems, schemas = draft.problems(), folder.files(SCHEMA)
     place = session.written or folder.root / default_output(folder.name(session.table), "schema.json")

@@ -8,7 +8,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from radoboost.cli.keeping import RELEASE, SCHEMA, keep_files
 from radoboost.cli.shell import check_output, default_output
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.holder.declared import read_bounds
@@ -110,11 +109,9 @@ def write(request: Request, studio: Here, number: str, form: Sent) -> Response:
         place = studio.folder.place(form.text("schema"))
         text = session.draft.text()
         check_output(place, [str(session.table)])
-        keep_files(place, SCHEMA)
         if place.exists() and place != session.written and "over" not in form and not _holds(place, text):
             raise OutputError(
-                f"{studio.folder.name(place)} is a schema that is there already; tick the box to write over it, or "
-                "choose another name"
+                f"{studio.folder.name(place)} is there already; tick the box to write over it, or choose another name"
             )
         with replacing(place) as draft:
             draft.write_text(text, encoding="utf-8")
@@ -133,8 +130,7 @@ def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
             session.proposing.cancel()  # what it would propose is not wanted any more
         if how == "schema":
             declared = read_bounds(studio.folder.file(form.text("begin_with"))).schema
-            if declared is None:
-                raise ArgumentError("this file holds bounds of an earlier version; begin from names, and type them in")
+            assert declared is not None  # a file holds a schema, or is refused
             session.draft.take_up(declared)
         elif how == "data":
             _propose(studio, number, session)
@@ -182,7 +178,6 @@ def start(request: Request, studio: Here, number: str, form: Sent) -> Response:
             raise ArgumentError("the schema was changed and is not written; go back to the columns, and write it")
         session.order = holder_pages.order_of(studio, session)
         check_output(session.order.place, [str(session.table)])
-        keep_files(session.order.place, RELEASE)
         check_free(session.order.place)
         address = f"/holder/{number}/release"
         title = f"Crafting {studio.folder.name(session.order.place)}"

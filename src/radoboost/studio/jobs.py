@@ -39,7 +39,6 @@ class Job:
 
     title: str
     address: str = "/"
-    lane: Lane = "work"
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     state: State = "waiting"
     task: str = ""
@@ -122,15 +121,6 @@ class Job:
 
 
 class Jobs:
-    """All jobs of a studio.
-
-    >>> jobs = Jobs()
-    >>> job = jobs.start("counting", lambda job: sum(range(10)))
-    >>> job.wait(10), job.state, job.result
-    (True, 'done', 45)
-    >>> jobs.close()
-    """
-
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
@@ -139,7 +129,7 @@ class Jobs:
 
     def start(self, title: str, function: Callable[[Job], Any], *, address: str = "/", lane: Lane = "work") -> Job:
         """Run `function(job)` as soon as its lane is free; what it returns is the job's `result`."""
-        job = Job(title, address, lane)
+        job = Job(title, address)
         with self._lock:
             if self._closed:
                 job.cancel()
@@ -152,7 +142,6 @@ class Jobs:
         return job
 
     def get(self, number: str) -> Job | None:
-        """The job with an id."""
         with self._lock:
             return self._jobs.get(number)
 

@@ -37,7 +37,6 @@ class Studio:
 
 
 def studio_of(request: Request) -> Studio:
-    """The studio that a request is for."""
     studio: Studio = request.app.state.studio
     return studio
 

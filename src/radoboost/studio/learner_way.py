@@ -6,7 +6,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from radoboost.cli.keeping import MODEL, RELEASE
 from radoboost.cli.shell import check_page
 from radoboost.errors import ArgumentError
 from radoboost.findings.explained import write_page
@@ -14,7 +13,7 @@ from radoboost.findings.inside import write_inside
 from radoboost.learner.export import FORMATS
 from radoboost.learner.one_row import explain_row
 from radoboost.studio.commands import piped
-from radoboost.studio.folder import TABLE, short_names
+from radoboost.studio.folder import MODEL, RELEASE, TABLE, short_names
 from radoboost.studio.jobs import Job
 from radoboost.studio.layout import Here, Sent, Studio, go, page, wants_part
 from radoboost.studio.learner_pages import LearnerSession, commands_of, options_of, order_of, row_of
@@ -139,9 +138,10 @@ def model(request: Request, studio: Here, number: str) -> Response:
     if drawn:
         notices = [*notices, f"The release has no rados, so {drawn:,} were drawn from its moments."]
     values = {"cover": learned.cover(), "looking": session.looking, "notices": notices, "report": session.report}
-    suggested = f"{learned.place.name.removesuffix('.json').removesuffix('.model')}.html"
     commands = commands_of(studio, session, learned, session.report)
-    return _page(request, studio, number, "learner_model.html", suggested=suggested, commands=commands, **values)
+    return _page(
+        request, studio, number, "learner_model.html", suggested=_report_name(learned), commands=commands, **values
+    )
 
 
 @router.post("/{number}/look")
@@ -163,7 +163,8 @@ def report(request: Request, studio: Here, number: str, form: Sent) -> Response:
     name = form.text("report")
     place = studio.folder.place(name)
     with short_names(studio.folder.root):
-        check_page(place, [str(learned.place), *map(str, session.places)], "-o", learned.place)
+        read = [str(learned.place), *map(str, session.places)]
+        check_page(place, read, "-o", learned.place, default=studio.folder.root / _report_name(learned))
         line = commands_of(studio, session, learned, studio.folder.name(place))[-1]
         if session.order is None:
             write_page(learned.model, place, name=learned.place.name, command=line)
@@ -283,7 +284,6 @@ def _look(studio: Studio, number: str, session: LearnerSession, learned: Learned
 
 
 def _session(studio: Studio, number: str) -> tuple[LearnerSession, Learned]:
-    """A session that has a model."""
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
         raise ArgumentError("there is no model yet; learn one first")
@@ -296,6 +296,9 @@ def _sources(session: LearnerSession) -> Sources:
     return session.sources
 
 
+def _report_name(learned: Learned) -> str:
+    return f"{learned.place.name.removesuffix('.json').removesuffix('.model')}.html"
+
+
 def _names(text: str) -> tuple[str, ...]:
-    """Names of columns, one on each line."""
     return tuple(line.strip() for line in text.splitlines() if line.strip())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radoboost.cli.keeping import MODEL, RELEASE, keep_files
+from radoboost.cli.keeping import keep_files
 from radoboost.cli.learn import chosen_learner
 from radoboost.cli.shell import check_output, default_output
 from radoboost.errors import ArgumentError
@@ -100,7 +100,6 @@ class Choices:
 
     @classmethod
     def of(cls, form: Form) -> "Choices":
-        """What was sent."""
         texts = {name: form.text(name, "").strip() for name in ("learner", *_BOOSTING, "merged", "output")}
         prior = tuple(share.strip() for share in form.all("prior"))
         return cls(**texts, prior=prior, one_holder="one_holder" in form)
@@ -148,10 +147,11 @@ class Order:
         read = [str(place) for place in self.sources.places]
         if self.merged is not None:
             check_output(self.merged, read)
-            keep_files(self.merged, RELEASE)
+            keep_files(self.merged, self.root / _MERGED)
             read.append(str(self.merged))
         check_output(self.place, read)
-        keep_files(self.place, MODEL)
+        names = [str(self._name(place)) for place in self.sources.places]
+        keep_files(self.place, self.root / Choices.first(self.sources, names).output)
         return chosen_learner(self.choices.learner, **self.choices.options(self.sources))
 
     def commands(self, report: str = "") -> list[str]:
@@ -198,12 +198,10 @@ class Learned:
         return cover_of(self.model, self.place.name)
 
     def expected_error(self) -> str:
-        """The error that it expects, in words."""
         return expected_rows(self.model, self.release)[0][1]
 
 
 def read_model(place: Path) -> Learned:
-    """The model in a file."""
     return Learned(load_model(place), None, place)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radoboost.cli.keeping import PROGRAM, SCORES, keep_files
+from radoboost.cli.keeping import keep_files
 from radoboost.cli.predict import confusion_lines
 from radoboost.cli.shell import check_output, default_output
 from radoboost.errors import ArgumentError
@@ -50,10 +50,9 @@ class ScoreOrder:
     def check(self) -> None:
         """Refuse a place that must not be written to."""
         check_output(self.place, [str(self.learned.place), str(self.table)])
-        keep_files(self.place, SCORES)
+        keep_files(self.place, self.root / scores_place(str(self.table.relative_to(self.root))))
 
     def command(self) -> str:
-        """The command that does the same."""
         names = [place.relative_to(self.root) for place in (self.learned.place, self.table, self.place)]
         words: list[object] = ["predict", *names[:2], *(["--label", self.label] if self.label else [])]
         for name in self.keep:
@@ -101,7 +100,6 @@ class ExportOrder:
     place: Path
 
     def command(self) -> str:
-        """The command that does the same."""
         words: list[object] = ["export", self.learned.place.relative_to(self.root), "--to", self.to]
         if self.to == "sql":
             words += ["--table", self.table] if self.table else []
@@ -113,7 +111,7 @@ class ExportOrder:
         """Write the program, and say how many bytes it has."""
         with short_names(self.root):
             check_output(self.place, [str(self.learned.place)])
-            keep_files(self.place, PROGRAM)
+            keep_files(self.place, self.root / export_place(self.learned.place, self.to))
             job.progress("writing the program", 0, None)
             more: dict[str, Any] = {"table": self.table or None, "keep": self.keep} if self.to == "sql" else {}
             content = export(self.learned.model, self.to, **more)
@@ -124,11 +122,7 @@ class ExportOrder:
 
 
 def export_place(model: Path, to: str) -> str:
-    """Where a program goes, if nobody says: as `rado export` has it.
-
-    >>> export_place(Path("clinic/patients.model.json"), "python")
-    'patients.py'
-    """
+    """Where a program goes, if nobody says: as `rado export` has it."""
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
     stem = model.name.removesuffix(".json").removesuffix(".model")

@@ -8,14 +8,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from radoboost.adversary.page import Report
-from radoboost.cli.keeping import PAGE, RELEASE, keep_files
 from radoboost.cli.shell import default_output
 from radoboost.cli.sign_off import keep_sign_off, sign_off_command
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.findings.signing import DECISIONS, MOST_LETTERS, SignOff, write_sign_off
 from radoboost.release.digests import digest_now
 from radoboost.studio.commands import command
-from radoboost.studio.folder import TABLE, short_names
+from radoboost.studio.folder import RELEASE, TABLE, short_names
 from radoboost.studio.guard import Form
 from radoboost.studio.jobs import Job
 from radoboost.studio.layout import Here, Sent, Studio, go, page
@@ -97,8 +96,6 @@ def attack(request: Request, studio: Here, form: Sent, number: str) -> Response:
     seed = _seed(form)
     table = studio.folder.file(form.text("table")) if form.text("table", "") else None
     place = studio.folder.place(_output(session, "attacks.html"))
-    with short_names(studio.folder.root):
-        keep_files(place, PAGE)
     label = form.text("label", "").strip() or None
     words: list[object] = ["attack", "report", Path(session.name), "--seconds", f"{seconds:g}"]
     words += [] if table is None else ["--table", Path(studio.folder.name(table))]
@@ -139,7 +136,6 @@ def _write_sign_off(studio: Studio, session: OfficerSession, opened: Opened, for
     place, force = studio.folder.place(_output(session, "signoff.html")), form.text("over", "") == "yes"
     force = force and os.path.lexists(place)
     keep_sign_off(place, force, "tick the box below to write over it, or move it away")
-    keep_files(place, PAGE, force)
     report = _cited(studio, session)
     name = Path(session.name)
     relative = None if report is None else Path(studio.folder.name(report))

@@ -46,7 +46,6 @@ class Panel:
 
     @property
     def words(self) -> list[str]:
-        """All bars in words."""
         return [bar.sentence for bar in self.bars]
 
     def svg(self, name: str) -> str:
@@ -66,13 +65,7 @@ class Panel:
 
 
 def panels(statement: Statement) -> tuple[Panel, ...]:
-    """The pictures of a statement: one, several together, and, where it was composed, with earlier releases.
-
-    >>> import radoboost as rb
-    >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
-    >>> panels(release.statement)[0].words
-    ['any two tables: nothing is promised; an adversary may become certain']
-    """
+    """The pictures of a statement: one, several together, and, where it was composed, with earlier releases."""
     title = "What an adversary can find out"
     if math.isinf(statement.epsilon):
         shown = [Panel(title, (Bar(statement.neighbours, 1.0, math.inf, statement.delta),))]

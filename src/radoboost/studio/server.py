@@ -45,7 +45,6 @@ class Connection(H11Protocol):
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
         self._stop_waiting()
         if self._taking is not None:
             self._taking.cancel()
@@ -67,18 +66,12 @@ class Server(uvicorn.Server):
     """A server that also ends when the studio's Quit button was confirmed."""
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether to end."""
         app: Any = self.config.app
         return await super().on_tick(counter) or app.state.studio.quitting
 
 
 def listening(port: int) -> socket.socket:
-    """A socket at 127.0.0.1, which no other machine reaches; port 0 is one that is free.
-
-    >>> with listening(0) as door:
-    ...     door.getsockname()[0]
-    '127.0.0.1'
-    """
+    """A socket at 127.0.0.1, which no other machine reaches; port 0 is one that is free."""
     if not 0 <= port <= 65535:
         raise ArgumentError(f"a port is a number from 0 to 65535, and it is {port}; choose another with --port")
     try:

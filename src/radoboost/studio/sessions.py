@@ -11,14 +11,6 @@ _MOST = 100  # the one that was not used for longest is forgotten first
 
 
 class Sessions:
-    """Objects by random ids.
-
-    >>> sessions = Sessions()
-    >>> number = sessions.add(["a table"])
-    >>> sessions.get(number, list)
-    ['a table']
-    """
-
     def __init__(self) -> None:
         self._objects: dict[str, Any] = {}
         self._lock = threading.Lock()

@@ -41,15 +41,7 @@ class Field:
 
 
 def fields_of(model: Model) -> list[Field]:
-    """The form for a row of a model, by its schema, or else a number for each column.
-
-    >>> import radoboost as rb
-    >>> schema = rb.Schema({"age": rb.Number(0, 100), "ward": rb.Category(("A", "B")), "born": rb.Date()})
-    >>> table = {"age": [3, 7] * 9, "ward": ["A", "B"] * 9, "born": ["1990-01-01", "1950-01-01"] * 9, "ill": [0, 1] * 9}
-    >>> model = rb.MomentsClassifier().fit_rados(rb.craft(table, label="ill", schema=schema, seed=1)).model_
-    >>> [(field.name, field.kind, field.hint) for field in fields_of(model)]
-    [('age', 'number', '0 to 100'), ('ward', 'category', ''), ('born', 'date', '')]
-    """
+    """The form for a row of a model, by its schema, or else a number for each column."""
     return [_field(model, place, name) for place, name in enumerate(model.feature_names)]
 
 

@@ -9,9 +9,6 @@ class Way:
     """A way through the studio: its address is /NAME, and a form with `file`, sent there, begins it.
 
     `verbs` has the kinds of files that it begins with, and what the button of such a file says.
-
-    >>> Way("holder", "I hold a table", "Craft a release.", {"a table": "Decide about it"}).kinds
-    ('a table',)
     """
 
     name: str

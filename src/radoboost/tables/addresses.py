@@ -55,12 +55,7 @@ def is_known(address: str) -> bool:
 
 
 def address_kind(table: Any) -> str | None:
-    """What a text is the address of: "database" or "store"; None for a path, and for whatever is no text.
-
-    >>> texts = ("duckdb:clinic.db?SELECT 1", "mysql://host/db", "s3://bucket/t.csv", "C:/t.csv", "file:///t.csv")
-    >>> [address_kind(text) for text in texts]
-    ['database', 'database', 'store', None, None]
-    """
+    """What a text is the address of: "database" or "store"; None for a path, and for whatever is no text."""
     if not isinstance(table, str):
         return None
     if _ADDRESS.match(table):
@@ -71,39 +66,23 @@ def address_kind(table: Any) -> str | None:
 
 
 def is_address(table: Any) -> bool:
-    """Whether a text is the address of a database, and neither a path nor that of a store.
-
-    >>> [is_address(text) for text in ("duckdb:clinic.db?SELECT 1", "postgresql://host/db", "duckdb.csv", "C:/t.csv")]
-    [True, True, False, False]
-    """
+    """Whether a text is the address of a database, and neither a path nor that of a store."""
     return address_kind(table) == "database"
 
 
 def is_store(table: Any) -> bool:
-    """Whether a text is the address of something in an object store, or of another place that is no path.
-
-    >>> [is_store(text) for text in ("s3://bucket/visits/*.parquet", "https://host/t.csv", "postgresql://host/db")]
-    [True, True, False]
-    """
+    """Whether a text is the address of something in an object store, or of another place that is no path."""
     return address_kind(table) == "store"
 
 
 def local_path(text: str) -> str:
-    """A path on this machine, which may be written as an address.
-
-    >>> local_path("file:///data/t%201.csv"), local_path("data/t%201.csv")
-    ('/data/t 1.csv', 'data/t%201.csv')
-    """
+    """A path on this machine, which may be written as an address."""
     match = _FILE.match(text)
     return text if match is None else unquote(text[match.end() :])
 
 
 def is_squeezed(path: Path) -> bool:
-    """Whether a path is what pathlib makes of an address: it has one slash of two.
-
-    >>> is_squeezed(Path("s3://bucket/t.csv")), is_squeezed(Path("folder/t.csv"))
-    (True, False)
-    """
+    """Whether a path is what pathlib makes of an address: it has one slash of two."""
     return bool(_SQUEEZED.match(str(path))) and not path.parents[-2].exists()
 
 
@@ -122,11 +101,7 @@ def is_secret(option: str) -> bool:
 
 
 def is_public(option: str, value: str) -> bool:
-    """Whether an option of a store's address, and its value, may be seen.
-
-    >>> is_public("region", "eu-west-1"), is_public("key", "AIza"), is_public("endpoint_override", "ann:x@host")
-    (True, False, False)
-    """
+    """Whether an option of a store's address, and its value, may be seen."""
     return unquote(option).lower() in PUBLIC_OPTIONS and not set("@&") & set(unquote(value))
 
 
@@ -139,13 +114,7 @@ def address_files(address: str) -> list[str]:
 
 
 def address_stem(address: str) -> str:
-    """What a database is called, or a file or a folder in a store.
-
-    >>> address_stem("duckdb:data/clinic.duckdb?SELECT 1"), address_stem("postgresql://ann@host/clinic?sslmode=require")
-    ('clinic.duckdb', 'clinic')
-    >>> address_stem("duckdb:?SELECT 1"), address_stem("s3://bucket/visits.csv"), address_stem("gs://bucket")
-    ('query', 'visits.csv', 'bucket')
-    """
+    """What a database is called, or a file or a folder in a store."""
     place = masked(address).partition("?")[0]
     if is_store(address):
         store = StoreAddress.of(address)
@@ -162,10 +131,6 @@ class StoreAddress:
     the web all options, and the fragment. Elsewhere a # is part of a name.
 
     Paths are taken as they are: `%2F` is part of a name, for other programs write `ward=A%2FB` for a folder.
-
-    >>> address = StoreAddress.of("s3://AKIA:a%2Fb@bucket/year=2024/t.csv?region=eu-west-1&session_token=x")
-    >>> address.password, address.host, address.path, address.public()
-    ('a/b', 'bucket', 'year=2024/t.csv', 's3://bucket/year=2024/t.csv?region=eu-west-1')
     """
 
     scheme: str
@@ -197,7 +162,6 @@ class StoreAddress:
         return cls(scheme, unquote(user), unquote(password), host, path, pairs, fragment)
 
     def option(self, name: str) -> str | None:
-        """The value of an option."""
         return next((unquote(value) for key, value in self.options if unquote(key).lower() == name), None)
 
     def public(self, path: str | None = None) -> str:
@@ -218,11 +182,7 @@ class StoreAddress:
         return [secret for secret in dict.fromkeys(values) if secret]
 
     def stays_here(self) -> bool:
-        """Whether the public address may be that of something else, since it lacks more than credentials.
-
-        >>> [StoreAddress.of(f"az://c/t.csv?{options}").stays_here() for options in ("versionid=7", "account_key=x")]
-        [True, False]
-        """
+        """Whether the public address may be that of something else, since it lacks more than credentials."""
         hidden = [key for key, value in self.options if not self._is_public(key, value)]
         return any(self.scheme in _WEB or not is_secret(key) for key in hidden)
 
@@ -235,7 +195,6 @@ class StoreAddress:
 
 
 def unknown_address(address: str) -> ArgumentError:
-    """The error for an address of another kind."""
     return ArgumentError(
         f"cannot open {masked(address)[:80]}: addresses of databases begin with duckdb: or postgresql://; for another "
         "database pass an open connection to rb.query(connection, 'SELECT ...')"
@@ -243,15 +202,7 @@ def unknown_address(address: str) -> ArgumentError:
 
 
 def masked(text: str) -> str:
-    """A text without the passwords of addresses in it; rather too much of it is left out than too little.
-
-    >>> masked("cannot reach postgresql://ann:secret@host/db?password=s3cret&x=1")
-    'cannot reach postgresql://ann:***@host/db?password=***&x=1'
-    >>> masked("mysql://ann:p@ss wo/rd@host/db"), masked("postgresql://host:5432/db?p%61ssword=it's"), masked("x://h:pw")
-    ('mysql://ann:***@host/db', 'postgresql://host:5432/db?p%61ssword=***', 'x://h:***')
-    >>> masked("s3://AKIA:key@bucket/t.csv?region=eu&secret_key=a/b"), masked("https://h/t.csv?X-Amz-Signature=0a&v=1")
-    ('s3://***@bucket/t.csv?region=eu&secret_key=***', 'https://h/t.csv?***')
-    """
+    """A text without the passwords of addresses in it; rather too much of it is left out than too little."""
     line, done = "", 0
     for first, last in sorted(_spans(text)):
         if first > done or not line:
@@ -297,10 +248,7 @@ def _store_spans(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
 
 
 def check_encoded(address: str) -> None:
-    """Refuse an address whose parts a library could take for others: a piece of a password would be a host.
-
-    >>> check_encoded("postgresql://ann:pass%2Fword@host/db")
-    """
+    """Refuse an address whose parts a library could take for others: a piece of a password would be a host."""
     before_host = address.partition("://")[2].rpartition("@")[0]
     options = address.partition("?")[2].split("&") if "?" in address else []
     mixed = _NOT_ENCODED.search(address) or _NO_HOST.search(address) or set("@/") & set(before_host)

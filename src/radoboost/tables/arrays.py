@@ -45,15 +45,12 @@ class ArrayPart:
 
     @property
     def n_rows(self) -> int:
-        """How many rows it has."""
         return self.stop - self.start
 
     def count(self) -> int:
-        """How many rows it has."""
         return self.n_rows
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        """All its rows, in order."""
         for start in range(self.start, self.stop, most_rows):
             stop = min(start + most_rows, self.stop)
             labels = None if self.labels is None else self.labels[start:stop]
@@ -143,14 +140,6 @@ def array_columns(table: Any, choice: Choice, reading: Reading) -> pa.Table:
     """An array or a sparse matrix as a table of columns, for a schema; those that nobody chose are null.
 
     They are called x0, x1, ..., unless they have names.
-
-    >>> import numpy as np
-    >>> from radoboost.tables.kinds import Category
-    >>> from radoboost.tables.schema import Schema
-    >>> from radoboost.tables.strict import Strict
-    >>> reading, choice = Strict(Schema({"x0": Category(("A", "B"))})), Choice.of("x1", None, ())
-    >>> array_columns(np.array([["A", 1], [None, 2]], object), choice, reading)["x0"].to_pylist()
-    ['A', None]
     """
     table, names = array_and_names(table)
     x = reading.array(table)

@@ -10,12 +10,7 @@ from radoboost.tables.raw import raw_table
 
 
 class Carried:
-    """Some columns of a table, of which rows are taken from the first one on.
-
-    >>> columns = Carried({"id": ["007", "008"], "age": [1, 2]}, ["id"])
-    >>> columns.schema.names, columns.take(1).to_pydict(), columns.take(1).to_pydict()
-    (['id'], {'id': ['007']}, {'id': ['008']})
-    """
+    """Some columns of a table, of which rows are taken from the first one on."""
 
     def __init__(self, table: Any, names: Sequence[str], separator: str | None = None) -> None:
         """Open the table; `separator` is that of a CSV file, by default what its header line says."""
@@ -25,7 +20,6 @@ class Carried:
         self.schema = pa.schema([(field.name, _value_type(field.type)) for field in self._rest.schema])
 
     def take(self, n_rows: int) -> pa.Table:
-        """The next `n_rows` rows."""
         pieces: list[pa.Table] = []
         while n_rows > 0:
             if not self._rest.num_rows:

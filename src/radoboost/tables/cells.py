@@ -26,13 +26,6 @@ def numbers_or_nan(column: pa.Array, marks: Marks = PLAIN, *, plain_too: bool = 
 
     With `plain_too`, a text that is no number with these marks may be one without: one value can make texts of a
     column of numbers, and then they are written as programs do.
-
-    >>> numbers_or_nan(pa.array(["1.5", " 2 ", "few", "", None, "true"]))
-    array([1.5, 2. , nan, nan, nan, 1. ])
-    >>> numbers_or_nan(pa.array(["1,5", "1.234,5", "12.34,5"]), Marks(None, ",", "."))
-    array([   1.5, 1234.5,    nan])
-    >>> numbers_or_nan(pa.array([[1], [2, 3]]))
-    array([nan, nan])
     """
     kind = column.type
     if is_text(kind):
@@ -64,7 +57,6 @@ def as_bytes(column: pa.Array) -> pa.Array:
 
 
 def _text_numbers(column: pa.Array, marks: Marks, plain_too: bool) -> NDArray[np.float64]:
-    """Texts as numbers."""
     cells = as_bytes(column)
     nothing = pa.scalar(None, cells.type)
     cells = pc.if_else(pc.equal(pc.binary_length(cells), 0), nothing, cells)
@@ -189,20 +181,12 @@ _GAP, _NO_LABEL = _pattern_of(GAPS), _pattern_of(_NO_LABELS)
 
 
 def gaps(column: pa.Array) -> NDArray[np.bool_]:
-    """Where a column has no value: nulls, numbers that are NaN, and texts that stand for a missing value.
-
-    >>> gaps(pa.array(["1", "", "NA ", None, "x", "-"])).tolist()
-    [False, True, True, True, False, True]
-    """
+    """Where a column has no value: nulls, numbers that are NaN, and texts that stand for a missing value."""
     return _gaps(column, _GAP)
 
 
 def no_labels(column: pa.Array) -> NDArray[np.bool_]:
-    """Where a column of labels has none: as `gaps`, without signs that may be labels.
-
-    >>> no_labels(pa.array(["+", "-", "NA", None])).tolist()
-    [False, False, True, True]
-    """
+    """Where a column of labels has none: as `gaps`, without signs that may be labels."""
     return _gaps(column, _NO_LABEL)
 
 
@@ -228,11 +212,7 @@ def is_gap(text: str) -> bool:
 
 
 def object_numbers(cells: Iterable[Any]) -> NDArray[np.float64]:
-    """Python objects as numbers, each by itself; NaN where one is none.
-
-    >>> object_numbers([1, "2", b"3", True, None, 10**400, Decimal("0.5"), [4], "few"])
-    array([1. , 2. , 3. , 1. , nan, nan, 0.5, nan, nan])
-    """
+    """Python objects as numbers, each by itself; NaN where one is none."""
     with np.errstate(all="ignore"):
         values = [_number_or_text(cell) for cell in cells]
     numbers = np.array([np.nan if isinstance(value, bytes) else value for value in values], dtype=np.float64)
@@ -260,12 +240,7 @@ def _number_or_text(cell: Any) -> float | bytes:
 
 
 def array_numbers(array: NDArray[Any]) -> NDArray[Any]:
-    """An array of any type as float32 or float64, C-contiguous, NaN where an element is no number.
-
-    >>> array_numbers(np.array([["1", "few"], ["2.5", "3"]]))
-    array([[1. , nan],
-           [2.5, 3. ]])
-    """
+    """An array of any type as float32 or float64, C-contiguous, NaN where an element is no number."""
     if np.ma.isMaskedArray(array):
         elements = np.array(array.data, dtype=object)
         elements[np.ma.getmaskarray(array)] = None

@@ -25,11 +25,7 @@ MOST_CLASSES = 64
 
 
 def canonical_label(spelling: Any) -> Any:
-    """One value for all spellings of a class: white space around it does not count, and a number in a text is a number.
-
-    >>> [canonical_label(v) for v in ("1", "1.0", 1.0, True, "true", "yes", " yes ")]
-    [1, 1, 1, True, True, 'yes', 'yes']
-    """
+    """One value for all spellings of a class: outer white space does not count, and a number in a text is a number."""
     if isinstance(spelling, np.generic):
         spelling = spelling.item()
     if isinstance(spelling, str):
@@ -49,9 +45,6 @@ def class_key(value: Any) -> Any:
 
     One missing value makes floats of integers, so a whole number beyond 2**53 is the one that float64 has for it; and
     one text makes objects of a column, so infinity is the text that it is spelled as there.
-
-    >>> class_key("9007199254740993"), class_key(float("inf")), class_key("A")
-    (9007199254740992, 'inf', 'A')
     """
     value = canonical_label(value)
     if isinstance(value, float) and math.isinf(value):
@@ -68,13 +61,7 @@ def class_key(value: Any) -> Any:
 
 
 def check_classes(classes: Any) -> tuple[Any, ...]:
-    """The classes that the caller declares, by their names: they must differ; of two, the negative one is first.
-
-    >>> check_classes(["no", "yes"]), check_classes(("1", 2.0, 3))
-    (('no', 'yes'), (1, 2, 3))
-    >>> check_classes(["1", "2", "3E"]), check_classes(["007", "008"])
-    (('1', '2', '3E'), ('007', '008'))
-    """
+    """The classes that the caller declares, by their names: they must differ; of two, the negative one is first."""
     try:
         given = None if isinstance(classes, str) else list(classes)
         values = [] if given is None else [canonical_label(value) for value in given]
@@ -105,31 +92,19 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
 
 
 def check_n_classes(number: int) -> int:
-    """The number of classes that somebody asks about, refused where no table could have so many.
-
-    >>> check_n_classes(5)
-    5
-    """
+    """The number of classes that somebody asks about, refused where no table could have so many."""
     if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= MOST_CLASSES:
         raise ArgumentError(f"the number of classes must be a whole number from 2 to {MOST_CLASSES}; it is {number!r}")
     return number
 
 
-def one_kind(classes: Sequence[Any]) -> tuple[Any, ...]:
-    """Classes that stand in a file: texts, where they are of several kinds, as files of earlier versions may have them.
-
-    >>> one_kind((1, 2)), one_kind((1, "1E"))
-    ((1, 2), ('1', '1E'))
-    """
-    return tuple(classes) if len(_kinds(classes)) <= 1 else tuple(map(str, classes))
+def are_alike(classes: Sequence[Any]) -> bool:
+    """Whether classes are all texts, all numbers or all truth values."""
+    return len(_kinds(classes)) <= 1
 
 
 def in_words(classes: Sequence[Any]) -> str:
-    """The classes for a message; of many, the first few.
-
-    >>> in_words(("no", "yes")), in_words(range(20))
-    ("'no' and 'yes'", '0, 1, 2, 3, 4, 5 and 14 more')
-    """
+    """The classes for a message; of many, the first few."""
     shown = [repr(value) for value in classes[:6]]
     rest = len(classes) - len(shown)
     return f"{', '.join(shown)} and {rest} more" if rest else f"{', '.join(shown[:-1])} and {shown[-1]}"
@@ -156,11 +131,6 @@ class Spellings:
     """How a table spells its classes: of each the shortest text, of these the first, and whether there are others.
 
     What is kept does not depend on the order in which labels are seen, nor on how many spellings there are.
-
-    >>> spellings = Spellings()
-    >>> for text in ("3E", "1", "02"): spellings.see(canonical_label(text), text)
-    >>> spellings.names("grade", ["3E", 1, 2])
-    ['02', '1', '3E']
     """
 
     texts: Mapping[Any, tuple[str, bool]] = field(default_factory=dict)
@@ -174,7 +144,6 @@ class Spellings:
             self.others = True
 
     def merge(self, other: "Spellings") -> "Spellings":
-        """Those of both."""
         return Spellings(_joined(self.texts, other.texts), self.others or other.others)
 
     def names(self, label: str, values: Sequence[Any]) -> list[Any]:

@@ -27,11 +27,7 @@ _PLACE = re.compile("\x1f(\\d+):(\\d+)\x1f")
 
 
 def cluster_of(table: Any) -> str:
-    """Which kind of cluster a data frame is on, "dask" or "spark"; nothing for any other table.
-
-    >>> cluster_of(pa.table({"a": [1]}))
-    ''
-    """
+    """Which kind of cluster a data frame is on, "dask" or "spark"; nothing for any other table."""
     library = type(table).__module__.partition(".")[0]
     if library == "dask" and "dask.dataframe" in sys.modules and hasattr(table, "npartitions"):
         return "dask" if hasattr(table, "_meta") and hasattr(table, "columns") else ""
@@ -97,7 +93,6 @@ class ClusterPart:
     n_rows: int | None = None
 
     def count(self) -> int:
-        """How many rows the partition has."""
         return sum(batch.n_rows for batch in self.batches(BATCH_ROWS))
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
@@ -117,11 +112,7 @@ def _placed_later(part: int, first: int, row: int) -> str:
 
 
 def placed(message: str, first_row: Callable[[int], int]) -> str:
-    """A message with the numbers of rows filled in; `first_row` says where a part begins.
-
-    >>> placed(f"a missing value ({_placed_later(1, 0, 7)})", [0, 100].__getitem__)
-    'a missing value (row 108)'
-    """
+    """A message with the numbers of rows filled in; `first_row` says where a part begins."""
     return _PLACE.sub(lambda found: row_place(first_row(int(found[1])) + int(found[2])), message)
 
 

@@ -40,11 +40,7 @@ class Choice:
 
     @classmethod
     def of(cls, label: Any, features: Any, drop: Any, person: Any = None, role: str = "person") -> "Choice":
-        """A choice from one name or several for each argument.
-
-        >>> Choice.of("y", None, "age").drop
-        ('age',)
-        """
+        """A choice from one name or several for each argument."""
         check_name("label", label)
         check_name(role, person)
         if person is not None and person == label:
@@ -53,11 +49,7 @@ class Choice:
         return cls(label, names, _names("drop", drop), person, role)
 
     def columns(self, names: Sequence[str], where: str) -> tuple[str, ...]:
-        """The features among `names`, the columns of a table that messages call `where`.
-
-        >>> Choice.of("y", None, "age").columns(["age", "dose", "y"], "the table")
-        ('dose',)
-        """
+        """The features among `names`, the columns of a table that messages call `where`."""
         choices = {*(self.features or ()), self.label, self.person}
         candidates = list(names) if self.features is None else [name for name in names if name in choices]
         for group in (candidates, list(self.features or ())):
@@ -74,11 +66,7 @@ class Choice:
         return tuple(name for name in (self.features or names) if name not in left_out)
 
     def absent(self, names: Sequence[str]) -> str:
-        """All chosen columns that are not among `names`, in words; nothing where all are there.
-
-        >>> Choice.of("y", ["age", "dose"], ()).absent(["age"])
-        "no column 'y' for the label, no column 'dose'"
-        """
+        """All chosen columns that are not among `names`, in words; nothing where all are there."""
         known = set(names)
         roles = ((self.label, "label"), (self.person, self.role))
         words = [f"no column {name!r} for the {role}" for name, role in roles if name is not None and name not in known]
@@ -95,7 +83,6 @@ def check_different(names: Sequence[str], where: str) -> None:
 
 
 def _names(argument: str, value: Any) -> tuple[str, ...]:
-    """Column names, from one name or several."""
     names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
     for name in names:
         if not isinstance(name, str):
@@ -104,11 +91,7 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def split_names(text: str) -> list[str]:
-    """Names of columns from one text of a command line, with commas between them.
-
-    >>> split_names("age, region"), split_names("")
-    (['age', 'region'], [])
-    """
+    """Names of columns from one text of a command line, with commas between them."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
@@ -189,9 +172,5 @@ def check_integers(
 
 
 def row_place(row: int) -> str:
-    """What messages call a row that is known by its number alone; people count from 1.
-
-    >>> row_place(17)
-    'row 18'
-    """
+    """What messages call a row that is known by its number alone; people count from 1."""
     return f"row {row + 1:,}"

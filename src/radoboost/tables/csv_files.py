@@ -33,7 +33,6 @@ class CsvFile(FilePart):
     typed = False
 
     def place(self, row: int) -> str:
-        """The line on which a row begins."""
         return f"line {line_of_row(self.path, row):,} of {self.path}"
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:

@@ -58,13 +58,11 @@ class CsvRange(FilePart):
     typed = False
 
     def place(self, row: int) -> str:
-        """The line, counted from 1."""
         with open_file(self.path) as file:
             before = sum(chunk.count(b"\n") for chunk in _between(file, 0, _line_at(file, self.start, self.stop)))
         return f"line {before + row + (2 if self.start == 0 else 1):,} of {self.path}"
 
     def count(self) -> int:
-        """How many lines it has."""
         n_rows, end = 0, b"\n"
         with readable(self.path):
             for chunk in self._chunks():
@@ -116,12 +114,10 @@ class CsvRange(FilePart):
 
 
 def _whole(stream: Any, at_a_time: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """All bytes of a stream."""
     return iter(lambda: stream.read(at_a_time), b"")
 
 
 def _between(file: pa.NativeFile, first: int, last: int, at_a_time: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """The bytes from `first` up to `last`, without that one."""
     file.seek(min(first, file.size()))
     while first < last and (chunk := file.read(min(at_a_time, last - first))):
         yield chunk
@@ -154,20 +150,6 @@ def _lines(chunks: Iterator[bytes]) -> Iterator[list[bytes]]:
             yield lines
     if rest or too_long:
         yield [rest]
-
-
-def _rows(lines: list[bytes], n_cells: int, separator: bytes, blank: bytes) -> list[bytes]:
-    """Each line as a row of exactly `n_cells` cells; `blank` where it is not one."""
-    text = b"\n".join(lines)
-    if b"\r" in text:
-        lines = [line.removesuffix(b"\r") for line in lines]
-        text = b"\n".join(lines)
-    if b'"' in text or b"\r" in text:
-        return [_row(line, n_cells, separator, blank) for line in lines]
-    return [
-        line if line.count(separator) == n_cells - 1 and len(line) <= LONGEST_LINE and (line or n_cells > 1) else blank
-        for line in lines
-    ]
 
 
 def _row(line: bytes, n_cells: int, separator: bytes, blank: bytes) -> bytes:

@@ -26,25 +26,6 @@ def partitions(frame: Any, columns: Sequence[str], *, withheld: bool = False) ->
     return [None] * int(frame.npartitions)
 
 
-def undetermined(frame: Any) -> str:
-    """The step after which rows may be others when a partition is computed again, or a record may change other rows.
-
-    Nothing if there is none. Files of Parquet and data in memory have the same rows whenever they are read, and so has
-    what simple steps make of each row (`dask_steps`). A shuffle promises no order, and a function of the caller's may
-    do anything.
-
-    >>> import dask.dataframe as dd, pandas as pd
-    >>> frame = dd.from_pandas(pd.DataFrame({"a": [2.0, 1.0], "b": [1.0, 2.0]}), npartitions=2)
-    >>> undetermined(frame[frame.a > 1][["b"]]), undetermined(frame.shuffle("a")), undetermined(frame.ffill())
-    ('', 'shuffle', 'ffill')
-    """
-    try:
-        check_steps(frame.expr)
-    except Undetermined as step:
-        return str(step)
-    return ""
-
-
 def check_determined(frame: Any, person: str | None) -> None:
     """Refuse a frame that no promise can be made about, by its steps and the types of its model, and by no value."""
     try:

@@ -94,7 +94,6 @@ def sources(top: Any) -> list[Any]:
 
 
 def _expressions(operand: Any) -> list[Any]:
-    """The expressions in an operand, in lists as well."""
     from dask.dataframe.dask_expr._expr import Expr
 
     if isinstance(operand, Expr):

@@ -23,11 +23,7 @@ _UNKNOWN = np.iinfo(np.int64).min
 
 
 def date_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The seconds of each row, rounded down, and where there is a date that can be read.
-
-    >>> date_seconds(pa.array(["1970-01-02", "2024-02-30", None]), "ymd")
-    (array([86400,     0,     0]), array([ True, False, False]))
-    """
+    """The seconds of each row, rounded down, and where there is a date that can be read."""
     seconds = _seconds(column, order)
     known = seconds != _UNKNOWN
     return np.where(known, seconds, 0), known
@@ -109,11 +105,7 @@ def _zone_seconds(zone: pa.Array) -> NDArray[np.int64]:
 
 
 def date_parts(seconds: NDArray[np.int64], part: str) -> NDArray[np.int64]:
-    """The weekday, from 0 for Monday, or the month, from 0 for January.
-
-    >>> date_parts(np.array([0, 86400 * 31]), "weekday"), date_parts(np.array([0, 86400 * 31]), "month")
-    (array([3, 6]), array([0, 1]))
-    """
+    """The weekday, from 0 for Monday, or the month, from 0 for January."""
     days = seconds // 86400
     if part == "weekday":
         return (days + 3) % 7

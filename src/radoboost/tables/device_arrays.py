@@ -29,11 +29,7 @@ _CUDA = (2, 13)  # what DLPack calls memory of a CUDA device, and memory that it
 
 
 def is_on_device(array: Any) -> bool:
-    """Whether an array says that it lies on a CUDA device; nothing is imported to find out.
-
-    >>> is_on_device(np.zeros(3)), is_on_device([1, 2])
-    (False, False)
-    """
+    """Whether an array says that it lies on a CUDA device; nothing is imported to find out."""
     kind = type(array)  # an instance may answer for any name, by asking a cluster
     if hasattr(kind, "__cuda_array_interface__"):
         try:
@@ -50,11 +46,7 @@ def is_on_device(array: Any) -> bool:
 
 
 def on_host(array: Any) -> Any:
-    """A copy in memory of an array that lies on a device; anything else as it is.
-
-    >>> on_host([1, 2])
-    [1, 2]
-    """
+    """A copy in memory of an array that lies on a device; anything else as it is."""
     return _copied(array) if is_on_device(array) else array
 
 
@@ -93,15 +85,12 @@ class DevicePart:
 
     @property
     def n_rows(self) -> int:
-        """How many rows it has."""
         return int(self.x.shape[0])
 
     def count(self) -> int:
-        """How many rows it has."""
         return self.n_rows
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        """All its rows, in order."""
         for start in range(0, self.n_rows, most_rows):
             rows = slice(start, min(start + most_rows, self.n_rows))
             labels, persons = (None if column is None else column[rows] for column in (self.labels, self.persons))

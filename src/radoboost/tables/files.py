@@ -77,7 +77,6 @@ class FilePart(ABC):
         """Where a row of this part is, in the user's words."""
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        """All its rows, in order."""
         with readable(self.path):
             mark = self.check_unchanged()
             yield from as_batches(self.record_batches(most_rows), self.selection, most_rows, self.place, self.has_types)
@@ -185,11 +184,9 @@ class InFolder(FilePart):
 
     @property
     def has_types(self) -> bool:
-        """As the file."""
         return self.rows.has_types
 
     def place(self, row: int) -> str:
-        """As in the file."""
         return self.rows.place(row)
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
@@ -233,7 +230,6 @@ class Footers:
         self._lock = threading.Lock()
 
     def footer(self, path: Path, mark: Stamp) -> Any:
-        """That of a file in the state that the stamp is of."""
         key = path.identity(mark) if isinstance(path, StorePath) else (path, mark)
         with self._lock:
             if key in self._kept:
@@ -257,11 +253,7 @@ footers = Footers(1 << 26)
 
 
 def runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, int]]:
-    """Join neighbouring pieces of these sizes: (rows, first, last, first row) of each run, without piece `last`.
-
-    >>> list(runs([3, 3, 3, 50, 1], 6))
-    [(6, 0, 2, 0), (3, 2, 3, 6), (50, 3, 4, 9), (1, 4, 5, 59)]
-    """
+    """Join neighbouring pieces of these sizes: (rows, first, last, first row) of each run, without piece `last`."""
     first, first_row, rows = 0, 0, 0
     for k, size in enumerate(sizes):
         if rows and rows + size > most_rows:
@@ -276,7 +268,6 @@ def runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, 
 
 
 def file_schema(path: Path, reading: Reading) -> pa.Schema:
-    """The columns of a file."""
     kind = file_kind(path)
     with readable(path):
         if kind == "csv":

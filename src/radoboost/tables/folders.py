@@ -22,13 +22,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,15}")
 def folder_values(folders: Iterable[str]) -> dict[str, str | None]:
     """The columns that names of folders hold.
 
-    >>> folder_values(["visits", "year=2024", "ward=A%2FB"])
-    {'year': '2024', 'ward': 'A/B'}
-
     A value that is not UTF-8 is unknown, as in a cell, and what has such a name is no column.
-
-    >>> folder_values(["ward=\\udcff", "\\udcff=1"])
-    {'ward': '\\x00name'}
     """
     pairs = [match.groups() for folder in folders if (match := _PARTITION.fullmatch(folder))]
     return {unquote(name): _value(value) for name, value in pairs if _is_text(name)}
@@ -54,9 +48,8 @@ def folder_files(folder: Path, kind_of: Callable[[Path], str]) -> list[NamedPath
     Names that begin with a point or an underscore are skipped, as are the folders of that kind: other programs keep
     their notes there.
     """
-    if (folder / "_delta_log").is_dir():
-        raise _delta_table(str(folder))
     found = sorted(_files(folder))
+    refuse_old_versions([folder.joinpath(*parts) for parts in found or [("_",)]])
     _check_kinds(str(folder), found, [kind_of(folder.joinpath(*parts)) for parts in found])
     return [named_path(folder.joinpath(*parts), folders=folder_values(parts[:-1])) for parts in found]
 
@@ -69,19 +62,44 @@ def store_files(address: str, kind_of: Callable[[Path], str]) -> list[StorePath]
     if listed.is_pattern:
         if not listed.found:
             raise TableError(f"no file matches {listed.shown!r}; check the pattern")
+        _refuse_listed_versions(listed)
         return [listed.path(parts, folder_values(parts[:-1])) for parts in listed.found]
-    if any(parts[0] == "_delta_log" for parts in listed.found):
-        raise _delta_table(listed.shown)
+    _refuse_listed_versions(listed)
     found = [parts for parts in listed.found if _is_shown(parts)]
     files = [listed.path(parts, folder_values(parts[:-1])) for parts in found]
     _check_kinds(listed.shown, found, [kind_of(path) for path in files])
     return files
 
 
-def _delta_table(folder: str) -> TableError:
+# What tables with versions keep beside their files of rows.
+_VERSIONED = (("_delta_log", "Delta"), (".hoodie", "Hudi"), ("metadata", "Iceberg"))
+
+
+def refuse_old_versions(files: Sequence[Path]) -> None:
+    """Refuse files of a Delta, Iceberg or Hudi table: old versions repeat records, and deleted rows are still there."""
+    for folder in {parent for file in files for parent in Path(os.path.abspath(file)).parents}:
+        for name, kind in _VERSIONED:
+            notes = folder / name
+            if notes.is_dir() and (kind != "Iceberg" or any(notes.glob("*.metadata.json"))):
+                raise _table_with_versions(str(folder), kind)
+
+
+def _refuse_listed_versions(listed: Listed) -> None:
+    """The same for a store, by the names that it has listed."""
+    for parts in listed.listed:
+        for name, kind in _VERSIONED:
+            if name not in parts[:-1] or (kind == "Iceberg" and not parts[-1].endswith(".metadata.json")):
+                continue
+            root = parts[: parts.index(name)]
+            if any(found[: len(root)] == root for found in listed.found):
+                raise _table_with_versions("/".join((listed.shown.rstrip("/"), *root)), kind)
+
+
+def _table_with_versions(folder: str, kind: str) -> TableError:
+    way = " (for Delta: deltalake.DeltaTable(...).to_pyarrow_dataset())" if kind == "Delta" else ""
     return TableError(
-        f"{folder} is a Delta table, whose files also hold rows that were deleted; pass what "
-        "deltalake.DeltaTable(...).to_pyarrow_dataset() gives"
+        f"{folder} is a folder of a {kind} table, whose files also hold old versions of records and rows that were "
+        f"deleted, so records would count twice; export its present version, or pass what its library reads{way}"
     )
 
 
@@ -129,13 +147,7 @@ def pattern_files(pattern: str, matches: Sequence[str]) -> list[NamedPath]:
 
 @dataclass(frozen=True)
 class FolderColumns:
-    """The columns that only folders name, and how they are stored: whole numbers or texts.
-
-    >>> year, ward = {"year": "2023", "ward": "A"}, {"year": "2024", "ward": "B"}
-    >>> columns = FolderColumns.of([named_path("a", folders=year), named_path("b", folders=ward)], typed=True)
-    >>> columns.types
-    {'year': DataType(int64), 'ward': DataType(string)}
-    """
+    """The columns that only folders name, and how they are stored: whole numbers or texts."""
 
     types: Mapping[str, pa.DataType]
 

@@ -98,7 +98,6 @@ def packed(table: pa.Table) -> pa.Buffer:
 
 
 def unpacked(buffer: pa.Buffer) -> pa.Table:
-    """The table that was packed."""
     return pa.ipc.open_stream(buffer).read_all()
 
 
@@ -115,15 +114,12 @@ class FramePart:
 
     @property
     def n_rows(self) -> int:
-        """How many rows it has."""
         return int(self.rows.num_rows)
 
     def count(self) -> int:
-        """How many rows it has."""
         return self.n_rows
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        """All its rows, in order."""
         yield from as_batches(self.rows.to_batches(), self.selection, most_rows, partial(_row, self.first_row))
 
 
@@ -175,6 +171,5 @@ def column_of(table: Any, name: str, reading: Reading) -> pa.Array | pa.ChunkedA
 
 
 def check_length(labels: pa.Array | None, n_rows: int) -> None:
-    """Refuse labels that are not as many as the rows."""
     if labels is not None and len(labels) != n_rows:
         raise TableError(f"X has {n_rows:,} rows and y has {len(labels):,}; they must be equal")

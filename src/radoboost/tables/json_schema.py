@@ -45,11 +45,6 @@ _FIELDS: dict[str, dict[str, Any]] = {
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a schema file.
-
-    >>> sorted(json_schema()["$defs"])
-    ['category', 'date', 'id', 'number', 'text']
-    """
     mark = _either({"type": "string", "minLength": 1, "maxLength": 1})
     outer = {
         "label": {"type": ["string", "null"], "description": "The column that holds the classes."},

@@ -258,20 +258,12 @@ def is_number(value: Any) -> bool:
 
 
 def middle(low: Any, high: Any) -> float:
-    """The middle of two bounds; 0 where they are not known.
-
-    >>> middle(0, 120), middle(None, None)
-    (60.0, 0.0)
-    """
+    """The middle of two bounds; 0 where they are not known."""
     return float(low) / 2 + float(high) / 2 if is_number(low) and is_number(high) else 0.0
 
 
 def seconds_of(date: str) -> int:
-    """The seconds from the first of January 1970 to a date of ISO form, which is in UTC if it names no zone.
-
-    >>> seconds_of("1970-01-02"), seconds_of("1970-01-01T00:00:10+00:00")
-    (86400, 10)
-    """
+    """The seconds from the first of January 1970 to a date of ISO form, which is in UTC if it names no zone."""
     moment = datetime.fromisoformat(date)
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return int(moment.replace(microsecond=0).timestamp())

@@ -91,11 +91,7 @@ def _wide(column: pa.Array) -> pa.Array:
 
 
 def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
-    """Labels of several chunks, taken out of their dictionaries: joining those can fail on account of a value.
-
-    >>> in_one_piece(pa.chunked_array([pa.array(["no"]).dictionary_encode(), pa.array(["yes"]).dictionary_encode()]))[1]
-    <pyarrow.LargeStringScalar: 'yes'>
-    """
+    """Labels of several chunks, taken out of their dictionaries: joining those can fail on account of a value."""
     try:
         pieces = [_wide(comparable(chunk)) for chunk in chunks.chunks]
         return pa.nulls(0) if not pieces else pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
@@ -104,11 +100,7 @@ def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
 
 
 def unlabelled(labels: pa.Array, classes: Sequence[Any] | None = None) -> NDArray[np.bool_]:
-    """Which rows have no label; a word that is declared as a class is one.
-
-    >>> unlabelled(pa.array(["yes", "NA", None])), unlabelled(pa.array(["yes", "NA", None]), ("yes", "NA"))
-    (array([False,  True,  True]), array([False, False,  True]))
-    """
+    """Which rows have no label; a word that is declared as a class is one."""
     absent = no_labels(labels)
     return absent if classes is None else absent & (class_places(labels, classes) < 0)
 
@@ -121,12 +113,6 @@ class LabelsSeen:
     """The label values seen so far. Those of several readers can be merged, in any order.
 
     Where `classes` are declared, any other value is refused. `advice` says what to do about a missing one.
-
-    >>> first, second = LabelsSeen("y"), LabelsSeen("y")
-    >>> first.see(pa.array(["yes", "yes"]))
-    >>> second.see(pa.array(["no", "yes"]))
-    >>> first.merge(second).settle()
-    LabelRule(name='y', classes=('no', 'yes'))
     """
 
     name: str
@@ -239,11 +225,7 @@ class LabelsSeen:
 
 
 def class_advice(name: str, classes: Sequence[Any]) -> str | None:
-    """What to think about where a table has many classes that nobody declared; None where it has few.
-
-    >>> class_advice("rings", range(1, 29))
-    "the label 'rings' has 28 classes; if it is a number, ranges of it make better classes (few rows teach little)"
-    """
+    """What to think about where a table has many classes that nobody declared; None where it has few."""
     if len(classes) <= _MANY_CLASSES:
         return None
     return (
@@ -256,9 +238,6 @@ def label_spelling(name: str, classes: Sequence[Any]) -> str:
     """A label's column and the set of its declared classes, in one spelling: equal for the same rows, and else not.
 
     Which class is first does not count, nor how a class is spelled. Of long ones there is a digest.
-
-    >>> label_spelling("ill", ("yes", "no")), label_spelling("y", [1.0, 0]) == label_spelling("y", (False, True))
-    ('"ill" of "no", "yes"', True)
     """
     keys = [class_key(value) for value in check_classes(classes)]
     texts = sorted(json.dumps(int(key) if isinstance(key, bool) else key, default=repr) for key in keys)
@@ -278,12 +257,7 @@ def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
 
 @dataclass(frozen=True)
 class LabelRule:
-    """Which labels are of which of the `classes`; two of them are (negative, positive), as -1 and +1.
-
-    >>> rule = LabelRule("y", ("no", "yes"))
-    >>> rule.signs(pa.array(["yes", "no"]))
-    array([ 1, -1], dtype=int8)
-    """
+    """Which labels are of which of the `classes`; two of them are (negative, positive), as -1 and +1."""
 
     name: str
     classes: Sequence[Any]
@@ -293,7 +267,6 @@ class LabelRule:
 
     @property
     def n_classes(self) -> int:
-        """How many classes there are."""
         return len(self.classes)
 
     def signs(self, labels: pa.Array, place: Place | None = None) -> NDArray[np.int8]:
@@ -303,11 +276,7 @@ class LabelRule:
         return signs
 
     def places(self, labels: pa.Array, place: Place | None = None) -> NDArray[np.int64]:
-        """The labels of a batch as places in `classes`, refusing any other.
-
-        >>> LabelRule("y", ("low", "middle", "high")).places(pa.array(["high", "low"]))
-        array([2, 0])
-        """
+        """The labels of a batch as places in `classes`, refusing any other."""
         places = self.places_or_none(labels)
         self._refuse(labels, place, sound=bool((places >= 0).all()))
         return places
@@ -324,11 +293,7 @@ class LabelRule:
             )
 
     def signs_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
-        """The labels of a batch of two classes as -1 and +1, and 0 where one is missing or of neither.
-
-        >>> LabelRule("y", ("no", "yes")).signs_or_zero(pa.array(["yes", None, "maybe", "no"]))
-        array([ 1,  0,  0, -1], dtype=int8)
-        """
+        """The labels of a batch of two classes as -1 and +1, and 0 where one is missing or of neither."""
         if self.n_classes != 2:
             raise ArgumentError(
                 f"signs are for two classes, and the label {self.name!r} has {self.n_classes}; take their places"
@@ -338,11 +303,7 @@ class LabelRule:
         return np.array([-1, 1, 0], dtype=np.int8)[class_places(labels, self.classes)]
 
     def marks_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
-        """A mark for each label, 0 where it is missing or of no class: of two classes -1 and +1, of more 1, 2, 3, ...
-
-        >>> LabelRule("y", ("low", "middle", "high")).marks_or_zero(pa.array(["high", None, "low"]))
-        array([3, 0, 1], dtype=int8)
-        """
+        """A mark for each label, 0 where it is missing or of no class: with two classes -1 and +1, else 1, 2, 3, ..."""
         if self.n_classes == 2:
             return self.signs_or_zero(labels)
         return (self.places_or_none(labels) + 1).astype(np.int8)
@@ -366,9 +327,6 @@ def class_places(column: pa.Array, values: Sequence[Any], missing: int = -1) -> 
     """Which of the values each row has, in whatever spelling; `missing` where it has none, -1 where it has another.
 
     A word that stands for a missing value is one, unless it is among the values.
-
-    >>> class_places(pa.array(["b", "a", None, "c", "NA"]), ["a", "b"], missing=2)
-    array([ 1,  0,  2, -1,  2])
     """
     places = {class_key(value): place for place, value in enumerate(values)}
     if not _has_values(column.type):

@@ -13,15 +13,7 @@ from radoboost.tables.source import Batch, Part, Source
 
 
 def mapped(source: Source, feature_map: FeatureMap) -> Source:
-    """The table with the map's outputs as its features, in batches that suit their number.
-
-    >>> from radoboost.release.maps import Input, Term
-    >>> from radoboost.tables import open_table
-    >>> source = open_table([[1.0, 5.0], [3.0, 5.0]], [0, 1])
-    >>> squares = mapped(source, FeatureMap((Input("x0"),), (Term("product", ("x0", "x0")),)))
-    >>> squares.features, [batch.values().tolist() for batch in squares.batches()]
-    (('x0^2',), [[[1.0], [9.0]]])
-    """
+    """The table with the map's outputs as its features, in batches that suit their number."""
     missing = [name for name in feature_map.input_names if name not in source.features]
     if missing:
         raise TableError(
@@ -45,11 +37,9 @@ class MappedPart:
 
     @property
     def n_rows(self) -> int | None:
-        """As many as there are."""
         return self.part.n_rows
 
     def count(self) -> int:
-        """As many as there are."""
         return self.part.count()
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
@@ -74,7 +64,6 @@ class MappedValues:
         return self._inputs
 
     def __call__(self) -> NDArray[np.float64]:
-        """The mapped values."""
         return self._map.apply(self.inputs())
 
     def blocks(self, rows: int) -> Iterator[NDArray[np.float64]]:
@@ -84,12 +73,7 @@ class MappedValues:
 
 
 def value_blocks(batch: Batch, rows: int) -> Iterator[NDArray[Any]]:
-    """The values of a batch in order; where a map makes them, so many rows at a time, so that they stay in the cache.
-
-    >>> from radoboost.tables import open_table
-    >>> [block.tolist() for block in value_blocks(next(open_table([[1.0], [3.0]], [0, 1]).batches()), 1)]
-    [[[1.0], [3.0]]]
-    """
+    """The values of a batch in order; where a map makes them, few rows at a time, so that they stay in the cache."""
     if isinstance(batch.values, MappedValues):
         yield from batch.values.blocks(rows)
     else:

@@ -22,11 +22,7 @@ LONGEST_LINE = 1 << 20  # a longer line is no header, and as a row it has no val
 
 @dataclass(frozen=True)
 class Marks:
-    """What stands between cells (None: by the header line), before decimals, and between thousands.
-
-    >>> Marks(";", ",", ".")
-    Marks(separator=';', decimal=',', thousands='.')
-    """
+    """What stands between cells (None: by the header line), before decimals, and between thousands."""
 
     separator: str | None = None
     decimal: str = "."
@@ -47,11 +43,7 @@ PLAIN = Marks()
 
 
 def is_separator(mark: str) -> bool:
-    """Whether a character can stand between cells: a tab, or one of ASCII that is printed and no quote, point or digit.
-
-    >>> [is_separator(mark) for mark in (";", "\\t", " ", "\\0", "7")]
-    [True, True, True, False, False]
-    """
+    """Whether a character can stand between cells: a tab, or printable ASCII but no quote, point or digit."""
     return len(mark) == 1 and mark.isascii() and (mark == "\t" or mark.isprintable()) and mark not in '".0123456789'
 
 
@@ -59,9 +51,6 @@ def header_separator(line: bytes) -> str:
     """What separates the names in a header line: the most frequent of comma, semicolon, tab and bar outside quotes.
 
     Of two that are as frequent it is the first in that order, and a comma where there is none.
-
-    >>> header_separator(b'age;"dose, daily";ward'), header_separator(b"age")
-    (';', ',')
     """
     outside = b"".join(line.split(b'"')[::2])
     return max(SEPARATORS, key=lambda mark: outside.count(mark.encode()))

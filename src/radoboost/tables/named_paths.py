@@ -18,10 +18,6 @@ class NamedPath(_Base):
     `kind` is that of the file, where its name does not say so. `folders` are the columns that only folders name, such
     as `year=2024`, with their values as texts; None where one says that the value is missing. `owner` is whatever must
     live as long as the file is to be read.
-
-    >>> path = named_path("/proc/7/fd/3", shown="standard input", kind="csv")
-    >>> str(path), os.fspath(path), path.kind, isinstance(path, Path)
-    ('standard input', '/proc/7/fd/3', 'csv', True)
     """
 
     place: str

@@ -57,10 +57,6 @@ def open_table(
     need it. A `schema` says what the columns of a raw table mean: it chooses them, and the features are then its
     encoded columns. `marks` says how a CSV file is written, where no schema does. With `gaps`, missing numbers are no
     reason to refuse a table that has no schema: they are NaN.
-
-    >>> source = open_table(np.eye(2), [0, 1])
-    >>> source.features, source.n_rows, len(source.parts())
-    (('x0', 'x1'), 2, 1)
     """
     if not on_cluster:
         refuse_cluster_frame(table, "reading it here")
@@ -117,13 +113,10 @@ def _open(table: Any, y: Any, choice: Choice, reading: Reading, withheld: bool) 
     return open_array(table, labels, choice, reading)
 
 
-def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
+def table_types(table: Any) -> dict[str, str | None]:
     """The columns of a table with their storage types: "number", "binary" for truth values, or "text".
 
-    The cells of a CSV file have no type, so it is None, unless what they look like counts (`inferred`).
-
-    >>> table_types(pa.table({"age": [1.0], "smokes": [True], "name": ["x"]}))
-    {'age': 'number', 'smokes': 'binary', 'name': 'text'}
+    The cells of a CSV file have no type, so it is None.
     """
     if (answer := answer_schema(table)) is not None:
         schema = answer
@@ -131,7 +124,7 @@ def table_types(table: Any, *, inferred: bool = False) -> dict[str, str | None]:
         schema = cluster_schema(table)
     elif is_paths(table):
         path = expand_paths(table)[0]
-        if file_kind(path) == "csv" and not inferred:
+        if file_kind(path) == "csv":
             return dict.fromkeys([*file_schema(path, ROW_BY_ROW).names, *folder_columns(path)])
         schema = FolderColumns.of([path], typed=True).added(file_schema(path, STRICT), path)
     elif STRICT.is_frame(table):

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError, reason
 from radoboost.tables.addresses import is_squeezed, is_store, local_path, masked
-from radoboost.tables.folders import folder_files, pattern_files, store_files
+from radoboost.tables.folders import folder_files, pattern_files, refuse_old_versions, store_files
 from radoboost.tables.named_paths import NamedPath
 from radoboost.tables.store_files import WindowedFile, store_stamp
 from radoboost.tables.stores import StorePath
@@ -51,28 +51,30 @@ def expand_paths(paths: Any) -> list[Path]:
 
 
 def _expand(items: Sequence[Any]) -> list[Path]:
-    files: list[Path] = []
+    named: list[tuple[Path, str]] = []  # each file, and how the caller spelled it
     for item in items:
         if isinstance(item, StorePath):
-            files.append(item)
+            named.append((item, str(item)))
             continue
         if is_store(item):
-            files += store_files(item, file_kind)
+            named += [(path, str(path)) for path in store_files(item, file_kind)]
             continue
         path = item if isinstance(item, Path) else Path(item := local_path(item))
+        spelled = str(item)
         if path.is_dir():
-            files += folder_files(path, file_kind)
+            named += [(file, f"{file} in the folder {spelled}") for file in folder_files(path, file_kind)]
         elif path.exists():
-            files.append(path)
-        elif any(c in str(item) for c in "*?["):
-            matches = sorted(glob.glob(str(item), recursive=True))
+            named.append((path, spelled))
+        elif any(c in spelled for c in "*?["):
+            matches = sorted(glob.glob(spelled, recursive=True))
             if not matches:
-                raise TableError(f"no file matches {masked(str(item))!r}; check the pattern")
-            files += pattern_files(str(item), matches)
+                raise TableError(f"no file matches {masked(spelled)!r}; check the pattern")
+            named += [(file, f"{file} by the pattern {spelled}") for file in pattern_files(spelled, matches)]
         elif isinstance(item, Path) and is_squeezed(item):
-            raise TableError(f"no such file: {masked(str(item))}; pass an address as a text, not as a Path")
+            raise TableError(f"no such file: {masked(spelled)}; pass an address as a text, not as a Path")
         else:
-            raise TableError(f"no such file: {masked(str(item))}")
+            raise TableError(f"no such file: {masked(spelled)}")
+    files = [path for path, _ in named]
     for path in files:
         if isinstance(path, StorePath):
             _check_size(path)
@@ -84,7 +86,33 @@ def _expand(items: Sequence[Any]) -> list[Path]:
                 f"{path} is a pipe or a device, and a table is read more than once; save it as a file first"
             )
         _check_size(path)
+    refuse_repeats(named)
+    if len(files) > 1:
+        refuse_old_versions([path for path in files if not isinstance(path, StorePath)])
     return files
+
+
+def refuse_repeats(named: Sequence[tuple[Path, str]]) -> None:
+    """Refuse a file that is named twice, for each of its records would count twice.
+
+    Names alone decide, never content, which would be a function of rows: a copy of a file goes unnoticed.
+    """
+    spellings: dict[Any, str] = {}
+    for path, spelled in named:
+        file = _identity(path)
+        if (first := spellings.get(file)) is not None:
+            ways = f"{spelled!r} is named twice" if first == spelled else f"{first!r} and {spelled!r} are the same file"
+            raise TableError(f"{ways}, so its records would count twice; name it once")
+        spellings[file] = spelled
+
+
+def _identity(path: Path) -> Any:
+    """What all names of one file have in common: device and inode, or the real path where there are none."""
+    if isinstance(path, StorePath):
+        scheme, rest = path.place.split("://", 1)
+        return {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}.get(scheme, scheme), rest
+    state = os.stat(path)
+    return (state.st_dev, state.st_ino) if state.st_ino else os.path.realpath(path)
 
 
 def _check_size(path: Path) -> None:
@@ -97,9 +125,6 @@ def partition_columns(paths: Sequence[Path]) -> dict[str, str]:
     """Columns that only names of folders hold and in which listed files differ, each with one of its folders.
 
     Files that were found in a folder, or by a pattern, have such columns.
-
-    >>> partition_columns([Path("year=2020/a.parquet"), Path("year=2021/a.parquet")])
-    {'year': 'year=2021'}
     """
     folders: dict[str, dict[str, str]] = {}
     for path in paths:
@@ -163,7 +188,6 @@ def sent(mark: Stamp) -> Stamp:
 
 
 def file_size(path: Path) -> int:
-    """How many bytes a file has."""
     if not isinstance(path, StorePath):
         return path.stat().st_size
     return int(path.file.size()) if path.size is None else path.size

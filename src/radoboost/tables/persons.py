@@ -28,10 +28,6 @@ def person_ids(persons: pa.Array) -> tuple[list[bytes], NDArray[np.int64]]:
     """The ids of a batch, and for every row the place of its own among them; -1 where a row has none.
 
     An id may be there twice, in two spellings.
-
-    >>> ids, places = person_ids(pa.array(["7", None, "7.0", "ann ", ""]))
-    >>> ids, places.tolist()
-    ([b'7', b'7', b'ann'], [0, -1, 1, 2, -1])
     """
     try:
         column = _plain(persons)
@@ -102,11 +98,6 @@ def _plain(persons: pa.Array) -> pa.Array | None:
 
 
 def person_id(value: Any) -> bytes | None:
-    """One spelling for an id; None where there is none.
-
-    >>> [person_id(v) for v in (7, 7.0, b"+7", b"7.0", b"007", b" ann", b"", None, True, b"7e0", b"2.50", 2.5)]
-    [b'7', b'7', b'7', b'7', b'7', b'ann', None, None, b'true', b'7e0', b'2.50', b'2.5']
-    """
     if isinstance(value, bytes):
         text = value.strip()
         if whole := _WHOLE.fullmatch(text):

@@ -93,11 +93,7 @@ def query(source: Any, sql: str) -> Query:
 
 
 def address_query(address: str, sql: str | None = None) -> Query:
-    """The query that an address has behind its question mark, or one that is given beside the address.
-
-    >>> address_query("duckdb:clinic.duckdb?SELECT * FROM visits").sql
-    'SELECT * FROM visits'
-    """
+    """The query that an address has behind its question mark, or one that is given beside the address."""
     if not is_known(address):
         raise unknown_address(address)
     if sql is not None:
@@ -283,7 +279,6 @@ class ObjectTypes:
         self.seen = [set() for _ in range(self.n_columns)]
 
     def see(self, column: int, cells: Sequence[Any]) -> None:
-        """Note what these objects are."""
         self.seen[column].update(map(_word, cells))
 
     def types(self) -> list[pa.DataType]:
@@ -304,11 +299,7 @@ def _word(cell: Any) -> str:
 
 
 def _common(words: set[str]) -> pa.DataType:
-    """The type of a column with such cells.
-
-    >>> [str(_common(words)) for words in ({"whole"}, {"whole", "number"}, {"time"}, {"time", "whole"}, set())]
-    ['int64', 'double', 'timestamp[s]', 'string', 'null']
-    """
+    """The type of a column with such cells."""
     types = {"truth": pa.bool_(), "whole": pa.int64(), "number": pa.float64(), "time": pa.timestamp("s")}
     if not words:
         return pa.null()

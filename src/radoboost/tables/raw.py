@@ -56,7 +56,6 @@ class RawTable:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
         return self.source.name
 
     @property
@@ -95,12 +94,7 @@ def _place(part: Part, first: int, row: int) -> str:
 
 
 def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
-    """A table in any form that `open_table` takes, to be read as it is; all columns, unless some are named.
-
-    >>> raw = raw_table({"ward": ["A", None], "age": [3, 4]})
-    >>> raw.columns, [batch.columns.num_rows for batch in raw.batches()]
-    (('ward', 'age'), [2])
-    """
+    """A table in any form that `open_table` takes, to be read as it is; all columns, unless some are named."""
     refuse_cluster_frame(table, "looking at raw cells")
     choice, reading, table = Choice.of(None, columns, ()), Raw(given=Marks(separator)), spooled(table)
     if is_paths(table):
@@ -152,7 +146,6 @@ class Raw(Strict):
             return pa.schema([(name, pa.string()) for name in reader.schema.names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
-        """The file as one part."""
         return [TextFile(path, first_stamp(path), selection, None, file_separator(path, self.marks))]
 
 
@@ -175,7 +168,6 @@ class TextFile(FilePart):
     separator: str
 
     def place(self, row: int) -> str:
-        """The line on which a row begins."""
         return f"line {line_of_row(self.path, row):,} of {self.path}"
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
@@ -206,9 +198,6 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
     """The columns of a table with the types they are stored in, without a look at any value.
 
     None stands for no type: cells of a CSV file have none, and Python objects say nothing before one looks.
-
-    >>> column_types(pa.table({"age": [1.0], "name": ["x"]}))
-    {'age': DataType(double), 'name': DataType(string)}
     """
     name = "the table"
     if (answer := answer_schema(table)) is not None:
@@ -259,7 +248,6 @@ def _table_schema(table: Any) -> pa.Schema:
 
 
 def _polars_type(column: Any) -> pa.DataType | None:
-    """The type of a column of polars; None for objects."""
     if str(column.dtype) in ("Int128", "UInt128"):
         return pa.int64()  # integers, which Arrow has not so long
     return None if str(column.dtype) in ("Object", "Null") else pa.chunked_array(column).type

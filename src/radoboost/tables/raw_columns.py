@@ -31,14 +31,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def spelled(cells: Iterable[Any], kind: Kind, marks: Marks) -> pa.Array:
-    """Python objects as texts, each by itself; null where one is missing.
-
-    >>> from radoboost.tables.kinds import Number
-    >>> spelled([1, 2.5, "few", None, [3], date(2024, 1, 31)], Number(), Marks(decimal=",")).to_pylist()
-    ['1', '2,5', 'few', None, '\\x00list', '\\x00date']
-    >>> spelled([date(2024, 1, 31), "1.2.2024"], Date(), Marks()).to_pylist()
-    ['2024-01-31T00:00:00', '1.2.2024']
-    """
+    """Python objects as texts, each by itself; null where one is missing."""
     spell: Callable[[Any], str | None] = _value_text
     if isinstance(kind, Date):
         spell = _date_text
@@ -64,11 +57,7 @@ def _text(cell: Any, spell: Callable[[Any], str | None]) -> str | None:
 
 
 def spelled_objects(cells: Iterable[Any]) -> pa.Array:
-    """Python objects of a column that nobody has said anything about, each by itself; null where one is missing.
-
-    >>> spelled_objects([1, Decimal("2.50"), date(2024, 1, 31), True, "x", None, float("nan")]).to_pylist()
-    ['1', '2.50', '2024-01-31T00:00:00', 'true', 'x', None, None]
-    """
+    """Python objects of a column that nobody has said anything about, each by itself; null where one is missing."""
     return pa.array([_text(cell, _object_text) for cell in cells], pa.large_string())
 
 
@@ -130,11 +119,7 @@ def shown(cell: pa.Scalar) -> str:
 
 
 def array_cells(array: NDArray[Any], kind: Kind, marks: Marks) -> pa.Array:
-    """A NumPy array of one dimension and any type as a column; its type decides the way, and no value does.
-
-    >>> array_cells(np.array(["2024-01-31", "NaT"], "M8[D]"), Date(), Marks()).cast(pa.string()).to_pylist()
-    ['2024-01-31 00:00:00', None]
-    """
+    """A NumPy array of one dimension and any type as a column; its type decides the way, and no value does."""
     code = array.dtype.kind
     if np.ma.isMaskedArray(array):
         hidden = np.ma.getmaskarray(array)
@@ -185,7 +170,6 @@ def _floors(ticks: NDArray[np.int64], count: int, divisor: int) -> NDArray[np.in
 
 
 def pandas_cells(column: Any, kind: Kind, marks: Marks) -> pa.Array | pa.ChunkedArray:
-    """A column of pandas, or the categories of one."""
     dtype = column.dtype
     if hasattr(column, "cat"):
         codes = column.cat.codes.to_numpy()
@@ -207,7 +191,6 @@ def has_arrow_values(column: Any) -> bool:
 
 
 def polars_cells(column: Any, kind: Kind, marks: Marks) -> pa.Array | pa.ChunkedArray:
-    """A column of polars."""
     if str(column.dtype) == "Object":  # Arrow would get addresses
         return spelled(column.to_list(), kind, marks)
     if str(column.dtype) in ("Int128", "UInt128"):
@@ -219,12 +202,7 @@ def polars_cells(column: Any, kind: Kind, marks: Marks) -> pa.Array | pa.Chunked
 
 
 def raw_cells(column: Any, kind: Kind, marks: Marks) -> pa.Array | pa.ChunkedArray:
-    """A column of any library, or a list.
-
-    >>> from radoboost.tables.kinds import Number
-    >>> raw_cells([1, "x"], Number(), Marks()).to_pylist()
-    ['1', 'x']
-    """
+    """A column of any library, or a list."""
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
     if hasattr(column, "iloc"):
@@ -237,13 +215,7 @@ def raw_cells(column: Any, kind: Kind, marks: Marks) -> pa.Array | pa.ChunkedArr
 
 
 def refuse_complex(table: Any) -> None:
-    """Refuse columns of complex numbers by their type, all of them at once; Arrow has none, and says so in its words.
-
-    >>> refuse_complex({"z": np.array([1j]), "a": [1.0]})
-    Traceback (most recent call last):
-    radoboost.errors.TableError: column 'z' holds complex128, not numbers on a line; take its parts (real, imag), or \
-leave it out of the table
-    """
+    """Refuse columns of complex numbers by their type, all of them at once; Arrow has none."""
     held = {name: kind for name, column in named_columns(table) or () if (kind := _complex_type(column))}
     if held:
         words = ", ".join(f"column {name!r} holds {kind}" for name, kind in held.items())
@@ -278,11 +250,7 @@ def named_columns(table: Any) -> list[tuple[str, Any]] | None:
 
 
 def each_label(y: Any) -> pa.Array:
-    """Labels as text, each taken on its own; null where one is missing, or neither number, truth value nor text.
-
-    >>> each_label([1, "yes", None, float("nan"), b"no", [2]]).to_pylist()
-    ['1', 'yes', None, None, 'no', None]
-    """
+    """Labels as text, each taken on its own; null where one is missing, or neither number, truth value nor text."""
     if getattr(y, "ndim", 1) != 1 or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
         raise TableError(f"y must be a sequence of labels; it is a {type(y).__name__}")
     if has_arrow_values(y):

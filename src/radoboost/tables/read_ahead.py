@@ -69,11 +69,7 @@ class Ahead(Generic[T]):
 
 
 def read_ahead(items: Iterator[T], most: int) -> Iterator[T]:
-    """The same items, made in a thread, at most `most` of them before they are asked for.
-
-    >>> list(read_ahead(iter(range(5)), 2))
-    [0, 1, 2, 3, 4]
-    """
+    """The same items, made in a thread, at most `most` of them before they are asked for."""
     return parts_ahead([items], lambda part: part, lambda part: 1.0, most)
 
 
@@ -83,9 +79,6 @@ def parts_ahead(
     """The items of all parts, in order; while those of one are taken, the next parts are read, each in a thread.
 
     One part is read ahead, or several whose sizes are at most 1 in all. No thread is left when this is closed.
-
-    >>> list(parts_ahead(["ab", "c", "de"], iter, lambda part: len(part) / 3, 2))
-    ['a', 'b', 'c', 'd', 'e']
     """
     waiting, begun = deque(parts), deque[Ahead[T]]()
     sizes = deque[float]()

@@ -40,7 +40,6 @@ class RowByRow:
 
     @property
     def marks(self) -> Marks:
-        """As the schema says, or as given where there is none."""
         return self.given if self.schema is None else self.schema.marks
 
     @property
@@ -92,7 +91,6 @@ class RowByRow:
         return array_numbers(values)
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
-        """A column as numbers, NaN where it has none."""
         return numbers_or_nan(column, self.marks)
 
     def complaints(

@@ -191,10 +191,7 @@ class Schema:
         ()
         """
         if entry.get(SCHEMA_KEY) != SCHEMA_VERSION:
-            raise ArgumentError(
-                f"the schema has version {entry.get(SCHEMA_KEY)!r} and this version reads {SCHEMA_VERSION}; upgrade "
-                "radoboost"
-            )
+            raise ArgumentError(f"unknown version: the schema has {entry.get(SCHEMA_KEY)!r}, not {SCHEMA_VERSION}")
         known = {SCHEMA_KEY, "$schema", *(item.name for item in fields(cls) if item.init)}
         problems = [f"{name!r} is not known" for name in entry if name not in known]
         columns = entry.get("columns")
@@ -242,7 +239,6 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _pairs(products: Any) -> tuple[tuple[str, str], ...]:
-    """Those of the products that are pairs of names."""
     lists = [pair for pair in products if isinstance(pair, list | tuple)] if isinstance(products, list | tuple) else []
     return tuple((pair[0], pair[1]) for pair in lists if len(pair) == 2 and all(isinstance(n, str) for n in pair))
 

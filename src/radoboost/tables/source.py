@@ -49,7 +49,6 @@ class Gaps:
     unforeseen: NDArray[np.bool_]
 
     def taken(self, rows: NDArray[np.int64]) -> "Gaps":
-        """Those of some rows."""
         return Gaps(self.missing[rows], self.unknown[rows], self.unforeseen[rows])
 
 
@@ -139,7 +138,6 @@ class Source:
 
     @property
     def batch_rows(self) -> int:
-        """How many rows a batch should have, in whole tiles."""
         return whole_tiles(min(self.most_rows, self.most_values // len(self.features)))
 
     def parts(self) -> Sequence[Part]:
@@ -192,7 +190,6 @@ def refuse_not_finite(features: Sequence[str], batch: Batch, values: NDArray[Any
 
 
 def not_finite(name: str, place: str, value: float) -> TableError:
-    """The error for a value that is not finite."""
     missing = np.isnan(value)
     what = "a missing value (NaN)" if missing else "an infinite value"
     wrong = NeedsSchema if missing else TableError
@@ -200,11 +197,7 @@ def not_finite(name: str, place: str, value: float) -> TableError:
 
 
 def whole_tiles(rows: int) -> int:
-    """A number of rows, rounded down to whole tiles; at least one tile.
-
-    >>> whole_tiles(1000), whole_tiles(3)
-    (960, 64)
-    """
+    """A number of rows, rounded down to whole tiles; at least one tile."""
     return max(TILE_ROWS, rows // TILE_ROWS * TILE_ROWS)
 
 

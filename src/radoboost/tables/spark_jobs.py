@@ -93,13 +93,6 @@ def explained(*, withheld: bool = False, address: str = "") -> Iterator[None]:
 
     With `withheld` nothing is quoted but the name of Spark's error, since its words may have values of rows. PySpark
     logs nothing either way.
-
-    >>> try:
-    ...     with explained():
-    ...         raise RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited")
-    ... except ClusterError as error:
-    ...     print(str(error)[:16])
-    Spark needs Java
     """
     try:
         with muted():
@@ -197,11 +190,7 @@ def cut_by_rows(session: Any, row_bytes: int) -> Iterator[None]:
 
 
 def _bytes(size: str) -> int:
-    """How many bytes a setting of Spark's names; none if it cannot be read.
-
-    >>> [_bytes(size) for size in ("67108864b", "64m", "64MB", "1g", "4096", "much")]
-    [67108864, 67108864, 67108864, 1073741824, 4096, 0]
-    """
+    """How many bytes a setting of Spark's names; none if it cannot be read."""
     read = re.fullmatch(r"(\d+)([kmgtp]?)i?b?", size.strip().lower())
     return int(read[1]) << 10 * " kmgtp".index(read[2] or " ") if read else 0
 
@@ -227,7 +216,6 @@ class _Job:
         self._failures: list[BaseException] = []
 
     def result(self) -> pa.Table:
-        """What came out."""
         thread = threading.Thread(target=self._work, daemon=True)
         thread.start()
         wait = _POLL / 10
@@ -271,7 +259,6 @@ class _Job:
             self.tell(done, tasks)
 
     def cancel(self) -> None:
-        """Cancel the jobs of that thread."""
         self.frame.sparkSession.sparkContext.cancelJobGroup(self.name)
 
 
@@ -279,7 +266,6 @@ class _ConnectJob(_Job):
     """A job of Spark Connect, whose server reports how far it is."""
 
     def result(self) -> pa.Table:
-        """What came out."""
         session = self.frame.sparkSession
         if self.tell is None or not hasattr(session, "registerProgressHandler"):
             return super().result()

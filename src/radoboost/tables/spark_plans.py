@@ -149,11 +149,7 @@ def _doubt_of_steps(plan: str) -> str | None:
 
 
 def _step_name(step: str) -> str:
-    """What a step of a plan is called, without its columns.
-
-    >>> _step_name("Sort [age#0 ASC], true, 0"), _step_name("Scan ExistingRDD[a#1]"), _step_name("Exchange hash(a#0)")
-    ('Sort', 'Scan ExistingRDD', 'Exchange')
-    """
+    """What a step of a plan is called, without its columns."""
     first, *others = re.findall(r"[A-Za-z]\w*", step.partition("[")[0]) or ["unknown"]
     return " ".join([first, *others[:1]]) if first == "Scan" else first
 

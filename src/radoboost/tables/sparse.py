@@ -22,10 +22,6 @@ class SparseRows(NamedTuple):
 
     The entries of row i are those from `starts[i]` to `starts[i + 1]`: their columns in `places`, in ascending order,
     each once, and their `values`.
-
-    >>> rows = SparseRows.of(np.array([[0.0, 2.0], [3.0, 0.0]]))
-    >>> rows.taken(np.array([1, 1])).column(0), rows.row_of(1)
-    (array([3., 3.]), 1)
     """
 
     n_columns: int
@@ -35,7 +31,6 @@ class SparseRows(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
         return len(self.starts) - 1
 
     @classmethod
@@ -60,14 +55,12 @@ class SparseRows(NamedTuple):
         return SparseRows(self.n_columns, starts, self.places[entries], self.values[entries])
 
     def column(self, k: int) -> NDArray[np.float64]:
-        """One column, with its zeros."""
         entries = np.flatnonzero(self.places == k)
         column = np.zeros(self.n_rows)
         column[np.searchsorted(self.starts, entries, side="right") - 1] = self.values[entries]
         return column
 
     def row_of(self, entry: int) -> int:
-        """The row that an entry is in."""
         return int(np.searchsorted(self.starts, entry, side="right")) - 1
 
 
@@ -128,11 +121,6 @@ def array_and_names(table: Any) -> tuple[Any, tuple[str, ...] | None]:
 
 
 def column_labels(names: Sequence[str] | None, n_columns: int) -> list[str]:
-    """The names of columns: x0, x1, ... where they have none.
-
-    >>> column_labels(None, 2)
-    ['x0', 'x1']
-    """
     return [f"x{k}" for k in range(n_columns)] if names is None else list(names)
 
 
@@ -140,10 +128,6 @@ def whole_rows(matrix: Any) -> Any:
     """A sparse matrix of SciPy by rows, in its own type, each place once and in order; the caller's stays as it is.
 
     Entries of one place add up in their order, as in the dense matrix.
-
-    >>> from scipy import sparse
-    >>> whole_rows(sparse.csr_array(([1, 2, 4], [1, 0, 1], [0, 3, 3]), shape=(2, 2))).data.tolist()
-    [2, 5]
     """
     from scipy import sparse  # not at the top: importing the package loads nothing of SciPy
 
@@ -169,11 +153,6 @@ def sparse_rows(matrix: Any) -> Any:
 
     An entry outside the columns is NaN in the first column of its row. One outside the rows is in no row and does not
     count. Other formats, some of which SciPy cannot convert because of one entry, are refused whatever they hold.
-
-    >>> from scipy import sparse
-    >>> sparse_rows(sparse.coo_array(([1, 2, 3j], ([0, 0, 1], [1, 1, 0])), shape=(2, 2))).toarray()
-    array([[ 0.,  3.],
-           [nan,  0.]])
     """
     from scipy import sparse  # not at the top: importing the package loads nothing of SciPy
 

@@ -94,11 +94,6 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
 
     Dictionaries may change from batch to batch, which Arrow's file format does not allow; its stream format does. So
     whatever may have some within is kept as a stream: types that have parts, and extension types.
-
-    >>> rows = pa.table({"a": [1, 2]})
-    >>> path = spool_batches("the reader", rows.schema, rows.to_batches())
-    >>> str(path), path.kind, pa.ipc.open_file(os.fspath(path)).read_all().to_pydict()
-    ('the reader', 'arrow', {'a': [1, 2]})
     """
     kind = "arrow" if all(_is_simple(column.type) for column in schema) else "stream"
     spool = Spool()
@@ -121,22 +116,12 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
 
 
 def _is_simple(kind: pa.DataType) -> bool:
-    """Whether a type has no others within it.
-
-    >>> [_is_simple(kind) for kind in (pa.int64(), pa.string(), pa.dictionary(pa.int8(), pa.string()), pa.uuid())]
-    [True, True, False, False]
-    """
+    """Whether a type has no others within it."""
     return kind.num_fields == 0 and not isinstance(kind, pa.DictionaryType | pa.BaseExtensionType)
 
 
 def spool_bytes(name: str, kind: str, stream: BufferedIOBase, bar: Progress = silent) -> NamedPath:
-    """Write the bytes of a file of a known kind to a spool.
-
-    >>> from io import BytesIO
-    >>> path = spool_bytes("standard input", "csv", BytesIO(b"a,y\\n1,0\\n"))
-    >>> path.read_text()
-    'a,y\\n1,0\\n'
-    """
+    """Write the bytes of a file of a known kind to a spool."""
     spool = Spool()
     try:
         while chunk := stream.read1(_CHUNK):  # what is there: a longer read would not notice an interrupt
@@ -162,7 +147,6 @@ def respooled(path: NamedPath, schema: pa.Schema, bar: Progress = silent) -> Nam
 
 
 def _kept(path: NamedPath, file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
-    """The record batches of a spool."""
     if path.kind == "stream":
         yield from pa.ipc.open_stream(file)
     else:

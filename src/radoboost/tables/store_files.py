@@ -26,7 +26,6 @@ _AT_ONCE = 4  # requests of one reader
 
 
 def fetched(path: StorePath, start: int, stop: int) -> bytes:
-    """A range of a file."""
     block: bytes = path.file.read_at(stop - start, start)
     if len(block) != stop - start:
         raise OSError(f"the store broke off: {stop - start - len(block):,} bytes are missing")
@@ -46,7 +45,6 @@ class Windows:
         self._lock = threading.RLock()  # a path may be let go of while this thread is here
 
     def window(self, path: StorePath, version: Any, start: int, stop: int) -> bytes:
-        """A window of a file in that version."""
         key = (path.token, version, start, stop)
         with self._lock:
             if path.token not in self._known:
@@ -101,11 +99,9 @@ class _PlacedFile(io.RawIOBase):
         self._path, self._size, self._place = path, path.file.size(), 0
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def seek(self, place: int, whence: int = 0) -> int:
@@ -171,11 +167,7 @@ class FetchedFile(_PlacedFile):
 
 
 def joined_ranges(ranges: Iterable[tuple[int, int]], longest: int = 0) -> list[tuple[int, int]]:
-    """Ranges in order, joined where little lies between them, and not too long: `RANGE_BYTES`, or `longest` if more.
-
-    >>> joined_ranges([(4, 10), (20, 30), (2_000_000, 2_000_001)])
-    [(4, 30), (2000000, 2000001)]
-    """
+    """Ranges in order, joined where little lies between them, and not too long: `RANGE_BYTES`, or `longest` if more."""
     joined: list[tuple[int, int]] = []
     most = max(longest, RANGE_BYTES)
     for start, stop in sorted(ranges):

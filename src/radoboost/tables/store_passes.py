@@ -26,7 +26,6 @@ class OnePass:
                 self._files.setdefault(path.token, _File(path)).left += 1
 
     def read(self, part: Any, most_rows: int) -> Iterator[Any]:
-        """The batches of one part."""
         path = _path_of(part)
         if path is None:
             yield from part.batches(most_rows)
@@ -79,7 +78,6 @@ class _File:
                 raise _changed(self._path) from None
 
     def close(self) -> None:
-        """The pass is over."""
         with self._lock:
             self._closed()
 

@@ -133,11 +133,7 @@ def _whole(address: StoreAddress) -> str:
 
 
 def patiently(ask: Callable[[], T]) -> T:
-    """What is asked for, after a few attempts if need be; a failure that stays is an `OSError`.
-
-    >>> patiently(lambda: 7)
-    7
-    """
+    """What is asked for, after a few attempts if need be; a failure that stays is an `OSError`."""
     for attempt in range(ATTEMPTS):
         try:
             return ask()
@@ -154,11 +150,9 @@ class PatientHandler(fs.FSSpecHandler):  # type: ignore[misc]
     """What pyarrow asks a file system of fsspec for; whatever fails is tried again."""
 
     def get_file_info(self, paths: list[str]) -> list[Any]:
-        """What some paths are."""
         return patiently(lambda: super(PatientHandler, self).get_file_info(paths))
 
     def get_file_info_selector(self, selector: Any) -> list[Any]:
-        """What is in a folder."""
         return patiently(lambda: super(PatientHandler, self).get_file_info_selector(selector))
 
     def open_input_file(self, path: str) -> pa.PythonFile:
@@ -181,7 +175,6 @@ class PatientFile:
         self._size = int(file.seek(0, 2))
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
         wanted = max(0, min(self._size - self._place, self._size if size < 0 else size))
         block = patiently(lambda: self._range(wanted)) if wanted else b""
         self._place += wanted
@@ -204,11 +197,9 @@ class PatientFile:
         return self._place
 
     def readable(self) -> bool:
-        """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is."""
         return True
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 import fnmatch
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -66,10 +66,6 @@ class StorePath(NamedPath):
     """The path of a file in a store; its place is an address without credentials.
 
     Where it was unpickled, the store is opened by the credentials of that process.
-
-    >>> path = store_path("s3://bucket/visits/t.csv.gz?region=eu-west-1")
-    >>> str(path), path.name, path.owner
-    ('s3://bucket/visits/t.csv.gz', 't.csv.gz', None)
     """
 
     key: str  # what the store calls it, which may hold a signature
@@ -93,7 +89,6 @@ class StorePath(NamedPath):
 
     @property
     def store(self) -> Store:
-        """Where it is."""
         if self.owner is None:
             address = StoreAddress.of(self.place)
             store = opened_store(replace(address, path=""))
@@ -142,10 +137,7 @@ def is_size_alone(version: tuple[Any, ...]) -> bool:
 
 
 def check_travels(table: Any) -> None:
-    """Refuse addresses that other machines cannot get as a whole.
-
-    >>> check_travels(["s3://bucket/t.csv?region=eu-west-1&secret_key=x", "t.csv"])
-    """
+    """Refuse addresses that other machines cannot get as a whole."""
     for text in table if isinstance(table, list | tuple) else [table]:
         if is_store(text) and (address := StoreAddress.of(text)).stays_here():
             raise _stays_here(address.public().partition("?")[0])
@@ -218,6 +210,11 @@ class Listed:
         patterns = self._address.path.rstrip("/")[len(self.top) :].lstrip("/").split("/")
         return sorted(parts for parts in self._sizes if _matches(parts, patterns))
 
+    @property
+    def listed(self) -> Collection[tuple[str, ...]]:
+        """All files below the folder, whether they match or not."""
+        return self._sizes.keys()
+
     def path(self, parts: tuple[str, ...], folders: Mapping[str, str | None]) -> StorePath:
         """The path of one of the files that were found."""
         place = "/".join(([self.top] if self.top else []) + list(parts))
@@ -232,11 +229,7 @@ def _is_wild(part: str) -> bool:
 
 
 def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    """Whether folders and a name match a pattern, taken apart alike: ** stands for any folders, as in `glob`.
-
-    >>> [_matches(name.split("/"), ["**", "*.csv"]) for name in ("a.csv", "x/y/a.csv", "x/.a.csv", "a.txt")]
-    [True, True, False, False]
-    """
+    """Whether folders and a name match a pattern, taken apart alike: ** stands for any folders, as in `glob`."""
     if not patterns:
         return not names
     if patterns[0] == "**":

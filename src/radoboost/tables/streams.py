@@ -54,7 +54,6 @@ class StandardInput:
             raise ArgumentError(f"the format must be one of {', '.join(FORMATS)}; it is {self.format!r}")
 
     def spooled(self, bar: Progress) -> NamedPath:
-        """All of it, in a spool."""
         stream = getattr(sys.stdin, "buffer", None)
         if stream is None or sys.stdin.isatty():
             raise TableError("standard input is a terminal or closed; pipe a table into it: cat TABLE | rado ... -")
@@ -99,11 +98,7 @@ def _check_whole(path: NamedPath) -> None:
 
 
 def is_query(table: Any) -> bool:
-    """Whether a table comes from something that may compute: a record is then a row of what comes.
-
-    >>> is_query("duckdb:?SELECT 1"), is_query(pa.table({"a": [1]}).to_reader()), is_query("patients.csv")
-    (True, True, False)
-    """
+    """Whether a table comes from something that may compute: a record is then a row of what comes."""
     one = _only(table)
     if is_dataset(one):
         return dataset_files(one) is None
@@ -193,10 +188,6 @@ def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> 
     """A table that can be read again: its rows in a spool, if they come only once; any other table as it is.
 
     With `row_by_row`, no value may decide on a type: Python objects are then texts, each spelled by itself.
-
-    >>> reader = pa.table({"a": [1, 2]}).to_reader()
-    >>> [str(path) for path in spooled(reader)]
-    ['the reader']
     """
     if isinstance(table, StandardInput):
         return [table.spooled(bar)]

@@ -42,7 +42,6 @@ class Strict:
 
     @property
     def marks(self) -> Marks:
-        """As the schema says, or as given where there is none."""
         return self.given if self.schema is None else self.schema.marks
 
     @property
@@ -51,7 +50,6 @@ class Strict:
         return self.schema is None
 
     def labels(self, y: Any) -> pa.Array:
-        """Labels as they are, all of one kind."""
         return labels_array(y)
 
     def is_frame(self, table: Any) -> bool:
@@ -161,7 +159,6 @@ class Strict:
         return found if self.schema is None else pa.schema([(name, pa.string()) for name in found.names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
-        """The file as one part."""
         return [CsvFile(path, first_stamp(path), selection, None, schema, file_separator(path, self.marks))]
 
     def check_opened(self, source: Source) -> None:
@@ -186,7 +183,6 @@ def chosen_columns(table: Any, features: Sequence[str], label: str | None, schem
 
 
 def _labels(name: str, column: Any) -> pa.Array | pa.ChunkedArray:
-    """A column of labels as Arrow has it; one by one where it does not."""
     try:
         if str(getattr(column, "dtype", "")) != "Object":
             return pa.array(column)
@@ -241,7 +237,6 @@ def first_inexact(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
 
 
 def missing_value(name: str, place: str) -> NeedsSchema:
-    """The error for a missing value."""
     return NeedsSchema(f"column {name!r} has a missing value ({place}); fill in or drop such rows or columns")
 
 

@@ -16,11 +16,6 @@ def taken(batch: Batch, places: NDArray[np.int64]) -> Batch:
     """The rows of these numbers, from 0, of a batch that no feature map made; values are converted when asked for.
 
     What was read beside the features is not taken along.
-
-    >>> from radoboost.tables import open_table
-    >>> batch = next(open_table([[1.0], [3.0]], [0, 1]).batches())
-    >>> taken(batch, np.array([1, 1, 0])).values().tolist()
-    [[3.0], [3.0], [1.0]]
     """
     return Batch(
         len(places),

@@ -24,13 +24,7 @@ MOST = 2**31 - 1  # copies of the rows of a part: a table may not have more rows
 
 
 def repeated(source: Source, weights: Any = None) -> Source:
-    """The table with every row repeated by its weight: that of `weights`, or of the column read beside the features.
-
-    >>> from radoboost.tables import open_table
-    >>> source = repeated(open_table([[1.0], [2.0], [3.0]], [0, 1, 1]), [2, 0, 1])
-    >>> source.n_rows, [batch.values().ravel().tolist() for batch in source.batches()]
-    (3, [[1.0, 1.0, 3.0]])
-    """
+    """The table with every row repeated by its weight: that of `weights`, or of the column read beside the features."""
     pieces = [RepeatedPart(part) for part in (source.pieces if weights is None else beside(source, weights).pieces)]
     return replace(source, name=f"{source.name}, repeated by weights,", pieces=pieces, guess=None)
 
@@ -66,22 +60,17 @@ def _column(weights: Any) -> pa.Array:
 
 @dataclass(frozen=True, eq=False)
 class BesidePart:
-    """A part with the weights of its rows."""
-
     part: Part
     weights: NDArray[np.int64] = field(repr=False)
 
     @property
     def n_rows(self) -> int | None:
-        """As many as there are."""
         return self.part.n_rows
 
     def count(self) -> int:
-        """As many as there are."""
         return self.part.count()
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        """The same rows, with their weights."""
         first = 0
         for batch in self.part.batches(most_rows):
             own = self.weights[first : first + batch.n_rows]
@@ -101,7 +90,6 @@ class RepeatedPart:
         return int(self.part.weights.sum()) if isinstance(self.part, BesidePart) else None
 
     def count(self) -> int:
-        """How many copies there are."""
         return sum(batch.n_rows for batch in self.batches(1 << 16))
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
@@ -123,11 +111,7 @@ class RepeatedPart:
 
 
 def whole_weights(column: pa.Array, place: Callable[[int], str]) -> NDArray[np.int64]:
-    """Weights as whole numbers; one that is missing, negative, fractional or too large is refused, with its place.
-
-    >>> whole_weights(pa.array([2.0, 0.0]), str)
-    array([2, 0])
-    """
+    """Weights as whole numbers; one that is missing, negative, fractional or too large is refused, with its place."""
     column = comparable(column)
     try:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)

@@ -99,11 +99,9 @@ class Membership:
 
     @property
     def status(self) -> str:
-        """Either "measured" or "unknown"."""
         return "unknown" if self.roc is None else "measured"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         roc = None if self.roc is None else self.roc.to_dict()
         rates = [] if roc is None else roc["false_positive_rates"]
         return {
@@ -182,12 +180,6 @@ def membership(
     `n_examples` and `n_columns` are those of the tables for plain rados and feature bands; a canary has columns of its
     own. More than two classes, `n_classes`, are for `moments`. `claim` is what to hold the attack against, by default
     what the mechanism accounts for; `run` lets tests attack faulty noise; `key` makes the attack repeatable.
-
-    >>> result = membership(NoisyRados(epsilon=4.0), n_rados=20, runs=2000, key=bytes(32))
-    >>> result.beats_claim, result.neighbours
-    (False, 'one record added or removed')
-    >>> membership(Plain(), n_examples=12, n_rados=5, runs=2000, key=bytes(32)).roc.advantage > 0.9
-    True
     """
     _check(mechanism, runs, key)
     check_n_rados(n_rados)
@@ -307,12 +299,6 @@ def membership_of(
     The table itself is not needed: the attack makes its own. So a statement that promises more than the noise keeps may
     be found out, if by enough; `shown_share` says by how much. A release that lies about its noise is not found out.
     One that contradicts itself, or describes what is not attacked here, is refused.
-
-    >>> import numpy as np, radoboost as rb
-    >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
-    >>> release = rb.craft(X, y, classes=(0, 1), bounds=[[0, 1]], n_rados=10, mechanism=NoisyRados(epsilon=4.0))
-    >>> membership_of(release, runs=2000, key=bytes(32)).beats_claim
-    False
     """
     if release.law in _PLAIN_TABLES:
         return _of_plain_release(release, runs, key, seconds, bar)
@@ -353,9 +339,6 @@ def study(
     """The attack on every mechanism: curves, what their statements allow, and noise that is halved on purpose.
 
     A quick study takes some seconds, with fewer runs; a whole one some minutes. Each attack has its share of `seconds`.
-
-    >>> study(quick=True, seconds=1e-6).name
-    'membership'
     """
     left = deadline(seconds)
     key, cases = make_key(seed), _cases(quick)

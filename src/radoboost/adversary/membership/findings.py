@@ -31,11 +31,7 @@ Attacks = Sequence[tuple[str, "Membership"]]
 
 
 def membership_findings(name: str, title: str, attacks: Attacks) -> Findings:
-    """Curves, a table and checks of attacks, each with its title; that of faulty noise is `HALVED`.
-
-    >>> membership_findings("membership", "Membership", []).tables[0].rows
-    ()
-    """
+    """Curves, a table and checks of attacks, each with its title; that of faulty noise is `HALVED`."""
     return Findings(
         name,
         title,

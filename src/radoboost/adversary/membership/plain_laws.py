@@ -12,18 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from radoboost.adversary.canaries import Going, always
 from radoboost.adversary.known import member_bits
-from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.holder.engines.reference import Survey
-from radoboost.holder.grid import make_columns
+from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.signatures import AllSignatures, FeatureInterval, SignatureSet
 from radoboost.progress import Progress, silent
-from radoboost.release import Release
-from radoboost.release.columns import Column
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -39,10 +35,6 @@ def counted_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     """Logarithm of how many subsets of these edge vectors have a rado as their sum, up to a constant.
 
     With a `band`, of the subsets that it allows; the protected column is then the first, and of -1 and +1.
-
-    >>> law = counted_law(np.array([[1], [1], [2]]))
-    >>> np.exp(law(np.array([[2], [5]]))).round().tolist()
-    [2.0, 0.0]
     """
     # One word instead of a vector; that two sums share one has probability 2**-64 for every pair.
     weights = np.random.default_rng(0).integers(-(2**63), 2**63, edges.shape[1])
@@ -69,10 +61,6 @@ def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     With a `band` the protected column, the first, has its exact law, and the other columns are normal given its value:
     twice a rado is the sum of all edge vectors less that of f_i u_i, with u_i the edge vector times its protected
     value, and f_i = +1 for the K rows of F and -1 for the others. With an axis more, `edges` are those of many tables.
-
-    >>> law = normal_law(np.array([[1, 0], [0, 2], [1, 1]]))
-    >>> bool(law(np.array([1, 1])) > law(np.array([2, 0])))
-    True
     """
     values = edges.astype(np.float64)
     if band is None:
@@ -128,7 +116,6 @@ class PlainTable:
 
     @property
     def counted(self) -> bool:
-        """Whether subsets are counted."""
         return self.n_examples <= MOST_COUNTED
 
     @property
@@ -150,10 +137,6 @@ def plain_runs(
     """Log-likelihood ratios of A against B, of releases with A and of releases with B in its place.
 
     Every run is about another table, so that runs are independent. Subsets are drawn as crafting draws them.
-
-    >>> a, b = plain_runs(PlainTable(10, 2, n_rados=1), runs=1000, key=bytes(32))
-    >>> bool((a >= 0).all() and (b <= 0).all()), round(float((a > 0).mean()), 1)
-    (True, 0.5)
     """
     if of.n_examples < (1 if of.counted else of.n_columns + 2):
         raise ArgumentError(
@@ -232,44 +215,3 @@ def _sums(inside: NDArray[np.bool_], edges: Integers) -> Integers:
 
 
 # ---- constants
-
-
-def fitting(release: Release, others: ArrayLike, candidates: ArrayLike) -> NDArray[np.bool_]:
-    """Which candidate records, beside the others, give the scaling constants of a release to the last bit.
-
-    Records are rows of features before scaling, without the constant one. Labels are not in the constants.
-
-    >>> import radoboost as rb
-    >>> others, y = np.array([[1.0], [2.0], [4.0]]), [0, 1, 1, 0]
-    >>> release = rb.craft(np.vstack([others, [[7.25]]]), y, n_rados=4)
-    >>> fitting(release, others, [[7.0], [7.25]]).tolist()
-    [False, True]
-    """
-    columns = [column for column in release.columns if column.scale != "constant"]
-    rest, rows = (np.asarray(table, dtype=np.float64) for table in (others, candidates))
-    for what, table in (("the other records", rest), ("candidates", rows)):
-        if table.ndim != 2 or table.shape[1] != len(columns):
-            raise ArgumentError(f"{what} must be rows of {len(columns)} features; they have shape {table.shape}")
-        if not np.isfinite(table).all():
-            raise ArgumentError(f"{what} hold values that are missing or not finite; leave those rows out")
-    if release.n_examples is None or not any(column.scale in ("standard", "none") for column in columns):
-        raise ReleaseError("this release has no scaling constants from its table; there is nothing to compare")
-    if release.n_examples != len(rest) + 1:
-        raise ArgumentError(f"the release is from {release.n_examples:,} rows; give all but one of them as the others")
-    fits = np.empty(len(rows), dtype=np.bool_)
-    for i, row in enumerate(rows):
-        remade = [_constants(column, np.append(rest[:, k], row[k])) for k, column in enumerate(columns)]
-        fits[i] = remade == columns
-    return fits
-
-
-def _constants(column: Column, values: Floats) -> Column:
-    """A column as crafting would describe it for these values; one that does not depend on values stays."""
-    if column.scale == "bounds":
-        return column
-    low, high = column.constants[:2]
-    survey = Survey(np.array([low]), np.array([high]), moments=True)
-    survey.add(values[:, None])
-    limits = {} if column.low is None or column.high is None else {column.name: (column.low, column.high)}
-    (remade,) = make_columns([column.name], column.scale, limits, survey.result(), intercept=False)
-    return remade

@@ -22,7 +22,6 @@ from radoboost.holder.mechanisms.moment_classes import CLASS_CAP
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, MOST_ROUNDS, WIDE_ROUNDS, WORDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
-from radoboost.holder.noise import LARGEST_SCALE
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release import Release
@@ -33,14 +32,7 @@ _LARGEST_DISTANCE = 100.0  # beyond it, moments are as good as without noise
 
 
 def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
-    """The private mechanism with the noise that a release says was added.
-
-    >>> import numpy as np, radoboost as rb
-    >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
-    >>> release = rb.craft(X, y, classes=(0, 1), bounds=[[0, 1]], n_rados=10, mechanism=NoisyRados(epsilon=4.0))
-    >>> rebuilt(release).plan(10, 2, None).noise_std == NoisyRados(epsilon=4.0).plan(10, 2, None).noise_std
-    True
-    """
+    """The private mechanism with the noise that a release says was added."""
     make = _REBUILT.get(release.law)
     if make is None:
         name = release.mechanism["name"]
@@ -73,14 +65,12 @@ def _noisy_examples(release: Release) -> NoisyExamples:
 
 def _moments(release: Release) -> "_Released":
     parameters = release.mechanism
-    # A release of before has no noisy counts, of rows or of scores: those of the attack then tell nothing.
-    said = {"counts": LARGEST_SCALE / GRID, "scores": LARGEST_SCALE / GRID, **parameters["noise"]}
     n_searched = len(parameters.get("searched", ()))
     searches = [f"bounds {j + 1}" for j in range(len(SEARCHES))] if n_searched else []
     columns, n_ranked = _attacked_columns(release)
     first = [] if columns == LINEAR else ["outline", "ranks"] if n_ranked else ["outline"]
     names = ["counts", *searches, *first, "second", "sum", "whitened", "rounds", "scores"]
-    noise = tuple((stage, float(said[stage])) for stage in names)
+    noise = tuple((stage, float(parameters["noise"][stage])) for stage in names)
     _expect(release, grid=GRID, constant=CONSTANT_VALUE)
     mechanism = _Released(
         1.0,
@@ -135,11 +125,7 @@ _REBUILT: dict[str, Callable[[Release], NoisyRados | NoisyExamples | Moments]] =
 
 
 def with_clip(mechanism: NoisyExamples, n_columns: int) -> NoisyExamples:
-    """The mechanism with a clipping norm: its own, or the largest that rows can have within their bounds.
-
-    >>> with_clip(NoisyExamples(noise_std=1.0, clip=None), 4).clip
-    2.0
-    """
+    """The mechanism with a clipping norm: its own, or the largest that rows can have within their bounds."""
     return replace(mechanism, clip=math.sqrt(n_columns)) if mechanism.clip is None else mechanism
 
 
@@ -191,12 +177,7 @@ class _Released(Moments):
 
 
 def plain_table(release: Release) -> PlainTable:
-    """The table to attack for plain rados or those of a feature band, which must promise nothing about records.
-
-    >>> import radoboost as rb
-    >>> plain_table(rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4))
-    PlainTable(n_examples=3, n_columns=2, n_rados=4, band=None)
-    """
+    """The table to attack for plain rados or those of a feature band, which must promise nothing about records."""
     signatures, m, band = release.signatures, release.n_examples, None
     banded = release.law == "banded sums"
     with _one_line(release):
@@ -224,12 +205,6 @@ def claimed(release: Release, mechanism: NoisyRados | NoisyExamples | Moments) -
     """What the statement says, all of it: its event, every epsilon, and the best guess, which is a delta at epsilon 0.
 
     It must be about the tables that the attack on the mechanism tells apart.
-
-    >>> import numpy as np, radoboost as rb
-    >>> X, y = np.array([[0.5], [0.25]]), np.array([0, 1])
-    >>> release = rb.craft(X, y, classes=(0, 1), bounds=[[0, 1]], n_rados=10, mechanism=NoisyRados(epsilon=4.0))
-    >>> round(claimed(release, rebuilt(release)).epsilon, 3)
-    4.0
     """
     stated = release.statement
     relation = mechanism.neighbours

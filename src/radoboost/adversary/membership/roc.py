@@ -27,16 +27,12 @@ _LEVELS = 25  # thresholds from each tail of either table's scores
 
 @dataclass(frozen=True)
 class Rate:
-    """Hits at few false alarms: the share of those present that are caught, with an interval, and the false alarms.
-
-    These are counted too: their rate may be as large as `most_false_alarms`, at the same confidence.
-    """
+    """Hits at few false alarms: the share of those present that are caught, with an interval, and the false alarms."""
 
     hits: float
     low: float
     high: float
     false_alarms: float
-    most_false_alarms: float
 
 
 @dataclass(frozen=True)
@@ -78,17 +74,16 @@ class Roc:
         alarms, hits = max(few, default=(0, 0))
         risk = (1 - SHOWN) / 2
         low, high = rate_below(hits, self.runs, risk), rate_above(hits, self.runs, risk)
-        return Rate(hits / self.runs, low, high, alarms / self.runs, rate_above(alarms, self.runs, risk))
+        return Rate(hits / self.runs, low, high, alarms / self.runs)
 
-    def bounds(self, confidence: float = CONFIDENCE) -> tuple[Floats, Floats]:
-        """Upper bounds on false alarms and lower bounds on hits, which hold together at this confidence."""
-        risk = (1 - confidence) / (2 * len(self.thresholds))
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Upper bounds on false alarms and lower bounds on hits, which hold together at the confidence of audits."""
+        risk = (1 - CONFIDENCE) / (2 * len(self.thresholds))
         above = [rate_above(count, self.runs, risk) for count in self.false_alarms]
         below = [rate_below(count, self.runs, risk) for count in self.hits]
         return np.array(above), np.array(below)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         few = self.at()
         return {
             "counted_runs": self.runs,
@@ -100,12 +95,7 @@ class Roc:
 
 
 def roc_of(present: ArrayLike, absent: ArrayLike) -> Roc:
-    """Rates of scores of the present, which are large, and of the absent; as many of either.
-
-    >>> roc = roc_of(np.arange(8000) % 100 + 50, np.arange(8000) % 100)
-    >>> roc.runs, roc.advantage
-    (6000, 0.5)
-    """
+    """Rates of scores of the present, which are large, and of the absent; as many of either."""
     with_record, without = (np.asarray(scores, dtype=np.float64) for scores in (present, absent))
     cut = int(CHOOSING * len(with_record))
     thresholds = _thresholds(with_record[:cut], without[:cut])
@@ -128,13 +118,7 @@ def _above(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a statement says: an event, and pairs of epsilon and delta beside it; all of it bounds every attack.
-
-    >>> from radoboost.privacy import Gaussian, Relation
-    >>> claim = Claim(Gaussian(1.0, Relation.RECORD), 1e-6)
-    >>> claim.hits([0.001, 0.05]).round(3), round(claim.advantage, 3)
-    (array([0.018, 0.26 ]), 0.383)
-    """
+    """What a statement says: an event, and pairs of epsilon and delta beside it; all of it bounds every attack."""
 
     event: Event
     delta: float
@@ -179,24 +163,19 @@ class Claim:
         rates = np.linspace(0, 1, 1001)
         return float((self.hits(rates) - rates).max())
 
-    def margin(self, roc: Roc, confidence: float = CONFIDENCE) -> float:
+    def margin(self, roc: Roc) -> float:
         """By how much hits surely are above what the claim allows, at the worst threshold; not above 0 if it holds.
 
         An adversary who looks for the absent instead swaps misses and false alarms. A claim's curve is its own inverse,
         so that attack beats it at the same thresholds.
         """
-        alarms, hits = roc.bounds(confidence)
+        alarms, hits = roc.bounds()
         return float((hits - self.hits(alarms)).max())
 
     def shown_share(self, runs: int) -> float | None:
         """About the largest share of the noise with which so many counted runs would beat the claim; None if no share.
 
         As if this were a Gaussian mechanism, and the attack as good as can be: its counts are then those expected.
-
-        >>> from radoboost.privacy import Gaussian, Relation
-        >>> claim = Claim(Gaussian(1.0, Relation.RECORD), 1e-6)
-        >>> [round(claim.shown_share(runs), 1) for runs in (750, 75_000)]
-        [0.6, 0.9]
         """
         from scipy.special import ndtr, ndtri
 
@@ -222,7 +201,6 @@ class Claim:
         return low
 
     def in_words(self) -> str:
-        """Epsilon with what it is about."""
         return f"epsilon {rounded_up(self.epsilon, 4)} at delta {self.delta:g} for {self.neighbours}"
 
     def to_dict(self, rates: Sequence[float]) -> dict[str, Any]:

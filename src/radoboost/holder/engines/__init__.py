@@ -28,7 +28,6 @@ _CLASSES = {"kernel": ("radoboost.holder.engines.kernel", "Kernel"),
             "reference": ("radoboost.holder.engines.reference", "Reference"),
             "cuda": ("radoboost.holder.engines.cuda", "Cuda")}  # fmt: skip
 ENGINES = ("kernel", "reference")  # those that run on any machine
-NAMES = ("auto", *_CLASSES)
 DEVICE_RADOS = 10_000  # from which on a device pays, whose rows come from memory
 DEVICE_ADDITIONS = 1 << 39  # of a thread: about 5 s, in which a device has started and compiled its kernels
 
@@ -167,9 +166,6 @@ def get_engine(engine: str | Engine) -> Engine:
     """The engine of that name, imported only now; "auto" is the kernel, or the reference where there is no numba.
 
     An object that is an engine is taken as it is.
-
-    >>> get_engine("reference").worker_bytes(1000, 10) > 0
-    True
     """
     if not isinstance(engine, str):
         if not all(callable(getattr(engine, name, None)) for name in ("survey", "snap", "sum_rows", "totals")):
@@ -192,9 +188,6 @@ def auto_engine(*, on_device: bool, n_rados: int, additions: int | None) -> Engi
 
     `additions` is how many a sum takes for each thread of this machine: where that is soon done, starting a device does
     not pay. It is None where nobody may know. CuPy is imported only if all of that speaks for a device.
-
-    >>> type(auto_engine(on_device=False, n_rados=1000, additions=None)).__name__ in ("Kernel", "Reference")
-    True
     """
     pays = n_rados >= DEVICE_RADOS and (additions is None or additions >= DEVICE_ADDITIONS)
     if (on_device or pays) and cuda_device.may_have_device():

@@ -53,18 +53,13 @@ class Panels:
 
     @classmethod
     def of(cls, n_columns: int) -> "Panels":
-        """As few as possible, all as wide.
-
-        >>> Panels.of(29), Panels.of(40)
-        (Panels(count=1, width=29, groups=11), Panels(count=2, width=20, groups=8))
-        """
+        """As few as possible, all as wide."""
         count = max(1, -(-n_columns // _PANEL_COLUMNS))
         width = max(1, -(-n_columns // count))
         return cls(count, width, next(groups for groups in _GROUPS if 8 * groups >= 3 * width))
 
     @property
     def tile_bytes(self) -> int:
-        """What a tile of a panel takes."""
         return self.groups * _GROUP_BYTES
 
 
@@ -115,11 +110,7 @@ class Cuda:
         return self._held
 
     def rows_there(self, n_rados: int, n_columns: int) -> int:
-        """About half a gigabyte of float32, or a second's work.
-
-        >>> Cuda.rows_there(None, 1000, 28), Cuda.rows_there(None, 524_288, 2000)
-        (4793472, 67072)
-        """
+        """About half a gigabyte of float32, or a second's work."""
         return whole_tiles(min(_VALUES_THERE, _MOST_WORK // n_rados) // n_columns)
 
     def rows_here(self, n_rados: int, n_columns: int) -> int:
@@ -318,9 +309,6 @@ def _split(n_tiles: int, others: int, places: int) -> tuple[int, int]:
     """Into how many blocks to split tiles, where `others` blocks share each piece, and how many tiles one has.
 
     All blocks take as long, so that they should fill the places a whole number of times, or nearly.
-
-    >>> _split(171_875, 2, 132), _split(171_875, 20, 132)
-    ((66, 2605), (13, 13222))
     """
     fills = [(places * turns // others, turns) for turns in range(1, 9)]
     full = [(pieces * others / (turns * places), -turns, pieces) for pieces, turns in fills if pieces]

@@ -60,14 +60,11 @@ class Device(Protocol):
         """Start a kernel; arguments are arrays there and NumPy scalars of the right type."""
 
 
-def kernel_source(files: tuple[str, ...] = KERNEL_FILES) -> str:
-    """The text of the kernels."""
-    return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in files)
+def kernel_source() -> str:
+    return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in KERNEL_FILES)
 
 
 class CupyDevice:
-    """The current device of CuPy."""
-
     def __init__(self, cupy: Any) -> None:
         self._cupy = cupy
         self._device = device = cupy.cuda.Device()

@@ -102,11 +102,7 @@ class CudaSurvey:
 
 
 def _joined(digits: list[int]) -> int:
-    """One number of sums of digits, the first of which count most.
-
-    >>> _joined([1, 2]) == 2**21 + 2
-    True
-    """
+    """One number of sums of digits, the first of which count most."""
     total = 0
     for digit in digits:
         total = (total << _DIGIT_BITS) + digit

@@ -201,7 +201,6 @@ def sum_sparse(
     differences: NDArray[np.int64],
     label_sums: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """As `reference_sparse.sum_sparse`."""
     n_rados, clipped = len(label_sums), np.zeros(len(constants), dtype=np.int64)
     step = max(TILE_ROWS, _WORD_BYTES // n_rados // 8 * TILE_ROWS)
     done, zero = 0, snapped(np.zeros(len(constants)), constants)

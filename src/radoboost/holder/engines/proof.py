@@ -35,23 +35,13 @@ _FINE = 2**52  # units of a class weight in 1
 
 
 def proves_itself(engine: Engine, *, sparse: bool = False) -> bool:
-    """Whether the engine gives the digest that it should, on this machine; with `sparse`, also for sparse rows.
-
-    >>> from radoboost.holder.engines import get_engine
-    >>> proves_itself(get_engine("reference"), sparse=True)
-    True
-    """
+    """Whether the engine gives the digest that it should, on this machine; with `sparse`, also for sparse rows."""
     proven = _Proven(type(engine), getattr(engine, "device", None), engine)
     return _digest_of(proven) == DIGEST and (not sparse or _sparse_digest_of(proven) == SPARSE_DIGEST)
 
 
 def proven_on_device(engine: Engine) -> Engine:
-    """The engine, if it needs no device or proves itself on its own; a device that computes otherwise is refused.
-
-    >>> from radoboost.holder.engines import cpu_engine
-    >>> proven_on_device(cpu_engine()) is not None
-    True
-    """
+    """The engine, if it needs no device or proves itself on its own; a device that computes otherwise is refused."""
     if device_engine(engine) is not None and not proves_itself(engine):
         raise ArgumentError(
             "this GPU computes other integers than it should, so nothing may be released by it; take engine='kernel'"
@@ -79,11 +69,7 @@ def _sparse_digest_of(proven: _Proven) -> str:
 
 
 def hashed(arrays: Iterable[NDArray[Any] | str]) -> str:
-    """The digest of arrays: of whole numbers as 64-bit integers, and of float64 as their bits.
-
-    >>> hashed([np.array([1, 2])]) == hashed([np.array([1, 2], np.int16)]) != hashed([np.array([1.0, 2.0])])
-    True
-    """
+    """The digest of arrays: of whole numbers as 64-bit integers, and of float64 as their bits."""
     result = hashlib.sha256()
     for array in arrays:
         if isinstance(array, str):

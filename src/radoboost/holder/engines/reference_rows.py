@@ -33,10 +33,6 @@ def sphere(
 
     A row is bad, and zero, if its sign is 0 or one of its values is not finite. The constant, unless it is None, is
     the last column.
-
-    >>> rows, good = sphere(np.array([[1.0], [np.nan]]), np.array([1, 1], np.int8), np.zeros(1), np.ones(1), 0.5, 100)
-    >>> rows.tolist(), good.tolist()
-    ([[89, 0], [44, 0]], [True, False])
     """
     columns = values.T.astype(np.float64, order="C")
     good = np.isfinite(columns).all(axis=0) & (signs != 0)
@@ -51,12 +47,7 @@ def sphere(
 
 @np.errstate(all="ignore")
 def whiten(rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int) -> NDArray[np.int32]:
-    """Rows times the matrix `a`, put on the sphere again, times their signs.
-
-    >>> whiten(np.array([[60], [80]], np.int32), np.array([[1.0, 0.0], [0.0, 0.5]]), np.array([-1], np.int8), 100)
-    array([[-83],
-           [-55]], dtype=int32)
-    """
+    """Rows times the matrix `a`, put on the sphere again, times their signs."""
     images = np.zeros(rows.shape)
     for k, row in enumerate(rows):
         images += a[k][:, None] * row
@@ -73,9 +64,6 @@ def tilt(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) 
     Scores are float64: columns that nearly depend on each other have large coefficients that cancel. Products are
     float32, which has 24 bits for whole numbers of 16. A row that is longer than cap * grid under its weight gives
     nothing; this is tested in whole numbers.
-
-    >>> tilt(np.array([[80, -80], [60, -60]], np.int16), np.array([2.0, 0.0]), 100, 0.5)
-    array([-27, -20])
     """
     scores = np.zeros(rows.shape[1])
     for row, coefficient in zip(rows, theta, strict=True):
@@ -93,9 +81,6 @@ def tilt_classes(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit
     The last entry of a row is its class, from 1 on; 0 is none, and the row gives nothing. `theta` has a row for each
     class. The weights of a row are what its class has beyond the probabilities of theta, 1 - p for its own and -p for
     others: scaled as one vector so that its square is at most `most`, in whole numbers of which `unit` make 1.
-
-    >>> tilt_classes(np.array([[100, -100], [1, 3]], np.int16), np.zeros((3, 1)), 100, 64, 64 * 64 // 2).tolist()
-    [[5400], [0], [-5400]]
     """
     weights = class_weights(rows, theta, grid, unit, most)
     total = np.zeros(theta.shape, dtype=np.int64)
@@ -134,12 +119,7 @@ def weight_reach(n_classes: int, unit: int, most: int) -> float:
 
 
 def products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sums of the products of columns, and of the columns, of whole numbers up to 2**15 in magnitude.
-
-    >>> products(np.array([[1, 2], [0, -3]], np.int32))
-    (array([[ 5, -6],
-           [-6,  9]]), array([ 3, -3]))
-    """
+    """Sums of the products of columns, and of the columns, of whole numbers up to 2**15 in magnitude."""
     total = np.zeros((len(rows), len(rows)), dtype=np.int64)
     for start in range(0, rows.shape[1], _EXACT_ROWS):
         part = rows[:, start : start + _EXACT_ROWS].astype(np.float64)
@@ -151,9 +131,6 @@ def exp(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """The exponential of x, cut to -64 .. 64, with an error below one part in 10**15; NaN counts as 64.
 
     With k the whole number nearest to x / log(2): 2**k times the series of exp at x - k log(2).
-
-    >>> [f"{value:.12g}" for value in exp(np.array([0.0, 1.0, -1000.0]))]
-    ['1', '2.71828182846', '1.60381089055e-28']
     """
     x = np.where(x < EXP_LIMIT, x, EXP_LIMIT)
     x = np.where(x > -EXP_LIMIT, x, -EXP_LIMIT)

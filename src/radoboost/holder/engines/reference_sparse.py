@@ -90,7 +90,6 @@ def sum_sparse(
 
 
 def _membership(rows: NDArray[np.int64], prepared: Prepared, n_rados: int) -> NDArray[np.int64]:
-    """Which rows are in which rado, shape (rows, rados)."""
     first, last = int(rows[0]) // TILE_ROWS, int(rows[-1]) // TILE_ROWS
     words = prepared.words(first, last - first + 1, np.empty((last - first + 1, n_rados), dtype=np.uint64))
     bits = words[rows // TILE_ROWS - first] >> (rows % TILE_ROWS).astype(np.uint64)[:, None]

@@ -40,8 +40,6 @@ def _store(builder: Any, value: Any, pointer: Any, align: int) -> None:
 
 @intrinsic(prefer_literal=True)
 def set_zero(typingctx: Any, target: Any, lanes: Any) -> Any:
-    """target[:] = 0."""
-
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n = lanes.literal_value
         zero = ir.Constant(ir.VectorType(_I32, n), None)
@@ -53,8 +51,6 @@ def set_zero(typingctx: Any, target: Any, lanes: Any) -> Any:
 
 @intrinsic(prefer_literal=True)
 def set_sum(typingctx: Any, target: Any, first: Any, second: Any, lanes: Any) -> Any:
-    """target[:] = first + second."""
-
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n = lanes.literal_value
         a, b = (_load(builder, _vector(builder, p, n), _align(n)) for p in args[1:3])
@@ -234,8 +230,6 @@ def add_moments(typingctx: Any, sums: Any, significand: Any, shift: Any, negativ
 
 @intrinsic
 def float_bits(typingctx: Any, x: Any) -> Any:
-    """The 64 bits of a float64."""
-
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], _I64)
 

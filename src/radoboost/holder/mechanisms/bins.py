@@ -24,11 +24,6 @@ class Powers:
     n_bins = POWER_BINS
 
     def numbers(self, values: NDArray[np.float64], column: int) -> NDArray[np.int64]:
-        """The bin of every value.
-
-        >>> Powers().numbers(np.array([0.0, 1e-30, 1.0, -1.5, 2.0, 1e300]), 0).tolist()
-        [0, 0, 65, 65, 66, 129]
-        """
         exponents = np.frexp(values)[1].astype(np.int64)  # exact: |value| lies from 2**(e - 1) to below 2**e
         return np.where(values == 0, 0, np.clip(exponents - LEAST_POWER, 0, self.n_bins - 1))
 
@@ -43,11 +38,6 @@ class EqualBins:
     n_bins = EQUAL_BINS
 
     def numbers(self, values: NDArray[np.float64], column: int) -> NDArray[np.int64]:
-        """The bin of every value of a column.
-
-        >>> EqualBins(np.array([0.0]), np.array([64.0])).numbers(np.array([-1e300, 0.0, 1.5, 64.0, 99.0]), 0).tolist()
-        [0, 0, 1, 63, 63]
-        """
         low, high = self.low[column], self.high[column]
         places: NDArray[np.float64] = (np.clip(values, low, high) - low) / ((high - low) / self.n_bins)
         # Whatever rounding did, and be it NaN: one of the bins (B1).
@@ -62,7 +52,6 @@ class Binned:
     counts: RowCounts
 
     def merge(self, other: "Binned") -> "Binned":
-        """Those of both."""
         return Binned(self.bins + other.bins, self.counts.merge(other.counts))
 
 
@@ -80,7 +69,6 @@ class CountBins:
 
     @property
     def title(self) -> str:
-        """What the bins are for."""
         return f"looking for {self.stage}"
 
     @property
@@ -89,7 +77,6 @@ class CountBins:
         return 16 * len(self.places) * self.kind.n_bins
 
     def empty(self) -> Binned:
-        """Zeros."""
         return Binned(np.zeros((len(self.places), self.kind.n_bins), np.int64), RowCounts.zeros(self.n_features))
 
     def add(self, sums: Binned, first_row: int, batch: Batch) -> None:

@@ -63,22 +63,14 @@ SCHEMAS = {
 
 
 def trust_model(circumstances: Circumstances, secrets: Secrets) -> str:
-    """Who is trusted with the table, and on a cluster with which keys (K6, K7 of docs/proofs/clusters.md).
-
-    >>> trust_model(Circumstances("bounds", False, 0, 3, None), Secrets(coins=False, row_noise=False))
-    'central: whoever crafts the release sees the whole table, and is trusted with it'
-    """
+    """Who is trusted with the table, and on a cluster with which keys (K6, K7 of docs/proofs/clusters.md)."""
     if not circumstances.cluster:
         return TRUST_MODEL
     return TRUST_MODEL + ON_A_CLUSTER.format(cluster=circumstances.cluster, keys=_keys(circumstances, secrets))
 
 
 def _keys(circumstances: Circumstances, secrets: Secrets) -> str:
-    """Which keys machines of a cluster get, in sentences.
-
-    >>> _keys(Circumstances("bounds", False, 0, 3, None), Secrets(coins=False, row_noise=False))
-    'They get no key. Noise on sums is drawn by whoever crafts, and its key stays there'
-    """
+    """Which keys machines of a cluster get, in sentences."""
     own, common = [], []
     if secrets.coins:
         if circumstances.seeded:

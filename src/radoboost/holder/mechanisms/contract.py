@@ -103,7 +103,6 @@ class Asked:
 
     @property
     def subsets(self) -> SignatureSet:
-        """The signature set; by default that of all signatures."""
         return AllSignatures() if self.signatures is None else self.signatures
 
     def refuse_many_classes(self, name: str, classes: Sequence[Any] | None) -> None:
@@ -275,7 +274,6 @@ class Made:
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The columns that `counts` are of."""
         names = tuple(column.name for column in self.columns if column.scale != "constant")
         return names if self.map is None else self.map.input_names
 

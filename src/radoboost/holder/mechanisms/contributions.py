@@ -37,11 +37,6 @@ def contributions(
     """Edge integers of rows, shape (rows, len(columns)), and which rows are good; a bad row gives zeros.
 
     `values` may hold NaN and infinities, `signs` zeros.
-
-    >>> column = Column("x", "bounds", 2.0**-22, low=0.0, high=1.0)
-    >>> edges, good = contributions(np.array([[1.0], [np.nan]]), np.array([-1, 1], np.int8), [column], 1.0, 2.0**-22)
-    >>> edges.ravel().tolist(), good.tolist()
-    ([-4194304, 0], [True, False])
     """
     good = signs != 0
     for k in range(values.shape[1]):

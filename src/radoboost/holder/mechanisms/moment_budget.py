@@ -110,11 +110,7 @@ class Stage:
         return self.reach * self.multiplier(mu) if self.share and self.times else 0.0
 
     def event(self, mu: float, relation: Relation, shape: Shape) -> Event:
-        """What it is accounted as, by the column that says whose row it is and the label, if the relation needs them.
-
-        >>> Stage("sum", 2.0, 1.0, 3).event(0.5, Relation.LABEL, Shape(label='"y" of 0, 1')).label
-        '"y" of 0, 1'
-        """
+        """What it is accounted as, by the column of persons and the label, if the relation needs them."""
         label = shape.label if relation in OF_LABELS else ""
         variation = self.deviates * shape.variation
         one = Gaussian(self.multiplier(mu), relation, variation, person=shape.person, label=label)
@@ -130,9 +126,6 @@ def planned_stages(
     moves a sum of vectors by up to two of them, and counts and products by sqrt(2) (M15). Of more than two classes, a
     label moves the sum in two slots, by sqrt(2) (M16), and a mean rado by two capped vectors (M17). The rows of one
     person move every sum by as many times as much as there are of them (P4).
-
-    >>> [stage.share for stage in planned_stages("record", True, 0.1, Shape(4), 8)]
-    [0.01, 0.097, 0.097, 0.097, 0.6789999999999999, 0.02]
     """
     d, record = shape.n_planned or shape.n_columns, unit == "record"
     counts = COUNTS_SHARE if record else 0.0
@@ -183,11 +176,7 @@ def _pairs(n_columns: int) -> int:
 
 
 def released_noise(scales: Mapping[str, float]) -> dict[str, float]:
-    """The noise of each stage in units of what its block holds, from grid steps: a row counts 1, and has length 1.
-
-    >>> released_noise({"sum": 2.0**19, "second": 2.0**34, "whitened": 0.0})
-    {'sum': 16.0, 'second': 16.0, 'whitened': 0.0}
-    """
+    """The noise of each stage in units of what its block holds, from grid steps: a row counts 1, and has length 1."""
     unit = {"outline": GRID**2, "second": GRID**2, "whitened": GRID**2}
     return {stage: round_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()}
 

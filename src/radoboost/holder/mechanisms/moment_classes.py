@@ -17,7 +17,6 @@ from radoboost.holder.engines import Engine
 from radoboost.holder.mechanisms.moment_passes import (
     GRID,
     Moments,
-    Rows,
     SphereEdges,
     SumProducts,
     Vector,
@@ -25,6 +24,7 @@ from radoboost.holder.mechanisms.moment_passes import (
     WhitenedRows,
     column_rows,
 )
+from radoboost.holder.runners.kept import RowBatch
 from radoboost.tables import Batch
 
 WEIGHTS = 2**13  # so many units of a class weight are 1
@@ -42,7 +42,6 @@ class _WithClass:
 
     @property
     def width(self) -> int:
-        """Those of a row, and its class."""
         return super().width + 1  # type: ignore[misc, no-any-return]
 
 
@@ -51,7 +50,6 @@ class WhitenedClasses(_WithClass, WhitenedRows):
     """Rows on the sphere, mapped by `a` and put on the sphere again, as integers, with their classes (M16)."""
 
     def rows(self, batch: Batch) -> NDArray[np.int32]:
-        """The rows of a batch."""
         with np.errstate(all="ignore"):
             rows, _ = self.sphere.on_sphere(batch)
             white = self.sphere.engine.whiten(rows, self.a, np.ones(batch.n_rows, np.int8), GRID)
@@ -72,8 +70,7 @@ class SphereClasses(_WithClass, SphereEdges):
 class WhitenClasses(_WithClass, Whiten):
     """Rows mapped by `a` and put on the sphere again, as integers, of rows on the sphere that carry their class."""
 
-    def rows(self, batch: Rows) -> NDArray[np.int32]:
-        """The rows of a batch."""
+    def rows(self, batch: RowBatch) -> NDArray[np.int32]:
         rows = batch.rows()
         white = self.engine.whiten(rows[:-1], self.a, np.ones(batch.n_rows, np.int8), GRID)
         return _beside(white, rows[-1])
@@ -91,23 +88,17 @@ class SumSlots(SumProducts):
         return super().worker_bytes + 32 * self.n_classes * (self.width + self.rows_at_a_time)
 
     def empty(self) -> Moments:
-        """Zeros."""
         d = self.width
         return Moments(np.zeros((d, d), np.int64), np.zeros((self.n_classes, d), np.int64), RowCounts.zeros(0))
 
-    def add(self, sums: Moments, first_row: int, batch: Rows) -> None:
-        """Add products, and rows to their slots."""
+    def add(self, sums: Moments, first_row: int, batch: RowBatch) -> None:
         rows = batch.rows()
         sums.products += self.engine.products(rows[:-1])[0]
         sums.vector += slot_sums(rows, self.n_classes)
 
 
 def slot_sums(rows: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
-    """The sum of rows by class, which is the last integer of each; at most 2**16 rows, which are exact in float64.
-
-    >>> slot_sums(np.array([[5, 7, 9], [1, 3, 0]]), 3).tolist()
-    [[5], [0], [7]]
-    """
+    """The sum of rows by class, which is the last integer of each; at most 2**16 rows, which are exact in float64."""
     slots = np.arange(1, n_classes + 1)[:, None] == rows[-1]
     sums: NDArray[np.int64] = (slots.astype(np.float64) @ rows[:-1].astype(np.float64).T).astype(np.int64)
     return sums
@@ -129,7 +120,6 @@ class MeanSlots:
 
     @property
     def title(self) -> str:
-        """Which of them it is."""
         return f"mean rado {self.number} of {self.in_all}"
 
     @property
@@ -138,9 +128,8 @@ class MeanSlots:
         return 64 * self.theta.size + 16 * len(self.theta) * self.rows_at_a_time
 
     def empty(self) -> Vector:
-        """Zeros."""
         return Vector(np.zeros(self.theta.shape, np.int64))
 
-    def add(self, sums: Vector, first_row: int, batch: Rows) -> None:
+    def add(self, sums: Vector, first_row: int, batch: RowBatch) -> None:
         """Add the rows, times their weights."""
         sums.vector += self.engine.tilt_classes(batch.rows(), self.theta, GRID, WEIGHTS, MOST_SQUARES)

@@ -35,11 +35,7 @@ class Units(NamedTuple):
 
 
 def units_of(plan: Plan, n_classes: int) -> Units:
-    """The units of a plan: values beyond `numbers` deviations are cut off, which costs products and many classes most.
-
-    >>> units_of(Plan("hats", False, 0, 19, 8, 1.0), 2), units_of(Plan("products", False, 0, 10, 8, 1.0), 2)
-    (Units(numbers=2.0, cosines=2.0), Units(numbers=2.5, cosines=2.0))
-    """
+    """The units of a plan: values beyond `numbers` deviations are cut, which costs products and many classes most."""
     if n_classes > 2:
         return Units(3.0, 3.0)
     return Units(2.5 if plan.kind in ("products", "both") else LEAST_UNIT, LEAST_UNIT)
@@ -58,10 +54,6 @@ def read_outline(second: NDArray[np.float64], noise: float) -> Outline:
     """Means and deviations by the released second moments of rows on the sphere, whose constant is last.
 
     `noise` is the deviation of the noise on the diagonal.
-
-    >>> outline = read_outline(np.array([[4.0, 2.0], [2.0, 4.0]]), 1.0)
-    >>> outline.mean.tolist(), outline.deviation.round(3).tolist()
-    ([0.25], [0.433])
     """
     weight = max(float(second[-1, -1]), noise, LEAST)
     mean = _snapped(np.clip(CONSTANT_VALUE * second[-1, :-1] / weight, -1.0, 1.0))
@@ -125,11 +117,7 @@ def _ranked(column: Column, counts: NDArray[np.float64]) -> Input:
 
 
 def levels_of(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The distribution function of a noisy histogram at the ends of its bins, onto [-1, 1] and never falling.
-
-    >>> levels_of(np.array([3.0, -1.0, 2.0, 0.0])).tolist()
-    [-1.0, 0.5, 0.5, 1.0, 1.0]
-    """
+    """The distribution function of a noisy histogram at the ends of its bins, onto [-1, 1] and never falling."""
     below = np.maximum.accumulate(np.maximum(np.concatenate([[0.0], np.cumsum(counts)]), 0.0))
     if below[-1] <= 0:
         return np.linspace(-1.0, 1.0, len(counts) + 1)

@@ -7,7 +7,7 @@ integers are exact, in whatever order (M3).
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.declared import limit_arrays
 from radoboost.holder.engines import Engine
 from radoboost.holder.passes import counted_columns, counted_values, engine_values
+from radoboost.holder.runners.kept import RowBatch
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
 from radoboost.tables.device_arrays import on_host
@@ -37,22 +38,8 @@ def column_rows(width: int) -> int:
 
     In 16 bits a column then takes an odd number of cache lines: else all columns of a row would compete for the same
     few places in the cache.
-
-    >>> column_rows(29), column_rows(29) * 2 // 64 % 2
-    (32736, 1)
     """
     return max(1, min(_MOST_ROWS, _MOST_NUMBERS // width) // 64 - 1) * 64 + 32
-
-
-class Rows(Protocol):
-    """A batch of integer rows."""
-
-    @property
-    def n_rows(self) -> int:
-        """How many."""
-
-    def rows(self) -> NDArray[Any]:
-        """The rows, column-first."""
 
 
 @dataclass
@@ -70,12 +57,9 @@ class Moments:
 
 @dataclass
 class Vector:
-    """A sum of rows."""
-
     vector: NDArray[np.int64]
 
     def merge(self, other: "Vector") -> "Vector":
-        """That of both."""
         return Vector(self.vector + other.vector)
 
 
@@ -101,7 +85,6 @@ class SphereRows:
 
     @property
     def width(self) -> int:
-        """The columns, and the constant one."""
         return len(self.columns) + self.intercept
 
     @property
@@ -119,7 +102,6 @@ class SphereRows:
         return counted_columns(self.columns, self.inputs)
 
     def empty(self) -> Moments:
-        """Zeros."""
         d = self.width
         return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(len(self.counted)))
 
@@ -148,7 +130,6 @@ class SphereRows:
         return bool((extremes.lowest >= low).all() and (extremes.highest <= high).all())
 
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """The rows of a batch, and which are good."""
         with np.errstate(all="ignore"):
             return self.put_on_sphere(engine_values(batch, self.engine), self.rule.marks_or_zero(batch.labels))
 
@@ -166,18 +147,14 @@ def _limit_arrays(columns: tuple[Column, ...]) -> tuple[NDArray[np.float64], NDA
 
 @dataclass(frozen=True, eq=False)
 class _FromSphere:
-    """Rows that are made of those on the sphere."""
-
     sphere: SphereRows
 
     @property
     def rows_at_a_time(self) -> int:
-        """As many as on the sphere."""
         return self.sphere.rows_at_a_time
 
     @property
     def width(self) -> int:
-        """That of the rows on the sphere."""
         return self.sphere.width
 
 
@@ -243,7 +220,6 @@ class Whiten:
 
     @property
     def rows_at_a_time(self) -> int:
-        """As many as on the sphere."""
         return column_rows(self.width)
 
     @property
@@ -251,7 +227,7 @@ class Whiten:
         """That of the rows on the sphere."""
         return len(self.a)
 
-    def rows(self, batch: Rows) -> NDArray[np.int32]:
+    def rows(self, batch: RowBatch) -> NDArray[np.int32]:
         """The edge vectors of a batch of rows that have their signs already."""
         return self.engine.whiten(batch.rows(), self.a, np.ones(batch.n_rows, np.int8), GRID)
 
@@ -275,12 +251,10 @@ class SumProducts:
         return 24 * self.width**2
 
     def empty(self) -> Moments:
-        """Zeros."""
         d = self.width
         return Moments(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(0))
 
-    def add(self, sums: Moments, first_row: int, batch: Rows) -> None:
-        """Add products and rows."""
+    def add(self, sums: Moments, first_row: int, batch: RowBatch) -> None:
         products, vector = self.engine.products(batch.rows())
         sums.products += products
         sums.vector += vector
@@ -302,18 +276,14 @@ class MeanRado:
 
     @property
     def title(self) -> str:
-        """Which of them it is."""
         return f"mean rado {self.number} of {self.in_all}"
 
     @property
     def worker_bytes(self) -> int:
-        """A vector."""
         return 64 * len(self.theta)
 
     def empty(self) -> Vector:
-        """Zeros."""
         return Vector(np.zeros(len(self.theta), np.int64))
 
-    def add(self, sums: Vector, first_row: int, batch: Rows) -> None:
-        """Add the tilted rows."""
+    def add(self, sums: Vector, first_row: int, batch: RowBatch) -> None:
         sums.vector += self.engine.tilt(batch.rows(), self.theta, GRID, CAP)

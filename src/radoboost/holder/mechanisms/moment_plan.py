@@ -85,9 +85,6 @@ class Outlook:
     """What a plan depends on besides released numbers: the table's columns, some of which are slots of `groups`.
 
     `word` is what was asked for: "auto", or one of `WORDS`.
-
-    >>> Outlook(("age", "dose"), {}).widest
-    300
     """
 
     names: tuple[str, ...]
@@ -110,7 +107,6 @@ class Outlook:
         return min(len(self.names), MOST_FACTORS)
 
     def n_columns(self, kind: str, *, ranks: bool = False, cosines: int = 0) -> int:
-        """How many columns a plan has, with the constant."""
         n_numbers, q = len(self.numbers), self.n_factors
         both = self.n_products if len(self.names) <= MOST_FACTORS else q * (q + 1) // 2
         hats = len(knots_of(kind, ranks)) * n_numbers
@@ -155,11 +151,7 @@ class Outlook:
 
 
 def knots_of(kind: str, ranks: bool) -> tuple[float, ...]:
-    """Where the hats of a plan lie, within [-1, 1].
-
-    >>> len(knots_of("hats", False)), len(knots_of("both", False)), len(knots_of("both", True))
-    (5, 6, 5)
-    """
+    """Where the hats of a plan lie, within [-1, 1]."""
     return MORE_KNOTS if kind == "both" and not ranks else KNOTS
 
 
@@ -167,9 +159,6 @@ def choose(outlook: Outlook, size: float, strength: float, *, sharpen: bool = Tr
     """The plan of a table: by its noisy `size`, and that in units of noise, `strength`.
 
     Of more than two classes, only a part of both counts for the choice of columns: `crowding` (M18).
-
-    >>> choose(Outlook(("a", "b", "c"), {}), 20_000.0, 5000.0)
-    Plan(kind='both', ranks=False, cosines=272, n_columns=300, rounds=16, eta=2.0)
     """
     each = strength
     size, strength = size * crowding, strength * crowding
@@ -207,11 +196,7 @@ def _suffices(outlook: Outlook, kind: str, size: float, strength: float) -> bool
 
 
 def rounds_for(kind: str, strength: float, sharpen: bool = True) -> tuple[int, float]:
-    """How many mean rados there are at so much strength for each column, and how far each one goes.
-
-    >>> rounds_for("linear", 99.0), rounds_for("both", 50.0)
-    ((8, 1.0), (32, 2.0))
-    """
+    """How many mean rados there are at so much strength for each column, and how far each one goes."""
     if not sharpen:
         return 0, 0.0
     steps = LINEAR_ROUNDS if kind == "linear" else WIDE_ROUNDS

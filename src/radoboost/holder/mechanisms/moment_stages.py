@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from radoboost.errors import TableError
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.guessing import names_in_doubt
 from radoboost.holder.mechanisms.bins import CountBins, EqualBins
-from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, Stage, released_noise
+from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, released_noise
 from radoboost.holder.mechanisms.moment_classes import (
     WEIGHTS,
     MeanSlots,
@@ -42,13 +42,15 @@ from radoboost.holder.mechanisms.moment_plan import MOST_ROUNDS, Outlook, Plan, 
 from radoboost.holder.mechanisms.score_counts import SIZES, HitCounts, ScoreCounts
 from radoboost.holder.passes import Readable, RowPass
 from radoboost.holder.run import Noise, Run
-from radoboost.privacy import Event
 from radoboost.release.columns import CONSTANT, constant_column
 from radoboost.release.discriminants import centred, class_step, discriminant
 from radoboost.release.maps import FeatureMap
 from radoboost.release.scores import weights_and_unit
 from radoboost.release.spectra import HESSIAN_FLOOR, floor_noise, inverse_power, noise_floor
 from radoboost.tables.mapped import mapped
+
+if TYPE_CHECKING:
+    from radoboost.holder.mechanisms.moments import Moments
 
 WHITENING_FLOOR = 0.75  # of eigenvalues, as a share of what noise alone could be
 MOST_SPOILED = 0.2  # of all rows: with more, most likely a declaration is wrong
@@ -63,36 +65,13 @@ _NAMED = 8  # columns in a message
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
 
-class Budget(Protocol):
-    """What the stages need from the mechanism: how much noise each takes, and what to book."""
-
-    @property
-    def sharpen(self) -> bool:
-        """Whether mean rados follow."""
-
-    def distance(self, shape: Shape) -> float:
-        """mu of the Gaussian mechanism that all stages together amount to."""
-
-    def strength(self, size: float, shape: Shape) -> float:
-        """About so many rows, in units of the noise that hides what is protected."""
-
-    def scales(self, n_rounds: int, shape: Shape) -> dict[str, float]:
-        """The noise of each stage in grid steps; 0 where a stage is exact or not there."""
-
-    def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
-        """The stages, with `n_rounds` mean rados."""
-
-    def bookings(self, shape: Shape) -> tuple[Event, ...]:
-        """What is booked, in this order: the noisy counts of rows, where they have noise, and everything else."""
-
-
 def check_memory(run: Run, n_columns: int, slots: int = 1) -> None:
     """Refuse moments that do not fit into memory, before anything is spent; a slot has one vector in each round."""
     numbers = n_columns**2 * (3 * run.threads + 6) + (slots - 1) * n_columns * (4 * MOST_ROUNDS + 3 * run.threads)
     memory.require(8 * numbers, f"moments of {n_columns:,} columns", "use fewer columns")
 
 
-def begin(budget: Budget, shape: Shape, run: Run, counts: RowCounts) -> dict[str, float]:
+def begin(budget: "Moments", shape: Shape, run: Run, counts: RowCounts) -> dict[str, float]:
     """The noisy numbers of good and spoiled rows, and the rest of the budget booked (M10).
 
     It stops here if most of the budget would be spent on nothing. The counts are booked on their own, so that nothing
@@ -194,7 +173,7 @@ class Stages:
 
     def __init__(
         self,
-        budget: Budget,
+        budget: "Moments",
         shape: Shape,
         run: Run,
         sphere: SphereRows,

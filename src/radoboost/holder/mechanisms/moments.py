@@ -437,7 +437,6 @@ def _shape(asked: Asked, features: Sequence[str], outlook: Outlook | None) -> Sh
 
 
 def _shape_about(asked: Asked, columns: Shape) -> Shape:
-    """A shape of so many columns, with all else that was asked for."""
     label = "" if asked.classes is None else label_spelling(asked.label_name, asked.classes)
     return replace(
         columns,

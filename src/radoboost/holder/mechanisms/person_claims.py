@@ -28,9 +28,6 @@ def protected(circumstances: Circumstances, what: str, unit: str, *several_rows:
 
     `several_rows` says what that means for a person with more than one. Where a column says whose row it is, the words
     are about persons.
-
-    >>> protected(Circumstances("bounds", False, 1, 2, None, person="id", max_rows=4), "record", "one record").unit
-    "one value of the column 'id', whole numbers being one value in any spelling; at most 4 of its rows contribute"
     """
     column, most = circumstances.person, circumstances.max_rows
     if column is None:

@@ -51,11 +51,7 @@ def exposed_by_scale(scale: str, mapped: bool = False) -> tuple[str, ...]:
 
 
 def exposed_by_sharing(shared: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What the sums without labels tell, that stand beside the rados for another holder.
-
-    >>> exposed_by_sharing(("age",))[0][:76]
-    'Beside each rado stand sums without labels over the same examples, for other'
-    """
+    """What the sums without labels tell, that stand beside the rados for another holder."""
     if shared is None:
         return ()
     of = f" and the sums of {', '.join(map(repr, shared))}" if shared else ""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,12 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms.bins import LEAST_POWER, CountBins, EqualBins, Powers
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
-from radoboost.holder.mechanisms.moment_stages import Budget, begin
+from radoboost.holder.mechanisms.moment_stages import begin
 from radoboost.holder.run import Noise, Run
 from radoboost.tables.labels import LabelRule
+
+if TYPE_CHECKING:
+    from radoboost.holder.mechanisms.moments import Moments
 
 OF_ZEROS = (-1.0, 1.0)  # of a column in which nothing but zeros was found
 LEAST_PULL = 16.0  # rows, in units of the noise that a search would have if it were the only one
@@ -38,11 +42,7 @@ _MOST_POWERS = 8  # values smaller than the largest by this many powers of two n
 def shortest_run(
     counts: NDArray[np.float64], held: float, caution: float = 0.0, longest: int | None = None
 ) -> tuple[int, int] | None:
-    """The first and the last bin of the shortest run that holds `held`, and `caution` times its root length more.
-
-    >>> shortest_run(np.array([1.0, 0.0, 5.0, 4.0, 0.0]), 9.0)
-    (2, 3)
-    """
+    """The first and the last bin of the shortest run that holds `held`, and `caution` times its root length more."""
     sums = np.concatenate([[0.0], np.cumsum(counts)])
     for length in range(1, (longest or len(counts)) + 1):
         runs = sums[length:] - sums[:-length]
@@ -56,9 +56,6 @@ def largest_power(counts: NDArray[np.float64], held: float, noise: float) -> int
     """The largest bin of `Powers` in the run that holds most rows; None if nothing but zeros stands out of the noise.
 
     Zeros lie within any bounds around zero, so they count for every run.
-
-    >>> largest_power(np.eye(130)[70] * 100, 90, noise=1.0), largest_power(np.zeros(130), 90, noise=1.0)
-    (70, None)
     """
     zeros, others = counts[0], counts[1:]
     if zeros >= held:
@@ -76,11 +73,7 @@ def largest_power(counts: NDArray[np.float64], held: float, noise: float) -> int
 
 
 def rounded_outwards(low: float, high: float) -> tuple[float, float]:
-    """Bounds with few digits: to a hundredth of the leading digit of their distance.
-
-    >>> rounded_outwards(4273.3125, 4391.71875)
-    (4273.0, 4392.0)
-    """
+    """Bounds with few digits: to a hundredth of the leading digit of their distance."""
     with localcontext(Context(prec=100)):  # not the caller's, which may have few digits
         unit = Decimal(1).scaleb(Decimal(high - low).adjusted() - 2)
         return (
@@ -93,7 +86,7 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
 
 
 def find_bounds(
-    budget: Budget, shape: Shape, run: Run, rule: LabelRule, searched: Sequence[str]
+    budget: "Moments", shape: Shape, run: Run, rule: LabelRule, searched: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
     """The bounds of the `searched` columns, and the noisy numbers of good and spoiled rows, on which they build.
 
@@ -156,10 +149,7 @@ def _narrowed(
 
 
 def check_rows_carry(rows: int, mu: float, n_searched: int, share: float, cost: str) -> None:
-    """Refuse, before anything is spent, to look for bounds among so few declared rows that noise would choose them.
-
-    >>> check_rows_carry(3000, mu=0.24, n_searched=8, share=0.1, cost="epsilon 1")
-    """
+    """Refuse, before anything is spent, to look for bounds among so few declared rows that noise would choose them."""
     pull = rows * mu * math.sqrt(share / n_searched)
     if pull >= LEAST_PULL:
         return
@@ -173,11 +163,7 @@ def check_rows_carry(rows: int, mu: float, n_searched: int, share: float, cost: 
 
 
 def bounds_in_words(searched: Sequence[str], unit: str) -> str:
-    """What a statement says of bounds that were found.
-
-    >>> bounds_in_words(["dose"], "record")
-    "The bounds of 'dose' were found privately, by noisy counts. They are part of this promise."
-    """
+    """What a statement says of bounds that were found."""
     names = ", ".join(repr(name) for name in searched[:8])
     names += f" and {len(searched) - 8} more columns" if len(searched) > 8 else ""
     if unit == "label":

@@ -132,7 +132,6 @@ def released_columns(asked: Asked, features: Sequence[str], step: float) -> tupl
 
 
 def declared_rule(asked: Asked) -> LabelRule:
-    """Which labels are -1 and which +1, as declared."""
     assert asked.classes is not None
     return LabelRule(asked.label_name, asked.classes)
 
@@ -154,11 +153,7 @@ def check_coins(asked: Asked, name: str) -> None:
 
 
 def check_person(person: str | None, max_rows: int | None) -> int:
-    """How many rows of a person contribute at most; this must be said, and only with a person.
-
-    >>> check_person("patient_id", 4), check_person(None, None)
-    (4, 1)
-    """
+    """How many rows of a person contribute at most; this must be said, and only with a person."""
     if person is None:
         if max_rows is not None:
             raise ArgumentError(
@@ -224,7 +219,6 @@ class SumContributions(RadoPass):
         return replace(super().for_part(first_row, n_rows), row_noise=noise)
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
-        """Add what each record of a batch contributes."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
             values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
             rows, good = contributions(values, signs, self.columns, self.clip, self.step)

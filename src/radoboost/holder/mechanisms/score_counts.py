@@ -28,7 +28,6 @@ class Counted:
     cells: NDArray[np.int64]
 
     def merge(self, other: "Counted") -> "Counted":
-        """Those of both."""
         return Counted(self.cells + other.cells)
 
 
@@ -60,11 +59,9 @@ class ScoreCounts:
         return 64 * self.rows_at_a_time
 
     def empty(self) -> Counted:
-        """Zeros."""
         return Counted(np.zeros(_SHAPE, np.int64))
 
     def add(self, sums: Counted, first_row: int, batch: Batch) -> None:
-        """Count the rows of a batch."""
         with np.errstate(all="ignore"):
             values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
             scores = self.scores(values)
@@ -123,11 +120,9 @@ class HitCounts(ScoreCounts):
     """
 
     def empty(self) -> Counted:
-        """Zeros."""
         return Counted(np.zeros(_HIT_SHAPE, np.int64))
 
     def add(self, sums: Counted, first_row: int, batch: Batch) -> None:
-        """Count the rows of a batch."""
         with np.errstate(all="ignore"):
             values, places = batch.values(), self.rule.places_or_none(batch.labels)
             scores = self.scores(values)

@@ -35,7 +35,6 @@ class SharedSums:
         return self.rados.counts
 
     def merge(self, other: "SharedSums") -> "SharedSums":
-        """Those of both."""
         return SharedSums(self.rados.merge(other.rados), self.shared + other.shared)
 
 
@@ -53,7 +52,6 @@ class SumShared:
 
     @property
     def engine(self) -> Engine:
-        """That of the rados."""
         return self.task.engine
 
     @property
@@ -63,12 +61,10 @@ class SumShared:
 
     @property
     def rows_at_a_time(self) -> int | None:
-        """As for rados."""
         return self.task.rows_at_a_time
 
     @property
     def worker_bytes(self) -> int:
-        """As for rados, twice."""
         return 2 * self.task.worker_bytes
 
     def for_part(self, first_row: int, n_rows: int) -> "SumShared":
@@ -76,7 +72,6 @@ class SumShared:
         return replace(self, task=self.task.for_part(first_row, n_rows))
 
     def empty(self) -> SharedSums:
-        """Zeros."""
         return SharedSums(self.task.empty(), self.engine.totals(self.task.n_rados, len(self.places) + 1))
 
     def add(self, sums: SharedSums, first_row: int, batch: Batch) -> None:
@@ -107,14 +102,7 @@ def check_share(asked: Asked) -> None:
 
 
 def shared_places(asked: Asked, source: Source) -> tuple[int, ...]:
-    """Where the shared columns are among the features; of a category, all its slots.
-
-    >>> from radoboost.tables import open_table
-    >>> from radoboost.holder.declared import Declared
-    >>> source = open_table([[1.0, 5.0], [3.0, 5.0]], [0, 1])
-    >>> shared_places(Asked(1, b"", Declared({}), share=("x1",)), source)
-    (1,)
-    """
+    """Where the shared columns are among the features; of a category, all its slots."""
     origins = {name: name for name in source.features}
     if source.schema is not None:
         origins = {part.name: part.column for part in source.schema.encoded()}

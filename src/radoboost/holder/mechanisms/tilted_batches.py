@@ -84,14 +84,12 @@ def sum_batches(
 
 
 def _said(made: Made, sizes: list[int], thetas: list[list[float]], batches: list[BatchSizes]) -> Made:
-    """What was made, with how its batches were drawn."""
     signatures = {"name": Tilted.name, "batches": sizes, "thetas": thetas}
     circumstances = replace(made.circumstances, drawn_together=False, batches=tuple(batches))
     return replace(made, signatures=signatures, circumstances=circumstances)
 
 
 def _so_far(made: Made, mechanism: Mechanism) -> Release:
-    """The release of the batches so far."""
     return Release(
         blocks=dict(made.blocks),
         columns=made.columns,
@@ -115,28 +113,14 @@ def _check_sizes(sizes: BatchSizes, place: int, asked: Asked) -> None:
 
 
 def number(value: float) -> str:
-    """An expected number in words of a statement.
-
-    >>> number(1234.5), number(2.04), number(0.0341), number(1e-9)
-    ('about 1,234', 'about 2', 'about 0.034', 'fewer than 0.001')
-    """
+    """An expected number in words of a statement."""
     if value < 0.001:
         return "fewer than 0.001"
     return f"about {value:,.0f}" if value >= 10 else f"about {value:.2g}"
 
 
 def exposed_by_tilting(circumstances: Circumstances) -> tuple[str, ...]:
-    """What rados of later batches tell that those of fair coins do not.
-
-    >>> sizes = (BatchSizes(50, 61.2, 0.0, 0.0), BatchSizes(50, 2.0, 13.5, 6.8))
-    >>> easy, _, alone, known = exposed_by_tilting(Circumstances("standard", False, 150, 3, 1000, batches=sizes))
-    >>> easy[:87] + "..."
-    'Easy examples drop out of later batches: a rado sums about 61 in batch 2 and about 2 in...'
-    >>> alone[:77]
-    "Of the rados of later batches, about 14 are expected to be one person's row a"
-    >>> known[:55]
-    'The holder was told how few examples rados of batch 3 s'
-    """
+    """What rados of later batches tell that those of fair coins do not."""
     batches = circumstances.batches
     if not batches:
         return ()

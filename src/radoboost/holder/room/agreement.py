@@ -48,10 +48,6 @@ class Agreement:
     name, with its `parameters`; `terms` says which columns a release has, as `columns` of `craft` does. Noise is
     enough for up to `tolerate` of the `parties` who are lost or put together what they know; how many may be lost at
     all is `most_lost` of both. `nonce` makes each room another one.
-
-    >>> agreement = agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5)
-    >>> agreement.mechanism, Agreement.from_bytes(agreement.to_bytes()) == agreement
-    ('plain', True)
     """
 
     declared: Mapping[str, Any]
@@ -98,7 +94,6 @@ class Agreement:
 
     @property
     def digest(self) -> bytes:
-        """The SHA-256 of its text."""
         return hashlib.sha256(self.to_bytes()).digest()
 
     def protection(self) -> Mechanism:
@@ -166,11 +161,7 @@ class Agreement:
             raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
 
     def in_words(self) -> list[str]:
-        """What is agreed on, as lines for people.
-
-        >>> agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=5).in_words()[0]
-        '5 holders, of whom 1 may be lost on the way'
-        """
+        """What is agreed on, as lines for people."""
         names = declared_features(self.asked()) or ()
         unused = () if self.asked().declared.searched(names) else ("bounds_share",)
         shown = {name: value for name, value in self.parameters.items() if value is not None and name not in unused}
@@ -195,11 +186,6 @@ class Agreement:
 
 
 def rooms_mechanisms() -> list[str]:
-    """The names of the mechanisms that work in rooms.
-
-    >>> rooms_mechanisms()
-    ['plain', 'moments', 'noisy-rados']
-    """
     return [name for name, kind in MECHANISMS.items() if getattr(kind, "in_rooms", False)]
 
 
@@ -231,13 +217,7 @@ def agree(
     max_rows: int | None = None,
     rows: int | None = None,
 ) -> Agreement:
-    """An agreement for a new room, refused where no release could be made by it; the arguments are those of `craft`.
-
-    >>> agree(bounds={"age": (0, 120)}, label="ill", classes=(0, 1), parties=2)
-    Traceback (most recent call last):
-    radoboost.errors.ArgumentError: a room is for 3 to 1,000 holders, and there are 2: of two, each would learn the \
-other's sums by taking its own away; merge releases in place of that (rado merge, rado learn A B)
-    """
+    """An agreement for a new room, refused where no release could be made by it; the arguments are those of `craft`."""
     check_numbers(parties, tolerate)
     protection: Any = Plain() if mechanism is None else mechanism
     if isinstance(protection, type) or not hasattr(protection, "make"):

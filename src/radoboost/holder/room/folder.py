@@ -38,17 +38,10 @@ class FolderMailbox:
 
     `make` makes the folder, if it is not there. Folders within it get its permissions, so that whoever may write there
     may write in them too.
-
-    >>> import tempfile
-    >>> box = FolderMailbox(Path(tempfile.mkdtemp()) / "flu.room", make=True)
-    >>> box.put("0000/keys/north", b"1"), box.put("0000/keys/north", b"2"), box.get("0000/keys/north")
-    (True, False, b'1')
-    >>> box.names("0000/")
-    ['0000/keys/north']
     """
 
-    def __init__(self, place: str | Path, *, make: bool = False, largest: int = LARGEST) -> None:
-        self._root, self._largest = Path(place), largest
+    def __init__(self, place: str | Path, *, make: bool = False) -> None:
+        self._root = Path(place)
         try:
             if make:
                 self._root.mkdir(exist_ok=True)
@@ -64,12 +57,11 @@ class FolderMailbox:
 
     @property
     def name(self) -> str:
-        """The path of the folder, as it was given."""
         return str(self._root)
 
     def put(self, name: str, content: bytes) -> bool:
         """Put a message there, whole or not at all; False if another one already has that name, which then stays."""
-        check_message(name, content, self._largest)
+        check_message(name, content, LARGEST)
         with self._in_words(f"put the message {name} there"):
             *folders, last = name.split("/")
             folder = self._folder(folders, make=True)
@@ -150,8 +142,8 @@ class FolderMailbox:
         if not stat.S_ISREG(kind):
             raise RoomError(f"{place} is no plain file, and so no message; take it out of the room {self.name}")
         with open(os.open(place, _READ), "rb") as file:
-            content = file.read(self._largest + 1)
-        check_message(name, content, self._largest)
+            content = file.read(LARGEST + 1)
+        check_message(name, content, LARGEST)
         return content
 
     def _check_there(self) -> None:

@@ -126,23 +126,13 @@ class Identity:
 
 
 def identity_path() -> Path:
-    """Where this user's identity lies, unless another place is named.
-
-    >>> identity_path().parts[-2:]
-    ('radoboost', 'identity.pem')
-    """
+    """Where this user's identity lies, unless another place is named."""
     home = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME")
     return (Path(home) if home else Path("~/.config").expanduser()) / "radoboost" / "identity.pem"
 
 
 def load_or_create(name: str, path: str | Path | None = None) -> tuple[Identity, bool]:
-    """The identity in a file, or a new one that is written there; and whether it is new.
-
-    >>> import tempfile
-    >>> place = Path(tempfile.mkdtemp()) / "identity.pem"
-    >>> load_or_create("north", place)[1], load_or_create("north", place)[1]
-    (True, False)
-    """
+    """The identity in a file, or a new one that is written there; and whether it is new."""
     place = identity_path() if path is None else Path(path)
     if not place.exists():
         identity = Identity.create(name)

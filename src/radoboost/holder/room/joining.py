@@ -23,8 +23,7 @@ from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.outcome import signed_by_all, signed_release, write_file
 from radoboost.holder.room.seating import Confirm, check_name, take_seat, taken_seats
-from radoboost.holder.room.secure_sums import secure_sum
-from radoboost.holder.room.sitting import Adding, Sitting
+from radoboost.holder.room.sitting import Sitting
 from radoboost.holder.room.stops import telling_if_stopped
 from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.table_check import tell_beforehand
@@ -114,7 +113,6 @@ def join_room(
     trust_network: bool = False,
     progress: bool = False,
     stop: threading.Event | None = None,
-    add: Adding = secure_sum,
     look: Callable[[Agreement], None] | None = None,
 ) -> Release:
     """Join a room with a table, and make one release with all others: nobody sees another's rows or sums.
@@ -146,8 +144,6 @@ def join_room(
         Use an address without encryption, beyond this machine.
     stop : threading.Event, optional
         Ends the sitting when it is set.
-    add : callable
-        How sums are taken; for rehearsals and tests.
     look : callable (agreement), optional
         Is shown what was agreed on, before this holder greets the others; whatever it raises ends the joining.
 
@@ -186,7 +182,7 @@ def join_room(
         tell_beforehand(table, y, asked, counts, progress=progress)
     tell = _teller(progress)
     seats = take_seat(mailbox, agreement, own, confirm, wait, stop, tell)
-    sitting = Sitting(mailbox, seats, own, patience=patience, add=add, stop=stop, tell=tell)
+    sitting = Sitting(mailbox, seats, own, patience=patience, stop=stop, tell=tell)
     title = seats.agreement.hex()[:32]
     with telling_if_stopped(mailbox, seats, own):
         own_part = craft_in_room(

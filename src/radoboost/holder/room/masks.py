@@ -26,11 +26,7 @@ _NONCE = bytes(12)  # a key seals once
 
 
 def session(agreement: bytes, stage: int) -> bytes:
-    """What all keys of one sum are bound to: SHA-256 of agreement and stage.
-
-    >>> session(bytes(32), 1) != session(bytes(32), 2)
-    True
-    """
+    """What all keys of one sum are bound to: SHA-256 of agreement and stage."""
     return hashlib.sha256(b"radoboost/room/session/" + agreement + stage.to_bytes(8)).digest()
 
 
@@ -40,21 +36,11 @@ def new_key() -> Key:
 
 
 def public(private: Key) -> bytes:
-    """The public X25519 key to a private one.
-
-    >>> len(public(new_key()))
-    32
-    """
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
 def shared(private: Key, other: bytes) -> Key | None:
-    """What two holders alone can compute; None if `other` is no public key that hides anything.
-
-    >>> one, two = new_key(), new_key()
-    >>> shared(one, public(two)) == shared(two, public(one)), shared(one, bytes(32))
-    (True, None)
-    """
+    """What two holders alone can compute; None if `other` is no public key that hides anything."""
     try:
         return Key(X25519PrivateKey.from_private_bytes(private).exchange(X25519PublicKey.from_public_bytes(other)))
     except ValueError:
@@ -62,22 +48,13 @@ def shared(private: Key, other: bytes) -> Key | None:
 
 
 def derived(secret: Key, bound: bytes, *use: str) -> Key:
-    """The key for one use of a secret, within the session `bound`.
-
-    >>> secret = new_key()
-    >>> derived(secret, bytes(32), "pair", "a", "b") != derived(secret, bytes(32), "pair", "a", "c")
-    True
-    """
+    """The key for one use of a secret, within the session `bound`."""
     info = json.dumps(["radoboost/room", *use]).encode()
     return Key(HKDF(SHA256(), KEY_BYTES, salt=bound, info=info).derive(secret))
 
 
 def pad(key: Key, count: int) -> NDArray[np.uint64]:
-    """`count` numbers that look uniform to anyone without the key.
-
-    >>> pad(Key(bytes(32)), 2).tolist()
-    [10393729187455219830, 2935650227004792128]
-    """
+    """`count` numbers that look uniform to anyone without the key."""
     return words(key, count, 0, 1)[0] if count else np.empty(0, np.uint64)
 
 
@@ -87,14 +64,7 @@ def seal(key: Key, content: bytes, about: bytes) -> bytes:
 
 
 def unseal(key: Key, box: bytes, about: bytes) -> Key | None:
-    """What is in a box; None if it was changed, or is another's.
-
-    >>> key = new_key()
-    >>> unseal(key, seal(key, b"a share", b"to north"), b"to north") == b"a share"
-    True
-    >>> unseal(key, seal(key, b"a share", b"to north"), b"to south") is None
-    True
-    """
+    """What is in a box; None if it was changed, or is another's."""
     try:
         return Key(ChaCha20Poly1305(key).decrypt(_NONCE, box, about))
     except InvalidTag:

@@ -52,11 +52,7 @@ class Message:
 
 
 def place_of(stage: int, kind: str, holder: str = ANYBODY) -> str:
-    """The name under which a message lies.
-
-    >>> place_of(3, "masked", "north")
-    '0003/masked/north'
-    """
+    """The name under which a message lies."""
     return f"{stage:04d}/{kind}/{holder}"
 
 
@@ -68,13 +64,6 @@ def written(
     body: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]] | None = None,
 ) -> bytes:
-    """A signed message as bytes.
-
-    >>> north = Identity.create("north")
-    >>> content = written(north, bytes(32), 3, "greeting", {"rows": "many"})
-    >>> content.splitlines()[1]
-    b'{"rows":"many"}'
-    """
     rest = _line(body)
     if arrays:
         rest += _packed(arrays)
@@ -90,18 +79,7 @@ def written(
 
 
 def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES) -> Message:
-    """The message that lies at `place`, if it is one of this room's, by the holder whose place it is.
-
-    >>> from radoboost.holder.room.parties import Seats
-    >>> holders = [Identity.create(name) for name in ("east", "north", "west")]
-    >>> seats = Seats(bytes(32), tuple(holder.party for holder in holders), 1)
-    >>> content = written(holders[1], bytes(32), 3, "greeting", {"rows": "many"})
-    >>> read(content, "0003/greeting/north", seats).body
-    {'rows': 'many'}
-    >>> read(content, "0003/greeting/west", seats)
-    Traceback (most recent call last):
-    radoboost.errors.RoomError: in the place of west (0003/greeting/west) lies a message of north; open a new room
-    """
+    """The message that lies at `place`, if it is one of this room's, by the holder whose place it is."""
     number, kind, holder = place.split("/", 2)
     whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
 

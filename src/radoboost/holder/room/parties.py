@@ -17,11 +17,7 @@ class Party:
 
     @property
     def fingerprint(self) -> str:
-        """The key for people to compare, by telephone.
-
-        >>> Party("north", bytes(32)).fingerprint
-        '6668 7aad f862 bd77 6c8f c18b 8e9f 8e20'
-        """
+        """The key for people to compare, by telephone."""
         digest = hashlib.sha256(self.public_key).hexdigest()[:32]
         return " ".join(digest[k : k + 4] for k in range(0, 32, 4))
 
@@ -50,10 +46,6 @@ class Seats:
 
         It is more than two thirds, and more than half of all and of those who may collude together: of any two groups
         of so many, more than `tolerate` holders are in both (B4 of docs/proofs/secure-sums.md).
-
-        >>> seats = Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abcde"), 1)
-        >>> seats.threshold, seats.most_lost
-        (4, 1)
         """
         return threshold(len(self.parties), self.tolerate)
 
@@ -68,15 +60,11 @@ class Seats:
 
         Either they open a sum in two ways (B4), or they take their own sums away from a total in which, of the others,
         there is only one (B8): of three holders, two are enough.
-
-        >>> Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1).opening
-        2
         """
         count = len(self.parties)
         return min(2 * self.threshold - count, count - 1 - self.most_lost)
 
     def party(self, name: str) -> Party:
-        """The party of that name."""
         found = next((party for party in self.parties if party.name == name), None)
         if found is None:
             raise RoomError(f"{name!r} is not a party of this room")
@@ -84,28 +72,17 @@ class Seats:
 
 
 def threshold(parties: int, tolerate: int) -> int:
-    """How many of so many holders must help to open a sum (B4).
-
-    >>> threshold(5, 1)
-    4
-    """
+    """How many of so many holders must help to open a sum (B4)."""
     return max(2 * parties // 3, (parties + tolerate) // 2) + 1
 
 
 def most_lost(parties: int, tolerate: int) -> int:
-    """How many of so many holders may be lost before the room has to stop: often fewer than are tolerated.
-
-    >>> [most_lost(*numbers) for numbers in ((3, 1), (5, 1), (5, 2), (9, 4))]
-    [0, 1, 1, 2]
-    """
+    """How many of so many holders may be lost before the room has to stop: often fewer than are tolerated."""
     return min(tolerate, parties - threshold(parties, tolerate))
 
 
 def check_numbers(parties: int, tolerate: int) -> None:
-    """Refuse a room in which nobody is hidden, or whose noise would not be enough.
-
-    >>> check_numbers(5, 1)
-    """
+    """Refuse a room in which nobody is hidden, or whose noise would not be enough."""
     for name, number in (("parties", parties), ("tolerate", tolerate)):
         if isinstance(number, bool) or not isinstance(number, int):
             raise ArgumentError(f"{name} must be a whole number; it is {number!r}")

@@ -34,11 +34,7 @@ _PARTY = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def check_name(name: Any) -> str:
-    """A holder's name in a room, which is part of names of messages.
-
-    >>> check_name("north")
-    'north'
-    """
+    """A holder's name in a room, which is part of names of messages."""
     if not isinstance(name, str) or not _PARTY.fullmatch(name) or name == ANYBODY:
         raise ArgumentError(
             f"a holder is called by up to 64 letters, digits, - and _, such as north-clinic, and not {ANYBODY!r}; "
@@ -103,11 +99,6 @@ def code_of(seats: Seats) -> str:
 
     A mailbox that shows each holder other keys needs two rooms with one code, and may try both: 2**100 attempts. None
     of the letters i, l, o and u is used, which sound or look like others.
-
-    >>> code_of(Seats(bytes(31) + b"1", tuple(Party(name, name.encode() * 32) for name in "abc"), 1))
-    '00000 00000 00000 00000 00000 00000 00000 00000'
-    >>> code_of(Seats(bytes(range(32)), tuple(Party(name, name.encode() * 32) for name in "abc"), 1))
-    '000g4 0r40m 30e20 9185g r38e1 w8124 gk2ga hc5rr'
     """
     number = int.from_bytes(seats.agreement[: _CODE_BITS // 8])
     letters = "".join(_LETTERS[number >> shift & 31] for shift in range(_CODE_BITS - 5, -1, -5))
@@ -170,7 +161,6 @@ def ready_rosters(mailbox: Mailbox, agreement: Agreement) -> list[tuple[Seats, s
 
 
 def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None) -> Seats:
-    """The seats for which all in them are ready; with a `code`, those that have it."""
     rosters = [seats for seats, ready in ready_rosters(mailbox, agreement) if len(ready) == agreement.parties]
     if code is not None and rosters:
         rosters = [seats for seats in rosters if is_code(code, code_of(seats))] or rosters[:1]
@@ -262,19 +252,12 @@ def _check_confirmed(confirm: Confirm, seats: Seats) -> None:
 
 
 def is_code(given: str, code: str) -> bool:
-    """Whether somebody wrote this code, in whatever way.
-
-    >>> is_code("ABC-1O", "abc 10")
-    True
-    """
+    """Whether somebody wrote this code, in whatever way."""
     return "".join(given.replace("-", " ").split()).lower().translate(_TAKEN_FOR) == "".join(code.split())
 
 
 def check_code(given: str, code: str, stand: str) -> None:
-    """Refuse another code than that of the room, and say how things `stand`; spaces, dashes and capitals do not count.
-
-    >>> check_code("ABC-1O", "abc 10", "nothing was computed")
-    """
+    """Refuse any code but the room's, and say how things `stand`; spaces, dashes and capitals do not count."""
     if not is_code(given, code):
         raise RoomError(
             f"the code of this room is {code}, and the one given is {given!r}: somebody sees another agreement or "

@@ -66,20 +66,6 @@ def secure_sum(
     `patience` is how many seconds to wait in each round for those who are late, before the sum goes on without them.
     The mailbox is looked into every `poll` seconds, and less often, up to ten times as long, where nothing happens.
     Setting `stop` ends it. `watch` is called as often as the mailbox is looked into.
-
-    >>> from threading import Thread
-    >>> from radoboost.holder.room.mailbox import MemoryMailbox
-    >>> holders = [Identity.create(name) for name in ("east", "north", "west")]
-    >>> seats, box = Seats(bytes(32), tuple(holder.party for holder in holders), 1), MemoryMailbox()
-    >>> totals = []
-    >>> def take_part(holder, numbers):
-    ...     names = ["east", "north", "west"]
-    ...     totals.append(secure_sum(box, seats, holder, 0, names, np.array(numbers), poll=0.001).values.tolist())
-    >>> threads = [Thread(target=take_part, args=(holder, [k, -10])) for k, holder in enumerate(holders)]
-    >>> for thread in threads: thread.start()
-    >>> for thread in threads: thread.join()
-    >>> totals
-    [[3, -30], [3, -30], [3, -30]]
     """
     own = SecureSum(mailbox, seats, identity, stage, present, values, patience, heard)
     pause, seen = poll, -1

@@ -17,12 +17,7 @@ SECRET_BYTES = 32
 
 
 def split(secret: bytes, threshold: int, count: int) -> list[Key]:
-    """Shares number 1 to `count`, any `threshold` of which give the secret.
-
-    >>> shares = split(bytes(31) + b"!", 2, 3)
-    >>> combine({1: shares[0], 3: shares[2]}) == bytes(31) + b"!"
-    True
-    """
+    """Shares number 1 to `count`, any `threshold` of which give the secret."""
     if len(secret) != SECRET_BYTES or not 1 <= threshold <= count < PRIME:
         raise RoomError(f"a secret of {SECRET_BYTES} bytes is cut into at least 1 and at least `threshold` shares")
     coefficients = [_uniform() for _ in range(threshold - 1)] + [int.from_bytes(secret)]  # from the highest power down
@@ -36,11 +31,7 @@ def split(secret: bytes, threshold: int, count: int) -> list[Key]:
 
 
 def weights(points: Sequence[int]) -> dict[int, int]:
-    """What each share is multiplied by to give the secret: Lagrange's weights at 0.
-
-    >>> weights([1, 2]) == {1: 2, 2: PRIME - 1}
-    True
-    """
+    """What each share is multiplied by to give the secret: Lagrange's weights at 0."""
     if len(set(points)) != len(points) or not all(0 < point < PRIME for point in points):
         raise RoomError("shares of a secret have different numbers, from 1 on")
     found = {}
@@ -58,9 +49,6 @@ def combine(shares: Mapping[int, bytes], factors: Mapping[int, int] | None = Non
     """The secret of these shares, by their numbers; None if it has more than 32 bytes, so that one must be wrong.
 
     `factors` are the `weights` of these numbers, for whoever needs them more than once.
-
-    >>> combine({1: PRIME.to_bytes(66), 2: bytes(66)}) is None
-    True
     """
     factors = weights(list(shares)) if factors is None else factors
     secret = 0

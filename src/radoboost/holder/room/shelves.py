@@ -57,11 +57,7 @@ class Limits:
     idle_hours: float = 1.0  # after which a room that nobody has greeted in makes way, where there is no space
 
     def of_message(self, name: str) -> int:
-        """How many bytes a message may have: those that come before anybody is known have few.
-
-        >>> Limits().of_message("agreement"), Limits().of_message("0003/masked/north")
-        (1048576, 67108864)
-        """
+        """How many bytes a message may have: those that come before anybody is known have few."""
         if name == AGREEMENT:
             return min(self.agreement_bytes, self.message_bytes)
         return min(self.greeting_bytes if name.startswith(f"{BEFORE:04d}/") else LARGEST, self.message_bytes)
@@ -90,13 +86,6 @@ class Shelves:
     """The rooms of a served mailbox, in memory, or in `folder`, where they outlast the server.
 
     Without a `token` anyone may open rooms.
-
-    >>> shelves = Shelves()
-    >>> shelves.open("0" * 32)
-    >>> shelves.put("0" * 32, "agreement", b"{}", time.time())
-    True
-    >>> shelves.news("0" * 32, "", 0).messages
-    (('agreement', 2, b'{}'),)
     """
 
     def __init__(
@@ -160,7 +149,6 @@ class Shelves:
         return limits.of_message(name)
 
     def get(self, room: str, name: str) -> bytes | None:
-        """A message of a room, or None."""
         return self._shelf(room).box.get(name)
 
     def news(self, room: str, epoch: str, start: int) -> News:
@@ -218,11 +206,7 @@ class Shelves:
 
 
 def is_room(name: str) -> bool:
-    """Whether a room may be called so.
-
-    >>> is_room("0" * 32), is_room("flu")
-    (True, False)
-    """
+    """Whether a room may be called so."""
     return len(name) == ROOM_DIGITS and set(name) <= set("0123456789abcdef")
 
 
@@ -236,18 +220,6 @@ def check_signed(name: str, content: bytes, keys: Mapping[str, bytes]) -> dict[s
     """Refuse a message that its sender did not sign; a greeting brings a new key, which is returned.
 
     Only the agreement is not signed: it comes before anybody is known.
-
-    >>> from radoboost.holder.room.identities import Identity
-    >>> from radoboost.holder.room.messages import written
-    >>> north = Identity.create("north")
-    >>> key = {"public_key": north.party.public_key.hex()}
-    >>> keys = check_signed("0000/hello/north", written(north, bytes(32), 0, "hello", key), {})
-    >>> check_signed("0001/keys/north", written(north, bytes(32), 1, "keys", {}), keys)
-    {}
-    >>> check_signed("0001/keys/north", written(Identity.create("north"), bytes(32), 1, "keys", {}), keys)
-    Traceback (most recent call last):
-    radoboost.holder.room.shelves.Refused: the message of north (0001/keys/north) is not signed by north: it was \
-altered, or is by somebody else; open a new room
     """
     if name == AGREEMENT:
         return {}

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,33 +21,13 @@ from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import Message, place_of, read, written
 from radoboost.holder.room.parties import Seats
 from radoboost.holder.room.seating import BEFORE
-from radoboost.holder.room.secure_sums import Heard, SecureSum, Total, secure_sum
+from radoboost.holder.room.secure_sums import secure_sum
 from radoboost.holder.room.stops import Stops
 from radoboost.holder.room.waiting import Whom, waited
 from radoboost.privacy.shared_noise import noise_factor, noise_share
 
 T = TypeVar("T")
 AGREED = "agreed"
-
-
-class Adding(Protocol):
-    """How the numbers of all holders become one sum: `secure_sum`, or for rehearsals a sum without masks."""
-
-    def __call__(
-        self,
-        mailbox: Mailbox,
-        seats: Seats,
-        identity: Identity,
-        stage: int,
-        present: Sequence[str],
-        values: NDArray[np.int64],
-        patience: float,
-        *,
-        stop: threading.Event | None,
-        heard: Heard,
-        watch: Callable[[SecureSum], None],
-    ) -> Total:
-        """The sum, and who is in it."""
 
 
 class Sitting:
@@ -64,12 +44,11 @@ class Sitting:
         identity: Identity,
         *,
         patience: float = 120.0,
-        add: Adding = secure_sum,
         stop: threading.Event | None = None,
         tell: Callable[[str], None] | None = None,
     ) -> None:
         self._mailbox, self._seats, self._identity = mailbox, seats, identity
-        self._patience, self._add, self._stop, self._tell = patience, add, stop, tell
+        self._patience, self._stop, self._tell = patience, stop, tell
         self._stops = Stops(mailbox, seats)
         self._heard: dict[str, tuple[str, str]] = {}  # what one said for all since the last sum: by whom, its SHA-256
         self.stage = BEFORE
@@ -96,7 +75,7 @@ class Sitting:
         numbers = np.concatenate([np.asarray(array, dtype=np.int64).ravel() for array in arrays])
         about = self._mailbox, self._seats, self._identity, self.stage, self.present, numbers, self._patience
         whom = Whom(self._tell, f"sum {self.stage} of the room")
-        total = self._add(*about, stop=self._stop, heard=self._heard, watch=lambda own: whom(own.missing))
+        total = secure_sum(*about, stop=self._stop, heard=self._heard, watch=lambda own: whom(own.missing))
         self._heard = {}
         for name in set(self.present) - set(total.present):
             self._until[name] = self.stage - 1
@@ -168,7 +147,6 @@ class Sitting:
         return waited(look, inf, self._stop)
 
     def stopped(self, names: Sequence[str]) -> set[str]:
-        """Those of them who have said that they stop."""
         return self._stops.among(names)
 
     def waited(self, look: Callable[[], T | None], times: float = 1.0) -> T | None:
@@ -176,7 +154,6 @@ class Sitting:
         return waited(look, times * self._patience, self._stop)
 
     def gathering(self) -> Gathering:
-        """Who was there, for the statement."""
         parts = tuple(
             {"name": party.name, "fingerprint": party.fingerprint, "until": self._until.get(party.name)}
             for party in self._seats.parties
@@ -208,11 +185,7 @@ def _unpacked(message: Message) -> Any:
 
 
 def _alike(mine: Any, theirs: Any) -> bool:
-    """Whether data have one form: finite numbers for numbers, the same texts, as many parts of the same names.
-
-    >>> _alike({"a": [1.0, 2.0]}, {"a": [3.0, 0.5]}), _alike([1.0], [1.0, 2.0]), _alike([1.0], [float("inf")])
-    (True, False, False)
-    """
+    """Whether data have one form: finite numbers for numbers, the same texts, as many parts of the same names."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
         return mine.keys() == theirs.keys() and all(_alike(mine[name], theirs[name]) for name in mine)
     if isinstance(mine, list | tuple) and isinstance(theirs, list):

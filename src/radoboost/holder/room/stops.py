@@ -39,16 +39,7 @@ def _tell(mailbox: Mailbox, seats: Seats, identity: Identity) -> None:
 
 
 class Stops:
-    """Who has said that it stops, as far as it is asked for.
-
-    >>> from radoboost.holder.room.mailbox import MemoryMailbox
-    >>> holders = [Identity.create(name) for name in ("east", "north", "west")]
-    >>> seats, box = Seats(bytes(32), tuple(holder.party for holder in holders), 1), MemoryMailbox()
-    >>> with suppress(KeyboardInterrupt), telling_if_stopped(box, seats, holders[1]):
-    ...     raise KeyboardInterrupt
-    >>> sorted(Stops(box, seats).among(["east", "north"]))
-    ['north']
-    """
+    """Who has said that it stops, as far as it is asked for."""
 
     def __init__(self, mailbox: Mailbox, seats: Seats) -> None:
         self._mailbox, self._seats = mailbox, seats

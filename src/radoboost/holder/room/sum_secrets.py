@@ -44,20 +44,7 @@ class PublicKeys:
 
 
 class SumSecrets:
-    """The secrets of one holder in one sum: two seeds, of its pad and its mask key; its box key; shares of others.
-
-    >>> from radoboost.holder.room.parties import Party
-    >>> seats = Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1)
-    >>> holders = {name: SumSecrets(seats, 0, name) for name in "abc"}
-    >>> keys = {name: PublicKeys.from_body(holder.keys()) for name, holder in holders.items()}
-    >>> boxes = {name: holder.boxes("abc", keys) for name, holder in holders.items()}
-    >>> for name, holder in holders.items(): holder.open("abc", keys, boxes)
-    >>> numbers = np.array([7, 8], dtype=np.uint64)
-    >>> sent = {name: holder.masked(numbers, "abc", keys) for name, holder in holders.items()}
-    >>> answers = {name: holder.answer("abc", "abc") for name, holder in holders.items()}
-    >>> unmasked(seats, 0, keys, sent, answers, "abc").tolist()
-    [21, 24]
-    """
+    """The secrets of one holder in one sum: two seeds, of its pad and its mask key; its box key; shares of others."""
 
     def __init__(self, seats: Seats, stage: int, name: str) -> None:
         self._seats, self._stage, self._name = seats, stage, name

@@ -13,11 +13,7 @@ SILENCE = 3.0  # seconds before a line says for whom a holder waits
 
 
 def waited(look: Callable[[], T | None], seconds: float, stop: threading.Event | None = None) -> T | None:
-    """What `look` finds, as soon as it finds something; None when the time is up.
-
-    >>> waited(lambda: 7, 1.0)
-    7
-    """
+    """What `look` finds, as soon as it finds something; None when the time is up."""
     end, pause = time.monotonic() + seconds, _POLL
     while True:
         found = look()
@@ -34,16 +30,11 @@ class Whom:
     """Says for whom a holder waits, once that takes long: one line, and another when it is for others.
 
     `what` they are late with. Call it again and again, with those who are missing.
-
-    >>> whom = Whom(print, "sum 7 of the room", silence=0.0)
-    >>> for names in (["east"], ["east"], [], ["east", "west"]): whom(names)
-    waiting for east, in sum 7 of the room
-    waiting for east, west, in sum 7 of the room
     """
 
-    def __init__(self, tell: Callable[[str], None] | None, what: str, silence: float | None = None) -> None:
+    def __init__(self, tell: Callable[[str], None] | None, what: str) -> None:
         self._tell, self._what = tell, what
-        self._first = time.monotonic() + (SILENCE if silence is None else silence)
+        self._first = time.monotonic() + SILENCE
         self._told: tuple[str, ...] = ()
 
     def __call__(self, names: Sequence[str]) -> None:

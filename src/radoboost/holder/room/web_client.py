@@ -32,12 +32,6 @@ class WebMailbox:
 
     `make` opens a new room there, by the `token` of the server; `name` is then its address, which all holders need.
     Without TLS, only an address on this machine is taken, unless `trust_network`.
-
-    >>> WebMailbox("http://10.0.0.7:8443/" + "0" * 32)
-    Traceback (most recent call last):
-    ...
-    radoboost.errors.ArgumentError: http://10.0.0.7:8443 is not encrypted: messages are signed and sealed, but anyone \
-who listens sees who takes part, when, and how much is sent; serve it with TLS (https), or say --trust-network
     """
 
     def __init__(
@@ -47,14 +41,13 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
         make: bool = False,
         trust_network: bool = False,
         token: str = "",
-        patience: float = _PATIENCE,
     ) -> None:
         place = _place(address, make)
         if not token.isascii() or not token.isprintable():
             raise ArgumentError("a token has letters, digits and signs of ASCII alone; take the one the server printed")
         check_encrypted(f"{place.scheme}://{place.netloc}", encrypted=place.scheme == "https", trust=trust_network)
         room = secrets.token_hex(ROOM_DIGITS // 2) if make else place.path.strip("/")
-        self._site, self._room, self._patience, self._token = place, room, patience, token if make else ""
+        self._site, self._room, self._token = place, room, token if make else ""
         self._connection: http.client.HTTPConnection | None = None
         self._lock = threading.RLock()
         self._contents: dict[str, bytes | None] = {}
@@ -68,7 +61,6 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
 
     @property
     def name(self) -> str:
-        """The address of the room."""
         return f"{self._site.scheme}://{self._site.netloc}/{self._room}"
 
     def put(self, name: str, content: bytes) -> bool:
@@ -167,7 +159,7 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
                 failure: str
                 try:
                     status, answer = self._ask(method, path, body)
-                    if status not in _PASSING or time.monotonic() - start > self._patience:
+                    if status not in _PASSING or time.monotonic() - start > _PATIENCE:
                         return status, answer
                     failure = _line(answer, status)
                 except ssl.SSLCertVerificationError as error:
@@ -178,9 +170,9 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
                 except (OSError, http.client.HTTPException) as error:
                     self._hang_up()
                     failure = reason(error) if isinstance(error, OSError) else type(error).__name__
-                if time.monotonic() - start > self._patience:
+                if time.monotonic() - start > _PATIENCE:
                     raise RoomError(
-                        f"no answer from the mailbox at {self._shown} for {self._patience:g} seconds ({failure}); "
+                        f"no answer from the mailbox at {self._shown} for {_PATIENCE:g} seconds ({failure}); "
                         "check the address, the network, and that rado room serve runs there"
                     )
                 time.sleep(pause)
@@ -214,10 +206,7 @@ who listens sees who takes part, when, and how much is sent; serve it with TLS (
 
 
 def check_encrypted(address: str, *, encrypted: bool, trust: bool) -> None:
-    """Refuse an address beyond this machine at which anyone may listen.
-
-    >>> check_encrypted("http://localhost:8443", encrypted=False, trust=False)
-    """
+    """Refuse an address beyond this machine at which anyone may listen."""
     if not (encrypted or trust or is_loopback(address)):
         raise ArgumentError(
             f"{address} is not encrypted: messages are signed and sealed, but anyone who listens sees who takes part, "

@@ -18,11 +18,7 @@ from radoboost.holder.room.shelves import TIME_HEADER, TOKEN_HEADER, News, Refus
 
 
 def mailbox_app(shelves: Shelves) -> FastAPI:
-    """The web application: rooms are opened, messages put and fetched, and news of a room listed.
-
-    >>> sorted({route.path for route in mailbox_app(Shelves()).routes})
-    ['/', '/{room}', '/{room}/messages/{name:path}', '/{room}/news']
-    """
+    """The web application: rooms are opened, messages put and fetched, and news of a room listed."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 
     @app.exception_handler(RoomError)
@@ -66,11 +62,7 @@ def mailbox_app(shelves: Shelves) -> FastAPI:
 
 
 def packed(news: News) -> bytes:
-    """News as bytes: the length of a JSON document in 8 bytes, the document, then all contents that come with it.
-
-    >>> packed(News("e", 1, False, (("agreement", 2, b"{}"),)))[8:]
-    b'{"epoch": "e", "next": 1, "more": false, "messages": [["agreement", 2, true]]}{}'
-    """
+    """News as bytes: the length of a JSON document in 8 bytes, the document, then all contents that come with it."""
     head = {
         "epoch": news.epoch,
         "next": news.next,
@@ -96,12 +88,6 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket at which the server listens.
-
-    >>> with listening("127.0.0.1", 0) as door:
-    ...     door.getsockname()[0]
-    '127.0.0.1'
-    """
     if not 0 <= port <= 65535:
         raise RoomError(f"a port is a number from 0 to 65535, and it is {port}; choose another with --port")
     try:

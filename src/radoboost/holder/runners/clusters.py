@@ -53,7 +53,6 @@ class ClusterRows:
         raise TableError("these rows are kept on a cluster, and only its workers can read them")
 
     def expected_rows(self, rows_read: int) -> int | None:
-        """As many as there are."""
         return self.n_rows
 
 
@@ -195,7 +194,6 @@ class ClusterRunner(ABC):
 
 
 def _batch_rows(task: Any, source: Source | ClusterRows) -> int:
-    """How many rows a batch should have."""
     rows: int | None = task.rows_at_a_time
     return rows or (source.batch_rows if isinstance(source, Source) else 1 << 16)
 
@@ -275,10 +273,7 @@ def _kind(cluster: Any) -> str:
 
 
 def check_network(address: str, *, encrypted: bool, trust_network: bool) -> None:
-    """Refuse a network that is not encrypted, unless it is this machine's own or the caller trusts it.
-
-    >>> check_network("tcp://127.0.0.1:8786", encrypted=False, trust_network=False)
-    """
+    """Refuse a network that is not encrypted, unless it is this machine's own or the caller trusts it."""
     if encrypted or trust_network or is_loopback(address):
         return
     raise ArgumentError(
@@ -320,26 +315,14 @@ def check_answers(address: str, port: int, talk: Callable[[socket.socket], str] 
 
 
 def shown_address(address: str) -> str:
-    """An address as messages may have it: without a user, a password or a token.
-
-    >>> shown_address("sc://me:secret@host:15002/;token=abc")
-    'sc://host:15002'
-    >>> shown_address("k8s://https://me:secret@host:6443")
-    'k8s://https://host:6443'
-    >>> shown_address("sc://host/;token=a://b")
-    'sc://host'
-    """
+    """An address as messages may have it: without a user, a password or a token."""
     outer = "k8s://" if address.startswith("k8s://http") else ""  # an address within an address
     scheme, mark, rest = address.removeprefix(outer).partition("://")
     return f"{outer}{scheme}{mark}{rest.partition('/')[0].partition(';')[0].rpartition('@')[2]}"
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is on this machine: all hosts of one that has several, with commas between them.
-
-    >>> [is_loopback(a) for a in ("tcp://127.0.0.1:8786", "inproc://x", "spark://localhost:7077", "tcp://10.0.0.7:1")]
-    [True, True, True, False]
-    """
+    """Whether an address is on this machine: all hosts of one that has several, with commas between them."""
     if address.startswith("inproc:") or _SPARK_HERE.fullmatch(address):
         return True
     try:

@@ -234,7 +234,6 @@ class DaskRunner(ClusterRunner):
                 raise TableError(f"{file} changed while it was read; try again once it is at rest")
 
     def _merged(self, states: Sequence[Any]) -> Any:
-        """One state of all, by a tree."""
         from dask.delayed import delayed
 
         name, call, number = _fresh_name("merge"), delayed(merge_job, pure=False, traverse=False), 0
@@ -271,7 +270,6 @@ class DaskRunner(ClusterRunner):
             raise
 
     def _wait(self, wanted: Sequence[Any], parts: list[Any], tell: Callable[[int], None] | None) -> None:
-        """Wait for all that is wanted, and say how many parts are done."""
         from distributed import wait
 
         n_parts, keys, seen = len(parts), {future.key for future in wanted}, time.monotonic()

@@ -150,7 +150,6 @@ def _current(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
 
 
 def address_of(client: Any) -> str:
-    """Where the scheduler is."""
     return str(getattr(client.scheduler, "address", "") or "the scheduler")
 
 
@@ -158,9 +157,6 @@ def explained(error: BaseException, address: str, *, withheld: bool = False) -> 
     """What a Dask cluster raised, in one line that says what to do.
 
     With `withheld` no words of the error are in it, since these may have values of rows.
-
-    >>> print(explained(ModuleNotFoundError("No module named 'lz4'", name="lz4"), "tcp://127.0.0.1:8786"))
-    the Dask cluster has no lz4; install it on the scheduler and all workers: pip install lz4
     """
     chain = _causes(error)
     lacking = next((one for one in chain if isinstance(one, ImportError)), None)

@@ -26,11 +26,7 @@ from radoboost.tables.cluster_frames import borrowed
 
 
 class Sealed:
-    """Something for a worker, which nobody on the way looks into: it prints as no more than that.
-
-    >>> Sealed("secret"), Sealed("secret").opened()
-    (Sealed(...), ('secret',))
-    """
+    """Something for a worker, which nobody on the way looks into: it prints as no more than that."""
 
     def __init__(self, *content: Any, withheld: bool = False) -> None:
         self.withheld = withheld  # whether errors about it may have words
@@ -52,7 +48,6 @@ class LentRows:
     """Kept rows that are lent wherever they are read."""
 
     def batches(self, rows: int) -> Iterator[Any]:
-        """All rows, as they were kept."""
         for part in borrowed():
             yield from part.batches(rows)
 
@@ -74,7 +69,6 @@ def sum_job(job: Sealed, shared: Sealed | None, *lent: Any) -> PartSums[Any]:
 
 @memory.reused()
 def keep_job(job: Sealed, shared: Sealed | None, *lent: Any) -> KeptPart:
-    """The rows of one part, to be kept."""
     try:
         ((_, piece, _),), batch_rows, task = _opened(job, shared)
         return keep_part(task, piece, batch_rows, lent or None)

@@ -42,11 +42,7 @@ class Keeping:
     disk_share: float = 0.5
 
     def place(self, n_bytes: int) -> "Place | None":
-        """Where `n_bytes` can be kept; None if there is no room.
-
-        >>> Keeping(memory_share=0.0, disk_share=0.0).place(1) is None
-        True
-        """
+        """Where `n_bytes` can be kept; None if there is no room."""
         if n_bytes <= self.memory_share * memory.available():
             return InMemory()
         try:
@@ -74,8 +70,6 @@ class Place(Protocol):
 
 
 class InMemory:
-    """Arrays as they are."""
-
     def put(self, rows: NDArray[Any]) -> NDArray[Any]:
         """The array is its own ticket."""
         return rows
@@ -91,7 +85,6 @@ class InMemory:
         """There is nothing to do."""
 
     def get(self, ticket: NDArray[Any]) -> NDArray[Any]:
-        """The array."""
         return ticket
 
 
@@ -123,7 +116,6 @@ class InFile:
         return start, rows.shape, rows.dtype
 
     def seal(self) -> None:
-        """Map the file."""
         self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ) if self._end else None
 
     def get(self, ticket: tuple[int, tuple[int, ...], Any]) -> NDArray[Any]:
@@ -144,7 +136,6 @@ class KeptRows:
         self.n_rows: int | None = sum(count for count, _ in tickets)
 
     def batches(self, rows: int | None = None) -> Iterator[RowBatch]:
-        """All rows, as they were kept."""
         if self._tickets is None:
             yield from self.again.batches(rows)
             return
@@ -163,7 +154,6 @@ class KeptRows:
         return self._tickets is None
 
     def expected_rows(self, rows_read: int) -> int | None:
-        """As many as there are."""
         return self.n_rows
 
 
@@ -175,12 +165,10 @@ class MadeAgain:
         self.source, self.task = source, task
 
     def batches(self, rows: int | None = None) -> Iterator[RowBatch]:
-        """All rows, made now."""
         for batch in self.source.batches(rows):
             yield RowBatch(batch.n_rows, partial(self.task.rows, batch))
 
     def expected_rows(self, rows_read: int) -> int | None:
-        """As many as the table has."""
         return self.source.expected_rows(rows_read)
 
 
@@ -208,11 +196,7 @@ def keep_rows(again: MadeAgain, place: Place, share: Share) -> "KeptRows | MadeA
 
 
 def narrowed(rows: NDArray[Any]) -> NDArray[Any]:
-    """The same rows in 16 bits, if they fit.
-
-    >>> narrowed(np.array([[-(2**15), 7]], np.int32)).dtype, narrowed(np.array([[2**15, 7]], np.int32)).dtype
-    (dtype('int16'), dtype('int32'))
-    """
+    """The same rows in 16 bits, if they fit."""
     limits = np.iinfo(np.int16)
     fits = rows.dtype == np.int16 or rows.size == 0 or (rows.max() <= limits.max and rows.min() >= limits.min)
     return np.ascontiguousarray(rows, dtype=np.int16 if fits else np.int32)

@@ -45,12 +45,7 @@ _STEP = grid_step(1.0, "")
 
 
 def fault(task: Any, part: Any) -> str:
-    """What this machine computes otherwise than it should, of all that a task needs for a part; nothing if all is well.
-
-    >>> from radoboost.holder.passes import CountRows
-    >>> fault(CountRows(), None)
-    ''
-    """
+    """What this machine computes wrongly, of all that a task needs for a part; nothing if all is well."""
     engine = getattr(task, "engine", None) or getattr(getattr(task, "sphere", None), "engine", None)
     if engine is not None and not proves_itself(engine):
         return ENGINE

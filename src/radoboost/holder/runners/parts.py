@@ -116,7 +116,6 @@ class KeptPart:
         return sum(array.nbytes for array in self.arrays)
 
     def batches(self, rows: int) -> Iterator[RowBatch]:
-        """All rows, as they were kept."""
         if self.refusal is not None:
             raise self.refusal
         for array in self.arrays:
@@ -157,7 +156,6 @@ class MadePart:
     task: RowPass
 
     def batches(self, rows: int) -> Iterator[RowBatch]:
-        """All rows, made now."""
         for batch in self.part.batches(rows):
             yield RowBatch(batch.n_rows, partial(self.task.rows, batch))
 

@@ -66,7 +66,6 @@ class ByPart:
 
     @property
     def title(self) -> str:
-        """That of the pass."""
         return str(self.task.title)
 
 
@@ -99,7 +98,6 @@ class SparkRunner(ClusterRunner):
     def sum_parts(
         self, tasks: Pass[S] | Sequence[Pass[S]], source: Source | ClusterRows, firsts: Sequence[int], rows: int
     ) -> PartSums[S]:
-        """The sums of all parts, by one job."""
         first: Any = tasks[0] if isinstance(tasks, Sequence) and tasks else tasks
         if source.frame is None:
             frame = self._jobs(tasks, source, firsts, rows, sum_jobs, SUMS)

@@ -54,14 +54,12 @@ class Work:
         return self.task if self.sizes is None else self.task.for_part(self.firsts[number], self.sizes[number])
 
     def sums(self, number: int, frames: Iterable[Any]) -> PartSums[Any]:
-        """The sums of one part."""
         if number >= len(self.pieces):
             return PartSums(None, {}, Refusal(number, TableError(too_many(len(self.pieces)))))
         piece, first = self.pieces[number], self.firsts[number]
         return sum_part(self.task_of(number), piece, number, first, self.rows, frames)
 
     def kept(self, number: int, frames: Iterable[Any]) -> KeptPart:
-        """The rows of one part that are kept."""
         if number >= len(self.pieces):
             return KeptPart(refusal=TableError(too_many(len(self.pieces))))
         return keep_part(self.task, self.pieces[number], self.rows, frames)
@@ -75,7 +73,6 @@ class Refused:
     names: Sequence[str] = ()
 
     def sums(self, number: int, frames: Iterable[Any]) -> PartSums[Any]:
-        """A refusal in place of sums."""
         return PartSums(None, {}, Refusal(number, self.error))
 
     def kept(self, number: int, frames: Iterable[Any]) -> KeptPart:
@@ -110,7 +107,6 @@ def too_many(parts: int) -> str:
 
 
 def sum_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The sums of one partition of a frame."""
     number, passes = partition_number(), opened(work)
     yield _sums(number, passes.sums(number, joined(batches, passes.names)))
     _drain(batches)
@@ -202,12 +198,10 @@ class OneJob:
     rows: int
 
     def sums(self, number: int, frames: Iterable[Any]) -> PartSums[Any]:
-        """The sums of the part."""
         task = self.shared if self.own is None else self.own
         return sum_part(task, self.piece, number, self.first, self.rows)
 
     def kept(self, number: int, frames: Iterable[Any]) -> KeptPart:
-        """The rows of the part that are kept."""
         return keep_part(self.shared, self.piece, self.rows)
 
 
@@ -221,7 +215,6 @@ class KeptThere:
     n_rows: int
 
     def batches(self, rows: int) -> Iterator[RowBatch]:
-        """All of them, as they were kept."""
         for array in borrowed():
             yield RowBatch(array.shape[1], partial(np.asarray, array))
 

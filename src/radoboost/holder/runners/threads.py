@@ -42,7 +42,6 @@ class Threads:
         self._passes = passes
 
     def sizes(self, source: Source) -> list[int]:
-        """How many rows each part of the source has."""
         return [part.count() for part in source.parts()]
 
     def run(self, task: Pass[S], source: Readable) -> S:
@@ -103,11 +102,7 @@ def _batch_rows(task: Pass[S], source: Readable) -> tuple[int | None, bool]:
 
 
 def check_threads(threads: int | None) -> int:
-    """How many threads to use: all cores by default.
-
-    >>> check_threads(3)
-    3
-    """
+    """How many threads to use: all cores by default."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
@@ -123,9 +118,6 @@ def share_out(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker,
     """Feed every job to one of the workers, each in a thread of its own; a free one takes the next.
 
     If several jobs fail, what is raised is the failure of the first one, whichever thread was quicker.
-
-    >>> sorted(len(jobs) for jobs in share_out(iter(range(10)), [[]], lambda worker, job: worker.append(job)))
-    [10]
     """
     lock, stop = threading.Lock(), threading.Event()
     failures: list[tuple[int, BaseException]] = []

@@ -23,11 +23,6 @@ def onnx_bytes(model: Model) -> bytes:
     The inputs have shape (rows, 1). A number is tensor(double), NaN where it is missing; a category is tensor(string);
     a date is tensor(int64), seconds since 1970. The outputs are `label`, shape (rows), and `probabilities`, a column
     for each class; they are NaN where a row has no score.
-
-    >>> import radoboost as rb
-    >>> model = rb.Model([2.0], (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
-    >>> isinstance(onnx_bytes(model), bytes)
-    True
     """
     nodes = Nodes([*_OUTPUTS, *model.feature_names])
     onnx = nodes.onnx
@@ -114,7 +109,6 @@ def _unbounded(model: Model, feature_map: FeatureMap) -> bool:
 
 
 def _inputs(nodes: Nodes, feature_map: FeatureMap, names: tuple[str, ...], values: str) -> str:
-    """The numbers of all inputs."""
     entries = feature_map.inputs
     v = nodes.columns(values, [names.index(entry.name) for entry in entries])
     constants = [
@@ -150,8 +144,6 @@ def _levels(nodes: Nodes, feature_map: FeatureMap, v: str) -> str:
 
 
 def _terms(nodes: Nodes, kind: str, terms: list[Any], labels: list[str], inputs: str, both: str, in_order: bool) -> str:
-    """The columns of all terms of a kind."""
-
     def numbers(name: str) -> NDArray[np.float64]:
         return np.array([[getattr(term, name) for term in terms]], dtype=np.float64)
 
@@ -213,7 +205,6 @@ def _outputs(nodes: Nodes, model: Model, scores: str) -> list[Any]:
 
 
 def _log_odds(nodes: Nodes, link: Link, scores: str) -> str:
-    """The log odds that a link makes of scores."""
     if link.shifted:
         scores = nodes.op("Sub", scores, float(link.origin))
     bent = nodes.op("Abs", nodes.op("Mul", scores, float(np.sqrt(link.bend))))

@@ -14,7 +14,6 @@ _TYPES = {"f": "DOUBLE", "i": "INT64", "b": "BOOL", "O": "STRING"}
 
 
 def onnx_library() -> ModuleType:
-    """The library, or what to type to have it."""
     try:
         import onnx
     except ImportError:
@@ -90,7 +89,6 @@ class Nodes:
         return self.op("Gather", x, np.array(places, dtype=np.int64), axis=1)
 
     def joined(self, parts: list[str]) -> str:
-        """Columns beside each other."""
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=1)
 
     def weighted(self, x: str, weights: NDArray[np.float64], in_order: bool) -> str:
@@ -113,16 +111,13 @@ class Nodes:
     # ---- truth values
 
     def either(self, *parts: str) -> str:
-        """Where one of them holds."""
         result = parts[0]
         for part in parts[1:]:
             result = self.op("Or", result, part)
         return result
 
     def both(self, first: str, second: str) -> str:
-        """Where both hold."""
         return self.op("And", first, second)
 
     def matches(self, text: str, pattern: str) -> str:
-        """Where a whole text matches a pattern."""
         return self.op("RegexFullMatch", text, pattern=pattern)

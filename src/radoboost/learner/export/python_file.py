@@ -20,15 +20,6 @@ _PLACE = "MODEL: dict[str, Any] = {}\n"
 
 
 def python_file(model: Model) -> str:
-    """The text of the file.
-
-    >>> import radoboost as rb
-    >>> model = rb.Model([2.0], (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
-    >>> names = {"__name__": "exported"}
-    >>> exec(python_file(model), names)
-    >>> names["predict"]({"age": "1.5"}), names["probabilities"]({"age": 0})
-    ('yes', {'no': 0.5, 'yes': 0.5})
-    """
     source = Path(standalone.__file__).read_text(encoding="utf-8")
     code = source[source.index("import csv") :]
     assert code.count(_PLACE) == 1
@@ -60,13 +51,7 @@ def _literal(entries: dict[str, Any]) -> str:
 
 
 def description(model: Model) -> dict[str, Any]:
-    """The model as the data that `standalone` goes by, of plain Python values.
-
-    >>> import radoboost as rb
-    >>> model = rb.Model([2.0], (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
-    >>> description(model)["columns"]
-    [{'name': 'age', 'weights': [2.0], 'of': 0, 'scale': (None, None, 0.0, 1.0, 1.0, 0.0)}]
-    """
+    """The model as the data that `standalone` goes by, of plain Python values."""
     schema, link = model.schema, model.link
     separator = None if schema is None or schema.separator in SEPARATORS else schema.separator
     return {

@@ -24,11 +24,6 @@ def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
     """The query: the columns to keep, and those that `rado predict` writes.
 
     A dot in `table` stands between a schema and a table. What is predicted is NULL where a row has no score.
-
-    >>> import radoboost as rb
-    >>> model = rb.Model([2.0], (rb.Column("age", "none", step=1.0),), ("no", "yes"), {"name": "by hand"})
-    >>> print(select(model, "clinic.people", keep=["id"]).splitlines()[-1])
-    FROM stage5;
     """
     query = Query([*model.feature_names, *keep, *table.split(".")])
     written = _distinct(written_names(model))
@@ -47,9 +42,6 @@ def _distinct(names: Sequence[str]) -> list[str]:
     """Names of columns, with a number behind those that differ from an earlier one in capitals alone.
 
     Columns of a view, or of a table that is made of the answer, are the same to a database then.
-
-    >>> _distinct(["prediction", "probability:high", "probability:High", "probability:HIGH"])
-    ['prediction', 'probability:high', 'probability:High_2', 'probability:HIGH_3']
     """
     taken: set[str] = set()
     distinct = []
@@ -157,7 +149,6 @@ def _terms(query: Query, feature_map: FeatureMap, encoded: dict[str, Encoded]) -
 
 
 def _input(query: Query, entry: Input, cells: Encoded) -> str:
-    """The number of one input."""
     if cells.condition:
         return query.let(_either(cells.condition, entry.apply(np.array([0.0, 1.0])).tolist()), *cells.uses)
     v = query.let(clipped(cells.number, entry.low, entry.high), cells.number)

@@ -9,11 +9,7 @@ _SUMMED = 64  # terms of one expression: databases limit how deep expressions ma
 
 
 def literal(value: Any) -> str:
-    """A number, truth value or text as SQL has it; numbers are in double precision.
-
-    >>> literal(0.1), literal(-2.0), literal("it's"), literal(True), literal(7)
-    ('0.1e0', '(-2.0e0)', "'it''s'", 'TRUE', '7')
-    """
+    """A number, truth value or text as SQL has it; numbers are in double precision."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, str):
@@ -26,11 +22,7 @@ def literal(value: Any) -> str:
 
 
 def identifier(name: str) -> str:
-    """A name of a column or a table, in quotes.
-
-    >>> identifier('a "b" c')
-    '"a ""b"" c"'
-    """
+    """A name of a column or a table, in quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -62,25 +54,6 @@ class Query:
 
     Every stage ends in OFFSET 0, which takes nothing away: without it PostgreSQL would write each expression into
     those that use it, again and again.
-
-    >>> query = Query(["age", "people"])
-    >>> a = query.let('"age"')
-    >>> b = query.let(f"{a} * {a}", a)
-    >>> print(query.text("people", [(b, "square")]))
-    WITH stage1 AS (
-      SELECT
-        "age" AS x1
-      FROM people
-      OFFSET 0
-    ), stage2 AS (
-      SELECT
-        x1 * x1 AS x2
-      FROM stage1
-      OFFSET 0
-    )
-    SELECT
-      x2 AS "square"
-    FROM stage2;
     """
 
     taken: Sequence[str]  # names that the query must leave alone

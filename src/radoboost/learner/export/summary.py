@@ -11,13 +11,7 @@ from radoboost.release.words import epsilon_text
 
 
 def summary(model: Model) -> dict[str, str]:
-    """Short texts by name, each on one line; an epsilon comes with its neighbour relation.
-
-    >>> import radoboost as rb
-    >>> clf = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1])
-    >>> summary(clf.model_)["privacy"]
-    'no privacy guarantee; epsilon infinite, delta 0, for any two tables as neighbours'
-    """
+    """Short texts by name, each on one line; an epsilon comes with its neighbour relation."""
     return {
         "producer": f"radoboost {version('radoboost')}",
         "learner": one_line(model.learner["name"]),

@@ -115,13 +115,7 @@ class Confounder:
 
 
 def signatures_of(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The signatures under which E' has the rados that E has under `inside`, shape (n, m + 1).
-
-    >>> confounder = confound_points(np.array([[5], [-2], [4]]))
-    >>> inside = np.array([[True, False, True], [False, True, False]])
-    >>> bool((signatures_of(confounder, inside) @ confounder.others == inside @ confounder.edges).all())
-    True
-    """
+    """The signatures under which E' has the rados that E has under `inside`, shape (n, m + 1)."""
     inside = np.asarray(inside, dtype=np.bool_)
     if inside.ndim != 2 or inside.shape[1] != len(confounder.edges):
         raise ArgumentError(f"signatures of {len(confounder.edges):,} records are needed; the shape is {inside.shape}")
@@ -147,14 +141,6 @@ def confound(
 
     The ball is the smallest around zero, unless a `radius` is given, in the columns' units. `as_table` asks for a
     data set whose constant column is -1 or +1, as that of a table is. None if nothing was found.
-
-    >>> import radoboost as rb
-    >>> from radoboost.adversary.known import table_edges
-    >>> X, y = np.arange(40.0).reshape(20, 2) % 7, np.arange(20) % 2
-    >>> release = rb.craft(X, y, n_rados=10)
-    >>> confounder = confound(release, table_edges(release, X, y), as_table=True)
-    >>> confounder.construction, confounder.keeps_constant
-    ('flip', True)
     """
     if isinstance(columns, Release):
         refuse_many_classes(columns, "the paper's confounders are for two classes")
@@ -193,12 +179,7 @@ def confound_points(
     seed: int = 0,
     seconds: float = DEFAULT_SECONDS,
 ) -> Confounder | None:
-    """The farthest confounder of integer points that any of the constructions finds; None if none does.
-
-    >>> confounder = confound_points(np.array([[10]]))
-    >>> confounder.construction, confounder.others.ravel().tolist(), confounder.distance
-    ('zero', [10, 0], 1.0)
-    """
+    """The farthest confounder of integer points that any of the constructions finds; None if none does."""
     left = deadline(seconds)
     if points.ndim != 2 or not points.size:
         raise ArgumentError(f"a confounder needs at least one edge vector of one column; the shape is {points.shape}")
@@ -244,9 +225,6 @@ def study(
     """How far confounders get, by the number of edge vectors and of columns, with both bounds.
 
     Edge vectors are uniform in the ball. Each distance is the median of `repeats` data sets.
-
-    >>> study(sizes=(3, 10), dimensions=(2,), repeats=1).checks[0].seen
-    True
     """
     from radoboost.paper.hardness.packed_spheres import printed_bound, where_it_works
 
@@ -318,8 +296,8 @@ def _in_ball(rng: np.random.Generator, m: int, d: int) -> NDArray[np.int64]:
     return np.rint(points * 2**20).astype(np.int64)
 
 
-def _same_rados(one: Confounder, rng: np.random.Generator, n: int = 32) -> bool:
-    inside = rng.random((n, len(one.edges))) < 0.5
+def _same_rados(one: Confounder, rng: np.random.Generator) -> bool:
+    inside = rng.random((32, len(one.edges))) < 0.5
     return bool((signatures_of(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges).all())
 
 
@@ -351,7 +329,7 @@ def _printed_checks(seed: int, seconds: float) -> list[Check]:
     ]  # fmt: skip
 
 
-def _without_gap(seed: int, repeats: int = 4) -> Check:
+def _without_gap(seed: int) -> Check:
     """The printed construction on data sets of the sizes for which its proof has no gap, a few of each."""
     from radoboost.paper.hardness.packed_spheres import as_printed, gaps_of_proof
 
@@ -359,7 +337,7 @@ def _without_gap(seed: int, repeats: int = 4) -> Check:
     for d in (2, 3):
         without = [m for m in range(2**d, 100) if not gaps_of_proof(m, d)]
         sizes.append(f"{len(without)} m below 100 at d = {d}, from {min(without)} on")
-        for m in without * repeats:
+        for m in without * 4:
             points = _in_ball(rng, m, d) // rng.integers(1, 9, (m, 1)) ** 2  # some of them near 0
             n_done, n_reached = n_done + 1, n_reached + (as_printed(points, 2**40).gap is None)
     why = f"in {n_reached} of {n_done} data sets: {', '.join(sizes)}"

@@ -19,11 +19,7 @@ Integers = NDArray[Any]  # int64, or Python's own integers where squares would n
 
 
 def cells_along(m: int, d: int) -> int:
-    """How many cells along an edge a cube needs to have more than m: ceil((m + 1)^(1/d)), exactly.
-
-    >>> cells_along(8, 2), cells_along(9, 2), cells_along(2**60, 3)
-    (3, 4, 1048577)
-    """
+    """How many cells along an edge a cube needs to have more than m: ceil((m + 1)^(1/d)), exactly."""
     low, high = 1, 2
     while high**d < m + 1:
         low, high = high, 2 * high
@@ -31,17 +27,6 @@ def cells_along(m: int, d: int) -> int:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if middle**d < m + 1 else (low, middle)
     return low
-
-
-def square_hausdorff(first: Integers, second: Integers) -> int:
-    """The squared Hausdorff distance of two sets of integer points, exactly.
-
-    >>> square_hausdorff(np.array([[0, 0], [3, 4]]), np.array([[0, 0], [0, 1]]))
-    18
-    """
-    reach = max(int(np.abs(points.astype(object)).max()) for points in (first, second))
-    first, second = fitting(reach, first, second)
-    return max(_farthest(first, second), _farthest(second, first))
 
 
 def fitting(reach: int, *sets: Integers) -> list[Integers]:

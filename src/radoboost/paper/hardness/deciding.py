@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -28,55 +27,15 @@ from radoboost.paper.hardness.questions import (
     largest,
     whole,
 )
-from radoboost.progress import Progress, silent
 
-NAME = "deciding"
-TITLE = "Could these rados have been made so?"
-ASSUMES = (
-    "The adversary has the rados and the number of rows they are from, and asks whether small rows, or rows among "
-    "candidates that the adversary has, could have made them. No signature is known."
-)
 NORMS = (0, 1, math.inf)
 _MOST_PRODUCTS = 1_000_000  # of a signature's bit and a coordinate: about a gigabyte of model
 _SECONDS_OF_PRODUCT = 4e-5  # of building the model; more than was measured
 _KEY_BITS = 40
 
 
-@dataclass(frozen=True)
-class Forced:
-    """Which candidates are used by some rado in every solution of a probe, in none, or in some but not all."""
-
-    answer: str
-    always: tuple[int, ...]
-    never: tuple[int, ...]
-    sometimes: tuple[int, ...]
-    unknown: tuple[int, ...]
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in self.__dict__.items()}
-
-    def sentence(self) -> str:
-        """In one sentence, for a data holder."""
-        if self.answer == "no":
-            return "The rados cannot be made from the candidates, so nothing follows about any of them."
-        if self.answer == "unknown":
-            return "Whether the rados can be made from the candidates was not settled in time."
-        return (
-            f"Whoever believes that the rados are from the candidates knows {len(self.always):,} of them to be in the "
-            f"table and {len(self.never):,} not to be in any rado; {len(self.sometimes):,} may or may not be, and "
-            f"{len(self.unknown):,} were not settled in time."
-        )
-
-
 def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide Sparse-Approximation on integers; with one worker the same question has the same witness.
-
-    >>> rados = [[3, 0], [0, 3], [3, 3]]
-    >>> [decide_sparse(SparseQuestion(rados, m, ell=3, p=1)).answer for m in (2, 1)]
-    ['yes', 'no']
-    """
+    """Decide Sparse-Approximation on integers; with one worker the same question has the same witness."""
     _check_norm(question.p)
     left, start = deadline(seconds), time.monotonic()
     m, (n, d) = question.m, question.rados.shape
@@ -97,67 +56,7 @@ def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS,
 
 
 def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness.
-
-    >>> answer = decide_probe(ProbeQuestion([[5], [7], [11]], rados=[[12], [7]], m=2))
-    >>> answer.answer, answer.chosen, answer.signatures.astype(int).tolist()
-    ('yes', (0, 1), [[1, 1], [0, 1]])
-    """
-    return _decide_probe(question, seconds, workers)
-
-
-def forced(
-    question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1, bar: Progress = silent
-) -> Forced:
-    """Which candidates a probe gives away: each is forbidden once and required once, unless a witness settles it.
-
-    A candidate counts only where a rado uses it. One that is merely chosen could be any other.
-
-    >>> result = forced(ProbeQuestion([[5], [7], [11], [12]], rados=[[12], [11]], m=3))
-    >>> result.always, result.never, result.sometimes
-    ((2,), (), (0, 1, 3))
-    """
-    left, start = deadline(seconds), time.monotonic()
-    count = len(question.candidates)
-    first = _decide_probe(question, left(), workers)
-    seen_in, seen_out, always, never = set[int](), set[int](), set[int](), set[int]()
-
-    def see(answer: Answer) -> None:
-        seen_in.update(answer.used)
-        seen_out.update(set(range(count)) - set(answer.used))
-
-    if first.answer == "yes":
-        see(first)
-        for one in range(count):
-            bar("asking for candidates", one, count)
-            for witnessed, settled, condition in (
-                (seen_out, always, {"without": one}),
-                (seen_in, never, {"using": one}),
-            ):
-                # A fair share of what is left, so that one hard candidate does not take the time of all others.
-                share = left() / (2 * (count - one))
-                if one in witnessed or share <= 0:
-                    continue
-                answer = _decide_probe(question, share, workers, **condition)
-                if answer.answer == "no":
-                    settled.add(one)
-                elif answer.answer == "yes":
-                    see(answer)
-    sometimes = seen_in & seen_out
-    unknown = set(range(count)) - sometimes - always - never if first.answer != "no" else set()
-    return Forced(
-        first.answer,
-        always=tuple(sorted(always)),
-        never=tuple(sorted(never)),
-        sometimes=tuple(sorted(sometimes)),
-        unknown=tuple(sorted(unknown)),
-        seconds=time.monotonic() - start,
-    )
-
-
-def _decide_probe(
-    question: ProbeQuestion, seconds: float, workers: int, *, without: int | None = None, using: int | None = None
-) -> Answer:
+    """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness."""
     _check_norm(question.p)
     left, start = deadline(seconds), time.monotonic()
     (count, d), n = question.candidates.shape, len(question.rados)
@@ -168,10 +67,6 @@ def _decide_probe(
     cp = needed("ortools.sat.python.cp_model")
     model = cp.CpModel()
     bits = _probe_model(model, question, left)
-    if without is not None:
-        model.add(sum(row[without] for row in bits) == 0)
-    if using is not None:
-        model.add_bool_or([row[using] for row in bits])
     answer, status, value = _solve(cp, model, left, workers)
     spent = time.monotonic() - start
     if answer != "yes":

@@ -6,7 +6,7 @@ every element once? This is NP-complete (Gonzalez 1985). The search here knows n
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any
@@ -21,11 +21,7 @@ _ATTEMPTS = 100_000  # about one in twelve succeeds
 
 @dataclass(frozen=True)
 class ThreeSets:
-    """3q sets of three of the elements 0 ... 3q - 1, each element in three of them.
-
-    >>> ThreeSets(((0, 1, 3), (1, 2, 4), (2, 3, 5), (0, 3, 4), (1, 4, 5), (0, 2, 5))).q
-    2
-    """
+    """3q sets of three of the elements 0 ... 3q - 1, each element in three of them."""
 
     sets: tuple[tuple[int, int, int], ...]
 
@@ -40,7 +36,6 @@ class ThreeSets:
 
     @property
     def q(self) -> int:
-        """How many sets an exact cover has."""
         return len(self.sets) // 3
 
 
@@ -53,11 +48,9 @@ class Cover:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {"answer": self.answer, "chosen": list(self.chosen), "seconds": self.seconds}
 
     def sentence(self) -> str:
-        """In one sentence."""
         return {
             "yes": f"The sets {', '.join(map(str, self.chosen))} hold every element exactly once.",
             "no": "No choice of sets holds every element exactly once.",
@@ -66,40 +59,23 @@ class Cover:
 
 
 def random_sets(q: int, rng: np.random.Generator) -> ThreeSets:
-    """Sets drawn uniformly: three copies of each element, shuffled and dealt, until no set has a fault.
-
-    >>> random_sets(2, np.random.default_rng(0)).q
-    2
-    """
+    """Sets drawn uniformly: three copies of each element, shuffled and dealt, until no set has a fault."""
     return _draw(q, lambda: rng.permutation(np.repeat(np.arange(3 * q), 3)))
 
 
 def planted_sets(q: int, rng: np.random.Generator) -> ThreeSets:
-    """Sets that are known to hold an exact cover: one copy of each element is dealt first, then the other two.
-
-    >>> find_cover(planted_sets(4, np.random.default_rng(0))).answer
-    'yes'
-    """
+    """Sets that are known to hold an exact cover: one copy of each element is dealt first, then the other two."""
     return _draw(q, lambda: np.concatenate([rng.permutation(3 * q), rng.permutation(np.repeat(np.arange(3 * q), 2))]))
 
 
 def all_of_six() -> list[ThreeSets]:
-    """All sets of six different 3-sets of six elements with each element in three: every instance with q = 2.
-
-    >>> len(all_of_six()), sum(find_cover(one).answer == "yes" for one in all_of_six())
-    (330, 300)
-    """
+    """All sets of six different 3-sets of six elements with each element in three: every instance with q = 2."""
     choices = combinations(combinations(range(6), 3), 6)
     return [ThreeSets(sets) for sets in choices if set(Counter(chain(*sets)).values()) == {3}]
 
 
 def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cover:
-    """Search for an exact cover: Knuth's Algorithm X, always at the element with the fewest sets left.
-
-    >>> sets = ((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1, 3, 5))
-    >>> find_cover(ThreeSets(sets)).chosen
-    (0, 1)
-    """
+    """Search for an exact cover: Knuth's Algorithm X, always at the element with the fewest sets left."""
     left, start = deadline(seconds), time.monotonic()
     # A path is what is chosen, the elements still open, and the sets that fit into them.
     everything = frozenset(range(len(instance.sets)))
@@ -120,17 +96,6 @@ def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cove
                 still = frozenset(other for other in fitting if rest.issuperset(instance.sets[other]))
                 paths.append(((*chosen, k), rest, still))
     return Cover("no", (), time.monotonic() - start)
-
-
-def is_exact_cover(instance: ThreeSets, chosen: Iterable[int]) -> bool:
-    """Whether the sets with these indices hold every element exactly once.
-
-    >>> sets = ThreeSets(((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1, 3, 5)))
-    >>> is_exact_cover(sets, (2, 3)), is_exact_cover(sets, (0, 3))
-    (True, False)
-    """
-    elements = sorted(element for k in chosen for element in instance.sets[k])
-    return elements == list(range(len(instance.sets)))
 
 
 def _draw(q: int, deal: Callable[[], Any]) -> ThreeSets:

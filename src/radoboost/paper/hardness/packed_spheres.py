@@ -6,7 +6,6 @@ the printed bound holds for moderate m all the same: docs/proofs/confounder.md, 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -27,11 +26,7 @@ GAPS = (FEW, FAR, CENTRE)
 
 
 def spheres_along(m: int, d: int) -> int:
-    """How many spheres the proof puts along an edge of the cube: ceil(log(m + 1) / log(d)) for m >= 2^d, exactly.
-
-    >>> spheres_along(7, 2), spheres_along(8, 2), spheres_along(26, 3), spheres_along(7, 3)
-    (3, 4, 3, 2)
-    """
+    """How many spheres the proof puts along an edge of the cube: ceil(log(m + 1) / log(d)) for m >= 2^d, exactly."""
     if m < 2**d:
         return 2
     if d == 1:
@@ -43,31 +38,18 @@ def spheres_along(m: int, d: int) -> int:
 
 
 def spheres_of_proof(m: int, d: int) -> int:
-    """How many spheres the proof packs.
-
-    >>> spheres_of_proof(24, 2), spheres_of_proof(100_000, 2)
-    (25, 289)
-    """
     return int(spheres_along(m, d) ** d)
 
 
 def printed_bound(m: int, d: int) -> float:
-    """The distance that the paper's proof claims, as a share of R.
-
-    >>> round(printed_bound(100_000, 2), 4), printed_bound(3, 4), printed_bound(9, 1)
-    (0.0213, 0.25, 0.0)
-    """
+    """The distance that the paper's proof claims, as a share of R."""
     if m < 2**d:
         return 1 / (2 * math.sqrt(d))
     return math.log(d) / (2 * math.sqrt(d) * math.log(m + 1))
 
 
 def gaps_of_proof(m: int, d: int) -> tuple[str, ...]:
-    """Which of the `GAPS` the printed proof has for m edge vectors in d columns; none: it holds for every data set.
-
-    >>> gaps_of_proof(7, 2), gaps_of_proof(26, 3), gaps_of_proof(15, 2) == (CENTRE,), gaps_of_proof(100, 2) == (FEW,)
-    ((), (), True, True)
-    """
+    """Which of the `GAPS` the printed proof has for m edge vectors in d columns; none: it holds for every data set."""
     if d == 1 and m > 1:
         return ()  # the printed bound is 0
     along = spheres_along(m, d)
@@ -77,20 +59,12 @@ def gaps_of_proof(m: int, d: int) -> tuple[str, ...]:
 
 
 def bound_follows(m: int, d: int) -> bool:
-    """Whether the printed bound is at most R / (sqrt(d) ceil((m + 1)^(1/d))), which is proved (C3): exactly.
-
-    >>> [bound_follows(m, 2) for m in (3, 224, 225)], [bound_follows(m, 3) for m in (2743, 2744)]
-    ([True, True, False], [True, False])
-    """
+    """Whether the printed bound is at most R / (sqrt(d) ceil((m + 1)^(1/d))), which is proved (C3): exactly."""
     return m < 2**d or int(d ** cells_along(m, d)) <= (m + 1) ** 2
 
 
 def first_few(d: int) -> int:
-    """The least m for which the proof packs too few spheres.
-
-    >>> first_few(2), first_few(3), first_few(4)
-    (25, 8, 625)
-    """
+    """The least m for which the proof packs too few spheres."""
     if d < 2:
         raise ArgumentError("with one column the proof packs no spheres; take two columns or more")
     # Along an edge there are k for d^(k - 1) <= m < d^k, if also m >= 2^d; they are too few from m = k^d on.
@@ -101,11 +75,7 @@ def first_few(d: int) -> int:
 
 
 def first_beyond(d: int) -> int:
-    """The least m for which the printed bound does not follow from the one that is proved.
-
-    >>> first_beyond(2), first_beyond(3), f"{first_beyond(10):.2g}"
-    (225, 2744, '3e+14')
-    """
+    """The least m for which the printed bound does not follow from the one that is proved."""
     if d < 2:
         raise ArgumentError("with one column the printed bound is 0 and always follows; take two columns or more")
     cells = 2  # of an edge, the cube having more of them than m from m = (cells - 1)^d on
@@ -115,11 +85,7 @@ def first_beyond(d: int) -> int:
 
 
 def next_whole(d: int, after: int) -> tuple[int, int] | None:
-    """The first run of m beyond `after` for which the proof has no gap, from d = 2 and m = 2^d on; None without one.
-
-    >>> next_whole(10, 3000), next_whole(6, 3000), next_whole(2, 3), next_whole(2, 24)
-    ((10000, 99999), (3001, 7775), (4, 7), None)
-    """
+    """The first run of m beyond `after` for which the proof has no gap, from d = 2 and m = 2^d on; None without one."""
     along = 3  # odd, so that a sphere is around 0
     while d ** (along - 1) < along**d or along <= d:
         first, last = max(d ** (along - 1), 2**d, after + 1), min(d**along, along**d) - 1
@@ -129,13 +95,9 @@ def next_whole(d: int, after: int) -> tuple[int, int] | None:
     return None
 
 
-def where_it_works(dimensions: Sequence[int] = (2, 3, 4, 6, 10), most: int = 3000) -> Table:
-    """For which m up to `most` the printed proof has which gap, and from which m on its bound needs another proof.
-
-    >>> where_it_works(dimensions=(2,), most=30).rows
-    ((2, '4 to 7, 16 to 24', '1 to 3', '1 to 3, 8 to 15', '25 to 30', 25, 225),)
-    """
-    rows = []
+def where_it_works() -> Table:
+    """For which m the printed proof has which gap, and from which m on its bound needs another proof."""
+    dimensions, most, rows = (2, 3, 4, 6, 10), 3000, []
     for d in dimensions:
         by_gap: dict[str | None, list[int]] = {gap: [] for gap in (None, FAR, CENTRE, FEW)}
         for m in range(1, most + 1):
@@ -185,12 +147,6 @@ def as_printed(points: Integers, square_radius: Fraction | int | None = None) ->
     An empty sphere whose centre c is nearest to 0, an adjacent sphere no farther off with an edge vector e in it, and
     e replaced by c and e - c; where there is none, the zero vector added. The spheres are those of the proof. Two slips
     of the pen are put right: the radius that it prints is the diameter, and its second example is (x - y c, y).
-
-    >>> as_printed(np.array([[3, 1], [0, 4], [2, -2], [-1, -3], [0, 0]])).verdict  # no gap for so many: as proved
-    'reaches its bound'
-    >>> near = as_printed(np.array([[0, 1]] * 8), square_radius=10**4)  # all of them around 0, and in no sphere
-    >>> near.verdict, near.gap == CENTRE
-    ('misses its bound', True)
     """
     m, d = points.shape
     bound = printed_bound(m, d)
@@ -226,18 +182,14 @@ def as_printed(points: Integers, square_radius: Fraction | int | None = None) ->
     return Printed("reaches its bound", bound, along**d, distance)
 
 
-def covered_disc(radius: int = 2**20) -> NDArray[np.int64]:
+def covered_disc() -> NDArray[np.int64]:
     """Points of a disc that leave no hole, and no point alone, as large as the paper's bound for so many points.
 
     So no split of one of them reaches that bound; they do not refute the lemma, for flipping gets much farther (C7).
     They are pairs of a lattice near the disc, moved to the nearest point of it, which brings them no farther from any
     point of the disc. A point that has no partner is there twice.
-
-    >>> points = covered_disc()
-    >>> bool(most_a_split_gives(points, 2**40) < printed_bound(len(points), 2))
-    True
     """
-    reach, angle = 1 / 29.5, 1.42020529  # the covering radius of the pairs, and how they lie
+    radius, reach, angle = 2**20, 1 / 29.5, 1.42020529  # the covering radius of the pairs, and how they lie
     i, j = (axis.ravel() for axis in np.meshgrid(np.arange(-60, 61) + 0.73917, np.arange(-40, 41) + 0.66249))
     pairs = np.stack([1.84891569 * i + 1.05523534 * j, 2.36978183 * j], axis=1)
     partner = 0.999 * np.array([math.cos(angle), math.sin(angle)])

@@ -110,7 +110,6 @@ class Answer:
         return tuple(self.chosen[place] for place in np.flatnonzero(self.signatures.any(axis=0)))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         return {
             "question": self.question.to_dict(),
             "answer": self.answer,
@@ -137,13 +136,7 @@ class Answer:
 
 
 def check_sparse(question: SparseQuestion, edge_vectors: Any, signatures: Any) -> bool:
-    """Whether a witness answers a question of Sparse-Approximation with yes: by Python's integers, any whole p or inf.
-
-    >>> question = SparseQuestion([[3, 0], [3, 3]], m=2, ell=3, p=1)
-    >>> edge_vectors = [[3, 0], [0, 3]]
-    >>> check_sparse(question, edge_vectors, [[1, 0], [1, 1]]), check_sparse(question, edge_vectors, [[1, 0], [0, 1]])
-    (True, False)
-    """
+    """Whether a witness answers a question of Sparse-Approximation with yes: in integers, for any whole p or inf."""
     edges, bits = np.asarray(edge_vectors).tolist(), np.asarray(signatures).tolist()
     width = question.rados.shape[1]
     if len(edges) != question.m or any(len(edge) != width for edge in edges):
@@ -156,12 +149,7 @@ def check_sparse(question: SparseQuestion, edge_vectors: Any, signatures: Any) -
 
 
 def check_probe(question: ProbeQuestion, chosen: Iterable[int], signatures: Any) -> bool:
-    """Whether a witness answers a question of Probe-Sample-Subsumption with yes.
-
-    >>> question = ProbeQuestion([[5], [7], [11]], rados=[[12], [7]], m=2)
-    >>> check_probe(question, (0, 1), [[1, 1], [0, 1]]), check_probe(question, (1, 1), [[1, 0], [0, 1]])
-    (True, False)
-    """
+    """Whether a witness answers a question of Probe-Sample-Subsumption with yes."""
     indices = [int(one) for one in chosen]
     if len(indices) != question.m or len(set(indices)) != question.m:
         return False

@@ -8,25 +8,20 @@ consider. The proofs are in `docs/proofs/hardness.md`, H1 to H8.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from radoboost.adversary.known import DEFAULT_SECONDS, deadline
+from radoboost.adversary.known import DEFAULT_SECONDS
 from radoboost.errors import ArgumentError
 from radoboost.paper.hardness.deciding import decide_probe, decide_sparse
-from radoboost.paper.hardness.exact_cover import Cover, ThreeSets, find_cover, is_exact_cover
+from radoboost.paper.hardness.exact_cover import ThreeSets
 from radoboost.paper.hardness.questions import (
     Answer,
     Integers,
     ProbeQuestion,
     SparseQuestion,
-    check_probe,
-    check_sparse,
 )
 
 SCALE = 1 << 53  # the paper's machine epsilon is one unit of a grid with the step 2**-53
@@ -35,72 +30,17 @@ COVERABLE = ThreeSets(((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1
 UNCOVERABLE = ThreeSets(((0, 1, 3), (1, 2, 4), (2, 3, 5), (0, 3, 4), (1, 4, 5), (0, 2, 5)))
 
 Question = SparseQuestion | ProbeQuestion
-# Edge vectors or chosen candidates, and the signatures.
-Witness = tuple[Any, NDArray[np.bool_]]
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """Three functions: sets to a question, a cover to a witness of yes, and a witness back to a cover."""
-
-    name: str
-    title: str
-    ask: Callable[[ThreeSets], Question]
-    craft: Callable[[ThreeSets, tuple[int, ...]], Witness]
-    read: Callable[[ThreeSets, Answer], tuple[int, ...]]
-
-    def witness(self, instance: ThreeSets, cover: tuple[int, ...]) -> Witness:
-        """The witness that an exact cover leads to, checked.
-
-        >>> edge_vectors, _ = REDUCTIONS["sparse-0"].witness(COVERABLE, (2, 3))
-        >>> edge_vectors.tolist()
-        [[0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 0, 0]]
-        """
-        if not is_exact_cover(instance, cover):
-            raise ArgumentError(f"the sets {', '.join(map(str, cover))} are not an exact cover; find_cover finds one")
-        vectors, signatures = self.craft(instance, cover)
-        question = self.ask(instance)
-        checked = (
-            check_sparse(question, vectors, signatures)
-            if isinstance(question, SparseQuestion)
-            else check_probe(question, vectors, signatures)
-        )
-        if not checked:
-            raise AssertionError(f"the reduction {self.name} made a wrong witness; this is a fault in radoboost")
-        return vectors, signatures
-
-    def cover(self, instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
-        """The exact cover that a witness leads back to, checked.
-
-        >>> reduction = REDUCTIONS["sparse-1"]
-        >>> is_exact_cover(COVERABLE, reduction.cover(COVERABLE, decide(reduction.ask(COVERABLE))))
-        True
-        """
-        if answer.answer != "yes":
-            raise ArgumentError(f"only the answer yes leads to a cover; this one is {answer.answer}")
-        cover = tuple(sorted(self.read(instance, answer)))
-        if not is_exact_cover(instance, cover):
-            raise AssertionError(f"the reduction {self.name} read a wrong cover; this is a fault in radoboost")
-        return cover
 
 
 def decide(question: Question, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide either kind of question.
-
-    >>> decide(SparseQuestion([[1]], m=1, ell=1)).answer, decide(ProbeQuestion([[2]], [[1]], m=1)).answer
-    ('yes', 'no')
-    """
+    """Decide either kind of question."""
     if isinstance(question, SparseQuestion):
         return decide_sparse(question, seconds=seconds, workers=workers)
     return decide_probe(question, seconds=seconds, workers=workers)
 
 
 def indicators(instance: ThreeSets) -> Integers:
-    """Whether set k holds element j, shape (sets, elements).
-
-    >>> indicators(COVERABLE)[0].tolist()
-    [1, 1, 1, 0, 0, 0]
-    """
+    """Whether set k holds element j, shape (sets, elements)."""
     bits = np.zeros((len(instance.sets), len(instance.sets)), dtype=np.int64)
     for k, one in enumerate(instance.sets):
         bits[k, list(one)] = 1
@@ -112,11 +52,6 @@ def printed_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
 
     p is part of the instance, so p = 0 proves lem_comp1. For p > 0 all numbers are in units of 2**-53, the paper's ell,
     and so are integers.
-
-    >>> [decide(printed_sparse(sets, 0)).answer for sets in (COVERABLE, UNCOVERABLE)]
-    ['yes', 'no']
-    >>> decide(printed_sparse(COVERABLE, 1)).answer
-    'no'
     """
     if p not in (0, 1):
         raise ArgumentError(
@@ -129,11 +64,7 @@ def printed_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
 
 
 def printed_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
-    """The reduction to Probe-Sample-Subsumption as printed: right for every p of the paper (H4); here p is 0 or 1.
-
-    >>> [decide(printed_probe(sets, p)).answer for sets in (COVERABLE, UNCOVERABLE) for p in (0, 1)]
-    ['yes', 'yes', 'no', 'no']
-    """
+    """The reduction to Probe-Sample-Subsumption as printed: right for every p of the paper (H4); here p is 0 or 1."""
     if p not in (0, 1):
         raise ArgumentError(f"the solver asks this at p = 0 and p = 1, not {p!r}; try_printed_probe takes any p")
     return ProbeQuestion(np.eye(len(instance.sets), dtype=np.int64), indicators(instance).T, instance.q, r=2, p=p)
@@ -143,9 +74,6 @@ def try_printed_probe(instance: ThreeSets, p: float) -> bool:
     """The answer to the printed question of Probe-Sample-Subsumption at any p, by trying all choices and subsets.
 
     p-th powers of distances are compared with that of r, which is 2: all of these are whole numbers.
-
-    >>> [try_printed_probe(sets, p) for sets in (COVERABLE, UNCOVERABLE) for p in (0, 0.5, 7)]
-    [True, True, True, False, False, False]
     """
     if not 0 <= p < math.inf:
         raise ArgumentError(f"p is a number of at least 0 in the paper, not {p!r}; any_norm_probe is for infinity, too")
@@ -160,11 +88,7 @@ def try_printed_probe(instance: ThreeSets, p: float) -> bool:
 
 
 def counted(instance: ThreeSets, weight: int) -> Integers:
-    """The 3-sets as edge vectors with a last coordinate that counts them, in units of a weight.
-
-    >>> counted(COVERABLE, 36)[0].tolist()
-    [1, 1, 1, 0, 0, 0, 36]
-    """
+    """The 3-sets as edge vectors with a last coordinate that counts them, in units of a weight."""
     return np.column_stack([indicators(instance), np.full(len(instance.sets), weight)])
 
 
@@ -175,11 +99,7 @@ def _goals(edge_vectors: Integers) -> Integers:
 
 
 def fixed_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
-    """Our reduction to Sparse-Approximation at a fixed p: the norm (1, H5) or a column (infinity, H6) counts examples.
-
-    >>> [decide(fixed_norm_sparse(sets, p)).answer for sets in (COVERABLE, UNCOVERABLE) for p in (1, math.inf)]
-    ['yes', 'yes', 'no', 'no']
-    """
+    """Our reduction to Sparse-Approximation at a fixed p: the norm (1, H5) or a column (inf, H6) counts examples."""
     if p not in (1, math.inf):
         raise ArgumentError(f"this reduction is for p = 1 and inf, not {p!r}; any_norm_sparse is for all p from 1 on")
     edge_vectors = indicators(instance) if p == 1 else counted(instance, 1)
@@ -190,9 +110,6 @@ def any_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
     """One set of rados and one ell for every p from 1 to infinity, where a heavy column counts the examples (H7).
 
     Yes at p = 1 is yes at every p, and no at infinity is no at every p, for norms fall as p grows.
-
-    >>> [decide(any_norm_sparse(sets, p)).answer for sets in (COVERABLE, UNCOVERABLE) for p in (1, math.inf)]
-    ['yes', 'yes', 'no', 'no']
     """
     if p < 1:
         raise ArgumentError(f"this reduction is for p from 1 on, not {p!r}; printed_sparse is for p = 0")
@@ -201,129 +118,15 @@ def any_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
 
 
 def any_norm_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
-    """The sets are the candidates, and the one rado holds every element once: right whatever the norm (H8).
-
-    >>> [decide(any_norm_probe(sets, math.inf)).answer for sets in (COVERABLE, UNCOVERABLE)]
-    ['yes', 'no']
-    """
+    """The sets are the candidates, and the one rado holds every element once: right whatever the norm (H8)."""
     return ProbeQuestion(indicators(instance), np.ones((1, len(instance.sets)), np.int64), instance.q, r=0, p=p)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """3-sets, whether they have an exact cover, and the answer to the printed question about them."""
-
-    title: str
-    instance: ThreeSets
-    cover: Cover
-    answer: Answer
-
-    @property
-    def agrees(self) -> bool | None:
-        """Whether both answers are the same; None where one is not known."""
-        both = (self.cover.answer, self.answer.answer)
-        return None if "unknown" in both else both[0] == both[1]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
-        sets = [list(one) for one in self.instance.sets]
-        both = {"cover": self.cover.to_dict(), "answer": self.answer.to_dict()}
-        return {"title": self.title, "sets": sets, **both, "agrees": self.agrees}
-
-    def sentence(self) -> str:
-        """In one sentence."""
-        return (
-            f"{self.title}: is there an exact cover, {self.cover.answer}; the question's answer, {self.answer.answer}."
-        )
-
-
-def compare_printed(*, seconds: float = DEFAULT_SECONDS) -> list[Comparison]:
-    """The printed reductions on two instances, each by a search for a cover and by the solver (H2 to H4).
-
-    They agree but in one case: the branch for p > 0 of lem_comp1's proof, which the lemma does not need.
-
-    >>> [one.title for one in compare_printed() if not one.agrees]
-    ['Sparse-Approximation as printed, p = 1']
-    """
-    left = deadline(seconds)
-    questions: list[tuple[str, ThreeSets, Question]] = [
-        (f"{name} as printed, p = {p}", sets, ask(sets, p))
-        for name, ask in (("Sparse-Approximation", printed_sparse), ("Probe-Sample-Subsumption", printed_probe))
-        for p in (0, 1)
-        for sets in (COVERABLE, UNCOVERABLE)
-    ]
-    return [
-        Comparison(title, sets, find_cover(sets), decide(question, seconds=max(left(), 1e-3)))
-        for title, sets, question in questions
-    ]
-
-
-def _units_of(instance: ThreeSets, cover: tuple[int, ...]) -> Witness:
-    return np.eye(len(instance.sets), dtype=np.int64)[list(cover)], _holders(instance, cover)
-
-
-def _holders(instance: ThreeSets, cover: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Rado j has the one set of the cover that holds element j."""
-    return indicators(instance)[list(cover)].T.astype(np.bool_)
-
-
-def _sets_of(ask: Callable[[ThreeSets], SparseQuestion]) -> Callable[[ThreeSets, tuple[int, ...]], Witness]:
-    """The first rados, one a set, are the examples; then a rado has all of them, and one those of the cover."""
-
-    def craft(instance: ThreeSets, cover: tuple[int, ...]) -> Witness:
-        count = len(instance.sets)
-        signatures = np.vstack([np.eye(count), np.ones(count), np.isin(np.arange(count), cover)])
-        return ask(instance).rados[:count], signatures.astype(np.bool_)
-
-    return craft
-
-
-def _supports(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
-    assert answer.edge_vectors is not None
-    return tuple({int(k) for k in np.nonzero(answer.edge_vectors)[1]})
-
-
-def _last_rado(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
-    """The sets that the examples of the last rado are."""
-    assert answer.edge_vectors is not None and answer.signatures is not None
-    count = len(instance.sets)
-    inside = answer.edge_vectors[answer.signatures[-1], :count]
-    return tuple(int(np.flatnonzero((indicators(instance) == row).all(axis=1))[0]) for row in inside)
-
-
-def _used(instance: ThreeSets, answer: Answer) -> tuple[int, ...]:
-    return answer.used
-
-
-def _counting(kind: str, title: str, ask: Callable[..., SparseQuestion]) -> list[Reduction]:
-    asks = {p: partial(ask, p=p) for p in (1, math.inf)}
-    return [
-        Reduction(f"{kind}-{p}", f"Sparse-Approximation, {title}, p = {p}", one, _sets_of(one), _last_rado)
-        for p, one in asks.items()
-    ]
-
-
-def _probes(kind: str, title: str, norms: tuple[float, ...], ask: Callable[..., ProbeQuestion]) -> list[Reduction]:
-    def craft(instance: ThreeSets, cover: tuple[int, ...]) -> Witness:
-        # The one rado of ours has the whole cover; of the printed ones each has the set of its element.
-        single = len(ask(instance, 1).rados) == 1
-        return cover, np.ones((1, len(cover)), dtype=np.bool_) if single else _holders(instance, cover)
-
-    return [
-        Reduction(f"{kind}-{p}", f"Probe-Sample-Subsumption, {title}, p = {p}", partial(ask, p=p), craft, _used)
-        for p in norms
-    ]
-
-
-REDUCTIONS: dict[str, Reduction] = {
-    one.name: one
-    for one in (
-        Reduction(
-            "sparse-0", "Sparse-Approximation, as printed, p = 0", partial(printed_sparse, p=0), _units_of, _supports
-        ),
-        *_counting("sparse", "ours", fixed_norm_sparse),
-        *_counting("sparse-any", "one question for all p from 1 on", any_norm_sparse),
-        *_probes("probe", "as printed", (0, 1), printed_probe),
-        *_probes("probe-any", "one question for all p", (0, 1, math.inf), any_norm_probe),
-    )
+# Sets to a question whose answer is yes if and only if they have an exact cover.
+REDUCTIONS: dict[str, Callable[[ThreeSets], Question]] = {
+    "sparse-0": partial(printed_sparse, p=0),
+    **{f"sparse-{p}": partial(fixed_norm_sparse, p=p) for p in (1, math.inf)},
+    **{f"sparse-any-{p}": partial(any_norm_sparse, p=p) for p in (1, math.inf)},
+    **{f"probe-{p}": partial(printed_probe, p=p) for p in (0, 1)},
+    **{f"probe-any-{p}": partial(any_norm_probe, p=p) for p in (0, 1, math.inf)},
 }

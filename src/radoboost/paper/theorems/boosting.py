@@ -52,7 +52,6 @@ def work(cell: Cell, options: Options) -> Outcome:
 
 
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
-    """Table, figure and checks."""
     if not outcomes:
         return Findings("theory", "lem_radoboost", notes=["lem_radoboost: no domain was there to check it on."])
     return Findings(

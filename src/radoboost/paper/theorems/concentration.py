@@ -58,11 +58,7 @@ def work(cell: Cell, options: Options) -> Outcome:
 
 
 def logistic_classifier(edge_vectors: Floats) -> Floats:
-    """Logistic regression without a constant, and a ridge of 0.01 so that it is finite.
-
-    >>> logistic_classifier(np.array([[2.0], [1.0], [-1.0]])).round(1).tolist()
-    [0.7]
-    """
+    """Logistic regression without a constant, and a ridge of 0.01 so that it is finite."""
     from scipy.optimize import minimize
 
     def risk(theta: Floats) -> tuple[float, Floats]:
@@ -137,7 +133,6 @@ def _classifier(edge_vectors: Floats, theta: Floats, generator: np.random.Genera
 
 
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
-    """Tables, figure and checks."""
     balls = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "ball"]
     lines = [outcome for cell, outcome in outcomes.items() if cell["part"] == "classifier"]
     lines.sort(key=lambda outcome: outcome["m"])

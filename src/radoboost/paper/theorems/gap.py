@@ -16,55 +16,38 @@ PROOF = 16.0  # the constant that the proof gives to the printed Omega(...)
 Floats = NDArray[np.float64]
 
 
-def penalty(
-    log_varrho: float, log_ell: float, n: float, m: int, d: int, eta: float = ETA, constant: float = PROOF
-) -> float | None:
+def penalty(log_varrho: float, log_ell: float, n: float, m: int, d: int, constant: float = PROOF) -> float | None:
     """-log(1 - q / sqrt(n)) / m of ineq. (thc11); None where q reaches sqrt(n): then the bound says nothing.
 
     q is constant * varrho * sqrt(log(ell) + d log(2 e n / d) + log(1 / eta)). The theorem prints Omega(.) for the
     constant, the proof has 16. log(ell) is r_theta times the largest norm of a rado if Theta is a ball.
-
-    >>> round(penalty(0.0, 0.0, 1e6, m=10, d=4), 5), penalty(0.0, 0.0, 1e4, m=10, d=4)
-    (0.01317, None)
     """
-    share = constant * math.exp(min(log_varrho, 700.0)) * math.sqrt(_complexity(log_ell, math.log(n), d, eta) / n)
+    share = constant * math.exp(min(log_varrho, 700.0)) * math.sqrt(_complexity(log_ell, math.log(n), d) / n)
     return -math.log1p(-share) / m if share < 1 else None
 
 
-def log_least_rados(log_varrho: float, log_ell: float, d: int, eta: float = ETA, constant: float = PROOF) -> float:
-    """The logarithm of the number of rados from which on `penalty` is finite.
-
-    >>> math.exp(log_least_rados(0.0, 0.0, d=4)) > 10_000
-    True
-    """
+def log_least_rados(log_varrho: float, log_ell: float, d: int, constant: float = PROOF) -> float:
+    """The logarithm of the number of rados from which on `penalty` is finite."""
     from scipy.optimize import brentq
 
     def excess(log_n: float) -> float:
-        return 2 * (math.log(constant) + log_varrho) + math.log(_complexity(log_ell, log_n, d, eta)) - log_n
+        return 2 * (math.log(constant) + log_varrho) + math.log(_complexity(log_ell, log_n, d)) - log_n
 
     low = max(0.0, math.log(d / 2))  # from here on the share falls as n grows
     return low if excess(low) <= 0 else float(brentq(excess, low, 2 * log_varrho + 100.0 + math.log(d + log_ell + 1)))
 
 
-def _complexity(log_ell: float, log_n: float, d: int, eta: float) -> float:
-    return log_ell + d * (math.log(2 * math.e / d) + log_n) + math.log(1 / eta)
+def _complexity(log_ell: float, log_n: float, d: int) -> float:
+    return log_ell + d * (math.log(2 * math.e / d) + log_n) + math.log(1 / ETA)
 
 
 def log_varrho(margins: ArrayLike) -> float:
-    """The logarithm of varrho with Theta = {theta}, from the examples' margins.
-
-    >>> round(math.exp(log_varrho([0.0, math.log(3.0), -math.log(3.0)])), 12)
-    2.25
-    """
+    """The logarithm of varrho with Theta = {theta}, from the examples' margins."""
     return float((math.log(2) - np.logaddexp(0.0, -np.abs(margins))).sum())
 
 
 def log_ell(margins: ArrayLike) -> float:
-    """The logarithm of the largest exp(-theta . rado) over all rados.
-
-    >>> log_ell([1.0, -2.0, -0.5])
-    2.5
-    """
+    """The logarithm of the largest exp(-theta . rado) over all rados."""
     return float(np.maximum(-np.asarray(margins), 0.0).sum())
 
 
@@ -73,9 +56,6 @@ def log_rados_that_tell(margins: ArrayLike) -> float:
 
     With far fewer rados than its exponential nearly all of the rado-risk is missed, with far more nearly nothing.
     Not in the paper.
-
-    >>> round(log_rados_that_tell([0.0, 100.0]) / math.log(2), 9)
-    1.0
     """
     z = np.abs(np.asarray(margins, dtype=np.float64))
     small = 1 / (1 + np.exp(z))
@@ -87,9 +67,6 @@ def frozen_gap(margins: ArrayLike, n: int) -> float:
 
     With Lambda(t) the log-mean of exp(-t theta . rado), the largest of n is about Lambda'(t) for the t at which
     t Lambda'(t) - Lambda(t) = log(n). It is the random energy model, and right to first order in m. Not in the paper.
-
-    >>> frozen_gap([0.1] * 5, 100), 0.5 < frozen_gap([5.0] * 1000, 100) < 2.5
-    (0.0, True)
     """
     from scipy.optimize import brentq
 
@@ -110,11 +87,7 @@ def frozen_gap(margins: ArrayLike, n: int) -> float:
 
 
 def all_rados(edge_vectors: Floats) -> Floats:
-    """All 2**m rados of a few examples.
-
-    >>> all_rados(np.array([[1.0], [2.0]])).ravel().tolist()
-    [0.0, 1.0, 2.0, 3.0]
-    """
+    """All 2**m rados of a few examples."""
     rados = np.zeros((1, edge_vectors.shape[1]))
     for edge_vector in edge_vectors:
         rados = np.concatenate([rados, rados + edge_vector])
@@ -122,11 +95,7 @@ def all_rados(edge_vectors: Floats) -> Floats:
 
 
 def rado_margins(margins: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """theta . rado of `count` uniform rados, which are summed eight examples at a time.
-
-    >>> rado_margins(np.ones(20), 3, np.random.default_rng(0)).shape
-    (3,)
-    """
+    """theta . rado of `count` uniform rados, which are summed eight examples at a time."""
     total = np.zeros(count)
     for start in range(0, len(margins), 8):
         sums = all_rados(margins[start : start + 8, None]).ravel()

@@ -55,14 +55,10 @@ def work(cell: Cell, options: Options) -> Outcome:
     return _joint(cell["m"], cell["epsilon"], cell_generator(cell, options))
 
 
-def column_delta(m: int, epsilon: float, *, at: float | None = None, banded: bool = True) -> float:
-    """The exact delta of one rado's column, with the band of `epsilon` or without; at that epsilon, or at `at`.
-
-    >>> round(column_delta(1000, 0.1), 6), round(column_delta(1000, 0.1, banded=False), 6)
-    (0.033143, 0.001619)
-    """
+def column_delta(m: int, epsilon: float, *, banded: bool = True) -> float:
+    """The exact delta of one rado's column, with the band of `epsilon` or without."""
     low, high = band(m, epsilon) if banded else (0, m)
-    return delta_at(TruncatedBinomialShift(m, low, high), epsilon if at is None else at)
+    return delta_at(TruncatedBinomialShift(m, low, high), epsilon)
 
 
 def _deltas(quick: bool) -> Outcome:
@@ -133,7 +129,6 @@ def _joint(m: int, epsilon: float, generator: np.random.Generator) -> Outcome:
 
 
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
-    """Tables, figure and checks."""
     deltas = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "delta")
     bands = [(cell["m"], outcome) for cell, outcome in outcomes.items() if cell["part"] == "band"]
     cell, joint = next((cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "joint")

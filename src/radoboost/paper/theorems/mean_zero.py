@@ -30,7 +30,6 @@ _N_RADOS, _KAPPA, _N_ROUNDS, _DRAWS = 2, 1.0, 200, 200
 
 
 def cells(options: Options) -> list[Cell]:
-    """One for each m and noise."""
     return [Cell.of("theory", part="mean-zero", m=m, noise_std=noise) for m, noise in _CASES]
 
 
@@ -82,7 +81,6 @@ def work(cell: Cell, options: Options) -> Outcome:
 
 
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
-    """Table and checks."""
     checks = [_holds(outcomes), _vacuous(outcomes)]
     return Findings("theory", "thm_random_gau", tables=[_table(outcomes)], checks=checks)
 

@@ -20,31 +20,19 @@ _QUOTED = 28  # features, as Higgs has: the dimension that a check quotes
 
 
 def norm_limit(n: int, tau: float = TAU, d: int | None = None) -> float:
-    """sqrt(2 log(n / tau)), as printed; with d, sqrt(d) + that, which is right.
-
-    >>> round(norm_limit(1000), 4), round(norm_limit(1000, d=28), 4)
-    (4.4505, 9.742)
-    """
+    """sqrt(2 log(n / tau)), as printed; with d, sqrt(d) + that, which is right."""
     return (0.0 if d is None else math.sqrt(d)) + math.sqrt(2 * math.log(n / tau))
 
 
 def norm_probability(limit: float, d: int) -> float:
-    """The probability that d standard normals have a norm of at most `limit`, by the chi distribution.
-
-    >>> round(norm_probability(norm_limit(1000), 28), 4)
-    0.1286
-    """
+    """The probability that d standard normals have a norm of at most `limit`, by the chi distribution."""
     from scipy.special import chdtr
 
     return float(chdtr(d, limit * limit))
 
 
 def signatures_of_support(m: int, n: int, support: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Which examples are in which rado: an (n, m) array of 0 and 1, whose rows all have the same support.
-
-    >>> signatures_of_support(5, 2, 3, np.random.default_rng(0)).sum(axis=1).tolist()
-    [3.0, 3.0]
-    """
+    """Which examples are in which rado: an (n, m) array of 0 and 1, whose rows all have the same support."""
     signatures = np.zeros((n, m))
     for signature in signatures:
         signature[generator.permutation(m)[:support]] = 1.0
@@ -52,7 +40,6 @@ def signatures_of_support(m: int, n: int, support: int, generator: np.random.Gen
 
 
 def cells(options: Options) -> list[Cell]:
-    """One for each dimension."""
     return [Cell.of("theory", part="norm", d=d) for d in ((4, 28) if options.quick else (1, 4, 8, 16, 28, 60))]
 
 
@@ -82,7 +69,6 @@ def work(cell: Cell, options: Options) -> Outcome:
 
 
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
-    """Table, figure and checks."""
     norms = sorted(((cell["d"], outcome) for cell, outcome in outcomes.items()), key=lambda pair: pair[0])
     return Findings(
         "theory",

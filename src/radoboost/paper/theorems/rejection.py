@@ -128,11 +128,7 @@ def _grid(quick: bool) -> Outcome:
 
 
 def _step2(m: int, beta: float) -> bool:
-    """The condition of the proof, Step 2 of DP-Feat: m >= (1 + 2 beta) / (1 - 2 beta).
-
-    >>> _step2(2, 1 / 6), _step2(2, 1 / 5)
-    (True, False)
-    """
+    """The condition of the proof, Step 2 of DP-Feat: m >= (1 + 2 beta) / (1 - 2 beta)."""
     return m * (1 - 2 * beta) >= (1 + 2 * beta) * (1 - 1e-12)
 
 
@@ -164,7 +160,6 @@ def _f_beta() -> Outcome:
 
 
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
-    """Table, figures and checks."""
     runs = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "rejection"]
     grid = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "rejection-grid")
     f = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "f-beta")

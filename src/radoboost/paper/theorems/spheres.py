@@ -26,9 +26,6 @@ def right_radius(m: int, d: int) -> float:
     """The radius of a hole that is always there, for of more than m cells of a cube one is empty.
 
     It is 1 / (sqrt(d) ceil((m + 1)^(1/d))), as a share of R.
-
-    >>> round(right_radius(100_000, 2), 5), right_radius(3, 2) == 1 / (2 * math.sqrt(2))
-    (0.00223, True)
     """
     return 1 / (math.sqrt(d) * cells_along(m, d))
 
@@ -39,9 +36,6 @@ def covering_radius(m: int, d: int) -> float:
     The points are those of a lattice of spacing h that lie within h sqrt(d) / 2 of the ball, each moved to the nearest
     point of the ball. A point of the ball is within h sqrt(d) / 2 of one of the lattice, and that stays so when
     the points are moved, for the ball is convex.
-
-    >>> round(covering_radius(100_000, 2), 4)
-    0.004
     """
     low, high = 1.0, 1.0  # of 1 / h
     while _lattice_points(2 * high, d) <= m:
@@ -65,12 +59,10 @@ def _lattice_points(per_radius: float, d: int) -> int:
 
 
 def cells(options: Options) -> list[Cell]:
-    """One for each d and m."""
     return [Cell.of("theory", part="spheres", d=d, m=m) for d, m in _CASES]
 
 
 def work(cell: Cell, options: Options) -> Outcome:
-    """Counts and radii."""
     m, d = cell["m"], cell["d"]
     return {
         "spheres": spheres_of_proof(m, d),
@@ -84,7 +76,6 @@ def work(cell: Cell, options: Options) -> Outcome:
 
 
 def findings(outcomes: dict[Cell, Outcome], options: Options) -> Findings:
-    """Table, figure and checks."""
     rows = [
         [cell["d"], cell["m"], out["spheres"], cell["m"] + 1, out["printed"], out["covering"], out["right"]]
         for cell, out in outcomes.items()

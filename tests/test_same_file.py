@@ -1,0 +1,111 @@
+"""A file that is named twice would count each of its records twice: its names alone are reason to refuse it."""
+
+import os
+
+import pytest
+
+import radoboost as rb
+from radoboost.holder.table_check import check_table
+from radoboost.tables.paths import expand_paths
+
+MECHANISM = rb.Moments(1.0)
+BOUNDS = {"age": (0, 100)}
+ROWS = "age,ill\n30,0\n60,1\n45,1\n50,0\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text(ROWS)
+    os.symlink("t.csv", "link.csv")
+    os.link("t.csv", "hard.csv")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "s.csv").write_text(ROWS)
+    os.symlink("sub", "other")
+    return tmp_path
+
+
+SPELLINGS = [
+    ["t.csv", "./t.csv"],
+    ["t.csv", "t.csv"],
+    ["t.csv", "link.csv"],
+    ["t.csv", "hard.csv"],
+    ["sub", "sub/s.csv"],
+    ["sub", "other"],
+    ["t*.csv", "*.csv"],
+    ["t.csv", "sub/../t.csv"],
+]
+
+
+@pytest.mark.parametrize("table", SPELLINGS)
+def test_one_file_by_two_names_is_refused(folder, table):
+    with pytest.raises(rb.TableError, match="twice") as refused:
+        expand_paths(table)
+    for name in table:
+        assert name in str(refused.value)
+
+
+def test_nothing_is_spent(folder, tmp_path):
+    table, ledger = ["t.csv", "link.csv"], rb.Ledger.create(tmp_path / "books.ledger", "patients", epsilon=2.0)
+    options = {"label": "ill", "classes": (0, 1), "bounds": BOUNDS}
+    doors = (
+        lambda: rb.craft(table, **options, mechanism=MECHANISM, ledger=ledger, counts=None),
+        lambda: rb.craft(table, label="ill", n_rados=3, seed=1),
+        lambda: check_table(table, **options),
+        lambda: rb.share(table, label="ill", bounds=BOUNDS),
+        lambda: rb.score(model(), table, label="ill", epsilon=1.0, ledger=ledger),
+    )
+    for door in doors:
+        with pytest.raises(rb.TableError, match="twice"):
+            door()
+    assert not ledger.entries()
+
+
+def model():
+    return rb.Model([1.0], (rb.Column("age", "none", step=2.0**-20),), (0, 1), {"name": "by hand"})
+
+
+def test_nobody_joins_a_room_with_a_file_twice(folder):
+    room = folder / "room"
+    rb.open_room(room, parties=3, bounds=BOUNDS, label="ill", classes=(0, 1), mechanism=MECHANISM)
+    identity = rb.Identity.create("west")
+    with pytest.raises(rb.TableError, match="twice"):
+        rb.join_room(room, ["t.csv", "hard.csv"], confirm=lambda code: True, identity=identity)
+    assert not list(room.rglob("west*"))
+
+
+def test_copies_and_other_files_are_another_matter(folder):
+    (folder / "copy.csv").write_text(ROWS)
+    assert len(expand_paths(["t.csv", "copy.csv", "sub"])) == 3
+
+
+@pytest.mark.parametrize(
+    ("notes", "kind"),
+    [("_delta_log/0.json", "Delta"), (".hoodie/hoodie.properties", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")],
+)
+def test_tables_with_old_versions_are_refused(tmp_path, notes, kind):
+    lake = tmp_path / "lake"
+    (lake / notes).parent.mkdir(parents=True)
+    (lake / notes).touch()
+    (lake / "data" / "year=2024").mkdir(parents=True)
+    for name in ("data/a.csv", "data/year=2024/b.csv"):
+        (lake / name).write_text(ROWS)
+    ways = (lake, lake / "data", f"{lake}/data/**/*.csv", [lake / "data/a.csv", lake / "data/year=2024/b.csv"])
+    for table in ways:
+        with pytest.raises(rb.TableError, match=kind):
+            expand_paths(table)
+    assert expand_paths(lake / "data/a.csv") == [lake / "data/a.csv"]  # one file alone is what it says
+
+
+def test_one_file_of_a_store_by_two_addresses_is_refused():
+    import fsspec
+
+    fsspec.filesystem("memory").pipe("/clinic/a.csv", ROWS.encode())
+    for table in (["memory://clinic/a.csv", "memory://clinic/*.csv"], ["memory://clinic/", "memory://clinic/a.csv"]):
+        with pytest.raises(rb.TableError, match="twice"):
+            expand_paths(table)
+    fsspec.filesystem("memory").pipe("/clinic/_delta_log/0.json", b"{}")
+    for table in ("memory://clinic/", "memory://clinic/*.csv"):
+        with pytest.raises(rb.TableError, match="Delta"):
+            expand_paths(table)
+    fsspec.filesystem("memory").rm("/clinic", recursive=True)
