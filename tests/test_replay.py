@@ -27,12 +27,13 @@ from radoboost.adversary.exact_audits import (
 )
 from radoboost.adversary.exact_tables import tables_for
 from radoboost.adversary.replay import Given, Honest, logged, recording, replayed_release
-from radoboost.holder.engines import get_engine
+from radoboost.holder.engines import get_engine, kernel_classes, reference_rows
 from radoboost.holder.engines.kernel import Kernel
-from radoboost.holder.mechanisms import contributions, records
+from radoboost.holder.mechanisms import contributions, moment_classes, records
 from radoboost.holder.mechanisms.moment_passes import SphereRows
 from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.holder.noise import _WORDS_PER_NUMBER, _WORDS_PER_ROW
+from radoboost.holder.persons import choose_rows
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Relation
@@ -255,6 +256,44 @@ def test_weights_without_a_cap(monkeypatch):
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
 
 
+def capped_by_coordinates(rows, theta, grid, unit, most):
+    """Each class weight of a row capped on its own, where all of them should be, as one vector."""
+    weights = reference_rows.class_weights(rows, theta, grid, unit, 2 * unit**2)
+    cap = math.floor(math.sqrt(most))
+    return (np.clip(weights, -cap, cap) @ rows[:-1].astype(np.float64).T).astype(np.int64)
+
+
+def not_capped(rows, theta, grid, unit, most):
+    return kernel_classes.tilt_classes(rows, theta, grid, unit, 2 * unit**2)
+
+
+@pytest.mark.parametrize("weighing", [capped_by_coordinates, not_capped])
+def test_class_weights_that_are_not_capped_as_one_vector(weighing, monkeypatch):
+    monkeypatch.setattr(Kernel, "tilt_classes", staticmethod(weighing))
+    result = replay_moments(moments(), columns="linear", n_classes=5, thorough=False)
+    caught(result)
+    assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
+
+
+def test_sums_of_each_class_against_the_rest(monkeypatch):
+    """As if each class were one of two: sums of all classes move, where the noise is for one of them."""
+
+    def one_against_the_rest(rows, n_classes):
+        signs = np.where(np.arange(1, n_classes + 1)[:, None] == rows[-1], 1.0, -1.0) * (rows[-1] > 0)
+        return (signs @ rows[:-1].astype(np.float64).T).astype(np.int64)
+
+    monkeypatch.setattr(moment_classes, "slot_sums", one_against_the_rest)
+    caught(replay_moments(moments(), columns="linear", n_classes=5, thorough=False))
+
+
+def test_more_rows_of_a_person_than_their_noise_is_for(monkeypatch):
+    def all_rows(source, run, rule, max_rows, key, **options):
+        return choose_rows(source, run, rule, 1000, key, **options)
+
+    monkeypatch.setattr(records, "choose_rows", all_rows)
+    caught(replay_moments(moments(), columns="linear", max_rows=3, thorough=False))
+
+
 def test_norms_that_are_not_tested(monkeypatch):
     def clipped_by_coordinate(values, signs, columns, clip, step):
         return contributions.contributions(values, signs, columns, None, step)
@@ -367,7 +406,7 @@ def test_audits_are_exact_on_demand():
 @pytest.mark.parametrize(
     ("mechanism", "options"),
     [
-        (rb.Plain(), {}), (rb.Moments(1.0), {"runs": 2000}), (rb.Moments(1.0), {"others": 10}),
+        (rb.Plain(), {}), (rb.Moments(1.0), {"runs": 2000}),
         (rb.NoisyRados(1.0), {"room": (3, 1)}), (rb.NoisyRados(1.0), {"n_classes": 3}),
         (rb.NoisyExamples(1.0), {"max_rows": 3}), (rb.Moments(1.0), {"raw": True, "private_bounds": True}),
         (rb.Moments(1.0), {"columns": "trees"}), (rb.Moments(1.0, relation="replace"), {"max_rows": 2}),

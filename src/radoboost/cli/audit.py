@@ -42,22 +42,14 @@ def audit(
     n_classes: Annotated[
         int, typer.Option(metavar="K", help="How many classes the attacked tables have; more than two for moments.")
     ] = 2,
-    others: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Attack moments on a row beside about N others, all known, so that --columns auto makes what it "
-            "makes of so many; by default there are few.",
-        ),
-    ] = None,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
     max_rows: Annotated[
         int | None,
-        typer.Option(metavar="K", help="Attack a person with 40 rows, of which at most K contribute; for moments."),
+        typer.Option(metavar="K", help="With --exact: persons, of whom at most K rows contribute."),
     ] = None,
     parties: Annotated[
         int | None,
-        typer.Option(metavar="K", help="Attack a room of K holders, by some who put together what they know."),
+        typer.Option(metavar="K", help="With --exact: a room of K holders, some of whom put together what they know."),
     ] = None,
     tolerate: Annotated[
         int | None,
@@ -89,13 +81,12 @@ def audit(
       rado audit --epsilon 4 --unit label
       rado audit --epsilon 4 --relation replace
       rado audit --epsilon 4 --bounds private
-      rado audit --epsilon 4 --max-rows 4 --runs 1000
+      rado audit --exact --max-rows 4
       rado audit --epsilon 4 --raw
       rado audit --epsilon 4 --columns ranks
       rado audit --epsilon 4 --columns both --wide
-      rado audit --epsilon 4 --others 4000 --runs 1000
       rado audit --epsilon 4 --n-classes 5
-      rado audit --epsilon 4 --parties 5 --tolerate 1
+      rado audit --exact --parties 5 --tolerate 1
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
@@ -113,7 +104,7 @@ def audit(
         options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
         result = attack(
             audited(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
-            private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes, others=others,
+            private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes,
             room=None if parties is None else (parties, 1 if tolerate is None else tolerate), exact=exact,
             progress=not as_json,
         )  # fmt: skip
