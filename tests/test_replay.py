@@ -250,7 +250,9 @@ def test_rows_that_are_not_put_on_the_sphere(monkeypatch):
 
 def test_weights_without_a_cap(monkeypatch):
     original = Kernel.tilt
-    monkeypatch.setattr(Kernel, "tilt", lambda self, rows, theta, grid, cap: original(self, rows, theta, grid, 1.0))
+    monkeypatch.setattr(
+        Kernel, "tilt", staticmethod(lambda rows, theta, grid, cap: original(rows, theta, grid, 1.0))
+    )
     result = replay_moments(moments(), columns="linear")
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
