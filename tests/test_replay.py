@@ -250,10 +250,9 @@ def test_rows_that_are_not_put_on_the_sphere(monkeypatch):
 
 def test_weights_without_a_cap(monkeypatch):
     original = Kernel.tilt
-    monkeypatch.setattr(
-        Kernel, "tilt", staticmethod(lambda rows, theta, grid, cap: original(rows, theta, grid, 1.0))
-    )
-    result = replay_moments(moments(), columns="linear")
+    monkeypatch.setattr(Kernel, "tilt", staticmethod(lambda rows, theta, grid, cap: original(rows, theta, grid, 1.0)))
+    monkeypatch.setattr(exact_audits, "LYING", exact_audits.LYING[-1:])  # a classifier that gives rows their most
+    result = replay_moments(moments(), columns="linear", thorough=False)
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
 
@@ -398,10 +397,14 @@ def test_craft_cannot_be_given_a_run_or_noise():
     assert not names & {"run", "script", "noise", "noise_key", "key", "replay", "exact"}
 
 
-def test_audits_are_exact_on_demand():
+QUICK = {"noisy moments": lambda *about, **options: replay_moments(*about, **{**options, "thorough": False})}
+
+
+def test_audits_are_exact_on_demand(monkeypatch):
+    monkeypatch.setattr(exact_audits, "REPLAYS", QUICK)
     result = audit(rb.Moments(4.0, sharpen=False), exact=True, columns="linear")
     assert result.holds and json.loads(json.dumps(result.to_dict()))["kind"] == "exact"
-    assert result.stages and result.pairs > 40 and result.transcripts > 10
+    assert result.stages and result.pairs > 10 and result.transcripts > 3
     assert replace(result, ratio=1.1).holds is False and replace(result, faults=("one",)).holds is False
 
 
@@ -421,8 +424,7 @@ def test_what_an_exact_audit_has_no_use_for_is_refused(mechanism, options):
 
 
 def test_the_command(rado, monkeypatch):
-    quick = {"noisy moments": lambda *about, **options: replay_moments(*about, **{**options, "thorough": False})}
-    monkeypatch.setattr(exact_audits, "REPLAYS", quick)
+    monkeypatch.setattr(exact_audits, "REPLAYS", QUICK)
     code, out, err = rado("audit", "--exact", "--columns", "linear")
     assert (code, err) == (0, "")
     assert "made-up tables, not of this file" in out and "mean rados" in out and "pairs of neighbouring tables" in out

@@ -132,9 +132,7 @@ def audit(
 WIDE = 16  # columns of wide tables
 
 
-def _replayed(
-    mechanism: Mechanism, runs: int | None, *, wide: bool, progress: bool, **options: Any
-) -> "ExactAudit":
+def _replayed(mechanism: Mechanism, runs: int | None, *, wide: bool, progress: bool, **options: Any) -> "ExactAudit":
     """An exact audit of a mechanism, refusing what it has no use for."""
     from radoboost.adversary.exact_audits import REPLAYS
 

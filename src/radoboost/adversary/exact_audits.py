@@ -372,7 +372,6 @@ def _scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[t
     else:
         yield from ((one.name, one) for one in ABSURD)
         yield from ((one.name, one) for one in LYING)
-        yield "honest, another key", Honest()
     yield "honest", Honest()
     # What the honest transcript tells of the rows, for transcripts that are aimed at them.
     key = hashlib.sha256(b"honest" + replays.key).digest()
