@@ -19,8 +19,6 @@ from threadpoolctl import threadpool_limits
 import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
 from radoboost.adversary.audits import audit
-from radoboost.adversary.crowd import CROWDED
-from radoboost.adversary.moments_audit import MANY_NUMBERS, NUMBERS
 from radoboost.holder.mechanisms.moment_plan import WORDS
 
 RUNS = {1.0: 60_000, 4.0: 5_000}
@@ -42,10 +40,6 @@ def cases(epsilon):
         yield f"moments, {what}, not sharpened", rb.Moments(epsilon, sharpen=False, **fields), {"columns": "linear"}
         for plan, options in PLANS.items():
             yield f"moments, {what}, {plan}", mechanism, options
-        for plan, crowd in CROWDED.items() if what in ("record", "label") else ():
-            n_columns = len((MANY_NUMBERS if crowd.wide else NUMBERS).values) + 1
-            options = {"wide": crowd.wide, "others": crowd.others(mechanism, n_columns)}
-            yield f"moments, {what}, auto: {plan}", mechanism, options
         if what in ("record", "label"):
             yield f"moments, {what}, raw", mechanism, {"raw": True}  # a row with a category and a gap, by a schema
         for plan, options in {"": {"columns": "linear"}, **PLANS}.items():

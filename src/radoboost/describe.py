@@ -32,6 +32,7 @@ from radoboost.release.words import (
 
 if TYPE_CHECKING:
     from radoboost.adversary.audits import Audit
+    from radoboost.adversary.exact_audits import ExactAudit
     from radoboost.learner.reliability import Reliability
 
 _WIDTH = 80
@@ -360,6 +361,35 @@ def describe_audit(result: "Audit") -> str:
             f"attack       {result.score}, at confidence {result.confidence:.7g}",
         ]
     )
+
+
+def describe_exact_audit(result: "ExactAudit") -> str:
+    """An exact audit, as text for a terminal."""
+    stages = [f"  {one.stage:<19}{_down(one.ratio)}   {one.pair}; {one.transcript}" for one in result.stages]
+    lines = [
+        f"mechanism    {result.mechanism}",
+        f"neighbours   {result.neighbours}",
+        f"claimed      epsilon {epsilon_text(result.claim)} at delta {rounded_up(result.delta, 6)}",
+        f"largest      {_down(result.ratio)} of what the claim allows: {result.pair}; {result.transcript}",
+        f"compared     {result.pairs:,} pairs of neighbouring tables, along {result.transcripts:,} transcripts",
+        *(
+            ["stages       each in units of its own share, with its worst pair and transcript", *stages]
+            if stages
+            else []
+        ),
+        *(["failed       " + fault for fault in result.faults[:8]]),
+        *([f"remark       {result.remark}"] if result.remark else []),
+        f"This is {ABOUT_EXACT}.",
+    ]
+    return "\n".join(lines)
+
+
+def _down(ratio: float) -> str:
+    """A ratio, never rounded up to 1."""
+    return f"{math.floor(1e6 * ratio) / 1e6:.6f}" if math.isfinite(ratio) else "infinite"
+
+
+ABOUT_EXACT = "an audit of this program at these settings on made-up tables, not of this file"
 
 
 def _stated(statement: Statement, n_examples: int | None) -> list[str]:

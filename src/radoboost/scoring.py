@@ -157,8 +157,7 @@ def score(
 
         run = Run(source, get_engine("reference"), Threads(check_threads(threads), bar), ledger=booked)
         note_noisy_score(booked=bool(books))
-        run.book(event)
-        counts = run.noisy_sum(task, Noise("counts", scale)).counts / GRID
+        counts = noisy_counts(run, task, scale, event)
     errors, hits = counts.tolist()
     deviation = scale / GRID
     of_csv = [OF_CSV[csv_records(classifier.schema, True)]] if source.csv else []
@@ -177,6 +176,12 @@ def score(
         bookings=tuple(bookings),
         not_covered=" ".join([NOT_COVERED, *([OF_A_QUERY] if is_query(table) else []), *of_csv]),
     )
+
+
+def noisy_counts(run: Run, task: "CountOutcomes", scale: float, event: Event) -> NDArray[np.float64]:
+    """Errors and hits with noise, which is booked first (S3)."""
+    run.book(event)
+    return run.noisy_sum(task, Noise("counts", scale)).counts / GRID
 
 
 def plan(epsilon: float, delta: float) -> tuple[float, Gaussian]:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +23,17 @@ from radoboost.adversary.rates import CHOOSING, CONFIDENCE, LEAST_RUNS, rate_abo
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
-from radoboost.holder.mechanisms.moment_passes import MOST_ROWS
 from radoboost.holder.mechanisms.moment_plan import AUTO, WORDS
 from radoboost.holder.mechanisms.records import check_person
+from radoboost.holder.room.parties import check_numbers
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import size_weights
 from radoboost.privacy import Event, band, epsilon_at, trade_off
 from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release import finite_or_word
+
+if TYPE_CHECKING:
+    from radoboost.adversary.exact_audits import ExactAudit
 
 
 @dataclass(frozen=True)
@@ -74,23 +77,31 @@ def audit(
     columns: str = "auto",
     wide: bool = False,
     n_classes: int = 2,
-    others: int | None = None,
     room: tuple[int, int] | None = None,
+    exact: bool = False,
     progress: bool = False,
-) -> Audit:
+) -> "Audit | ExactAudit":
     """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
 
-    With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. With
-    `max_rows` the canary is a whole person, of whom that many rows contribute at most. A `raw` canary is a row with a
-    category and a gap, which a schema reads: so what it makes of cells is attacked as well. `columns` is the word for
-    the columns that a release of `moments` has, as in `craft`; a `wide` canary has 16 of its own, so that
-    columns="both" takes products of directions. Tables may have more than two classes, `n_classes`. By default few
-    records are known beside the canary, and "auto" makes a linear plan of them; with so many `others` it makes what it
-    would of a table of that size. A `room` of so many holders, of whom so many may be lost or collude, is attacked by
-    as many who collude: noise is then by shares, and theirs are known.
+    An `exact` audit has no statistics: it replays the mechanism on pairs of made-up tables, and says how far the worst
+    pair is apart (`exact_audits`). Only exact audits are about persons, of whom `max_rows` rows contribute at most, and
+    about a `room` of so many holders, of whom so many may be lost or collude.
+
+    With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. A `raw`
+    canary is a row with a category and a gap, which a schema reads: so what it makes of cells is attacked as well.
+    `columns` is the word for the columns that a release of `moments` has, as in `craft`; a `wide` canary has 16 of its
+    own, so that columns="both" takes products of directions. Tables may have more than two classes, `n_classes`.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
     """
+    if exact:
+        return _replayed(
+            mechanism, runs, n_rados=n_rados, n_examples=n_examples, max_rows=max_rows, key=key, raw=raw,
+            private_bounds=private_bounds, columns=columns, wide=wide, n_classes=n_classes, room=room,
+            progress=progress,
+        )  # fmt: skip
+    if max_rows is not None or room is not None:
+        raise ArgumentError("persons and rooms are for exact audits: give exact=True (--exact), or leave them out")
     if runs is None:
         runs = _enough_runs(getattr(mechanism, "epsilon", None))
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
@@ -103,27 +114,51 @@ def audit(
         if not hasattr(mechanism, "bounds_share"):
             raise ArgumentError(f"{mechanism.name} does not find bounds privately; leave that out")
         options["private_bounds"] = True
-    if raw and (private_bounds or max_rows is not None or "feature" in getattr(mechanism, "__dataclass_fields__", {})):
+    if raw and (private_bounds or "feature" in getattr(mechanism, "__dataclass_fields__", {})):
         raise ArgumentError("a raw canary is for declared bounds, a record and mechanisms of whole rows; leave raw out")
     if raw:
         options["raw"] = True
     if columns != "auto" or wide:
-        _check_words(mechanism, columns, wide and (raw or max_rows is not None))
+        _check_words(mechanism, columns, wide and raw)
         options |= {"columns": columns, "wide": wide}
     if n_classes != 2:
         if mechanism.law != "noisy moments":
             raise ArgumentError(f"{mechanism.name} is not attacked with more than two classes; leave n_classes out")
         options["n_classes"] = n_classes
-    if others is not None:
-        _check_others(mechanism, others, max_rows)
-        options["others"] = others
-    if room is not None:
-        options["run"] = _room_view(mechanism, room, max_rows)
     with show_progress("runs") if progress else no_progress() as bar:
-        if max_rows is not None:
-            about = max_rows, private_bounds, columns, n_classes
-            return _audit_person(mechanism, *about, runs=runs, key=key, bar=bar)
         return attack(mechanism, **options, bar=bar)
+
+
+WIDE = 16  # columns of wide tables
+
+
+def _replayed(mechanism: Mechanism, runs: int | None, *, wide: bool, progress: bool, **options: Any) -> "ExactAudit":
+    """An exact audit of a mechanism, refusing what it has no use for."""
+    from radoboost.adversary.exact_audits import REPLAYS
+
+    replay = REPLAYS.get(mechanism.law)
+    if replay is None:
+        raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
+    if runs is not None:
+        raise ArgumentError("an exact audit has no runs to count; leave runs out")
+    moments = mechanism.law == "noisy moments"
+    words = {name: options[name] for name in ("private_bounds", "room") if options[name]}
+    if options["columns"] != AUTO or wide:
+        _check_words(mechanism, options["columns"], wide and options["raw"])
+    if not moments and (words or options["n_classes"] != 2):
+        raise ArgumentError(f"private bounds, rooms and classes are for moments, not {mechanism.name}; leave them out")
+    if options["max_rows"] is not None:
+        check_person("person", options["max_rows"])
+        if options["raw"] or mechanism.law not in ("noisy moments", "noisy sums"):
+            raise ArgumentError(
+                "rows of a person are for tables of numbers, and moments or noisy-rados; leave them out"
+            )
+    if options["raw"] and options["private_bounds"]:
+        raise ArgumentError("a schema declares bounds; leave raw out, or private bounds")
+    if options["room"] is not None:
+        check_numbers(*options["room"])
+    with show_progress("runs") if progress else no_progress() as bar:
+        return replay(mechanism, n_columns=WIDE if wide else 3, bar=bar, **options)
 
 
 def _check_words(mechanism: Mechanism, columns: str, two_canaries: bool) -> None:
@@ -136,49 +171,6 @@ def _check_words(mechanism: Mechanism, columns: str, two_canaries: bool) -> None
         )
     if two_canaries:
         raise ArgumentError("a wide canary is a record of numbers; leave wide out")
-
-
-def _check_others(mechanism: Mechanism, others: int, max_rows: int | None) -> None:
-    if mechanism.law != "noisy moments" or max_rows is not None:
-        raise ArgumentError("other records are for the attack of moments on a record or a label; leave others out")
-    if isinstance(others, bool) or not isinstance(others, int) or not 2 <= others <= MOST_ROWS // 2:
-        raise ArgumentError(f"others must be a whole number from 2 to {MOST_ROWS // 2:,}; it is {others!r}")
-
-
-def _room_view(mechanism: Mechanism, room: tuple[int, int], max_rows: int | None) -> type[Run]:
-    """What those who collude see of a room's noise."""
-    from radoboost.adversary.room_audit import view_of_colluders
-    from radoboost.holder.room.parties import check_numbers
-
-    if mechanism.law != "noisy moments":
-        raise ArgumentError(f"the attack on a room is on moments, not on {mechanism.name}; leave parties out")
-    if max_rows is not None:
-        raise ArgumentError("the attack on a room is on a record, and not on a person; leave max_rows out")
-    holders, tolerate = room
-    check_numbers(holders, tolerate)
-    return view_of_colluders(holders, tolerate, tolerate)
-
-
-def _audit_person(
-    mechanism: Any,
-    max_rows: int,
-    private_bounds: bool,
-    columns: str,
-    n_classes: int,
-    *,
-    runs: int,
-    key: bytes | None,
-    bar: Progress,
-) -> Audit:
-    from radoboost.adversary.person_audit import audit_person, few_visits
-
-    if private_bounds:
-        raise ArgumentError("the attack on a person does not attack private bounds; leave one of the two out")
-    if mechanism.law != "noisy moments":
-        raise ArgumentError(f"the attack on a person is on moments, not on {mechanism.name}; leave max_rows out")
-    check_person("person", max_rows)
-    visits = few_visits(mechanism, max_rows, n_classes=n_classes)
-    return audit_person(mechanism, visits, max_rows, columns=columns, runs=runs, key=key, bar=bar)
 
 
 def _enough_runs(epsilon: float | None) -> int:
@@ -231,7 +223,6 @@ def audit_moments(
     columns: str = "auto",
     wide: bool = False,
     n_classes: int = 2,
-    others: int | None = None,
     **unused: Any,
 ) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
@@ -240,7 +231,7 @@ def audit_moments(
     """
     scores = moments_runs(
         mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw, columns=columns,
-        wide=wide, n_classes=n_classes, others=others,
+        wide=wide, n_classes=n_classes,
     )  # fmt: skip
     return _audit(mechanism, scores)
 
@@ -254,7 +245,7 @@ def audit_feature_band(
     band, let tests audit faulty ones.
     """
     low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
-    law = _size_law(n_examples, low, high)
+    law = size_law(n_examples, low, high)
     epsilon = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
     event = mechanism.event(n_examples, 1)
     relation = event.relation
@@ -273,7 +264,7 @@ _AUDITS: dict[str, Callable[..., Audit]] = {
 }
 
 
-def _size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
+def size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
     """The law of K as it is drawn: a start within the band stays, any other goes by the table of weights."""
     first, sums = size_weights(n_examples, low, high)
     fair = {k: Fraction(math.comb(n_examples, k), 2**n_examples) for k in range(low, high + 1)}
@@ -281,6 +272,12 @@ def _size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
     for k, (before, after) in enumerate(itertools.pairwise([0, *sums])):
         fair[first + k] += outside * Fraction(after - before, sums[-1])
     return fair
+
+
+def exact_delta(law: dict[int, Fraction], shift: int, epsilon: float) -> Fraction:
+    """The exact delta at epsilon between a law on integers and itself moved by `shift`."""
+    growth = Fraction(math.exp(epsilon))
+    return sum((max(Fraction(0), p - growth * law.get(k - shift, Fraction(0))) for k, p in law.items()), Fraction(0))
 
 
 def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:

@@ -230,15 +230,13 @@ def moments_runs(
     wide: bool = False,
     far: bool | None = None,
     n_classes: int = 2,
-    others: int | None = None,
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
     With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads, and a `wide`
     one has so many columns that products are of directions. `columns` is the word for the columns of the release. Where
     a record is replaced, it is by its opposite, or by one that is `far` in its features: by default by the one that
-    moves the stages further, all of them together. There may be more than two classes, `n_classes`, and many `others`
-    beside the canary, which are known.
+    moves the stages further, all of them together. There may be more than two classes, `n_classes`.
     """
     check_distance(mechanism)
     names = (*STATISTICS, *(OF_SLOTS if n_classes > 2 else ()))
@@ -253,7 +251,7 @@ def moments_runs(
 
     numbers = ON_EDGES if replaced and not far else NUMBERS
     canary = raw_row() if raw else MANY_NUMBERS if wide else numbers
-    about = private_bounds, canary, columns, far, n_classes, others
+    about = private_bounds, canary, columns, far, n_classes
     *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, *about)
     present, absent = (
         {ALL_STAGES: statistics[:, : len(STAGES)].sum(axis=1), **dict(zip(names, statistics.T, strict=True))}

@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from radoboost.adversary.canary import Canary, row_of_numbers
-from radoboost.adversary.crowd import Crowd
 from radoboost.adversary.row_sums import RowSums, cells_of
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
@@ -104,7 +103,6 @@ def attack_moments(
     columns: str = "auto",
     far: bool = False,
     n_classes: int = 2,
-    others: int | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Event]]:
     """Statistics of `runs` releases with the canary and of as many without, a row each; and what is claimed.
 
@@ -114,18 +112,14 @@ def attack_moments(
     `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
     declared. `columns` is the word for the columns that a release has. A record that is replaced is its own opposite,
     with the other label, but for bins that it is on the edge of; one that is `far` differs in its features. There are
-    about so many `others`, or as many as suit the noise: few, of which "auto" makes a linear plan.
+    as many others as suit the noise: few, of which "auto" makes a linear plan.
     """
     d = len(canary.values) + 1
     sums = RowSums(get_engine("auto"), n_classes)
     declared = Declared({}, all_private=True) if private_bounds else canary.declared
     shape = Shape(d, n_classes=n_classes)
-    if others is None:
-        pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(shape) / 2))
-        known, runner = [1] * pairs + [0] * pairs, Threads(1)
-    else:
-        pairs = max(1, others // 2)
-        known, runner = [1, 0], Crowd([pairs, pairs, 1])
+    pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(shape) / 2))
+    known, runner = [1] * pairs + [0] * pairs, Threads(1)
     instead = _instead(mechanism, canary, far)
     place = 1 if n_classes == 2 or instead is not None else 2
     tables = [

@@ -1,7 +1,7 @@
 """rado audit: a mechanism attacked."""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -42,22 +42,14 @@ def audit(
     n_classes: Annotated[
         int, typer.Option(metavar="K", help="How many classes the attacked tables have; more than two for moments.")
     ] = 2,
-    others: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Attack moments on a row beside about N others, all known, so that --columns auto makes what it "
-            "makes of so many; by default there are few.",
-        ),
-    ] = None,
     rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
     max_rows: Annotated[
         int | None,
-        typer.Option(metavar="K", help="Attack a person with 40 rows, of which at most K contribute; for moments."),
+        typer.Option(metavar="K", help="With --exact: persons, of whom at most K rows contribute."),
     ] = None,
     parties: Annotated[
         int | None,
-        typer.Option(metavar="K", help="Attack a room of K holders, by some who put together what they know."),
+        typer.Option(metavar="K", help="With --exact: a room of K holders, some of whom put together what they know."),
     ] = None,
     tolerate: Annotated[
         int | None,
@@ -67,46 +59,72 @@ def audit(
         int | None,
         typer.Option(help="Runs of each of two neighbouring tables; more show more. The default depends on epsilon."),
     ] = None,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact",
+            help="Replay the mechanism on many pairs of made-up tables, and say how far any of them are apart: no "
+            "statistics. Also for --mechanism score.",
+        ),
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Attack a mechanism as an adversary would, and say how much of its epsilon that shows.
 
-    Needs no data: the canary to look for is made up. An audit that shows more than is claimed ends with exit code 1.
+    Needs no data: tables are made up. An audit that shows more than is claimed ends with exit code 1.
 
     \b
     Examples:
       rado audit --epsilon 4
+      rado audit --exact --epsilon 1 --columns ranks
+      rado audit --exact --epsilon 1 --mechanism score --json
       rado audit --epsilon 4 --unit label
       rado audit --epsilon 4 --relation replace
       rado audit --epsilon 4 --bounds private
-      rado audit --epsilon 4 --max-rows 4 --runs 1000
+      rado audit --exact --max-rows 4
       rado audit --epsilon 4 --raw
       rado audit --epsilon 4 --columns ranks
       rado audit --epsilon 4 --columns both --wide
-      rado audit --epsilon 4 --others 4000 --runs 1000
       rado audit --epsilon 4 --n-classes 5
-      rado audit --epsilon 4 --parties 5 --tolerate 1
+      rado audit --exact --parties 5 --tolerate 1
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
     from radoboost.adversary.audits import audit as attack
-    from radoboost.describe import describe_audit
-    from radoboost.holder.mechanisms import MECHANISMS
+    from radoboost.describe import describe_audit, describe_exact_audit
 
     name = mechanism or "moments"
-    fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
-    options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon if "epsilon" in fields else None}
-    options["feature"] = "x" if "feature" in fields else None  # the canary's column has any name
     if bounds not in (None, "private"):
         raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
     if tolerate is not None and parties is None:
         raise ArgumentError("--tolerate is for a room; say how many holders it has with --parties")
-    room = None if parties is None else (parties, 1 if tolerate is None else tolerate)
-    result = attack(
-        chosen_mechanism(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
-        private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes,
-        others=others, room=room, progress=not as_json,
-    )  # fmt: skip
-    print(json.dumps(result.to_dict(), indent=2) if as_json else describe_audit(result))
+    if exact and name == "score":
+        result: Any = exact_score(epsilon, delta, n_classes, show=not as_json)
+    else:
+        options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
+        result = attack(
+            audited(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
+            private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes,
+            room=None if parties is None else (parties, 1 if tolerate is None else tolerate), exact=exact,
+            progress=not as_json,
+        )  # fmt: skip
+    describe = describe_exact_audit if exact else describe_audit
+    print(json.dumps(result.to_dict(), indent=2) if as_json else describe(result))
     if not result.holds:
         raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")
+
+
+def audited(name: str, options: dict[str, Any]) -> Any:
+    """The mechanism to audit; one without an epsilon of its own has none, and the canary's column has any name."""
+    from radoboost.holder.mechanisms import MECHANISMS
+
+    fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
+    epsilon = options["epsilon"] if "epsilon" in fields else None
+    return chosen_mechanism(name, {**options, "epsilon": epsilon, "feature": "x" if "feature" in fields else None})
+
+
+def exact_score(epsilon: float, delta: float | None, n_classes: int, *, show: bool) -> Any:
+    """The exact audit of a private score."""
+    from radoboost.adversary.exact_audits import exact_score_audit
+
+    return exact_score_audit(epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show)

@@ -146,14 +146,21 @@ class Run:
         Where there are several holders, these arrays are then of all of them, and the others stay this holder's own.
         """
         arrays: list[NDArray[np.int64]] = [getattr(total, noise.array) for noise in noises]
-        for array, noise in zip(arrays, noises, strict=True):
-            array += self._noise_for(array, noise)  # in place, so that noise that is not integer would fail
-        for array, pooled in zip(arrays, self.pooled(arrays), strict=True):
-            array[...] = pooled
+        for array, released in zip(arrays, self.released(arrays, noises), strict=True):
+            array[...] = released
 
     def noisy(self, exact: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Exact integers of this table with noise; of all holders, where there are several."""
-        return self.pooled([exact + self.noise(scale, exact.shape)])[0]
+        return self.released([exact.copy()], [Noise("", scale)])[0]
+
+    def released(self, arrays: Sequence[NDArray[np.int64]], noises: Sequence[Noise]) -> Sequence[NDArray[np.int64]]:
+        """What is released of exact sums: the one way out for every noisy sum.
+
+        Noise is added in place, so that noise that is not integer would fail.
+        """
+        for array, noise in zip(arrays, noises, strict=True):
+            array += self._noise_for(array, noise)
+        return self.pooled(arrays)
 
     def pooled(self, arrays: Sequence[NDArray[np.int64]]) -> Sequence[NDArray[np.int64]]:
         """The sums of these over all holders: they are about to be released, so they have their noise by now."""
@@ -207,7 +214,11 @@ class Run:
             return np.zeros(shape, dtype=np.int64)
         if self._pool is not None:
             scale = _share(scale * self._pool.noise_share)
-        return rounded_normals(key, round_scale_up(scale), 0, shape[0], shape[1], plane=plane)
+        return self._draw(key, plane, round_scale_up(scale), shape)
+
+    def _draw(self, key: bytes, plane: int, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """Noise from a plane of a key."""
+        return rounded_normals(key, scale, 0, shape[0], shape[1], plane=plane)
 
 
 def _share(scale: float) -> float:

@@ -1,0 +1,449 @@
+"""Exact audits: no pair of made-up tables is further apart than is promised, and planted faults are found.
+
+A replay has no statistics, so nothing here can fail by chance.
+"""
+
+import json
+import math
+import pickle
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import radoboost as rb
+from oracles import noise_words, rounded_normal
+from radoboost.adversary import exact_audits
+from radoboost.adversary.audits import audit
+from radoboost.adversary.exact_audits import (
+    ALL_STAGES,
+    NEAR,
+    allowed_mu,
+    exact_score_audit,
+    replay_moments,
+    replay_noisy_examples,
+    replay_noisy_rados,
+)
+from radoboost.adversary.exact_tables import tables_for
+from radoboost.adversary.replay import Given, Honest, logged, recording, replayed_release
+from radoboost.holder.engines import get_engine, kernel_classes, reference_rows
+from radoboost.holder.engines.kernel import Kernel
+from radoboost.holder.mechanisms import contributions, moment_classes, records
+from radoboost.holder.mechanisms.moment_passes import SphereRows
+from radoboost.holder.mechanisms.moment_plan import WORDS
+from radoboost.holder.noise import _WORDS_PER_NUMBER, _WORDS_PER_ROW
+from radoboost.holder.persons import choose_rows
+from radoboost.holder.run import Run
+from radoboost.holder.runners.threads import Threads
+from radoboost.privacy import Relation
+from radoboost.release import Release
+
+RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}
+
+
+def moments(what="record", epsilon=1.0, **options):
+    return rb.Moments(epsilon, **RELATIONS[what], **options)
+
+
+def check(result, least=NEAR):
+    assert result.holds, (result.ratio, result.pair, result.transcript, result.faults[:3])
+    assert least <= result.ratio <= 1
+    assert result.found <= result.claim * (1 + 1e-9)
+
+
+# ---- honest mechanisms: no pair beyond what is promised, and some pair near to it
+
+FEW = [
+    *((what, {"columns": "linear"}) for what in RELATIONS),
+    *(("record", {"columns": word}) for word in ("ranks", "quadratic", "both", "auto")),
+    *((what, {"columns": "linear", "n_classes": 3}) for what in RELATIONS),
+    *((what, {"columns": "hats", "raw": True}) for what in RELATIONS),
+    *((what, {"columns": "linear", "private_bounds": True}) for what in RELATIONS),
+    *((what, {"columns": "linear", "max_rows": 3}) for what in ("record", "label")),
+    *((what, {"columns": "linear", "room": (5, 2)}) for what in RELATIONS),
+]
+
+
+@pytest.mark.parametrize(("what", "options"), FEW)
+def test_no_pair_is_further_apart_than_promised(what, options):
+    result = replay_moments(moments(what), thorough=False, **options)
+    check(result, 0.8 if what == "replaced" else NEAR)
+    assert bool(result.remark) == (result.ratio < NEAR)
+    if what == "replaced":
+        assert result.ratio <= float(result.remark.split()[-1]) + 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", RELATIONS)
+@pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
+@pytest.mark.parametrize("columns", ["linear", *WORDS, "auto"])
+def test_every_plan_at_every_number_of_classes(what, n_classes, columns):
+    check(replay_moments(moments(what), columns=columns, n_classes=n_classes), 0.8 if what == "replaced" else NEAR)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", RELATIONS)
+@pytest.mark.parametrize(
+    "options",
+    [{"raw": True}, {"private_bounds": True}, {"room": (3, 1)}, {"room": (9, 4)}, {"n_columns": 16, "columns": "both"}]
+    + [{"max_rows": k} for k in (1, 2, 7)],
+)  # fmt: skip
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
+@pytest.mark.parametrize("sharpen", [True, False])
+def test_thoroughly(what, options, epsilon, sharpen):
+    if what == "replaced" and "max_rows" in options:
+        pytest.skip("persons are added or removed")
+    check(replay_moments(moments(what, epsilon, sharpen=sharpen), **options), 0.6 if what == "replaced" else NEAR)
+
+
+@pytest.mark.parametrize("options", [{}, {"raw": True}, {"max_rows": 3}])
+def test_noisy_rados_move_by_what_their_noise_is_for(options):
+    check(replay_noisy_rados(rb.NoisyRados(1.0), n_rados=20, thorough=False, **options))
+
+
+@pytest.mark.parametrize("clip", [1.0, 0.25])
+def test_rows_of_noisy_examples_move_by_what_their_noise_is_for(clip):
+    check(replay_noisy_examples(rb.NoisyExamples(1.0, clip=clip), thorough=False))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scores(n_classes):
+    check(exact_score_audit(1.0, n_classes=n_classes, thorough=False))
+
+
+def test_the_law_of_a_band_has_the_delta_that_is_claimed():
+    result = audit(rb.FeatureBand("x", 1.0, delta=1e-5), exact=True)
+    assert result.holds and result.ratio > 0.99
+
+
+# ---- checks in integers
+
+
+def runs_of(mechanism, asked, tables, one, other, run=Run, **options):
+    """A run on the table of one candidate, and its replay on that of another."""
+    logs = []
+    for number in (one, other):
+        script = Given(logs[0]) if logs else Honest()
+        made = recording(run)(
+            tables.source(number), get_engine("auto"), Threads(1), b"k" * 32, script=script, **options
+        )
+        logs.append(logged(made, lambda run: mechanism.make(asked, run)))
+    return logs
+
+
+def test_noise_is_that_of_the_slow_reference_at_the_logged_scale():
+    tables, mechanism = tables_for(Relation.RECORD, few=True, n_columns=2), moments()
+    first, _ = runs_of(mechanism, tables.asked, tables, 0, 1)
+    assert not first.stopped
+    checked = 0
+    for one in first.sums[:4]:  # counts, second moments, sum and whitened moments
+        for draw, part in zip(
+            one.draws, [np.diag(one.noisy - one.exact), None] if one.symmetric else [None], strict=True
+        ):
+            rows, columns = draw.shape
+            about = draw.key, columns, draw.plane, _WORDS_PER_NUMBER, _WORDS_PER_ROW
+            slow = np.array([
+                [rounded_normal(words, Fraction(draw.scale)) for _ in range(columns)]
+                for words in (noise_words(about[0], row, *about[1:]) for row in range(rows))
+            ])  # fmt: skip
+            difference = one.noisy - one.exact
+            if part is not None:
+                np.testing.assert_array_equal(part, slow[0])
+            elif one.symmetric:
+                np.testing.assert_array_equal(np.triu(difference, 1), np.triu(slow, 1))
+            else:
+                np.testing.assert_array_equal(difference.reshape(slow.shape), slow)
+            checked += slow.size
+    assert checked > 20
+
+
+@pytest.mark.parametrize("what", RELATIONS)
+def test_the_two_files_are_the_same_to_the_last_byte(what, tmp_path):
+    mechanism = moments(what)
+    tables = tables_for(mechanism.neighbours, few=True)
+    one, other = tables.pairs[0]
+    logs = runs_of(mechanism, tables.asked, tables, one, other)
+    files = []
+    for log in logs:
+        release = replayed_release(mechanism, tables.asked, log.made)
+        files.append(tmp_path / f"{len(files)}.parquet")
+        Release.save(release, files[-1])  # not its own, which refuses
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert any(not np.array_equal(a.exact, b.exact) for a, b in zip(logs[0].sums, logs[1].sums, strict=True))
+
+
+def test_what_a_replay_makes_is_not_saved(tmp_path):
+    mechanism, tables = moments(), tables_for(Relation.RECORD, few=True)
+    log, _ = runs_of(mechanism, tables.asked, tables, 0, 1)
+    release = replayed_release(mechanism, tables.asked, log.made)
+    with pytest.raises(rb.ReleaseError, match="replay"):
+        release.save(tmp_path / "a.parquet")
+    with pytest.raises(rb.ReleaseError, match="replay"):
+        pickle.dumps(release)
+    assert not list(tmp_path.iterdir())
+
+
+def test_stages_without_noise_are_equal_where_a_label_is_flipped():
+    result = replay_moments(moments("label"), columns="ranks", thorough=False)
+    exact = {
+        one.stage: one.ratio for one in result.stages if one.stage in ("outline", "ranks", "second moments", "counts")
+    }
+    assert len(exact) == 4 and not any(exact.values())
+
+
+def test_shares_of_all_stages_add_up():
+    result = replay_moments(moments(), columns="ranks", thorough=False)
+    assert {one.stage for one in result.stages} == {
+        "counts", "outline", "ranks", "second moments", "sum", "whitened moments", "mean rados", "scores",
+    }  # fmt: skip
+    assert all(NEAR < one.ratio <= 1 for one in result.stages)
+
+
+def test_mu_follows_from_epsilon_by_a_closed_form():
+    for epsilon in (0.1, 1.0, 8.0):
+        mu = allowed_mu(epsilon, 1e-6)
+        assert exact_audits._epsilon_of(mu, 1e-6) == pytest.approx(epsilon, rel=1e-6)
+
+
+# ---- planted faults
+
+
+def caught(result, words=""):
+    assert not result.holds
+    assert (
+        (result.ratio > 1.0 or max(one.ratio for one in result.stages) > 1.0)
+        if not words
+        else any(words in fault for fault in result.faults)
+    )
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 99])
+def test_noise_that_is_halved_in_one_stage(number):
+    class Halved(Run):
+        def released(self, arrays, noises):
+            seen, self.seen = getattr(self, "seen", 0), getattr(self, "seen", 0) + len(noises)
+            scales = [noise.scale / (2 if seen + k == number else 1) for k, noise in enumerate(noises)]
+            return super().released(
+                arrays, [replace(noise, scale=scale) for noise, scale in zip(noises, scales, strict=True)]
+            )
+
+    result = replay_moments(moments(), columns="linear", thorough=False, run=Halved)
+    if number == 99:  # no stage: so it is the fault that is found, and not how it was planted
+        check(result)
+    else:
+        caught(result)
+        assert sum(one.ratio > 1.1 for one in result.stages) == 1
+
+
+def test_rows_that_are_not_put_on_the_sphere(monkeypatch):
+    original = SphereRows.put_on_sphere
+
+    def as_long_as_they_come(self, values, signs):
+        rows, good = original(self, values, signs)
+        lengths = np.linalg.norm(np.clip(values, -1, 1), axis=1)
+        return np.where(good, np.trunc(rows * lengths), 0).astype(np.int32), good
+
+    monkeypatch.setattr(SphereRows, "put_on_sphere", as_long_as_they_come)
+    caught(replay_moments(moments(), columns="linear", thorough=False))
+
+
+def test_weights_without_a_cap(monkeypatch):
+    original = Kernel.tilt
+    monkeypatch.setattr(Kernel, "tilt", staticmethod(lambda rows, theta, grid, cap: original(rows, theta, grid, 1.0)))
+    monkeypatch.setattr(exact_audits, "LYING", exact_audits.LYING[-1:])  # a classifier that gives rows their most
+    result = replay_moments(moments(), columns="linear", thorough=False)
+    caught(result)
+    assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
+
+
+def capped_by_coordinates(rows, theta, grid, unit, most):
+    """Each class weight of a row capped on its own, where all of them should be, as one vector."""
+    weights = reference_rows.class_weights(rows, theta, grid, unit, 2 * unit**2)
+    cap = math.floor(math.sqrt(most))
+    return (np.clip(weights, -cap, cap) @ rows[:-1].astype(np.float64).T).astype(np.int64)
+
+
+def not_capped(rows, theta, grid, unit, most):
+    return kernel_classes.tilt_classes(rows, theta, grid, unit, 2 * unit**2)
+
+
+@pytest.mark.parametrize("weighing", [capped_by_coordinates, not_capped])
+def test_class_weights_that_are_not_capped_as_one_vector(weighing, monkeypatch):
+    monkeypatch.setattr(Kernel, "tilt_classes", staticmethod(weighing))
+    result = replay_moments(moments(), columns="linear", n_classes=5, thorough=False)
+    caught(result)
+    assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
+
+
+def test_sums_of_each_class_against_the_rest(monkeypatch):
+    """As if each class were one of two: sums of all classes move, where the noise is for one of them."""
+
+    def one_against_the_rest(rows, n_classes):
+        signs = np.where(np.arange(1, n_classes + 1)[:, None] == rows[-1], 1.0, -1.0) * (rows[-1] > 0)
+        return (signs @ rows[:-1].astype(np.float64).T).astype(np.int64)
+
+    monkeypatch.setattr(moment_classes, "slot_sums", one_against_the_rest)
+    caught(replay_moments(moments(), columns="linear", n_classes=5, thorough=False))
+
+
+def test_more_rows_of_a_person_than_their_noise_is_for(monkeypatch):
+    def all_rows(source, run, rule, max_rows, key, **options):
+        return choose_rows(source, run, rule, 1000, key, **options)
+
+    monkeypatch.setattr(records, "choose_rows", all_rows)
+    caught(replay_moments(moments(), columns="linear", max_rows=3, thorough=False))
+
+
+def test_norms_that_are_not_tested(monkeypatch):
+    def clipped_by_coordinate(values, signs, columns, clip, step):
+        return contributions.contributions(values, signs, columns, None, step)
+
+    monkeypatch.setattr(records, "contributions", clipped_by_coordinate)
+    caught(replay_noisy_rados(rb.NoisyRados(1.0), n_rados=5, thorough=False))
+    caught(replay_noisy_examples(rb.NoisyExamples(1.0), thorough=False))
+
+
+def test_a_value_that_depends_on_a_neighbour(monkeypatch):
+    """Rows that are scaled by the largest of their batch: one row changes what the others give."""
+    original = SphereRows.put_on_sphere
+
+    def by_the_largest(self, values, signs):
+        largest = np.nanmax(np.abs(np.clip(values, -2, 2)), initial=1.0)
+        return original(self, values / largest, signs)
+
+    monkeypatch.setattr(SphereRows, "put_on_sphere", by_the_largest)
+    caught(replay_moments(moments(), columns="linear", thorough=False))
+
+
+def test_a_key_and_plane_that_serve_twice():
+    class Again(Run):
+        def noise(self, scale, shape):
+            self._plane = min(self._plane, 4)
+            return super().noise(scale, shape)
+
+    caught(replay_moments(moments(), columns="linear", thorough=False, run=Again), "served before")
+
+
+def test_noise_that_is_missing_in_a_column():
+    class Bare(Run):
+        def noise(self, scale, shape):
+            noise = super().noise(scale, shape)
+            noise[:, -1] = 0
+            return noise
+
+    caught(replay_moments(moments(), columns="linear", thorough=False, run=Bare), "the noise is not that of its key")
+
+
+class SensitivityOne(rb.Moments):
+    """A flipped label, or another record, that is taken to move a sum by one vector, where it moves it by two."""
+
+    def scales(self, n_rounds, shape):
+        return {**super().scales(n_rounds, shape), "sum": super().scales(n_rounds, shape)["sum"] / 2}
+
+
+@pytest.mark.parametrize("what", ["label", "replaced"])
+def test_a_sensitivity_of_one_for_two(what):
+    result = replay_moments(SensitivityOne(1.0, **RELATIONS[what]), columns="linear", thorough=False)
+    caught(result)
+    assert max(result.stages, key=lambda one: one.ratio).stage == "sum"
+
+
+class RanksOfOneColumn(rb.Moments):
+    """A record that is taken to be in one bin of one column, where it is in one of each."""
+
+    def scales(self, n_rounds, shape):
+        scales = super().scales(n_rounds, shape)
+        return {stage: scale / 3**0.5 if stage == "ranks" else scale for stage, scale in scales.items()}
+
+
+def test_ranks_with_the_sensitivity_of_one_column():
+    caught(replay_moments(RanksOfOneColumn(1.0), columns="ranks", thorough=False))
+
+
+class AnotherPlan(rb.Moments):
+    """A plan by the exact number of rows."""
+
+    def make(self, asked, run):
+        made = super().make(asked, run)
+        return replace(
+            made, parameters={**made.parameters, "rows": {"good": float(made.counts.n_rows), "spoiled": 0.0}}
+        )
+
+
+def test_an_exact_number_in_the_file():
+    caught(replay_moments(AnotherPlan(1.0), columns="linear", thorough=False), "the two files differ")
+
+
+def test_a_share_of_noise_for_one_holder_more():
+    """Noise of each holder for K holders, where K - t must do."""
+
+    class Quiet(Run):
+        def noise(self, scale, shape):
+            return super().noise(scale * math.sqrt(3 / 5), shape)
+
+    options = {"columns": "linear", "room": (5, 2), "thorough": False}
+    check(replay_moments(moments(), **options))
+    caught(replay_moments(moments(), run=Quiet, **options))
+
+
+# ---- the way in
+
+
+def test_craft_cannot_be_given_a_run_or_noise():
+    import inspect
+
+    names = set(inspect.signature(rb.craft).parameters) | set(inspect.signature(rb.score).parameters)
+    assert not names & {"run", "script", "noise", "noise_key", "key", "replay", "exact"}
+
+
+QUICK = {"noisy moments": lambda *about, **options: replay_moments(*about, **{**options, "thorough": False})}
+
+
+def test_audits_are_exact_on_demand(monkeypatch):
+    monkeypatch.setattr(exact_audits, "REPLAYS", QUICK)
+    result = audit(rb.Moments(4.0, sharpen=False), exact=True, columns="linear")
+    assert result.holds and json.loads(json.dumps(result.to_dict()))["kind"] == "exact"
+    assert result.stages and result.pairs > 10 and result.transcripts > 3
+    assert replace(result, ratio=1.1).holds is False and replace(result, faults=("one",)).holds is False
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "options"),
+    [
+        (rb.Plain(), {}), (rb.Moments(1.0), {"runs": 2000}),
+        (rb.NoisyRados(1.0), {"room": (3, 1)}), (rb.NoisyRados(1.0), {"n_classes": 3}),
+        (rb.NoisyExamples(1.0), {"max_rows": 3}), (rb.Moments(1.0), {"raw": True, "private_bounds": True}),
+        (rb.Moments(1.0), {"columns": "trees"}), (rb.Moments(1.0, relation="replace"), {"max_rows": 2}),
+        (rb.NoisyExamples(noise_std=1.0, clip=None), {}),
+    ],
+)  # fmt: skip
+def test_what_an_exact_audit_has_no_use_for_is_refused(mechanism, options):
+    with pytest.raises(rb.ArgumentError):
+        audit(mechanism, exact=True, **options)
+
+
+def test_the_command(rado, monkeypatch):
+    monkeypatch.setattr(exact_audits, "REPLAYS", QUICK)
+    code, out, err = rado("audit", "--exact", "--columns", "linear")
+    assert (code, err) == (0, "")
+    assert "made-up tables, not of this file" in out and "mean rados" in out and "pairs of neighbouring tables" in out
+    code, out, _ = rado("audit", "--exact", "--columns", "linear", "--relation", "replace", "--json")
+    entry = json.loads(out)
+    assert code == 0 and entry["holds"] is True and entry["ratio"] < NEAR and "No pair passes" in entry["remark"]
+    code, out, _ = rado("audit", "--exact", "--mechanism", "score", "--json")
+    assert code == 0 and json.loads(out)["mechanism"] == "score"
+
+
+def test_the_command_ends_with_1_where_something_is_wrong(rado, monkeypatch):
+    broken = replace(exact_score_audit(1.0, thorough=False), ratio=1.2, faults=("stages differ (honest)",))
+    monkeypatch.setattr(exact_audits, "exact_score_audit", lambda *about, **options: broken)
+    code, out, err = rado("audit", "--exact", "--mechanism", "score")
+    assert code == 1 and "stages differ" in out and "do not use it" in err
+
+
+def test_the_worst_pair_of_each_stage_is_named():
+    result = replay_moments(moments("replaced"), columns="linear", thorough=False)
+    by_stage = {one.stage: one for one in result.stages}
+    assert "half" in by_stage["second moments"].pair and "class 1" in by_stage["sum"].pair
+    assert result.pair and result.transcript and ALL_STAGES not in by_stage
