@@ -94,7 +94,6 @@ class ExactAudit:
         return max(self.ratio, *(stage.ratio for stage in self.stages), 0.0) <= 1 and not self.faults
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data."""
         numbers = {name: finite_or_word(getattr(self, name)) for name in ("claim", "ratio", "found")}
         stages = [{**vars(stage), "ratio": finite_or_word(stage.ratio)} for stage in self.stages]
         about = {**vars(self), **numbers, "stages": stages, "faults": list(self.faults)}
@@ -102,11 +101,7 @@ class ExactAudit:
 
 
 def allowed_mu(epsilon: float, delta: float) -> float:
-    """mu of the Gaussian mechanism that has exactly this epsilon and delta, by its own closed form.
-
-    >>> round(allowed_mu(1.0, 1e-6), 5)
-    0.23666
-    """
+    """mu of the Gaussian mechanism that has exactly this epsilon and delta, by its own closed form."""
     low, high = 1e-9, 1e3
     while high / low > 1 + 1e-13:
         mu = math.sqrt(low * high)
@@ -159,11 +154,9 @@ class _Seat:
         self.noise_share = noise_share(holders, tolerate)
 
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-        """The sums as they are."""
         return list(arrays)
 
     def agreed(self, compute: Callable[[], Any]) -> Any:
-        """What is computed."""
         return compute()
 
 
@@ -248,7 +241,6 @@ class Replays:
                 self.worst.see(StageRatio(stage, ratio_of(part, allowed), *where))
 
     def result(self, name: str, neighbours: str, claim: float, delta: float, remark: str = "") -> ExactAudit:
-        """What was found."""
         total = self.worst.total
         found = _epsilon_of(total.ratio * math.sqrt(self.allowed), delta)
         return ExactAudit(
@@ -417,7 +409,6 @@ class AllIn:
     by_coins = True
 
     def parameters(self, n_examples: int) -> dict[str, Any]:
-        """There are none."""
         return {}
 
     def size(self, n_examples: int) -> int:
@@ -425,11 +416,9 @@ class AllIn:
         return 1 << 62
 
     def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "AllIn":
-        """Return itself: there is nothing to prepare."""
         return self
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Bits, all of them 1."""
         out[:] = np.uint64(2**64 - 1)
         return out
 
@@ -487,11 +476,9 @@ class _NoRowNoise:
     scale: float
 
     def for_part(self) -> "_NoRowNoise":
-        """The same."""
         return self
 
     def rows(self, first_row: int, n_rows: int, n_columns: int) -> NDArray[np.int64]:
-        """Zeros."""
         return np.zeros((n_rows, n_columns), dtype=np.int64)
 
 
@@ -574,11 +561,7 @@ def exact_score_audit(
     key: bytes | None = None,
     progress: bool = False,
 ) -> ExactAudit:
-    """Replay a private score of a made-up model on made-up tables.
-
-    >>> exact_score_audit(1.0, thorough=False).holds
-    True
-    """
+    """Replay a private score of a made-up model on made-up tables."""
     from radoboost.learner.model import Model
     from radoboost.release.columns import Column
     from radoboost.scoring import CountOutcomes, noisy_counts, plan

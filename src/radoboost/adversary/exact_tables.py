@@ -59,12 +59,10 @@ class Tables:
     first: int = 0
 
     def source(self, number: int) -> Source:
-        """The table of a candidate."""
         half = len(self.common) // 2
         return self.open([*self.common[:half], *self.candidates[number].rows, *self.common[half:]])
 
     def pair(self, one: int, other: int) -> str:
-        """What a pair is called."""
         names = [self.candidates[number].name for number in (one, other)]
         return f"{names[1]} added" if one == 0 else f"{names[0]}, and {names[1]}"
 
@@ -84,12 +82,7 @@ def tables_for(
     seed: int = 0,
     n_common: int = 24,
 ) -> Tables:
-    """Made-up tables with neighbours of a relation; `few` leaves out most candidates.
-
-    >>> tables = tables_for(Relation.RECORD)
-    >>> len(tables.pairs) > 40, tables.pair(*tables.pairs[0])
-    (True, 'corner +++ of class 0 added')
-    """
+    """Made-up tables with neighbours of a relation; `few` leaves out most candidates."""
     rng = np.random.default_rng(seed)
     names = [f"x{k}" for k in range(n_columns)]
     cells = _raw_rows(few) if raw else _number_rows(n_columns, rng, few)

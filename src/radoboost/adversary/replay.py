@@ -131,7 +131,6 @@ class Computing:
     """A script in which all that follows from released numbers is computed."""
 
     def instead(self, number: int, log: Log) -> Any:
-        """Nothing."""
         return None
 
 
@@ -139,11 +138,9 @@ class Honest(Computing):
     """A run that goes on with its own numbers."""
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
-        """They are its own."""
         return noisy
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
-        """They are its own."""
         return computed
 
 
@@ -165,11 +162,9 @@ class MoreRows:
         return self.script.released(number, stage, noisy)
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
-        """What the other script has."""
         return self.script.used(number, log, computed)
 
     def instead(self, number: int, log: Log) -> Any:
-        """What the other script has."""
         return self.script.instead(number, log)
 
 
@@ -187,7 +182,6 @@ class Given:
         return given.released
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
-        """The other run's."""
         return self.log.used[number]
 
     def instead(self, number: int, log: Log) -> Any:
@@ -323,7 +317,6 @@ class ReplayedRelease(Release):
     """A release of a replay: for comparison alone, since it is an exact function of its made-up table."""
 
     def save(self, path: Any, *, fresh: bool = False) -> None:
-        """Refuse to be saved."""
         raise ReleaseError("this is a replay of a made-up table and protects nothing; it cannot be saved")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -351,7 +344,6 @@ def squared_distances(first: Log, replayed: Log, shares: int = 1) -> dict[str, F
 
 
 def total_distance(parts: Iterable[Fraction | None]) -> Fraction | None:
-    """Of all stages together."""
     total = Fraction(0)
     for part in parts:
         if part is None:

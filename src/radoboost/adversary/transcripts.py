@@ -38,11 +38,9 @@ class Absurd(Computing):
     counts: bool = False
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
-        """The changed numbers."""
         return noisy if stage == "counts" and not self.counts else self.change(noisy)
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
-        """What follows from them."""
         return computed
 
 

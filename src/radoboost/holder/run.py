@@ -217,7 +217,6 @@ class Run:
         return self._draw(key, plane, round_scale_up(scale), shape)
 
     def _draw(self, key: bytes, plane: int, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """Noise from a plane of a key."""
         return rounded_normals(key, scale, 0, shape[0], shape[1], plane=plane)
 
 

@@ -365,7 +365,6 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
 
 
 def read_classes(document: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The classes in the document of a release."""
     classes = tuple(document["classes"])
     if len(classes) < 2 or len(set(map(str, classes))) < len(classes) or not are_alike(classes):
         raise ReleaseError("a release has at least two classes, all of them different and of one kind")

@@ -95,7 +95,6 @@ class CsvRange(FilePart):
             yield pa.RecordBatch.from_arrays([by_column[self.names.index(name)] for name in names], names)
 
     def _records(self, columns: tuple[int, ...]) -> Iterator[tuple[NDArray[np.int8], list[pa.Array]]]:
-        """What became of each record, and these columns of it."""
         person = self.selection.person
         records = Records(
             self.separator, self.lines, len(self.names), columns,
@@ -121,7 +120,6 @@ class CsvRange(FilePart):
             yield head
 
     def _bytes(self) -> Iterator[bytes]:
-        """Its bytes."""
         with open_file(self.path) as file:
             if self.stop is None and self.start == 0:
                 stream = csv_stream(self.path, file)
@@ -146,15 +144,9 @@ class CsvFates:
     too_wide: int = 0
 
     def to_dict(self) -> dict[str, int]:
-        """Those that there are."""
         return {f"records_{name}": count for name, count in vars(self).items() if count}
 
     def in_words(self) -> list[str]:
-        """Those that there are, as sentences.
-
-        >>> CsvFates(too_wide=3).in_words()
-        ['3 records have more cells than the header, and contribute nothing']
-        """
         words = (
             (
                 self.open_quote,

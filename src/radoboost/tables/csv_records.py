@@ -49,18 +49,13 @@ Places: TypeAlias = NDArray[np.int64]
 
 @cache
 def byte_kinds(separator: str) -> NDArray[np.int8]:
-    """The kind of each byte."""
     kinds = np.zeros(256, dtype=np.int8)
     kinds[[ord('"'), ord("\n"), ord("\r"), ord(separator)]] = QUOTE, FEED, CARRIAGE, SEPARATOR
     return kinds
 
 
 def first_record(text: bytes, separator: str, final: bool = True) -> list[bytes] | None:
-    """The cells of the first record; None if the line is none, or, unless the text is `final`, goes on behind it.
-
-    >>> first_record(b'a,"b\\nc"\\r\\n1,2', ","), first_record(b'"a\\n1,2', ","), first_record(b"a,b", ",", False)
-    ([b'a', b'b\\nc'], None, None)
-    """
+    """The cells of the first record; None if the line is none, or, unless the text is `final`, goes on behind it."""
     kinds, state, begin, cells = byte_kinds(separator), CELL, 0, []
     for at, byte in enumerate(text):
         state = int(NEXT[state, kinds[byte]])
@@ -187,11 +182,7 @@ def failed(chunks: Chunks, separator: str, longest: int) -> list[tuple[int, int]
 
 
 def record_starts(chunks: Chunks, separator: str, lines: bool, first: int, size: int, every: int) -> list[int]:
-    """Starts of records in a file of that size, each the first behind a multiple of `every`; `chunks` begin at `first`.
-
-    >>> record_starts([b'a,b\\n"1\\n2",3\\n4,5'], ",", False, 0, 16, 5)
-    [11]
-    """
+    """Starts of records in a file, each the first behind a multiple of `every`; chunks begin at `first`."""
     look = _Look(separator, NOWHERE, every, first, size // every + 2)
     found = look.over(chunks, lines=lines).starts[: look.state[5]].tolist()
     return [start for start in found if start < size]
@@ -213,7 +204,6 @@ class _Look:
         self.spans: list[tuple[int, int]] = []
 
     def over(self, chunks: Chunks, *, lines: bool = False) -> "_Look":
-        """Look at all bytes."""
         kernels, kinds, at = _kernels(), byte_kinds(self._separator), self._first
         for chunk in chunks:
             if lines or (self.state[2] < 0 and self.state[0] in (CELL, BARE) and b'"' not in chunk):

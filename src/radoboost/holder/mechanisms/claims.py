@@ -75,11 +75,7 @@ SCHEMAS = {
 
 
 def csv_records(schema: Schema | None, csv: bool) -> str:
-    """What records of the table are where it is read from CSV files, or may be; nothing where it is not.
-
-    >>> csv_records(None, True), csv_records(None, False)
-    ('rows', '')
-    """
+    """What records of the table are where it is read from CSV files, or may be; nothing where it is not."""
     return "" if not csv else LINES if schema is not None and schema.records == LINES else "rows"
 
 
