@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 from threadpoolctl import threadpool_limits
 
-from radoboost.adversary.exact_tables import Tables, tables_for
+from radoboost.adversary.exact_tables import Tables, contributing, tables_for
 from radoboost.adversary.replay import (
     Given,
     Honest,
@@ -498,6 +498,7 @@ class _NoRowNoise:
 def replay_noisy_examples(
     mechanism: Any,
     *,
+    max_rows: int | None = None,
     n_columns: int = 3,
     raw: bool = False,
     thorough: bool = True,
@@ -506,13 +507,15 @@ def replay_noisy_examples(
     bar: Progress = silent,
     **unused: Any,
 ) -> ExactAudit:
-    """Compare the rows of tables that differ in one of them, before their noise, with that noise (E1, E2)."""
+    """Compare the rows of tables that differ in one of them, or in a person's, with the noise on each (E1, E2, P5)."""
     from radoboost.adversary.canaries import RowByRow
 
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
-    tables = tables_for(Relation.REPLACE, n_columns=n_columns, raw=raw, few=not thorough)
-    n_rows = len(tables.common) + 1
+    relation = mechanism.neighbours if max_rows is None else Relation.PERSON_ROWS
+    kind = Relation.REPLACE if max_rows is None else relation  # a row replaced, with its label
+    tables = tables_for(kind, n_columns=n_columns, raw=raw, max_rows=max_rows, few=not thorough)
+    n_rows = contributing(tables, 1)
     signatures: Any = RowByRow()
     asked = replace(tables.asked, n_rados=n_rows, signatures=signatures)
     scales: list[float] = []
@@ -530,19 +533,18 @@ def replay_noisy_examples(
         rows[number], claim = np.rint(made.blocks["rados"] / step).astype(np.int64), made_claim(mechanism, made)
         bar("rows of made-up tables", number, len(tables.candidates))
     mu, worst, faults = allowed_mu(claim, mechanism.delta), Worst(), []
-    place = len(tables.common) // 2
     if len(set(scales)) != 1:
         faults.append("the noise differs between tables")
     for one, other in tables.pairs:
         difference = rows[other] - rows[one]
         pair = tables.pair(one, other)
-        if np.delete(difference, place, axis=0).any():
+        if np.count_nonzero(difference.any(axis=1)) > (max_rows or 1):
             faults.append(f"a row changes what another one gives ({pair})")
         square = Fraction(int((difference.astype(object) ** 2).sum())) / Fraction(scales[0]) ** 2
         worst.see(StageRatio(ALL_STAGES, ratio_of(square, Fraction(mu) ** 2), pair, "no released numbers come before"))
     total = worst.total
     return ExactAudit(
-        mechanism.name, mechanism.neighbours.value, mechanism.delta, claim, total.ratio,
+        mechanism.name, relation.value, mechanism.delta, claim, total.ratio,
         _epsilon_of(total.ratio * mu, mechanism.delta), total.pair, total.transcript, (), len(tables.pairs), 1,
         tuple(dict.fromkeys(faults)),
     )  # fmt: skip
