@@ -44,6 +44,7 @@ from radoboost.holder.mechanisms import Asked, Made
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Gaussian, Relation, epsilon_at
+from radoboost.privacy.events import OF_LABELS
 from radoboost.privacy.shared_noise import noise_share
 from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release import finite_or_word
@@ -217,9 +218,13 @@ class Replays:
         pairs = self._pairs(logs[first])
         for number in sorted({number for pair in pairs for number in pair} - {first}):
             logs[number] = self.log(number, Given(logs[first]), key)
-            self._compare(logs[first], logs[number], f"{name}; {self.tables.candidates[number].name}")
+        files = {number: None if log.made is None else self.content(log.made) for number, log in logs.items()}
         shares = self.shares(logs[first])
         for one, other in pairs:
+            faults = faults_of_pair(logs[one], logs[other])
+            if not faults and files[one] != files[other]:
+                faults = ["the two files differ in more than their id"]
+            self._note(faults, f"{name}; {self.tables.pair(one, other)}")
             self._measure(logs[one], logs[other], shares, (self.tables.pair(one, other), name))
         return logs
 
@@ -228,13 +233,6 @@ class Replays:
         pairs = self.tables.pairs
         wide = any(one.exact.size > _WIDE for one in log.sums)
         return pairs[:: max(1, len(pairs) // _PAIRS_IF_WIDE)] if wide else pairs
-
-    def _compare(self, first: Log, replayed: Log, where: str) -> None:
-        faults = faults_of_pair(first, replayed)
-        if not faults and first.made is not None and replayed.made is not None:
-            differ = self.content(first.made) != self.content(replayed.made)
-            faults = ["the two files differ in more than their id"] * differ
-        self._note(faults, where)
 
     def _note(self, faults: Sequence[str], where: str) -> None:
         self.faults |= {f"{fault} ({where})": None for fault in faults}
@@ -381,7 +379,7 @@ def _scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[t
     yield "nothing is learned", Aimed(base)
     absent = _second(replays.log(0, Given(base), key))
     for name, axis in _axes(replays, relation, base, absent, key)[: None if thorough else 2]:
-        yield f"aimed at {name}", Aimed(base, axis, far=relation is Relation.LABEL)
+        yield f"aimed at {name}", Aimed(base, axis, far=relation in OF_LABELS)
 
 
 def _second(log: Log) -> NoisySum:
