@@ -2,6 +2,7 @@
 
     python benchmarks/exact_audits.py                    the whole grid, some minutes of one core
     python benchmarks/exact_audits.py --only persons     cells with this in their name; other results stay
+    python benchmarks/exact_audits.py --missing          cells that have no result yet
 
 Writes experiments/results/exact_audits.json and .md. Exits with 1 where a pair is further apart than is promised, or a
 check in integers fails.
@@ -47,10 +48,13 @@ def cells():
             yield f"moments, {what}, persons, 3 classes, ranks", mechanism, {
                 "columns": "ranks", "max_rows": 3, "n_classes": 3,
             }  # fmt: skip
+    for columns in ("both", "auto"):  # so many columns that products are of directions
+        yield f"moments, record, {columns}, 16 columns", rb.Moments(1.0), {"columns": columns, "wide": True}
     for name, options in {"": {}, ", schema": {"raw": True}, ", persons with 3 rows": {"max_rows": 3}}.items():
         yield f"noisy-rados{name}", rb.NoisyRados(1.0), options
     yield "noisy-examples, rows", rb.NoisyExamples(1.0), {}
     yield "noisy-examples, rows, schema", rb.NoisyExamples(1.0), {"raw": True}
+    yield "noisy-examples, rows, persons with 3 rows", rb.NoisyExamples(1.0), {"max_rows": 3}
     yield "feature-band, one rado", rb.FeatureBand("x", 1.0, delta=1e-5), {}
     yield "score", None, {}
     yield "score, 3 classes", None, {"n_classes": 3}
@@ -91,16 +95,17 @@ def floored(ratio):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="")
-    only = parser.parse_args().only
+    parser.add_argument("--missing", action="store_true")
+    options = parser.parse_args()
     place, begun, done = RESULTS / "exact_audits.json", time.perf_counter(), []
     before = json.loads(place.read_text())["results"] if place.exists() else []
     kept = {one["what"]: one for one in before}
     with threadpool_limits(limits=1):
-        for name, mechanism, options in cells():
-            if only not in name:
+        for name, mechanism, about in cells():
+            if options.only not in name or (options.missing and name in kept):
                 continue
             started = time.perf_counter()
-            found = exact_score_audit(1.0, **options) if mechanism is None else audit(mechanism, exact=True, **options)
+            found = exact_score_audit(1.0, **about) if mechanism is None else audit(mechanism, exact=True, **about)
             kept[name] = {"what": name, "seconds": round(time.perf_counter() - started, 1), **found.to_dict()}
             done.append(kept[name])
             results = [kept[what] for what, *_ in cells() if what in kept]

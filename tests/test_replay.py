@@ -107,6 +107,11 @@ def test_rows_of_noisy_examples_move_by_what_their_noise_is_for(clip):
     check(replay_noisy_examples(rb.NoisyExamples(1.0, clip=clip), thorough=False))
 
 
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_rows_of_a_person_move_by_what_the_noise_of_noisy_examples_is_for(max_rows):
+    check(replay_noisy_examples(rb.NoisyExamples(1.0), max_rows=max_rows))
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_scores(n_classes):
     check(exact_score_audit(1.0, n_classes=n_classes, thorough=False))
@@ -413,7 +418,7 @@ def test_audits_are_exact_on_demand(monkeypatch):
     [
         (rb.Plain(), {}), (rb.Moments(1.0), {"runs": 2000}),
         (rb.NoisyRados(1.0), {"room": (3, 1)}), (rb.NoisyRados(1.0), {"n_classes": 3}),
-        (rb.NoisyExamples(1.0), {"max_rows": 3}), (rb.Moments(1.0), {"raw": True, "private_bounds": True}),
+        (rb.FeatureBand("x", 1.0), {"max_rows": 3}), (rb.Moments(1.0), {"raw": True, "private_bounds": True}),
         (rb.Moments(1.0), {"columns": "trees"}), (rb.Moments(1.0, relation="replace"), {"max_rows": 2}),
         (rb.NoisyExamples(noise_std=1.0, clip=None), {}),
     ],

@@ -149,9 +149,9 @@ def _replayed(mechanism: Mechanism, runs: int | None, *, wide: bool, progress: b
         raise ArgumentError(f"private bounds, rooms and classes are for moments, not {mechanism.name}; leave them out")
     if options["max_rows"] is not None:
         check_person("person", options["max_rows"])
-        if options["raw"] or mechanism.law not in ("noisy moments", "noisy sums"):
+        if options["raw"] or not mechanism.private:
             raise ArgumentError(
-                "rows of a person are for tables of numbers, and moments or noisy-rados; leave them out"
+                "rows of a person are for tables of numbers and mechanisms of whole rows; leave one out"
             )
     if options["raw"] and options["private_bounds"]:
         raise ArgumentError("a schema declares bounds; leave raw out, or private bounds")

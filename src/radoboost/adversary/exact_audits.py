@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr
 from threadpoolctl import threadpool_limits
 
-from radoboost.adversary.exact_tables import Tables, tables_for
+from radoboost.adversary.exact_tables import Tables, contributing, tables_for
 from radoboost.adversary.replay import (
     Given,
     Honest,
@@ -44,6 +44,7 @@ from radoboost.holder.mechanisms import Asked, Made
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
 from radoboost.privacy import Gaussian, Relation, epsilon_at
+from radoboost.privacy.events import OF_LABELS
 from radoboost.privacy.shared_noise import noise_share
 from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release import finite_or_word
@@ -210,9 +211,13 @@ class Replays:
         pairs = self._pairs(logs[first])
         for number in sorted({number for pair in pairs for number in pair} - {first}):
             logs[number] = self.log(number, Given(logs[first]), key)
-            self._compare(logs[first], logs[number], f"{name}; {self.tables.candidates[number].name}")
+        files = {number: None if log.made is None else self.content(log.made) for number, log in logs.items()}
         shares = self.shares(logs[first])
         for one, other in pairs:
+            faults = faults_of_pair(logs[one], logs[other])
+            if not faults and files[one] != files[other]:
+                faults = ["the two files differ in more than their id"]
+            self._note(faults, f"{name}; {self.tables.pair(one, other)}")
             self._measure(logs[one], logs[other], shares, (self.tables.pair(one, other), name))
         return logs
 
@@ -221,13 +226,6 @@ class Replays:
         pairs = self.tables.pairs
         wide = any(one.exact.size > _WIDE for one in log.sums)
         return pairs[:: max(1, len(pairs) // _PAIRS_IF_WIDE)] if wide else pairs
-
-    def _compare(self, first: Log, replayed: Log, where: str) -> None:
-        faults = faults_of_pair(first, replayed)
-        if not faults and first.made is not None and replayed.made is not None:
-            differ = self.content(first.made) != self.content(replayed.made)
-            faults = ["the two files differ in more than their id"] * differ
-        self._note(faults, where)
 
     def _note(self, faults: Sequence[str], where: str) -> None:
         self.faults |= {f"{fault} ({where})": None for fault in faults}
@@ -373,7 +371,7 @@ def _scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[t
     yield "nothing is learned", Aimed(base)
     absent = _second(replays.log(0, Given(base), key))
     for name, axis in _axes(replays, relation, base, absent, key)[: None if thorough else 2]:
-        yield f"aimed at {name}", Aimed(base, axis, far=relation is Relation.LABEL)
+        yield f"aimed at {name}", Aimed(base, axis, far=relation in OF_LABELS)
 
 
 def _second(log: Log) -> NoisySum:
@@ -485,6 +483,7 @@ class _NoRowNoise:
 def replay_noisy_examples(
     mechanism: Any,
     *,
+    max_rows: int | None = None,
     n_columns: int = 3,
     raw: bool = False,
     thorough: bool = True,
@@ -493,13 +492,15 @@ def replay_noisy_examples(
     bar: Progress = silent,
     **unused: Any,
 ) -> ExactAudit:
-    """Compare the rows of tables that differ in one of them, before their noise, with that noise (E1, E2)."""
+    """Compare the rows of tables that differ in one of them, or in a person's, with the noise on each (E1, E2, P5)."""
     from radoboost.adversary.canaries import RowByRow
 
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
-    tables = tables_for(Relation.REPLACE, n_columns=n_columns, raw=raw, few=not thorough)
-    n_rows = len(tables.common) + 1
+    relation = mechanism.neighbours if max_rows is None else Relation.PERSON_ROWS
+    kind = Relation.REPLACE if max_rows is None else relation  # a row replaced, with its label
+    tables = tables_for(kind, n_columns=n_columns, raw=raw, max_rows=max_rows, few=not thorough)
+    n_rows = contributing(tables, 1)
     signatures: Any = RowByRow()
     asked = replace(tables.asked, n_rados=n_rows, signatures=signatures)
     scales: list[float] = []
@@ -517,19 +518,18 @@ def replay_noisy_examples(
         rows[number], claim = np.rint(made.blocks["rados"] / step).astype(np.int64), made_claim(mechanism, made)
         bar("rows of made-up tables", number, len(tables.candidates))
     mu, worst, faults = allowed_mu(claim, mechanism.delta), Worst(), []
-    place = len(tables.common) // 2
     if len(set(scales)) != 1:
         faults.append("the noise differs between tables")
     for one, other in tables.pairs:
         difference = rows[other] - rows[one]
         pair = tables.pair(one, other)
-        if np.delete(difference, place, axis=0).any():
+        if np.count_nonzero(difference.any(axis=1)) > (max_rows or 1):
             faults.append(f"a row changes what another one gives ({pair})")
         square = Fraction(int((difference.astype(object) ** 2).sum())) / Fraction(scales[0]) ** 2
         worst.see(StageRatio(ALL_STAGES, ratio_of(square, Fraction(mu) ** 2), pair, "no released numbers come before"))
     total = worst.total
     return ExactAudit(
-        mechanism.name, mechanism.neighbours.value, mechanism.delta, claim, total.ratio,
+        mechanism.name, relation.value, mechanism.delta, claim, total.ratio,
         _epsilon_of(total.ratio * mu, mechanism.delta), total.pair, total.transcript, (), len(tables.pairs), 1,
         tuple(dict.fromkeys(faults)),
     )  # fmt: skip

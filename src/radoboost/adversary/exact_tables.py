@@ -1,6 +1,7 @@
 """Made-up tables for exact audits: a few common rows, and pairs of neighbours that differ in unusual ones."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -141,7 +142,8 @@ def _neighbours(
 ) -> tuple[tuple[Candidate, ...], tuple[tuple[int, int], ...]]:
     """Candidates of one row, and the pairs of them that are neighbours."""
     flipped = relation is Relation.LABEL
-    labels: list[Any] = list(range(n_classes)) if flipped else list(range(2 if few else min(n_classes, 3)))
+    most = 2 if few or relation is Relation.REPLACE else 3
+    labels = list(range(n_classes if flipped else min(n_classes, most)))
     nothing = Candidate("nothing", ())
     one = [Candidate(f"{name} of class {k}", ((row, k),)) for name, row in cells.items() for k in labels]
     if not flipped:
@@ -168,7 +170,7 @@ def _of_persons(
     *,
     few: bool,
 ) -> Tables:
-    """Tables of persons, with one who has more rows than contribute, or as many, or fewer; ids are of several types."""
+    """Tables of persons, with one who has more rows than contribute, or as many, or fewer."""
     asked = replace(asked, label="label", person=PERSON, max_rows=max_rows, choice_key=choice_key or bytes(32))
     n_classes, numbers = len(asked.classes or ()), [row for row in cells.values() if _is_floats(row)]
     many = 2 * max_rows + 2
@@ -181,10 +183,15 @@ def _of_persons(
         "many different rows": [(row, k % n_classes) for k, row in enumerate(numbers)],
         "one row": [(minus, 0)],
     }
+    if relation is Relation.PERSON_ROWS:  # neighbours have the same ids in the same places
+        sets = {name: (rows * many)[:many] for name, rows in sets.items()}
+        sets["opposite labels"] = [(plus, 1)] * many
     sets = dict(list(sets.items())[: 3 if few else None])
     one = [Candidate(name, tuple(rows)) for name, rows in sets.items()]
     if _adds(relation):
         pairs = tuple((0, k) for k in range(1, len(one) + 1))
+    elif relation is Relation.PERSON_ROWS:
+        pairs = tuple(itertools.combinations(range(1, len(one) + 1), 2))
     else:  # all labels go to the next class, or all to one
         turned = [
             Candidate(f"{one.name}, labels {how}", tuple((row, to(k)) for row, k in one.rows))
@@ -202,6 +209,15 @@ def _of_persons(
 
     candidates = (Candidate("nobody", ()), *one)
     return Tables(asked, common, candidates, pairs, opened, int(not _adds(relation)))
+
+
+def contributing(tables: Tables, number: int) -> int:
+    """How many rows of the table of a candidate contribute, by the ids alone."""
+    extra, most = len(tables.candidates[number].rows), tables.asked.max_rows
+    if tables.asked.person is None:
+        return len(tables.common) + extra
+    rows = [*tables.common, *tables.candidates[number].rows]
+    return sum(min(count, most) for count in Counter(_people(rows, tables.common, most)).values())
 
 
 def _people(rows: Sequence[Row], common: tuple[Row, ...], max_rows: int) -> list[str]:

@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -106,6 +107,16 @@ class Log:
     bookings: list[Event] = field(default_factory=list)
     made: Made | None = None
     stopped: str = ""
+
+    @cached_property
+    def forms(self) -> list[tuple[Any, ...]]:
+        """The stages with their shapes and the scales of their noise."""
+        return [_form(one) for one in self.sums]
+
+    @cached_property
+    def bits(self) -> list[Any]:
+        """The bits of what was computed from released numbers."""
+        return [_bits(one) for one in self.computed]
 
     def named(self) -> list[tuple[str, NoisySum]]:
         """The noisy sums by the names of their stages; the first of two second moments is the outline of a plan."""
@@ -292,9 +303,9 @@ def faults_of_pair(first: Log, replayed: Log) -> list[str]:
     faults = []
     if first.stopped != replayed.stopped:
         faults.append(f"one run ended with {first.stopped!r}, and the other one with {replayed.stopped!r}")
-    if [_form(one) for one in first.sums] != [_form(one) for one in replayed.sums]:
+    if first.forms != replayed.forms:
         faults.append("stages, their shapes or the scales of their noise differ")
-    if [_bits(one) for one in first.computed] != [_bits(one) for one in replayed.computed]:
+    if first.bits != replayed.bits:
         faults.append("what follows from released numbers differs")
     if first.bookings != replayed.bookings:
         faults.append("what was booked differs")
