@@ -36,7 +36,7 @@ def clients(tmp_path, rng):
 
 def crafted(rado, folder, table, *options, to="made.rado.parquet"):
     place = folder / to
-    code, _, err = rado("craft", folder / table, "--label", "churned", "-o", place, *options)
+    code, _, err = rado("craft", folder / table, "--label", "churned", "-o", place, "--force", *options)
     assert code == 0, err
     return place
 

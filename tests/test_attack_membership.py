@@ -332,7 +332,7 @@ def test_mechanisms_that_the_attack_does_not_run_are_refused(table):
     moments = rb.craft(**table, n_rados=10, mechanism=rb.Moments(4.0))
     noise = moments.mechanism["noise"]
     refused(
-        (replace(release, mechanism={"name": "noisy-rados"}), "does not say how"),
+        (replace(release, mechanism={"name": "noisy-rados"}), "not known"),
         (replace(release, mechanism={"name": "magic"}), "not known"),
         (having(release, inclusion=1.0), "inclusion"),
         (having(release, noise_std=math.inf), "noise_std"),

@@ -292,7 +292,7 @@ def test_many_classes_are_counted_by_what_they_are_taken_for(rado, files):
 
 
 def test_classes_are_named_one_by_one_in_order(rado, files):
-    words = ["craft", "wine.csv", "--label", "grade", "-n", "5", "-o", "named.rado.parquet"]
+    words = ["craft", "wine.csv", "--label", "grade", "-n", "5", "-o", "named.rado.parquet", "--force"]
     code, _, _ = rado(*words, "--class", "low", "--class", "middle", "--class", "high")
     assert code == 0 and rb.load("named.rado.parquet").classes == GRADES
     code, _, err = rado(*words, "--class", "low", "--classes", "low", "high")

@@ -21,6 +21,7 @@ import pytest
 import radoboost as rb
 from radoboost import release as release_module
 from radoboost.cli.shell import default_output
+from schema_files import write_schema
 
 RADO = [sys.executable, "-m", "radoboost.cli"]
 
@@ -50,12 +51,12 @@ def test_json_is_the_only_thing_on_stdout(rado, clinic):
 
 
 def test_every_option_reaches_craft(rado, clinic, tmp_path):
-    (tmp_path / "b.json").write_text('{"age": [0, 50], "dose": [0, 1]}')
+    write_schema("b.json", {"age": (0, 50), "dose": (0, 1)})
     options = [
         "--scale",
         "bounds",
         "--bounds",
-        tmp_path / "b.json",
+        "b.json",
         "--classes",
         "yes",
         "no",
@@ -64,8 +65,8 @@ def test_every_option_reaches_craft(rado, clinic, tmp_path):
         "--threads",
         1,
     ]
-    options += ["--engine", "reference", "--no-intercept", "--drop", "dose", "--bounds", tmp_path / "only-age.json"]
-    (tmp_path / "only-age.json").write_text('{"age": [0, 50]}')
+    options += ["--engine", "reference", "--no-intercept", "--drop", "dose", "--bounds", "only-age.json"]
+    write_schema("only-age.json", {"age": (0, 50)})
     code, _, err = rado("craft", clinic, "-l", "readmitted", "-n", 9, *options)
     assert code == 0
     assert "values beyond their bounds were clipped: 'age' 29" in err
@@ -297,8 +298,8 @@ def test_demo(rado):
     assert expected["from"] < expected["error"] < expected["to"] and "expects an error of" in err
     told = done["expected_error"]["from the private release"]
     assert told is None or told["from"] <= told["error"] <= told["to"]
-    assert rado("learn", files["private release"], "-o", "again.json")[0] == 0
-    again = rado("predict", "again.json", files["test"], "--label", "tumour", "-o", "again.csv", "--json")
+    assert rado("learn", files["private release"], "-o", "again.json", "--force")[0] == 0
+    again = rado("predict", "again.json", files["test"], "--label", "tumour", "-o", "again.csv", "--json", "--force")
     assert json.loads(again[1])["error"] == done["test_error"]["from the private release"] < 0.25
     Path("file").touch()
     for also in ((), ("--hospital",)):

@@ -691,7 +691,17 @@ def test_rado_predict_writes_the_same_bytes(ending, client, folder, models, rado
     address = client.scheduler.address
     for k, model in enumerate(models):
         model.save("m.model.json")
-        command = ["predict", "m.model.json", f"{folder}/*.parquet", "--label", "yz"[k], "--keep", "id", "--json"]
+        command = [
+            "predict",
+            "m.model.json",
+            f"{folder}/*.parquet",
+            "--label",
+            "yz"[k],
+            "--keep",
+            "id",
+            "--json",
+            "--force",
+        ]
         here = rado(*command, "-o", f"here.{ending}")
         there = rado(*command, "-o", f"there.{ending}", "--cluster", address)
         assert here[0] == there[0] == 0

@@ -14,6 +14,7 @@ import radoboost as rb
 from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
 from radoboost.describe import describe
 from radoboost.release.columns import MAX_EXAMPLES
+from schema_files import write_schema
 
 CUTS = (0, 1001, 5000, 5013, 12345)
 
@@ -411,9 +412,7 @@ def test_the_command_merges_files(rado, table):
 
 def test_the_command_numbers_rows(rado, clinic):
     lines = clinic.read_text().splitlines()
-    schema = {"columns": {"age": [0, 100], "dose": [0, 1]}}
-    with open("b.json", "w") as file:
-        json.dump(schema["columns"], file)
+    write_schema("b.json", {"age": (0, 100), "dose": (0, 1)})
     for name, rows in (("a", lines[1:21]), ("b", lines[21:]), ("all", lines[1:])):
         with open(f"{name}.csv", "w") as file:
             file.write("\n".join([lines[0], *rows]) + "\n")

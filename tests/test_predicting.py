@@ -266,7 +266,7 @@ def test_predict_says_what_it_filled(rado, files):
     code, out, err = rado("predict", folder / "m.json", folder / "t.parquet", "-o", "s.csv")
     assert (code, err) == (0, "gaps filled: 'age' 2; unseen values of 'ward': 1\n")
     assert out.startswith("wrote s.csv\n4 rows:")
-    code, out, err = rado("predict", folder / "m.json", folder / "t.parquet", "-o", "s.csv", "--json")
+    code, out, err = rado("predict", folder / "m.json", folder / "t.parquet", "-o", "s.csv", "--force", "--json")
     assert json.loads(out)["gaps_filled"] == {"age": 2} and json.loads(out)["unseen_values"] == {"ward": 1}
     assert err.count("\n") == 1
 
@@ -314,7 +314,9 @@ def test_a_colleague_may_write_another_csv(trained, table, tmp_path, rado):
         options = [] if separator != "|" else ["--separator", "|"]
         options += [] if decimal == trained.get("decimal", ".") else ["--decimal", decimal]
         options += ["--separator", separator] if trained.get("separator") == "~" else []
-        code, _, err = rado("predict", tmp_path / "m.json", "t.csv", *options, "--keep", "id", "-o", "s.parquet")
+        code, _, err = rado(
+            "predict", tmp_path / "m.json", "t.csv", *options, "--keep", "id", "-o", "s.parquet", "--force"
+        )
         assert code == 0, err
         assert pq.read_table("s.parquet")["score"].to_numpy().tolist() == scores.tolist()
         assert pq.read_table("s.parquet")["id"].to_pylist() == table["id"]

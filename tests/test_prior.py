@@ -187,7 +187,7 @@ def test_the_command(rado, tmp_path):
     plain, moved = tmp_path / "plain.model.json", tmp_path / "moved.model.json"
     assert rado("learn", tmp_path / "a.rado.parquet", "-o", plain)[0] == 0
     for given_prior in ("0.1", "yes=0.1"):
-        assert rado("learn", tmp_path / "a.rado.parquet", "--prior", given_prior, "-o", moved)[0] == 0
+        assert rado("learn", tmp_path / "a.rado.parquet", "--prior", given_prior, "-o", moved, "--force")[0] == 0
         difference = rb.load_model(moved).intercept - rb.load_model(plain).intercept
         assert difference == pytest.approx(logit(0.1), abs=0.2)
     for wrong, words in (("maybe=0.1", "prior names the class 'maybe'"), ("few", "--prior takes a share")):
