@@ -348,3 +348,24 @@ def test_a_header_may_have_line_breaks_too(tmp_path):
                 [[1.0]],
                 [[2.0]],
             ]
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
+def test_empty_cells_behind_the_last_column_are_no_reason_to_lose_a_record(ending, tmp_path):
+    """Excel writes trailing separators for some blocks of rows and not for others, by what stands in one of them."""
+    lines = [b"a,y", *[b"0.5,no"] * 15, *[b'0.5,yes,,""'] * 15, b"0.5,yes,x"]
+    (tmp_path / "t.csv").write_bytes(ending.join(lines) + ending)
+    check = check_table(tmp_path / "t.csv", label="y", classes=("no", "yes"), bounds={"a": (0, 1)})
+    assert check.counts.n_rows == 31 and check.to_dict()["records_too_wide"] == 1
+
+
+def test_where_records_are_lines_the_header_is_one_as_well(tmp_path):
+    """No later line may decide whether the first one is a header."""
+    schema = {
+        "radoboost_schema": 1, "label": "y", "classes": ["no", "yes"], "separator": ",", "records": "lines",
+        "columns": {"a": {"kind": "number", "low": 0, "high": 1}},
+    }  # fmt: skip
+    for rows in (b"no,0.5,1\n", b'no,0.5,1\nyes,0.25,x"\n'):
+        (tmp_path / "t.csv").write_bytes(b'y,a,"b\n' + rows)
+        with pytest.raises(rb.TableError, match="header"):
+            rb.craft(tmp_path / "t.csv", schema=schema, mechanism=rb.NoisyExamples(1.0))

@@ -77,7 +77,7 @@ def test_jobs_of_a_lane_run_one_after_another_and_a_waiting_one_can_be_cancelled
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(ArgumentError("epsilon must\nbe above 0"), "epsilon must be above 0"), (MemoryError(), "not enough memory")],
+    [(ArgumentError("epsilon must be above 0"), "epsilon must be above 0"), (MemoryError(), "not enough memory")],
 )
 def test_a_foreseen_failure_is_one_line(jobs, error, said, capfd):
     def work(job):

@@ -322,13 +322,14 @@ class Pair:
         kinds = {name: self.left.kinds[name] for name in self.left.own_names}
         kinds |= {name: self.right.kinds[name] for name in self.right.own_names}
         kinds |= {name: self.left.kinds[name] for name in self.on}
-        marks = {(schema.separator, schema.decimal, schema.thousands) for schema in present}
-        separator, decimal, thousands = marks.pop() if len(marks) == 1 else (None, ".", None)
+        marks = {(schema.separator, schema.decimal, schema.thousands, schema.records) for schema in present}
+        separator, decimal, thousands, records = marks.pop() if len(marks) == 1 else (None, ".", None, None)
         return Schema(
             kinds,
             separator=separator,
             decimal=decimal,
             thousands=thousands,
+            records=records,
             from_data=any(schema.from_data for schema in present),
         )
 

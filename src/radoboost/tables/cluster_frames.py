@@ -23,7 +23,7 @@ from radoboost.tables.reading import Reading
 from radoboost.tables.source import Batch, Source
 
 _LENT: ContextVar[Iterable[Any] | None] = ContextVar("lent", default=None)
-_PLACE = re.compile("\x1f(\\d+):(\\d+)\x1f")
+_PLACE = re.compile("⟨(\\d+):(\\d+)⟩")
 
 
 def cluster_of(table: Any) -> str:
@@ -108,7 +108,7 @@ class ClusterPart:
 
 def _placed_later(part: int, first: int, row: int) -> str:
     """Where a row is, for a message: its number in the table is known to the driver alone."""
-    return f"\x1f{part}:{first + row}\x1f"
+    return f"⟨{part}:{first + row}⟩"
 
 
 def placed(message: str, first_row: Callable[[int], int]) -> str:

@@ -27,14 +27,16 @@ BLOCK_BYTES = 1 << 22  # read at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def csv_names(path: Path, separator: str) -> list[str]:
-    """The names of the columns, from the first record."""
+def csv_names(path: Path, separator: str, lines: bool = False) -> list[str]:
+    """The names of the columns, from the first record; with `lines`, from the first line alone."""
     text, names, final = b"", None, False
     with open_file(path, PEEK_BYTES) as file:
         stream = csv_stream(path, file)
         while names is None and not final and len(text) <= LONGEST_LINE:
             chunk = stream.read(PEEK_BYTES)
             text, final = text + chunk if text else chunk.removeprefix(_BYTE_ORDER_MARK), not chunk
+            if lines and b"\n" in text:
+                text, final = text[: text.index(b"\n") + 1], True
             names = first_record(text, separator, final)
     if names is None or not any(names):
         raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
@@ -137,7 +139,7 @@ def _between(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class CsvFates:
-    """How many records of CSV files contribute nothing because of the form they have."""
+    """How many records of CSV files are rows of empty cells because of the form they have."""
 
     open_quote: int = 0
     too_long: int = 0
@@ -150,11 +152,11 @@ class CsvFates:
         words = (
             (
                 self.open_quote,
-                "lines begin a quoted cell that nothing closes, and contribute nothing; what was meant to "
+                "lines begin a quoted cell that nothing closes, and are read as empty; what was meant to "
                 "be one record may be several: write the file with a program that writes CSV, or as Parquet",
             ),
-            (self.too_long, f"records have more than {LONGEST_LINE:,} bytes, and contribute nothing"),
-            (self.too_wide, "records have more cells than the header, and contribute nothing"),
+            (self.too_long, f"records have more than {LONGEST_LINE:,} bytes, and are read as empty"),
+            (self.too_wide, "records have more cells than the header that are not empty, and are read as empty"),
         )
         return [f"{count:,} {text}" for count, text in words if count]
 

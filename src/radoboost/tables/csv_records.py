@@ -2,7 +2,7 @@
 
 At the start of a record, if every cell that begins with a quote is closed by an undoubled quote before a separator, a
 line end or the end of the file, all up to the line end behind the last cell is one record. Otherwise the line is a row
-that contributes nothing, and the next record begins behind its line feed. Elsewhere a quote is a character, and so is a
+of empty cells, and the next record begins behind its line feed. Elsewhere a quote is a character, and so is a
 carriage return without a line feed. Where a record is declared to be a line, a quoted cell that goes on behind a line
 feed is not closed.
 
@@ -142,23 +142,26 @@ class Records:
     ) -> tuple[int, bytes, bytes, int, int]:
         """What becomes of a record that is too long to be held, its person, and the text behind it."""
         kernels, kinds = _kernels(), byte_kinds(self.separator)
-        state, person = np.array([CELL, 0, 0]), b""
+        state, person = np.array([CELL, 0, 0, 0, 0, 0]), b""
         while True:
             view = np.frombuffer(text, dtype=np.uint8)
-            at, begin, end = kernels.follow(view, at, kinds, NEXT, state, self.person, failed_until - first)
+            at, begin, end = kernels.follow(
+                view, at, kinds, NEXT, state, self.person, self.n_columns, failed_until - first
+            )
             person = (person + text[begin:end])[: self.longest + 4]
             if state[0] == DONE:
                 break
             chunk = next(chunks, None)
             if chunk is None:
                 state[2] |= state[0] in (QUOTED, RETURN)
+                state[5] |= state[1] >= self.n_columns and state[3] > (2 if state[0] == CLOSED else 0)
                 state[1] += 1
                 break
             text, at, first = chunk, 0, first + len(text)
         ended = bool(state[0] == DONE) and state[1] == self.person + 1
         if state[2]:
             return OPEN_QUOTE, b"", text, at, first
-        if state[1] > self.n_columns:
+        if state[5]:
             return TOO_WIDE, b"", text, at, first
         inside = len(person) - (2 if person.startswith(b'"') else 0) - (ended and person.endswith(b"\r"))
         return TOO_LONG, b"" if inside > self.longest else _content(person, ended), text, at, first
@@ -267,7 +270,7 @@ def split(
     size, n, reached = len(text), 0, 0
     while at < size and n < len(fates):
         begin = cell = at
-        state, column, feed = CELL, 0, -1
+        state, column, feed, wide = CELL, 0, -1, False
         while True:
             after = DONE
             if at < size:
@@ -286,15 +289,18 @@ def split(
             elif state in (QUOTED, RETURN):
                 after = FAILED
             if after in (CELL, DONE):
-                if column < len(slots) and slots[column] >= 0:
-                    slot = slots[column]
+                if column >= len(slots) or slots[column] >= 0:
                     if state == CLOSED:
-                        starts[slot, n], ends[slot, n] = cell + 1, at - 1
+                        start, end = cell + 1, at - 1
                     elif state == RETURN:
-                        starts[slot, n], ends[slot, n] = cell + 1, at - 2
+                        start, end = cell + 1, at - 2
                     else:
                         ended = after == DONE and at < size and at > cell and kinds[text[at - 1]] == CARRIAGE
-                        starts[slot, n], ends[slot, n] = cell, at - 1 if ended else at
+                        start, end = cell, at - 1 if ended else at
+                    if column >= len(slots):
+                        wide = wide or end > start
+                    else:
+                        starts[slots[column], n], ends[slots[column], n] = start, end
                 column += 1
                 cell = at + 1
             if after in (DONE, FAILED):
@@ -312,7 +318,7 @@ def split(
                     return n, begin, reached
             at = feed
             fate = OPEN_QUOTE
-        elif column > len(slots):
+        elif wide:
             fate = TOO_WIDE
         elif at - begin - (at < size and at > begin and kinds[text[at - 1]] == CARRIAGE) > longest:
             fate = TOO_LONG
@@ -341,13 +347,21 @@ def gather(text: Bytes, starts: Places, ends: Places, offsets: NDArray[np.int32]
 
 
 def follow(
-    text: Bytes, at: int, kinds: Codes, following: Codes, state: Places, person: int, failed_until: int
+    text: Bytes,
+    at: int,
+    kinds: Codes,
+    following: Codes,
+    state: Places,
+    person: int,
+    n_columns: int,
+    failed_until: int,
 ) -> tuple[int, int, int]:
     """Go on with a record until it ends, or the text does: where that is, and where its person is in this text.
 
-    `state` has the state, the number of the cell, and whether the attempt failed.
+    `state` has the state, the number of the cell, whether the attempt failed, how many bytes the cell has so far,
+    whether the last one is a carriage return, and whether a cell behind the last column is not empty.
     """
-    now, column, wrong = state[0], state[1], state[2]
+    now, column, wrong, length, returned, wide = state[0], state[1], state[2], state[3], state[4], state[5]
     begin = end = at
     while at < len(text) and now != DONE:
         kind = kinds[text[at]]
@@ -361,12 +375,18 @@ def follow(
         if after in (CELL, DONE):
             if column == person:
                 end = at
+            around = 2 if now == CLOSED else 3 if now == RETURN else 1 if after == DONE and returned else 0
+            if column >= n_columns and length > around:
+                wide = 1
             column += 1
+            length = -1
             if column == person:
                 begin = end = at + 1
+        returned = 1 if kind == CARRIAGE else 0
+        length += 1
         now = after
         at += 1
-    state[0], state[1], state[2] = now, column, wrong
+    state[0], state[1], state[2], state[3], state[4], state[5] = now, column, wrong, length, returned, wide
     return at, begin, end
 
 

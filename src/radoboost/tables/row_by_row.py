@@ -105,7 +105,12 @@ class RowByRow:
 
     def csv_schema(self, path: Path) -> pa.Schema:
         """The columns that the first line names; the cells of a CSV file have no type."""
-        return pa.schema([(name, pa.null()) for name in csv_names(path, file_separator(path, self.marks))])
+        return pa.schema(
+            [
+                (name, pa.null())
+                for name in csv_names(path, file_separator(path, self.marks), self.marks.records == LINES)
+            ]
+        )
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: Selection) -> Sequence[Part]:
         """Ranges of bytes, from the start of one record to that of another."""
