@@ -161,8 +161,10 @@ def check_table(
         person=person,
         max_rows=check_person(person, max_rows),
     )
-    if asked.declared.from_data:
-        raise ArgumentError("this schema was read off the table (from_data), so it fits it; check a declared one")
+    if asked.declared.inferred:
+        raise ArgumentError(
+            f"{', '.join(asked.declared.inferred)}: read off the table, so the schema fits it; check a declared one"
+        )
     check_declared(asked, may_search=True)
     return check_asked(table, y, asked, progress=progress)
 
