@@ -153,7 +153,7 @@ def test_the_books_on_the_command_line(rado, clinic, declared):
     assert not os.path.exists("b.parquet")
     out = rado("ledger", "show", "c.ledger")[1]
     largest = document["largest_epsilon"]
-    assert "by 1 releases in 2 bookings" in out and f"epsilon {largest:g} at most" in out and "file" in out
+    assert "spent        1 release\n" in out and f"epsilon {largest:g} at most" in out and "file" in out
     assert rado(*common, "--epsilon", largest, "--ledger", "c.ledger", "-o", "b.parquet")[0] == 0
 
 
@@ -207,10 +207,12 @@ def test_wrong_options_are_one_line(rado, clinic, declared):
         assert (code, out, err.count("\n")) == (1, "", 1) and message in err, err
     assert os.listdir(".") == ["c.ledger"]
     out = rado("ledger", "show", "c.ledger")[1]
-    assert out.count("spent        0 %") == 2
+    assert out.count("spent        0 releases\n") == 2
     assert len(json.loads(rado("ledger", "show", "c.ledger", "--json")[1])) == 2
-    code, _, err = rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 5)
-    assert code == 1 and "a total is set once" in err
+    assert rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 5)[0] == 0
+    assert rado(*common, "--ledger", "c.ledger", "--table", "a", "-o", "a.rado.parquet")[0] == 0
+    code, _, err = rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 9)
+    assert code == 1 and "so its total stays" in err
 
 
 def test_names_are_completed(rado):

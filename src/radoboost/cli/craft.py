@@ -290,8 +290,18 @@ def craft(
     keep_files(place, default, force)
     if counts is not None:
         keep_files(counts, None, force, "--counts")
-    with warnings.catch_warnings(record=True) as notices:
+    notices: list[Any] = []
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        """Keep a warning for later; whose rows they are is said before anything is spent."""
+        if not issubclass(category, rb.PersonWarning):
+            notices.append(message)
+        elif not quiet:
+            say(f"rado: {message}")
+
+    with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
         release = rb.craft(
             content,
             label=label,
@@ -329,7 +339,7 @@ def craft(
         )
         release.save(place)
     for warning in () if quiet else notices:
-        for line in getattr(warning.message, "lines", (warning.message,)):
+        for line in getattr(warning, "lines", (warning,)):
             say(f"rado: {' '.join(str(line).split())}")
     if "fitting" in release.mechanism and not quiet:
         say(f"rado: columns: {release.mechanism['fitting']['why']}")

@@ -16,6 +16,7 @@ reveals some of the table, so private mechanisms refuse it.
 
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -116,6 +117,19 @@ class Declared:
             raise ArgumentError(
                 "only the mechanism moments finds bounds privately; take it, or declare low and high of every column"
             )
+
+
+def whose_rows(declared: Declared, person: str | None) -> str | None:
+    """What to know before something is promised about rows that may be several of one person; by names alone."""
+    if person is not None or not declared.ids:
+        return None
+    first, others = declared.ids[0], declared.ids[1:]
+    return (
+        f"each row counts as another person, whatever its {' or '.join(map(repr, declared.ids))} is; to promise "
+        f"something to persons, say whose row it is and how many rows of each may count: --person {shlex.quote(first)} "
+        f"--max-rows K (person={first!r}, max_rows=K){' or by another column' if others else ''}; K = 1 costs no more "
+        "noise than this"
+    )
 
 
 def schema_origin(declared: Schema | None, schema: Schema | None) -> str:
