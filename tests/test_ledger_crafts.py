@@ -95,9 +95,9 @@ def test_what_does_not_fit_is_refused_before_the_table_is_opened(table, ledger, 
     for mechanism, error, message in (
         (rb.Plain(), ArgumentError, "no finite cost to book"),
         (rb.FeatureBand("a", 2.0), ArgumentError, "no finite cost to book"),
-        (rb.NoisyExamples(1.0), ArgumentError, "ledger of its own relation"),
+        (rb.NoisyExamples(1.0), ArgumentError, "make the right one with rado ledger create"),
         (rb.NoisyExamples(noise_std=1.0, clip=None), ArgumentError, "cannot be booked"),
-        (rb.Moments(1.0, unit="label"), ArgumentError, "ledger of its own relation"),
+        (rb.Moments(1.0, unit="label"), ArgumentError, "make the right one with rado ledger create"),
         (rb.Moments(4.0), BudgetError, "nothing was booked"),
     ):
         with pytest.raises(error, match=message):
@@ -115,7 +115,7 @@ def test_releases_are_refused_once_the_total_is_spent(table, ledger):
     assert room == 7
     for _ in range(room):
         crafted(table, rb.Moments(1.0, sharpen=False), ledger)
-    with pytest.raises(BudgetError, match="can have epsilon"):
+    with pytest.raises(BudgetError, match="room for one more of epsilon"):
         crafted(table, rb.Moments(1.0, sharpen=False), ledger)
     crafted(table, rb.Moments(ledger.largest_epsilon(), sharpen=False), ledger)
     assert ledger.spent().within(ledger.allowance)

@@ -5,6 +5,7 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import radoboost as rb
@@ -13,12 +14,14 @@ from radoboost.holder.table_check import check_table
 
 COLUMNS = {"patient_id": rb.Left("id"), "age": rb.Number(0, 100), "ward": rb.Category(("A", "B"))}
 SCHEMA = rb.Schema(COLUMNS, "ill", ("no", "yes"))
-TABLE = {
-    "patient_id": [k // 2 if k < 40 else k for k in range(200)],
-    "age": [float(k % 90) for k in range(200)],
-    "ward": ["A", "B"] * 100,
-    "ill": ["no", "yes", "yes", "no"] * 50,
-}
+TABLE = pd.DataFrame(
+    {
+        "patient_id": [k // 2 if k < 40 else k for k in range(200)],
+        "age": [float(k % 90) for k in range(200)],
+        "ward": ["A", "B"] * 100,
+        "ill": ["no", "yes", "yes", "no"] * 50,
+    }
+)
 MECHANISM = rb.Moments(8.0)
 
 
@@ -96,7 +99,7 @@ def test_nothing_is_said_where_a_person_is_named_or_nothing_is_promised():
 
 def test_the_declaration_alone_decides(tmp_path):
     """No id repeats here, nor is the column there: the warning is the same."""
-    once = {name: cells for name, cells in TABLE.items() if name != "patient_id"}
+    once = TABLE.drop(columns="patient_id")
     with pytest.warns(rb.PersonWarning, match="'patient_id'"):
         rb.craft(once, schema=SCHEMA, mechanism=MECHANISM, counts=None)
     with pytest.warns(rb.PersonWarning, match="'patient_id'"):
@@ -110,13 +113,12 @@ def test_check_counts_ids_for_the_holder():
     assert line.startswith("20 of 180 values of 'patient_id' are in more than one row")
     assert "choose neither the unit of the promise nor --max-rows by this count" in line
     assert "ids" not in check_table(TABLE, schema=SCHEMA, person="patient_id", max_rows=2).to_dict()
-    absent = {name: cells for name, cells in TABLE.items() if name != "patient_id"}
+    absent = TABLE.drop(columns="patient_id")
     assert "ids" not in check_table(absent, schema=SCHEMA).to_dict()
 
 
 def test_the_commands_say_it_in_one_line(rado, tmp_path):
-    rows = zip(*TABLE.values(), strict=True)
-    Path("t.csv").write_text("\n".join([",".join(TABLE), *(",".join(map(str, row)) for row in rows)]) + "\n")
+    TABLE.to_csv("t.csv", index=False)
     Path("s.json").write_text(json.dumps(SCHEMA.to_dict()))
     code, _, err = rado("craft", "t.csv", "--schema", "s.json", "--epsilon", 8)
     assert code == 0 and err.count("\n") == 1 and err.startswith("rado: each row counts as another person")

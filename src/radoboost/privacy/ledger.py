@@ -345,7 +345,7 @@ class Ledger:
         for booked_label in {label_of(other) for other in others} - {label, None} if label is not None else ():
             raise BudgetError(_two_labels(self.table, booked_label or "", label or ""))
 
-    def _check_room(self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost, n_releases: int) -> None:
+    def _check_room(self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost, n_releases: int = 0) -> None:
         after, left = spent + wanted, allowance.less(spent)
         if after.within(allowance):
             return
