@@ -292,7 +292,9 @@ def craft(
         keep_files(counts, None, force, "--counts")
     notices: list[Any] = []
 
-    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
         """Keep a warning for later; whose rows they are is said before anything is spent."""
         if not issubclass(category, rb.PersonWarning):
             notices.append(message)

@@ -80,8 +80,9 @@ def _check_one_noise(release: "Release") -> None:
         raise ReleaseError("the event of its statement is not that of noise on rows or rados; do not trust it")
     multiplier = max(leaf.noise_multiplier for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian))
     on_rados, step = mechanism["noise_on"] == "rados", release.columns[0].step
-    noise, clip = mechanism.get("noise_std"), mechanism.get("clip")
-    if not all(isinstance(value, int | float) and 0 < value < math.inf for value in (noise, clip)):
+    stated = [mechanism.get(name) for name in ("noise_std", "clip")]
+    noise, clip = (float(value) if isinstance(value, int | float) else 0.0 for value in stated)
+    if not (0 < noise < math.inf and 0 < clip < math.inf):
         raise ReleaseError("the statement promises an epsilon, and the release no noise or no clip; do not trust it")
     reach = math.floor(clip / step) * (1.0 if on_rados else 2 * math.sqrt(int(mechanism.get("max_rows", 1))))
     if not noise / step >= multiplier * reach * (1 - _SLACK):
