@@ -134,7 +134,7 @@ def test_a_file_without_a_declared_column_gives_nothing(tmp_path, kind, absent):
         mechanism = rb.Moments(1e6)
         release = rb.craft(Path(tmp_path / folder), mechanism=mechanism, counts=None, **options)
         seen.append(release.mechanism["rows"]["good"])
-    assert seen == pytest.approx([30, 30], abs=0.5)
+    assert seen == pytest.approx([30, 30], abs=6)  # noise of about 1, and 10 rows more if they gave anything
     write("none", frame[:30].drop(columns=absent))
     write("none", frame[30:].drop(columns=absent))
     with pytest.raises(rb.TableError, match=f"no column '{absent}'"):
