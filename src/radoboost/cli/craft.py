@@ -1,6 +1,8 @@
 """rado craft: a table becomes a release."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,7 +44,7 @@ from radoboost.cli.shell import (
     say,
     shown_table,
 )
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, PersonWarning
 
 
 def craft(
@@ -290,20 +292,7 @@ def craft(
     keep_files(place, default, force)
     if counts is not None:
         keep_files(counts, None, force, "--counts")
-    notices: list[Any] = []
-
-    def show(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
-    ) -> None:
-        """Keep a warning for later; whose rows they are is said before anything is spent."""
-        if not issubclass(category, rb.PersonWarning):
-            notices.append(message)
-        elif not quiet:
-            say(f"rado: {message}")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show
+    with _noted(quiet) as notices:
         release = rb.craft(
             content,
             label=label,
@@ -349,6 +338,25 @@ def craft(
     if advice:
         say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
+
+
+@contextmanager
+def _noted(quiet: bool) -> Iterator[list[Any]]:
+    """Keep warnings for later; but whose rows they are is said at once, before anything is spent."""
+    notices: list[Any] = []
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if not issubclass(category, PersonWarning):
+            notices.append(message)
+        elif not quiet:
+            say(f"rado: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield notices
 
 
 def _undeclared(decisions: str, table: str, label: str | None) -> ArgumentError:
