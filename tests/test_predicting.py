@@ -363,6 +363,7 @@ def test_shells_with_a_schema_fit_raw_tables(shell, form, table):
 
 
 @pytest.mark.filterwarnings("ignore::radoboost.BudgetWarning")
+@pytest.mark.filterwarnings("ignore::radoboost.errors.PersonWarning")  # the schema has a column of ids
 def test_shells_with_a_schema_fit_privately_too(table, tmp_path):
     frame = pd.DataFrame(table)
     X, y = frame.drop(columns="ill"), frame["ill"]
