@@ -29,7 +29,7 @@ def test_the_way_from_a_template_to_predictions(rado, clinic):
         "age": {"kind": "number", "low": None, "high": None},  # values are not looked at
         "dose": {"kind": "number", "low": None, "high": None},
     }
-    assert (template["classes"], template["label"], template["from_data"]) == (None, "readmitted", False)
+    assert (template["classes"], template["label"], "inferred" in template) == (None, "readmitted", False)
     code, _, err = rado("craft", clinic, "--epsilon", 1, "--schema", "clinic.schema.json")
     assert code == 1 and err.count("\n") == 1
     assert "'dose'" in err and '"low": LOW' in err
@@ -58,8 +58,8 @@ def test_the_way_from_a_template_to_predictions(rado, clinic):
 def test_a_template_from_the_data_is_marked_and_refused(rado, clinic):
     code, out, _ = rado("schema", clinic, "-l", "readmitted", "--from-data", "--json")
     filled = json.loads(out)
-    assert filled["from_data"] is True and filled["classes"] == ["no", "yes"]
-    assert filled["columns"]["age"] == {"kind": "number", "low": 20, "high": 79, "fill": 49.5}
+    assert filled["inferred"] == ["classes", "dialect"] and filled["classes"] == ["no", "yes"]
+    assert filled["columns"]["age"] == {"kind": "number", "low": 20, "high": 79, "fill": 49.5, "inferred": True}
     for option in ("--schema", "--bounds"):
         code, _, err = rado("craft", clinic, "--epsilon", 1, option, "clinic.schema.json")
         assert code == 1 and "read off the table" in err and err.count("\n") == 1

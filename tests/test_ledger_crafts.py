@@ -95,9 +95,9 @@ def test_what_does_not_fit_is_refused_before_the_table_is_opened(table, ledger, 
     for mechanism, error, message in (
         (rb.Plain(), ArgumentError, "no finite cost to book"),
         (rb.FeatureBand("a", 2.0), ArgumentError, "no finite cost to book"),
-        (rb.NoisyExamples(1.0), ArgumentError, "ledger of its own relation"),
+        (rb.NoisyExamples(1.0), ArgumentError, "make the right one with rado ledger create"),
         (rb.NoisyExamples(noise_std=1.0, clip=None), ArgumentError, "cannot be booked"),
-        (rb.Moments(1.0, unit="label"), ArgumentError, "ledger of its own relation"),
+        (rb.Moments(1.0, unit="label"), ArgumentError, "make the right one with rado ledger create"),
         (rb.Moments(4.0), BudgetError, "nothing was booked"),
     ):
         with pytest.raises(error, match=message):
@@ -115,7 +115,7 @@ def test_releases_are_refused_once_the_total_is_spent(table, ledger):
     assert room == 7
     for _ in range(room):
         crafted(table, rb.Moments(1.0, sharpen=False), ledger)
-    with pytest.raises(BudgetError, match="can have epsilon"):
+    with pytest.raises(BudgetError, match="room for one more of epsilon"):
         crafted(table, rb.Moments(1.0, sharpen=False), ledger)
     crafted(table, rb.Moments(ledger.largest_epsilon(), sharpen=False), ledger)
     assert ledger.spent().within(ledger.allowance)
@@ -153,7 +153,7 @@ def test_the_books_on_the_command_line(rado, clinic, declared):
     assert not os.path.exists("b.parquet")
     out = rado("ledger", "show", "c.ledger")[1]
     largest = document["largest_epsilon"]
-    assert "by 1 releases in 2 bookings" in out and f"epsilon {largest:g} at most" in out and "file" in out
+    assert "spent        1 release\n" in out and f"epsilon {largest:g} at most" in out and "file" in out
     assert rado(*common, "--epsilon", largest, "--ledger", "c.ledger", "-o", "b.parquet")[0] == 0
 
 
@@ -207,10 +207,12 @@ def test_wrong_options_are_one_line(rado, clinic, declared):
         assert (code, out, err.count("\n")) == (1, "", 1) and message in err, err
     assert os.listdir(".") == ["c.ledger"]
     out = rado("ledger", "show", "c.ledger")[1]
-    assert out.count("spent        0 %") == 2
+    assert out.count("spent        0 releases\n") == 2
     assert len(json.loads(rado("ledger", "show", "c.ledger", "--json")[1])) == 2
-    code, _, err = rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 5)
-    assert code == 1 and "a total is set once" in err
+    assert rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 5)[0] == 0
+    assert rado(*common, "--ledger", "c.ledger", "--table", "a", "-o", "a.rado.parquet")[0] == 0
+    code, _, err = rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 9)
+    assert code == 1 and "so its total stays" in err
 
 
 def test_names_are_completed(rado):

@@ -521,8 +521,8 @@ def test_private_mechanisms_in_classifiers(table):
 def test_bounds_from_the_data_stay_refused_however_the_file_is_written(marks, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("age;ill\n30;no\n40;yes\n")
-    schema = write_schema(tmp_path / "seen.json", {"age": (30, 40)}, "ill", ["no", "yes"], from_data=True)
-    with pytest.raises(rb.ArgumentError, match="from_data"):
+    schema = write_schema(tmp_path / "seen.json", {"age": (30, 40)}, "ill", ["no", "yes"], inferred=["dialect"])
+    with pytest.raises(rb.ArgumentError, match="how the file is written: this was read off the table"):
         rb.craft(path, schema=schema, mechanism=rb.Moments(1.0), **marks)
     with pytest.raises(rb.ArgumentError, match="two numbers"):
         rb.craft(path, bounds={"age": 5}, label="ill", classes=("no", "yes"), mechanism=rb.Moments(1.0), **marks)

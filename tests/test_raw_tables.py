@@ -263,7 +263,7 @@ def test_rows_with_gaps_can_be_left_out(raw, tmp_path):
     assert release.n_examples == len(whole)
     assert "% gaps" in str(notices[0].message) and "filled" not in str(notices[0].message)
     # Signatures go by the rows that stay: the same rows in a table of their own give the same bits.
-    schema = rb.Schema({**release.schema.columns}, "outcome", from_data=True)
+    schema = rb.Schema({**release.schema.columns}, "outcome")
     expected = rb.craft(kept, label="outcome", n_rados=20, seed=1, schema=schema)
     assert release.rados.tobytes() == expected.rados.tobytes()
     written = rb.Schema({**release.schema.columns})

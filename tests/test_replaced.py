@@ -123,7 +123,7 @@ def test_a_ledger_books_it(rng, tmp_path, rado):
     release = craft(rng, ledger=place)
     assert release.statement.neighbours == books.total.relation.value and len(books.entries()) == 2
     added = rb.Ledger.create(tmp_path / "other.ledger", "visits", epsilon=6.0, delta=1e-6)
-    with pytest.raises(rb.ArgumentError, match="does not give protection"):
+    with pytest.raises(rb.ArgumentError, match="--relation replace"):
         craft(rng, ledger=tmp_path / "other.ledger")
     assert not added.entries()
 

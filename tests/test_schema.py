@@ -147,7 +147,7 @@ REFUSALS = {
     ),
     "dropped rows, and a promise": (schema_file, ["--epsilon", 1, "--missing", "drop"], "always fills gaps"),
     "a schema from data, and a promise": (
-        lambda: schema_file(from_data=True),
+        lambda: schema_file(inferred=["dialect"]),
         ["--epsilon", 1],
         "read off the table",
     ),
@@ -325,7 +325,7 @@ def test_the_page_for_editors_is_what_the_command_prints(rado):
 def test_every_kind_and_every_field_is_described():
     definitions = json_schema()["$defs"]
     for name, kind in KINDS.items():
-        wanted = {"kind", *(() if kind is rb.Left else kind.__dataclass_fields__)}
+        wanted = {"kind", *kind.__dataclass_fields__}
         assert set(definitions[name]["properties"]) == wanted
 
 
@@ -343,9 +343,9 @@ def test_real_schemas_are_valid(raw):
             "c": rb.Category(("a", 1, False, 2.5), other=True, gaps=True),
             "d": rb.Date("2000-01-01", "hours", "dmy", "2020-01-01T10:00:00", None, "2021-01-01", True, ("month",)),
             "t": rb.Left(),
-            "i": rb.Left("id"),
+            "i": rb.Left("id", inferred=True),
         },
-        "y", ("no", "yes"), ";", ",", ".", False, (("n", "c"), ("d", "n")),
+        "y", ("no", "yes"), ";", ",", ".", ("classes",), (("n", "c"), ("d", "n")),
     )  # fmt: skip
     assert valid(every.to_dict()) and rb.Schema.from_dict(json.loads(json.dumps(every.to_dict()))) == every
 

@@ -394,7 +394,7 @@ def test_a_proposal_from_the_table_is_for_plain_releases_alone(studio, folder, t
     studio.post(f"{way}/write", {"schema": "seen.schema.json"})
     assert "the schema was read off the table" in words(studio.post(f"{way}/budget", PROMISE)[2])
     refused = words(crafted(studio, way, {**PROMISE, "output": "no.rado.parquet"}))
-    assert "this schema was read off the table" in refused and not (folder / "no.rado.parquet").exists()
+    assert "this was read off the table" in refused and not (folder / "no.rado.parquet").exists()
     run(commands(studio.get(way)[2])[0], copy, monkeypatch)
     assert (folder / "seen.schema.json").read_bytes() == (copy / "seen.schema.json").read_bytes()
 

@@ -15,6 +15,7 @@ from radoboost.errors import NeedsSchema as NeedsSchema
 from radoboost.errors import NoiseWarning as NoiseWarning
 from radoboost.errors import OutlierWarning as OutlierWarning
 from radoboost.errors import OutputError as OutputError
+from radoboost.errors import PersonWarning as PersonWarning
 from radoboost.errors import RadoError as RadoError
 from radoboost.errors import ReleaseError as ReleaseError
 from radoboost.errors import RoomError as RoomError

@@ -89,21 +89,21 @@ class Demo:
 
     def beside(self) -> Table:
         """The plain release and the private one beside each other."""
-        total, share = self.ledger["total"], self.ledger["spent"]["mu_squared"] / self.ledger["total"]["mu_squared"]
+        total = self.ledger["total"]
         promise = self.promise
         rows = [
             ["promise", "none: epsilon infinite", f"epsilon {EPSILON:g} at delta {promise['delta']:g}"],
             ["which tables are neighbours", "any two", promise["neighbours"]],
             ["a guess who was in it is right", "perhaps always", f"at most {100 * promise['best_guess']:.0f} in 100"],
             ["ledger: total", "", f"epsilon {total['epsilon']:g} at delta {total['delta']:g}"],
-            ["ledger: booked", "nothing to book", f"1 release, {100 * share:.0f} % of the total"],
+            ["ledger: booked", "nothing to book", f"1 release of epsilon {EPSILON:g}"],
             ["ledger: left", "", f"one more of epsilon {self.ledger['largest_epsilon']:g}"],
             ["error that the model expects", *(_foreseen(self.expected[name]) for name in (PLAIN, PRIVATE))],
             ["error on patients kept apart", *(_counted(self.predicted[name]) for name in (PLAIN, PRIVATE))],
         ]
         note = (
-            "Booked shares are of mu squared, which adds up over releases; epsilon does not. What is left has the same "
-            f"delta and neighbours. Logistic regression on the raw table errs on {100 * self.peer_test_error:.1f} % of "
+            "What is left has the same delta and neighbours; epsilons of several releases do not simply add up. "
+            f"Logistic regression on the raw table errs on {100 * self.peer_test_error:.1f} % of "
             "patients kept apart."
         )
         return Table("beside", "Without a promise, and with one", ["", "plain", "private"], rows, note)
@@ -216,9 +216,8 @@ def _craft_privately(
     )
     books = ledger.to_dict()
     say(
-        f"The ledger has booked it: {100 * books['spent']['mu_squared'] / books['total']['mu_squared']:.0f} % of the "
-        f"total is spent, and what is left is enough for one more release of epsilon {books['largest_epsilon']:g}, at "
-        f"delta {DELTA:g} and for {relation}."
+        f"The ledger has booked it: 1 release, and room for one more release of epsilon {books['largest_epsilon']:g}, "
+        f"at delta {DELTA:g} and for {relation}."
     )
     say(f"\n$ rado show {output}\nFrom its statement. What is promised:")
     for sentence in statement.promises:

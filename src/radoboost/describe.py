@@ -276,6 +276,7 @@ def describe_account(answer: Mapping[str, Any]) -> str:
         *_field("best guess", f"{percent_up(answer['best_guess'])} % right at most, from even odds"),
         *_field("accountant", answer["accountant"]),
         *(_field("advice", answer["advice"]) if "advice" in answer else []),
+        *(_field("whose rows", answer["whose_rows"]) if "whose_rows" in answer else []),
     ]
     return "\n".join(lines)
 

@@ -1,6 +1,8 @@
 """rado craft: a table becomes a release."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -42,7 +44,7 @@ from radoboost.cli.shell import (
     say,
     shown_table,
 )
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, PersonWarning
 
 
 def craft(
@@ -290,8 +292,7 @@ def craft(
     keep_files(place, default, force)
     if counts is not None:
         keep_files(counts, None, force, "--counts")
-    with warnings.catch_warnings(record=True) as notices:
-        warnings.simplefilter("always", UserWarning)
+    with _noted(quiet) as notices:
         release = rb.craft(
             content,
             label=label,
@@ -329,7 +330,7 @@ def craft(
         )
         release.save(place)
     for warning in () if quiet else notices:
-        for line in getattr(warning.message, "lines", (warning.message,)):
+        for line in getattr(warning, "lines", (warning,)):
             say(f"rado: {' '.join(str(line).split())}")
     if "fitting" in release.mechanism and not quiet:
         say(f"rado: columns: {release.mechanism['fitting']['why']}")
@@ -337,6 +338,25 @@ def craft(
     if advice:
         say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
+
+
+@contextmanager
+def _noted(quiet: bool) -> Iterator[list[Any]]:
+    """Keep warnings for later; but whose rows they are is said at once, before anything is spent."""
+    notices: list[Any] = []
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if not issubclass(category, PersonWarning):
+            notices.append(message)
+        elif not quiet:
+            say(f"rado: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield notices
 
 
 def _undeclared(decisions: str, table: str, label: str | None) -> ArgumentError:

@@ -1,7 +1,6 @@
 """rado ledger: the books of a table: a total set in advance, and what was spent of it."""
 
 import json
-from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -89,15 +88,17 @@ def create(
     ] = "record",
     as_json: JsonFlag = False,
 ) -> None:
-    """Set the total of a table, once and for all.
+    """Set the total of a table, in advance.
 
-    Makes the file, or adds the table to one that is there. The total holds however later releases are chosen, as long
+    Makes the file, or adds the table to one that is there; a total on which nothing is booked is replaced, and no other
+    one. The total holds however later releases are chosen, as long
     as everything that is released of the table is booked here, and nothing is chosen by looking at the table itself.
 
     \b
     Examples:
       rado ledger create clinic.ledger --table patients --epsilon 3
       rado ledger create clinic.ledger --table visits --epsilon 1 --delta 1e-7 --relation label
+      rado ledger create clinic.ledger --table patients --epsilon 3 --relation person
     """
     from radoboost.privacy.ledger import Ledger
 
@@ -186,39 +187,33 @@ def _print(books: "Ledger", as_json: bool) -> None:
 
 def described(document: dict[str, Any]) -> str:
     """The books of a table, as text for a terminal."""
-    total, spent, left = document["total"], document["spent"], document["left"]
-    share = spent["mu_squared"] / total["mu_squared"]
-    releases = _by_release(document["bookings"])
+    from radoboost.privacy.ledger import releases_in_words
+
+    total, releases = document["total"], document["releases"]
+    more = "one more" if releases else "one"
     return "\n".join(
         [
             f"table        {document['table']}, in {document['ledger']}",
             f"total        epsilon {total['epsilon']:g} at delta {total['delta']:g}, for {total['neighbours']} as "
             "neighbours",
-            f"spent        {100 * share:.4g} % of mu squared {total['mu_squared']:.6g}, by {len(releases):,} releases "
-            f"in {len(document['bookings']):,} bookings",
-            f"left         {left['mu_squared']:.6g}: one more release of epsilon {document['largest_epsilon']:g} at "
-            "most, at the same delta, for the same neighbours",
+            f"spent        {releases_in_words(len(releases))}",
+            f"left         room for {more} of epsilon {document['largest_epsilon']:g} at most, at the same delta, for "
+            "the same neighbours"
+            if document["largest_epsilon"]
+            else "left         no room for another release",
             "covers       what was booked, and choices by it; one by exact scores, or by looking at the table, has no "
             "finite epsilon",
             "             folds and splits must follow from each row alone: with others the total is not true",
             *(
-                f"  {name[:12]}  {parts[0]['booked'][:10]}  {100 * part / total['mu_squared']:8.4g} %  "
-                f"{parts[0]['purpose']}{_state(parts)}"
-                for name, parts in releases.items()
-                for part in [sum(entry["mu_squared"] for entry in parts)]
+                f"  {release['release'][:12]}  {release['booked'][:10]}  epsilon {release['epsilon']:<8.4g}  "
+                f"{release['purpose']}{_state(release)}"
+                for release in releases
             ),
         ]
     )
 
 
-def _by_release(bookings: Sequence[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    releases: dict[str, list[dict[str, Any]]] = {}
-    for entry in bookings:
-        releases.setdefault(entry["release"], []).append(entry)
-    return releases
-
-
-def _state(parts: Sequence[dict[str, Any]]) -> str:
-    if parts[0]["purpose"] != "release":
+def _state(release: dict[str, Any]) -> str:
+    if release["purpose"] != "release":
         return ""
-    return ", no file yet" if parts[0]["digest"] is None else f", file {parts[0]['digest'][:12]}"
+    return ", no file yet" if release["digest"] is None else f", file {release['digest'][:12]}"

@@ -131,7 +131,11 @@ def decided(
     from radoboost.tables.schema import Schema
 
     document = schema.to_dict()
-    document["columns"] |= columns
+    # What is decided beside a look at the table may follow from it.
+    document["columns"] |= {
+        name: {**entry, "inferred": True} if schema.columns[name].inferred and isinstance(entry, dict) else entry
+        for name, entry in columns.items()
+    }
     if classes is not None:
         document["classes"] = list(classes)
     if decimal is not None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.declared import Bounds, declaration
+from radoboost.holder.declared import Bounds, declaration, whose_rows
 from radoboost.holder.feature_maps import check_columns
 from radoboost.holder.mechanisms import MECHANISMS, Asked, Mechanism, Question
 from radoboost.holder.mechanisms.claims import SHOWN_DELTAS
@@ -55,6 +55,8 @@ def account_for_schema(
     event, details = account(asked)
     delta = getattr(mechanism, "delta", 0.0)
     answer = _answer(mechanism.name, event, details, delta, rows, group)
+    if (sentence := whose_rows(asked.declared, person)) is not None:
+        answer["whose_rows"] = sentence
     return {**answer, "composed": composed_with(event, earlier, delta)} if earlier else answer
 
 

@@ -207,7 +207,7 @@ class _OnlyTried(Exception):
 def check_where(where: Where) -> None:
     """Refuse a place that cannot be written to, before anything is spent on a release that would then be lost."""
     if where is not None and where != "terminal" and not callable(where):
-        with suppress(_OnlyTried), replacing(Path(where)) as draft:
+        with suppress(_OnlyTried), replacing(Path(where), secret=True) as draft:
             draft.write_text("")
             raise _OnlyTried  # so that the draft is removed, and what is there stays
 
@@ -225,5 +225,5 @@ def tell_holder(counts: RowCounts, features: Sequence[str], label: str, where: W
             for line in counts.in_words(features, label, raw):
                 print(f"  {line}", file=sys.stderr)
         return
-    with replacing(Path(where)) as draft:
+    with replacing(Path(where), secret=True) as draft:
         draft.write_text(json.dumps(counts.to_dict(features, label, raw), indent=2) + "\n", encoding="utf-8")

@@ -20,10 +20,11 @@ from radoboost.errors import (
     DeltaWarning,
     LedgerError,
     OutlierWarning,
+    PersonWarning,
     SchemaWarning,
 )
 from radoboost.holder.counts import Where, check_where, tell_holder
-from radoboost.holder.declared import Bounds, declaration, schema_origin, written
+from radoboost.holder.declared import Bounds, declaration, schema_origin, whose_rows, written
 from radoboost.holder.engines import Engine, auto_engine, get_engine
 from radoboost.holder.engines.proof import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
@@ -133,7 +134,8 @@ def craft(
     person, max_rows : str and int, optional
         The column that says whose row it is, and how many rows of each person contribute at most: the promise is then
         about persons. `max_rows` rows are chosen by a keyed hash of their content; a row without a person gives
-        nothing. Two spellings of an id are two persons, unless they are one whole number.
+        nothing. Two spellings of an id are two persons, unless they are one whole number. Without them each row counts
+        as another person; where the schema has a column of ids, a `PersonWarning` says so before anything is spent.
     rows : int, optional
         About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. It also says the
@@ -370,6 +372,8 @@ def _make_privately(
 ) -> tuple[Made, Schema | None]:
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
     source = _open(table, y, asked)
+    if getattr(protection, "unit", None) == "label":
+        _refuse_label_as_feature(y, asked, source)
     _doubt_names(asked, source, progress is True)
     if asked.declared.all_private:  # before, nobody knew how many columns there are
         _say_plan(protection, asked, progress, source.features)
@@ -379,6 +383,23 @@ def _make_privately(
     raw = () if source.schema is None else source.schema.used
     tell_holder(made.counts, made.counted, asked.label_name, counts, raw)
     return made, source.schema
+
+
+def _refuse_label_as_feature(y: Any, asked: Asked, source: Source) -> None:
+    """Refuse features with the name of labels that were given apart: features are not protected where labels are.
+
+    By names alone: whether values are the same is not looked at.
+    """
+    if y is None:
+        return
+    names = {getattr(y, "name", None), *getattr(y, "columns", ()), asked.label_name}
+    features = [*source.features, *(() if source.schema is None else source.schema.used)]
+    for name in dict.fromkeys(features):
+        if name in names:
+            raise ArgumentError(
+                f"column {name!r} is a feature and by its name the label too, and with unit='label' features are not "
+                f"protected; leave it out (drop={name!r}, or take it out of the bounds or the schema), or rename it"
+            )
 
 
 def _doubt_names(asked: Asked, source: Source, progress: bool) -> None:
@@ -429,10 +450,23 @@ def _say_plan(
 
 
 def _advise(mechanism: Mechanism, asked: Asked, progress: bool | Progress | None) -> None:
-    """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone."""
+    """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone.
+
+    Warn, too, where rows are protected and may be several of one person.
+    """
     _say_plan(mechanism, asked, progress)
+    if mechanism.private and (advice := whose_rows(asked.declared, asked.person)) is not None:
+        warnings.warn(advice, PersonWarning, stacklevel=_caller())
     if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
         warnings.warn(advice, DeltaWarning, stacklevel=4)
+
+
+def _caller() -> int:
+    """The stack level, as seen by who asks, of the first frame outside of this package: a warning points there."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "radoboost":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _shared(share: Any) -> tuple[str, ...] | None:

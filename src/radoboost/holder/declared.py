@@ -10,12 +10,13 @@ promise.
 A release and a model carry the schema by which raw rows are read, and stand for it: another holder who declares one of
 them reads its table in the same way.
 
-The holder decides all of it from public knowledge. With `from_data` it was made from the table itself: this reveals
-some of the table, so private mechanisms refuse it.
+The holder decides all of it from public knowledge. What was read off the table itself is marked as inferred: this
+reveals some of the table, so private mechanisms refuse it.
 """
 
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,13 +63,15 @@ class Declared:
     limits: Mapping[str, Any] | NDArray[np.float64]
     label: str | None = None
     classes: tuple[Any, ...] | None = None
-    from_data: bool = False
+    inferred: tuple[str, ...] = ()  # what was read off the table, in words
     all_private: bool = False
     schema: Schema | None = None
+    ids: tuple[str, ...] = ()  # columns that tell rows or persons apart, used for nothing
 
     @classmethod
     def by_schema(cls, schema: Schema) -> "Declared":
-        return cls(schema.limits(), schema.label, schema.classes, schema.from_data, schema=schema)
+        ids = tuple(name for name, kind in schema.columns.items() if kind.kind == "id")
+        return cls(schema.limits(), schema.label, schema.classes, schema.inferences, schema=schema, ids=ids)
 
     def choose(self, features: Sequence[str] | None, drop: Sequence[str], label: str | None) -> "Declared":
         """The declaration for some columns of its schema, without the label, and without those that are left out."""
@@ -82,7 +85,8 @@ class Declared:
                 f"nothing is left to learn from: {kinds or 'every column of the schema is dropped'}; use columns of "
                 "numbers, categories or dates"
             )
-        return Declared.by_schema(chosen.only(chosen.used, ()))
+        # That a column is left out may itself be read off the table, so its mark counts too.
+        return replace(Declared.by_schema(chosen.only(chosen.used, ())), inferred=self.inferred, ids=self.ids)
 
     @property
     def names(self) -> list[str] | None:
@@ -113,6 +117,19 @@ class Declared:
             raise ArgumentError(
                 "only the mechanism moments finds bounds privately; take it, or declare low and high of every column"
             )
+
+
+def whose_rows(declared: Declared, person: str | None) -> str | None:
+    """What to know before something is promised about rows that may be several of one person; by names alone."""
+    if person is not None or not declared.ids:
+        return None
+    first, others = declared.ids[0], declared.ids[1:]
+    return (
+        f"each row counts as another person, whatever its {' or '.join(map(repr, declared.ids))} is; to promise "
+        f"something to persons, say whose row it is and how many rows of each may count: --person {shlex.quote(first)} "
+        f"--max-rows K (person={first!r}, max_rows=K){' or by another column' if others else ''}; K = 1 costs no more "
+        "noise than this"
+    )
 
 
 def schema_origin(declared: Schema | None, schema: Schema | None) -> str:
@@ -201,11 +218,9 @@ def written(declared: dict[str, Any], separator: str | None, decimal: str | None
             {name: Number(*numbers.get(name, (PRIVATE, PRIVATE))) for name in limits},
             declaration.label,
             declaration.classes,
-            from_data=declaration.from_data,
         )
-    changed = Declared.by_schema(
-        replace(schema, separator=separator or schema.separator, decimal=decimal or schema.decimal)
-    )
+    schema = replace(schema, separator=separator or schema.separator, decimal=decimal or schema.decimal)
+    changed = replace(Declared.by_schema(schema), inferred=declaration.inferred, ids=declaration.ids)
     return {
         **declared,
         "declared": changed.choose(declared["features"], declared["drop"], declared["label"]),

@@ -116,7 +116,7 @@ def propose_schema(
     >>> table = pa.table({"age": [30.0, None, 41.0], "ward": ["B", "A", "A"], "ill": ["no", "yes", "no"]})
     >>> schema = propose_schema(table, "ill")
     >>> schema.columns["age"], schema.columns["ward"].values, schema.classes
-    (Number(low=30, high=41, fill=35.5, gaps=True, terms=None), ('A', 'B'), ('no', 'yes'))
+    (Number(low=30, high=41, fill=35.5, gaps=True, terms=None, inferred=True), ('A', 'B'), ('no', 'yes'))
     """
     return propose(table, label, features=features, drop=drop, classes=classes).schema
 
@@ -174,13 +174,13 @@ def _propose(
         if cells.nearly or kinds[name].kind.kind == "text"
     }
     schema = Schema(
-        {name: found.kind for name, found in kinds.items()},
+        {name: replace(found.kind, inferred=True) for name, found in kinds.items()},
         label,
         None if labels is None else tuple(labels.settle().classes),
         raw.separator,
         chosen.decimal,
         chosen.thousands,
-        from_data=True,
+        inferred=("dialect",) if labels is None or labels.classes is not None else ("classes", "dialect"),
     )
     shares = {name: look.missing / look.rows for name, look in looks.items()}
     notes, fills = ({name: getattr(found, part) for name, found in kinds.items()} for part in ("note", "fill"))
@@ -381,7 +381,7 @@ def settle_schema(
     if empty:
         raise DoesNotFit(f'{listed(empty)}: no value in any row; leave the column out with "kind": "text"')
     settled = {name: _settled(schema.columns[name], looks[name], marks) for name in open_columns}
-    return replace(schema, columns={**schema.columns, **settled}, from_data=True)
+    return replace(schema, columns={**schema.columns, **settled})
 
 
 def _is_open(kind: Kind) -> bool:
@@ -402,14 +402,15 @@ def _settled(kind: Kind, look: ColumnLook, marks: Marks) -> Kind:
     """The kind with what was open; a cell that cannot be read leaves it open, and is refused when the table is read."""
     if isinstance(kind, Category):
         assert look.values is not None
-        return replace(kind, values=look.values.ordered())
+        return replace(kind, values=look.values.ordered(), inferred=True)
     if isinstance(kind, Date):
         assert look.dates is not None
         if not look.dates.alive or not look.dates.n_dates:
             return kind
-        return replace(kind, fill=_iso(_rounded(look.dates.found(kind.order)[2], look.dates.n_dates)))
+        fill = _iso(_rounded(look.dates.found(kind.order)[2], look.dates.n_dates))
+        return replace(kind, fill=fill, inferred=True)
     assert isinstance(kind, Number) and look.numbers is not None
     if marks not in look.numbers.alive:
         return kind
     mean = exact_mean(look.numbers.exact(marks))
-    return kind if mean is None else replace(kind, fill=_short(mean))
+    return kind if mean is None else replace(kind, fill=_short(mean), inferred=True)

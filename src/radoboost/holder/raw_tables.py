@@ -121,7 +121,7 @@ def _make_plainly(
         make = partial(_make_repeated, make)
     lines: list[str] = []
     schema, hidden = asked.declared.schema, withheld
-    known = {} if schema is None or schema.from_data else schema.columns
+    known = {} if schema is None else {name: kind for name, kind in schema.columns.items() if not kind.inferred}
     if schema is None and separator is None and decimal is None:
         try:
             source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops, bar)

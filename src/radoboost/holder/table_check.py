@@ -3,14 +3,14 @@
 import json
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, RadoError
 from radoboost.holder.counts import RowCounts, Where, beyond_bounds
 from radoboost.holder.declared import Bounds, declaration, written
 from radoboost.holder.keystream import make_key
@@ -37,8 +37,8 @@ from radoboost.tables.streams import at_rest, is_query
 _IF_WRONG = "nothing was spent so far; if these are not the rows that you mean, stop here, with Ctrl-C"
 _ENDLESS = 2.0**1000
 OUTSIDE = (
-    "exact counts, outside any promise, and so is a declaration that is corrected by them: correct it by what is "
-    "documented about the table"
+    "exact counts, for you only. Fix mistakes from the documentation of the table, not from these counts: what you "
+    "edit in a declaration after looking at them is outside the promise"
 )
 
 
@@ -79,6 +79,7 @@ class TableCheck:
     schema: Schema | None = None
     classes: Sequence[Any] = ()
     csv: CsvFates = field(default_factory=CsvFates)
+    ids: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of a column: its values, and those that repeat
 
     @property
     def _raw(self) -> tuple[str, ...]:
@@ -86,7 +87,13 @@ class TableCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """The counts as JSON data."""
-        return {**self.counts.to_dict(self.features, self.label, self._raw), **self._by_class(), **self.csv.to_dict()}
+        counted = self.counts.to_dict(self.features, self.label, self._raw)
+        return {**counted, **self._by_class(), **self.csv.to_dict(), **self._ids()}
+
+    def _ids(self) -> dict[str, Any]:
+        """How many ids there are, and how many have several rows, where no person was named."""
+        ids = {name: {"values": values, "repeated": repeated} for name, (values, repeated) in self.ids.items()}
+        return {"ids": ids} if ids else {}
 
     def _by_class(self) -> dict[str, Any]:
         """How many rows have each class, whether they contribute or not, where there are more than two."""
@@ -106,7 +113,15 @@ class TableCheck:
         if absent:
             classes.append(f"no row has the class {' or '.join(absent)}: are classes written as in the table?")
         counted = self.counts.in_words(self.features, self.label, self._raw)
-        return [*counted, *self.csv.in_words(), *classes, *self._doubts()]
+        return [*counted, *self.csv.in_words(), *classes, *self._doubts(), *self._whose_rows()]
+
+    def _whose_rows(self) -> Iterator[str]:
+        for name, (values, repeated) in self.ids.items():
+            yield (
+                f"{repeated:,} of {values:,} values of {name!r} are in more than one row; without --person each row "
+                "counts as another person; choose neither the unit of the promise nor --max-rows by this count, but by "
+                "what is publicly known of how the table is made"
+            )
 
     def _doubts(self) -> Iterator[str]:
         """Columns of which more than half of the cells cannot be read as what was declared."""
@@ -164,8 +179,10 @@ def check_table(
         person=person,
         max_rows=check_person(person, max_rows),
     )
-    if asked.declared.from_data:
-        raise ArgumentError("this schema was read off the table (from_data), so it fits it; check a declared one")
+    if asked.declared.inferred:
+        raise ArgumentError(
+            f"{', '.join(asked.declared.inferred)}: read off the table, so the schema fits it; check a declared one"
+        )
     check_declared(asked, may_search=True)
     return check_asked(table, y, asked, progress=progress)
 
@@ -186,7 +203,21 @@ def check_asked(table: Any, y: Any, asked: Asked, *, progress: bool = False) -> 
         if asked.person is not None:
             source, persons = choose_rows(source, run, rule, asked.max_rows, secrets.token_bytes(32))
         counts = replace(run(CheckRows(columns, rule), source), persons=persons)
-    return TableCheck(counts, source.features, asked.label_name, declared.schema, rule.classes, csv)
+        ids = {} if asked.person is not None else dict(_repeated(rows, y, asked, run, rule))
+    return TableCheck(counts, source.features, asked.label_name, declared.schema, rule.classes, csv, ids)
+
+
+def _repeated(
+    table: Any, y: Any, asked: Asked, run: Callable[[Any, Any], Any], rule: LabelRule
+) -> Iterator[tuple[str, tuple[int, int]]]:
+    """How many values each declared column of ids has, and how many of them are in several rows."""
+    for name in asked.declared.ids:
+        try:
+            source = open_table(table, y, label=asked.label, person=name, row_by_row=True, schema=asked.declared.schema)
+        except RadoError:
+            continue  # nothing else needs this column, so it need not be there
+        _, found = choose_rows(source, run, rule, 2, secrets.token_bytes(32))
+        yield name, (found.people, found.rows - found.nobody - found.beyond - found.people)
 
 
 def tell_beforehand(table: Any, y: Any, asked: Asked, where: Where, *, progress: bool = False) -> None:
@@ -207,5 +238,5 @@ def tell_beforehand(table: Any, y: Any, asked: Asked, where: Where, *, progress:
     if callable(where):
         where([*check.in_words(), _IF_WRONG])
         return
-    with replacing(Path(where)) as draft:
+    with replacing(Path(where), secret=True) as draft:
         draft.write_text(json.dumps(check.to_dict(), indent=2) + "\n", encoding="utf-8")

@@ -17,9 +17,8 @@ Withheld = Mapping[str, Kind]
 
 def withhold(schema: Schema, withheld: Withheld) -> Schema:
     """The schema with nothing from the table in entries of columns that are withheld."""
-    if not schema.from_data:
-        return schema
-    return replace(schema, columns={name: withheld.get(name, kind) for name, kind in schema.columns.items()})
+    columns = {name: withheld.get(name, kind) if kind.inferred else kind for name, kind in schema.columns.items()}
+    return replace(schema, columns=columns)
 
 
 def check_withheld(schema: Schema, declared: Mapping[str, Kind], withheld: Withheld) -> tuple[str, ...]:

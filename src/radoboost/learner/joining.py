@@ -28,7 +28,7 @@ from radoboost.tables.schema import Schema
 
 SENTENCES = ("assumes", "needs", "cannot_know")  # what a model says about itself, in `learner`
 _NAME = "completion"
-_BESIDES = ("low", "high", "terms", "fill")
+_BESIDES = ("low", "high", "terms", "fill", "inferred")
 _TRUST = "two holders, each of whom sees the rows of its own columns alone, and is trusted with them; of each: {each}"
 _SIDES = ("the left release", "the right release")
 
@@ -330,7 +330,7 @@ class Pair:
             decimal=decimal,
             thousands=thousands,
             records=records,
-            from_data=any(schema.from_data for schema in present),
+            inferred=("dialect",) if any("dialect" in schema.inferred for schema in present) else (),
         )
 
     def part(self, place: int, release: Release) -> dict[str, Any]:

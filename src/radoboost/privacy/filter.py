@@ -143,7 +143,7 @@ def _converted(event: Event, relation: Relation) -> Event:
     try:
         return converted(event, relation)
     except ArgumentError as error:
-        raise ArgumentError(f"{error}, so it cannot be booked here; give it a ledger of its own relation") from None
+        raise ArgumentError(f"{error}, so it cannot be booked here") from None
 
 
 def _leaf_cost(leaf: Leaf, count: int, delta0: float) -> Cost:

@@ -12,6 +12,7 @@ file systems do not have. Each commit is synced with its folder (synchronous=EXT
 import json
 import os
 import secrets
+import shlex
 import sqlite3
 import stat
 from collections.abc import Iterable, Iterator
@@ -19,7 +20,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from math import floor, log10, sqrt
+from math import ceil, floor, inf, log10, sqrt
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -43,6 +44,7 @@ from radoboost.privacy.filter import Cost, Filter
 
 VERSION = 1
 SHORT_NAMES = ("record", "replace", "edge", "label", "person", "person-rows", "person-labels")  # of relations
+_USUAL_DELTA = 1e-6
 _APPLICATION = 0x7261646F  # "rado", where SQLite keeps whose file it is
 _BUSY_SECONDS = 120.0
 _SQLITE, _JOURNAL = b"SQLite format 3\0", bytes.fromhex("d9d505f920a163d7")  # how a database and a journal begin
@@ -61,8 +63,10 @@ CREATE TABLE bookings (
     mu_squared REAL NOT NULL, delta0 REAL NOT NULL, total_variation REAL NOT NULL, booked TEXT NOT NULL, digest TEXT
 );
 CREATE INDEX bookings_of_a_release ON bookings (release);
-CREATE TRIGGER a_total_stays BEFORE UPDATE ON totals BEGIN SELECT RAISE(ABORT, 'a total is set once'); END;
-CREATE TRIGGER no_total_goes BEFORE DELETE ON totals BEGIN SELECT RAISE(ABORT, 'a total is set once'); END;
+CREATE TRIGGER a_total_stays BEFORE UPDATE ON totals WHEN EXISTS (SELECT 1 FROM bookings WHERE name = OLD.name)
+BEGIN SELECT RAISE(ABORT, 'a total with bookings stays'); END;
+CREATE TRIGGER no_total_goes BEFORE DELETE ON totals WHEN EXISTS (SELECT 1 FROM bookings WHERE name = OLD.name)
+BEGIN SELECT RAISE(ABORT, 'a total with bookings stays'); END;
 CREATE TRIGGER no_booking_goes BEFORE DELETE ON bookings BEGIN SELECT RAISE(ABORT, 'no booking is given back'); END;
 CREATE TRIGGER a_booking_stays BEFORE UPDATE ON bookings
 WHEN OLD.digest IS NOT NULL OR NEW.digest IS NULL OR NEW.number IS NOT OLD.number OR NEW.id IS NOT OLD.id
@@ -141,7 +145,10 @@ class Ledger:
         delta: float = 1e-6,
         relation: Relation | str = Relation.RECORD,
     ) -> "Ledger":
-        """Set the total of a table, in a new file or in one that has other tables; it cannot be changed later."""
+        """Set the total of a table, in a new file or in one that has other tables.
+
+        It can be replaced as long as nothing is booked, and not later.
+        """
         total = Filter(epsilon, delta, named_relation(relation))
         if not isinstance(table, str) or not table.strip() or not table.isprintable():
             raise ArgumentError(f"the table needs a name; it is {table!r}")
@@ -153,8 +160,11 @@ class Ledger:
         if _write_new(place, insert, row):
             return cls(place, table)
         with _opened(place) as connection, _writing(connection):
-            if connection.execute("SELECT 1 FROM totals WHERE name = ?", (table,)).fetchone():
-                raise LedgerError(f"{place} has a total for {table!r} already, and a total is set once")
+            if connection.execute("SELECT 1 FROM bookings WHERE name = ?", (table,)).fetchone():
+                raise LedgerError(
+                    f"{place} has bookings for {table!r} already, so its total stays; give another total another name"
+                )
+            connection.execute("DELETE FROM totals WHERE name = ?", (table,))
             connection.execute(insert, row)
         return cls(place, table)
 
@@ -190,12 +200,14 @@ class Ledger:
 
     def check(self, *events: Event) -> Cost:
         """What events would cost, one booking each, refused where they cannot all be booked; nothing is booked."""
-        total, allowance, spent = self._books()
-        cost = sum(map(total.cost, events), Cost())
+        with _opened(self.path) as connection:
+            books, n_releases = self._books(connection), self._n_releases(connection)
+        total, allowance, spent = books
+        cost = sum((self._cost(total, event, n_releases) for event in events), Cost())
         with _opened(self.path) as connection:
             for event in events:
                 self._check_claims(event, connection)
-        self._check_room(total, allowance, spent, cost)
+        self._check_room(total, allowance, spent, cost, n_releases)
         return cost
 
     def book(self, event: Event, *, release: str | None = None, purpose: str = "release") -> str:
@@ -203,11 +215,16 @@ class Ledger:
 
         `release` is the id that several bookings of one release share; by default it is that of the booking.
         """
-        cost, number = self.total.cost(event), secrets.token_hex(16)
-        row = (number, self.table, release or number, purpose, json.dumps(to_dict(event)), *_numbers(cost).values())
+        number = secrets.token_hex(16)
+        total = self.total
+        cost = self._cost(total, event)  # before the transaction, for it may take long
         with _opened(self.path) as connection, _writing(connection):
+            books, n_releases = self._books(connection), self._n_releases(connection)
+            if books[0] != total:  # replaced meanwhile, while nothing was booked
+                cost = self._cost(books[0], event)
             self._check_claims(event, connection)
-            self._check_room(*self._books(connection), cost)
+            self._check_room(*books, cost, n_releases)
+            row = (number, self.table, release or number, purpose, json.dumps(to_dict(event)), *_numbers(cost).values())
             connection.execute(
                 f"INSERT INTO bookings (id, name, release, purpose, event, {_COST}, booked) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -255,7 +272,10 @@ class Ledger:
     def to_dict(self) -> dict[str, Any]:
         """The books as JSON data."""
         total, allowance, spent = self._books()
-        left = allowance.less(spent)
+        left, entries = allowance.less(spent), self.entries()
+        releases: dict[str, list[Entry]] = {}
+        for entry in entries:
+            releases.setdefault(entry.release, []).append(entry)
         return {
             "ledger": str(self.path),
             "table": self.table,
@@ -268,7 +288,8 @@ class Ledger:
             "spent": _numbers(spent),
             "left": _numbers(left),
             "largest_epsilon": _largest_epsilon(total, left),
-            "bookings": [entry.to_dict() for entry in self.entries()],
+            "releases": [_release(name, parts, total) for name, parts in releases.items()],
+            "bookings": [entry.to_dict() for entry in entries],
         }
 
     def _books(self, connection: sqlite3.Connection | None = None) -> tuple[Filter, Cost, Cost]:
@@ -281,6 +302,35 @@ class Ledger:
         ).fetchone()
         rows = connection.execute(f"SELECT {_COST} FROM bookings WHERE name = ?", (self.table,))
         return Filter(epsilon, delta, Relation(relation)), _cost(parts), sum(map(_cost, rows), Cost())
+
+    def _n_releases(self, connection: sqlite3.Connection) -> int:
+        """How many releases are booked; several bookings may belong to one."""
+        query = "SELECT count(DISTINCT release) FROM bookings WHERE name = ?"
+        return int(connection.execute(query, (self.table,)).fetchone()[0])
+
+    def _cost(self, total: Filter, event: Event, n_releases: int | None = None) -> Cost:
+        """What an event takes of the total; one for other neighbours is refused with the command for its ledger."""
+        try:
+            converted(event, total.relation)
+        except ArgumentError:
+            wanted = _relation(event)
+        else:
+            wanted = None
+        if wanted is None or wanted is Relation.VALUE:
+            return total.cost(event)  # or why there is none
+        if n_releases is None:
+            with _opened(self.path) as connection:
+                n_releases = self._n_releases(connection)
+        short = wanted.name.lower().replace("_", "-")
+        name = f"{self.table}-{short}" if n_releases else self.table
+        words = ["rado", "ledger", "create", str(self.path), "--table", name, "--epsilon", f"{total.epsilon:g}"]
+        words += [] if total.delta == _USUAL_DELTA else ["--delta", f"{total.delta:g}"]
+        instead = ", which replaces this total while nothing is booked on it" if not n_releases else ""
+        raise ArgumentError(
+            f"the total of {self.table!r} is for {total.relation.value}, and the release is for {wanted.value}, so it "
+            f"cannot be booked here; nothing was booked: make the right one with {shlex.join(words)} --relation "
+            f"{short}{instead}"
+        )
 
     def _check_claims(self, event: Event, connection: sqlite3.Connection) -> None:
         """Refuse persons by another column, or other labels, than those of any other booking (P7, M21)."""
@@ -295,7 +345,7 @@ class Ledger:
         for booked_label in {label_of(other) for other in others} - {label, None} if label is not None else ():
             raise BudgetError(_two_labels(self.table, booked_label or "", label or ""))
 
-    def _check_room(self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost) -> None:
+    def _check_room(self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost, n_releases: int = 0) -> None:
         after, left = spent + wanted, allowance.less(spent)
         if after.within(allowance):
             return
@@ -304,10 +354,11 @@ class Ledger:
             f"{float(getattr(cost, name)):.6g} {word}"
             for word, cost in (("in all", allowance), ("spent", spent), ("left", left), ("wanted", wanted))
         )
+        why = "" if name == "mu_squared" else f" ({_PARTS[name]} {numbers})"
         raise BudgetError(
             f"the total of {self.table!r}, epsilon {total.epsilon:g} at delta {total.delta:g} for "
-            f"{total.relation.value}, has no room for this: {_PARTS[name]} {numbers}; nothing was booked, and "
-            f"{_advice(name, _largest_epsilon(total, left), total)}"
+            f"{total.relation.value}, has no room for this{why}; nothing was booked; spent: "
+            f"{releases_in_words(n_releases)}; {_advice(name, _largest_epsilon(total, left), total)}"
         )
 
     def _read(self, query: str, *values: Any) -> list[Any]:
@@ -334,9 +385,32 @@ def _advice(part: str, epsilon: float, total: Filter) -> str:
         return "what samplers may be off by is used up: a release of fewer columns takes less of it"
     if not epsilon:
         return "nothing more can be released"
-    return (
-        f"the next release can have epsilon {epsilon:g} at most, at delta {total.delta:g}, for {total.relation.value}"
-    )
+    return f"room for one more of epsilon {epsilon:g} at most, at delta {total.delta:g}, for {total.relation.value}"
+
+
+def releases_in_words(number: int) -> str:
+    return f"{number:,} release{'' if number == 1 else 's'}"
+
+
+def _relation(event: Event) -> Relation | None:
+    """The neighbours that an event is about; None where its parts are about several."""
+    relations = {leaf.relation for leaf in flatten(event)}
+    return relations.pop() if len(relations) == 1 else None
+
+
+def _release(name: str, parts: list[Entry], total: Filter) -> dict[str, Any]:
+    """What was booked for one release: by its bookings, and as one epsilon at the total's delta, rounded up."""
+    mu_squared = float(sum((entry.cost for entry in parts), Cost()).mu_squared)
+    epsilon = epsilon_at(Gaussian(1 / sqrt(mu_squared), Relation.RECORD), total.delta) if mu_squared > 0 else 0.0
+    unit = 10.0 ** (floor(log10(epsilon)) - 3) if 0 < epsilon < inf else 1.0
+    return {
+        "release": name,
+        "purpose": parts[0].purpose,
+        "booked": parts[0].booked,
+        "digest": parts[0].digest,
+        "epsilon": ceil(epsilon * (1 - 1e-9) / unit) * unit if epsilon < inf else inf,
+        "bookings": len(parts),
+    }
 
 
 def _two_labels(table: str, booked: str, wanted: str) -> str:

@@ -411,10 +411,11 @@ def read_schema(
 
 
 @contextmanager
-def replacing(path: Path, *, fresh: bool = False) -> Iterator[Path]:
+def replacing(path: Path, *, fresh: bool = False, secret: bool = False) -> Iterator[Path]:
     """The path of a draft to write to; it becomes `path` if all goes well, and is removed if not.
 
-    With `fresh` it does not become `path` where something is there by then, whoever put it there.
+    With `fresh` it does not become `path` where something is there by then, whoever put it there. What is `secret` can
+    be read by its owner alone, from the first byte on.
     """
     from radoboost.tables.addresses import refuse_store
 
@@ -427,6 +428,8 @@ def replacing(path: Path, *, fresh: bool = False) -> Iterator[Path]:
     except (OSError, ValueError) as error:
         raise _output_error(path, error) from None
     try:
+        if secret:
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield draft
         if fresh:
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # which only one can do

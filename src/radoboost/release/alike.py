@@ -17,7 +17,7 @@ from radoboost.release import Release, load
 from radoboost.release.columns import Column
 from radoboost.release.holders import MERGED
 from radoboost.tables.kinds import Number
-from radoboost.tables.schema import Schema
+from radoboost.tables.schema import ENTRIES, Schema
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +136,11 @@ def check_alike(first: Part, other: Part) -> None:
 
 
 def _without_fills(schema: Schema | None) -> dict[str, Any] | None:
-    """What a schema says, but for what gaps are filled with: a table's own mean, where nobody declared it."""
+    """What a schema says, but for what gaps are filled with, a table's own mean where nobody declared it, and marks."""
     if schema is None:
         return None
-    document = schema.to_dict()
-    return {**document, "columns": {name: {**entry, "fill": None} for name, entry in document["columns"].items()}}
+    document, besides = schema.to_dict(), {"fill": None, "inferred": None}
+    return {**document, **besides, "columns": {name: entry | besides for name, entry in document["columns"].items()}}
 
 
 def _other_schemas(first: Part, other: Part) -> str:
@@ -163,19 +163,24 @@ def _other_schemas(first: Part, other: Part) -> str:
 def pooled_schema(parts: Sequence[Part]) -> Schema | None:
     """The schema of all: each holder filled gaps as its own says, and new rows get the mean of that over all rows.
 
-    Of dates, and where numbers of rows are not known, they get what the first holder has.
+    Of dates, and where numbers of rows are not known, they get what the first holder has. What any holder read off its
+    table stays marked.
     """
     schema, counts = parts[0].release.schema, [part.release.n_examples for part in parts]
-    others = [part.release.schema for part in parts]
-    if schema is None or None in counts or all(other == schema for other in others):
+    others = [part.release.schema for part in parts if part.release.schema is not None]
+    if schema is None or all(other == schema for other in others):
         return schema
-    columns = dict(schema.columns)
-    for name, kind in schema.columns.items():
-        fills = [getattr(other.columns[name], "fill", None) for other in others if other is not None]
-        if isinstance(kind, Number) and None not in fills:
+    columns = {
+        name: replace(kind, inferred=any(other.columns[name].inferred for other in others))
+        for name, kind in schema.columns.items()
+    }
+    inferred = tuple(entry for entry in ENTRIES if any(entry in other.inferred for other in others))
+    for name, kind in columns.items():
+        fills = [getattr(other.columns[name], "fill", None) for other in others]
+        if isinstance(kind, Number) and None not in fills and None not in counts:
             rows = np.array(counts, dtype=np.float64)
             columns[name] = replace(kind, fill=float(rows @ np.array(fills, dtype=np.float64) / rows.sum()))
-    return replace(schema, columns=columns)
+    return replace(schema, columns=columns, inferred=inferred)
 
 
 def _check_column(first: Part, other: Part, mine: Column, theirs: Column) -> None:

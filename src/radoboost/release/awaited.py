@@ -138,7 +138,7 @@ def refuse_other(first: Awaited, second: Awaited, names: tuple[str, str]) -> Non
 def writing(path: Path, kind: str, schema: pa.Schema, document: Mapping[str, Any]) -> Iterator[Any]:
     """A Parquet writer for one of these files, which is there whole in the end, or not at all."""
     content = {"format": FORMAT, "kind": kind, **document}
-    with replacing(path) as draft:
+    with replacing(path, secret=kind == "share") as draft:
         options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
         with with_document(draft, schema, SHARE_KEY, content, **options) as writer:
             yield writer

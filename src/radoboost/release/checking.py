@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.privacy import Composed, Event, best_guess, converted, delta_at, epsilon_at, event_from_dict
+from radoboost.release.holders import ROOM, Holders, room_figures
 
 if TYPE_CHECKING:
     from radoboost.release import Statement
@@ -53,7 +54,38 @@ def check_statement(statement: "Statement") -> Event:
         _check_composed(event, statement.composed)
     for figure in () if statement.holders is None else statement.holders.figures:
         _check_epsilon(figure.event, figure.delta, figure.epsilon, f"what was done, for {figure.case},")
+    if statement.holders is not None and statement.holders.how == ROOM and math.isfinite(statement.epsilon):
+        _check_room(event, statement.delta, statement.holders)
     return event
+
+
+def _check_room(event: Event, delta: float, holders: Holders) -> None:
+    """Figures of a room follow from its event, how many holders there were, and how many stayed to the end.
+
+    How many may put together what they know is in the words of the second figure; where that leaves two numbers, the
+    figures have to be those of one of them.
+    """
+    count, stated = len(holders.parts), list(holders.figures)
+    present = sum(part.get("until") is None for part in holders.parts)
+    reasons = []
+    for tolerate in range(max(1, count - present), (count + 1) // 2):
+        expected = room_figures(event, count, tolerate, present, delta)
+        if [figure.case for figure in expected] == [figure.case for figure in stated]:
+            try:
+                for figure, said in zip(expected, stated, strict=True):
+                    if (said.delta, said.size) != (figure.delta, figure.size):
+                        raise ReleaseError(f"the figure for {figure.case} is at another delta or size; do not trust it")
+                    _check_epsilon(figure.event, said.delta, said.epsilon, f"what was done, for {figure.case},")
+            except ReleaseError as error:
+                reasons.append(error)
+            else:
+                return
+    if reasons:
+        raise reasons[0]
+    raise ReleaseError(
+        f"the statement's figures for holders are not those of a room of {count} holders, of whom {present} stayed; "
+        "do not trust it"
+    )
 
 
 def _event(data: Any, what: str) -> Event:

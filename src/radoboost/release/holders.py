@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from radoboost.errors import ReleaseError
-from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict, group_words
+from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict, group_event, group_words
+from radoboost.privacy.shared_noise import against
 
 MERGED, AVERAGED, ROOM, JOINED = "merged", "averaged", "room", "joined"
 ONE_TABLE = "one table"  # several releases of one holder, averaged
@@ -96,6 +97,30 @@ class Holders:
         if holders.how not in WAYS:
             raise ReleaseError(f"the statement says that holders {holders.how!r}, which this version does not know")
         return holders
+
+
+def room_figures(event: Event, holders: int, tolerate: int, present: int, delta: float) -> tuple[Figure, ...]:
+    """Epsilons for cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8).
+
+    Stage by stage there may have been more. But the event is that of the plan which draws the most, so its stages are
+    not those that took place; and who was lost when may be somebody's choice, by totals.
+    """
+    colluders = tolerate - (holders - present)
+
+    def figure(case: str, honest: int) -> Figure:
+        return Figure.of(case, against(event, honest, holders, tolerate), delta)
+
+    figures = [figure("anyone outside the room", present)]
+    if colluders:
+        whom = "any one of the holders" if colluders == 1 else f"any {colluders} of the holders together"
+        figures.append(figure(whom, holders - tolerate))
+    else:
+        figures.append(figure("any one of the holders", present - 1))
+    return (
+        *figures,
+        figure("all other holders together", 1),
+        Figure.of("a person with records at two holders", group_event(event, 2), delta, 2),
+    )
 
 
 def _keys(part: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from radoboost.errors import ReleaseError
-from radoboost.privacy import Relation, event_from_dict, gaussian_distance
+from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, event_from_dict, flatten, gaussian_distance
 from radoboost.release.laws import NOISY_MOMENTS
 
 if TYPE_CHECKING:
@@ -32,8 +32,12 @@ class _Moved(NamedTuple):
 def check_release(release: "Release") -> None:
     """Refuse words about another number of classes, and noisy moments with less noise than their promise takes."""
     _check_words(release.statement, release.n_classes)
-    if release.law == NOISY_MOMENTS and math.isfinite(release.statement.epsilon):
+    if not math.isfinite(release.statement.epsilon):
+        return
+    if release.law == NOISY_MOMENTS:
         _check_noise(release)
+    elif release.mechanism.get("noise_on") in ("rados", "examples"):
+        _check_one_noise(release)
 
 
 def _check_words(statement: "Statement", n_classes: int) -> None:
@@ -62,6 +66,34 @@ def _check_noise(release: "Release") -> None:
         raise ReleaseError(
             f"the noise that the release declares for its stages comes to mu {math.sqrt(total):.6g} for "
             f"{event.relation.value}, and the event of its statement to {mu:.6g}; do not trust it"
+        )
+
+
+def _check_one_noise(release: "Release") -> None:
+    """Noise on rados or on examples: so much of it, for rows of such a norm, and as often as there are rados (R4, E2).
+
+    One edge vector that is replaced moves its row by twice the norm, and a person's rows together by sqrt(rows) of it.
+    """
+    event, mechanism = event_from_dict(release.statement.event), release.mechanism
+    leaves = flatten(event)
+    if not all(isinstance(leaf, Gaussian | SubsampledGaussian) for leaf in leaves):
+        raise ReleaseError("the event of its statement is not that of noise on rows or rados; do not trust it")
+    multiplier = max(leaf.noise_multiplier for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian))
+    on_rados, step = mechanism["noise_on"] == "rados", release.columns[0].step
+    stated = [mechanism.get(name) for name in ("noise_std", "clip")]
+    noise, clip = (float(value) if isinstance(value, int | float) else 0.0 for value in stated)
+    if not (0 < noise < math.inf and 0 < clip < math.inf):
+        raise ReleaseError("the statement promises an epsilon, and the release no noise or no clip; do not trust it")
+    reach = math.floor(clip / step) * (1.0 if on_rados else 2 * math.sqrt(int(mechanism.get("max_rows", 1))))
+    if not noise / step >= multiplier * reach * (1 - _SLACK):
+        raise ReleaseError(
+            f"the release declares noise {noise:g} for rows of norm {clip:g}, and its statement is about noise of "
+            f"{multiplier * reach * step:g}; do not trust it"
+        )
+    times = sum(leaves.values())
+    if on_rados and times < release.n_rados:
+        raise ReleaseError(
+            f"the release has {release.n_rados:,} rados, and its statement is about {times:,} of them; do not trust it"
         )
 
 

@@ -42,7 +42,7 @@ class Card:
 class Draft:
     """The schema of a table while it is written.
 
-    `first` is what it began with: names and storage types alone, or, with `from_data`, a look at the table. `columns`
+    `first` is what it began with: names and storage types alone, or a look at the table, which it marks. `columns`
     are those that somebody decided otherwise, as JSON data. Nothing here reads a row.
     """
 
@@ -170,12 +170,13 @@ def read_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, str]) 
     """A column as JSON data, from the texts of its card; what a card does not show stays as it was before."""
     if kind not in ABOUT:
         raise ArgumentError(f"there is no kind of column {kind!r}; load the page again")
+    mark = {"inferred": True} if before.get("inferred") else {}
     if kind != before["kind"]:
-        return {"kind": kind, **_blank(kind)}
+        return {"kind": kind, **_blank(kind), **mark}
     if kind in ("text", "id"):
-        return {"kind": kind}
+        return {"kind": kind, **mark}
     unseen = {name: before[name] for name in ("origin", "terms") if name in before}
-    entry: dict[str, Any] = {"kind": kind, **unseen}
+    entry: dict[str, Any] = {"kind": kind, **unseen, **mark}
     if kind == "category":
         entry["values"] = _values(fields.get("values", ""), before.get("values"))
         entry |= {"other": True} if "other" in fields else {}

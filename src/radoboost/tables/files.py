@@ -200,9 +200,14 @@ class InFolder(FilePart):
             yield pa.RecordBatch.from_arrays(columns, names)
 
 
-def _in_folders(path: Path, schema: pa.Schema, selection: Selection, folders: FolderColumns, alone: bool) -> list[Part]:
-    """The rows of a file, with what its folders say about them."""
+def _in_folders(
+    path: Path, schema: pa.Schema, selection: Selection, folders: FolderColumns, alone: bool, spoiled: bool = False
+) -> list[Part]:
+    """The rows of a file, with what its folders say about them; those that are `spoiled` have no label."""
     constants = folders.constants(schema, path)
+    if spoiled:
+        absent = [name for name in selection.names if name not in schema.names and name not in constants]
+        constants |= dict.fromkeys([*absent, str(selection.label)], pa.scalar(None, pa.string()))
     if not constants.keys() & set(selection.names):
         return list(_file_parts(path, schema, selection, alone))
     own = [name for name in selection.features if name not in constants]
@@ -330,7 +335,10 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
     schemas = [file_schema(path, reading) for path in paths]
     folders = FolderColumns.of(paths, typed=reading.typed_folders)
     features: tuple[str, ...] = ()
+    spoiled = _lacking(paths, schemas, folders, choice, reading)
     for path, schema in zip(paths, schemas, strict=True):
+        if path in spoiled:
+            continue
         with readable(path):
             names = column_names(schema := folders.added(schema, path))
         columns = _without_folders(choice, paths, names).columns(names, str(path))
@@ -343,13 +351,30 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
     parts: list[Part] = []
     for path, schema in zip(paths, schemas, strict=True) if features else ():
         with readable(path):
-            parts += _in_folders(path, schema, selection, folders, len(paths) == 1)
+            parts += _in_folders(path, schema, selection, folders, len(paths) == 1, path in spoiled)
     names_out, guess = encoded_names(reading, features), partial(_guess_rows, parts)
     away = any(isinstance(path, StorePath) for path in paths)
     csv = any(file_kind(path) == "csv" for path in paths)
     return Source(
         name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema, away=away, csv=csv
     )
+
+
+def _lacking(
+    paths: Sequence[Path], schemas: Sequence[pa.Schema], folders: FolderColumns, choice: Choice, reading: Reading
+) -> set[Path]:
+    """The files that lack a declared column, where one record may decide about that: their rows give nothing.
+
+    A column that no file has is refused, and so is one that a single file lacks.
+    """
+    if not reading.must_not_change or choice.features is None or choice.label is None or len(paths) == 1:
+        return set()
+    needed = {*choice.features, choice.label, *([] if choice.person is None else [choice.person])}
+    names = [set(column_names(folders.added(schema, path))) for path, schema in zip(paths, schemas, strict=True)]
+    if not needed <= set().union(*names):
+        return set()
+    lacking = {path for path, own in zip(paths, names, strict=True) if not needed <= own}
+    return lacking if len(lacking) < len(paths) else set()
 
 
 def _ask_at_once(paths: Sequence[StorePath]) -> None:

@@ -3,10 +3,10 @@
 from dataclasses import MISSING, fields
 from typing import Any
 
-from radoboost.tables.kinds import KINDS, MOST_VALUES, ORDERS, PARTS, PRIVATE, SQUARE, TERMS, UNITS, Left
+from radoboost.tables.kinds import KINDS, MOST_VALUES, ORDERS, PARTS, PRIVATE, SQUARE, TERMS, UNITS
 from radoboost.tables.labels import MOST_CLASSES
 from radoboost.tables.marks import LINES
-from radoboost.tables.schema import SCHEMA_KEY, SCHEMA_VERSION, Schema
+from radoboost.tables.schema import ENTRIES, SCHEMA_KEY, SCHEMA_VERSION, Schema
 
 _DATE = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+([+-][0-9:]+|Z)?)?$"}
 _VALUE = {"type": ["string", "number", "boolean"]}
@@ -33,7 +33,12 @@ _BOUND = {
     "date": _either(_DATE, {"const": PRIVATE}),
 }
 # What a field of a kind may be; those of low, high and fill depend on the kind.
+_INFERRED = {
+    "type": "boolean",
+    "description": "Whether some of it was read off the table; promises then refuse it.",
+}
 _FIELDS: dict[str, dict[str, Any]] = {
+    "inferred": _INFERRED,
     "gaps": {"type": "boolean", "description": "Whether values may be missing: a column of 0 and 1 then says where."},
     "values": _either({"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MOST_VALUES, "uniqueItems": True}),
     "other": {"type": "boolean", "description": "Whether all other values have a column in common."},
@@ -57,7 +62,7 @@ def json_schema() -> dict[str, Any]:
             "enum": [LINES, None],
             "description": "A record of a CSV file that is protected: a line, or if null a row of the table.",
         },
-        "from_data": {"type": "boolean", "description": "Whether the table was looked at; promises then refuse it."},
+        "inferred": _words(ENTRIES, description="What else was read off the table; promises then refuse it."),
         "columns": {
             "type": "object",
             "additionalProperties": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in KINDS]},
@@ -83,7 +88,9 @@ def _kind(kind: str) -> dict[str, Any]:
     """What a column of this kind may have."""
     cls = KINDS[kind]
     properties: dict[str, Any] = {"kind": {"const": kind}}
-    for item in fields(cls) if cls is not Left else ():
+    for item in fields(cls):
+        if item.name == "kind":
+            continue
         if item.name in ("low", "high"):
             properties[item.name] = _BOUND[kind]
         elif item.name == "fill":

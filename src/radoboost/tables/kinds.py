@@ -51,13 +51,17 @@ Word = str | tuple[Factor, Factor]
 
 @dataclass(frozen=True)
 class Number:
-    """A column of numbers. A missing one is replaced by `fill`; with `gaps`, a column of 0 and 1 says where."""
+    """A column of numbers. A missing one is replaced by `fill`; with `gaps`, a column of 0 and 1 says where.
+
+    `inferred`, of every kind, says that some of this entry was read off the table, so no promise is made on it.
+    """
 
     low: Any = None
     high: Any = None
     fill: float | None = None
     gaps: bool = False
     terms: tuple[str, ...] | None = None
+    inferred: bool = False
 
     kind = "number"
 
@@ -91,6 +95,7 @@ class Category:
     values: tuple[Any, ...] | None = None
     other: bool = False
     gaps: bool = False
+    inferred: bool = False
 
     kind = "category"
 
@@ -139,6 +144,7 @@ class Date:
     gaps: bool = False
     parts: tuple[str, ...] = ()
     terms: tuple[str, ...] | None = None
+    inferred: bool = False
 
     kind = "date"
 
@@ -189,6 +195,7 @@ class Left:
     """A column that is left out: a "text", or an "id"."""
 
     kind: str = "text"
+    inferred: bool = False
 
     def encoded(self, name: str) -> Iterator[Encoded]:
         """Nothing."""
@@ -207,7 +214,7 @@ def kind_to_dict(kind: Kind) -> dict[str, Any]:
     """A column as JSON data: its kind, and what is not as by default; what must be decided is there as null."""
     entry: dict[str, Any] = {"kind": kind.kind}
     if isinstance(kind, Left):
-        return entry
+        return entry | ({"inferred": True} if kind.inferred else {})
     wanted = {"low", "high"} if not isinstance(kind, Category) else {"values"}
     for item in fields(kind):
         value = getattr(kind, item.name)
@@ -224,16 +231,15 @@ def kind_from_dict(entry: Any) -> Kind:
     values = {name: tuple(v) if isinstance(v, list) else v for name, v in entry.items() if name != "kind"}
     kind = KINDS[entry["kind"]]
     if kind is Left:
-        if values:
-            raise ArgumentError(f"{entry['kind']} columns are left out, and have no {next(iter(values))!r}")
-        return Left(entry["kind"])
+        if unknown := [name for name in values if name != "inferred"]:
+            raise ArgumentError(f"{entry['kind']} columns are left out, and have no {unknown[0]!r}")
+        return Left(entry["kind"], _flag(values, "inferred"))
     known = {item.name: item for item in fields(kind)}
     unknown = [name for name in values if name not in known]
     if unknown:
         raise ArgumentError(f"a {entry['kind']} has no {listed(unknown)}; it may have {listed(list(known))}")
-    for name in ("gaps", "other"):
-        if not isinstance(values.get(name, False), bool):
-            raise ArgumentError(f"{name} must be true or false; it is {values[name]!r}")
+    for name in ("gaps", "other", "inferred"):
+        _flag(values, name)
     for name in ("values", "parts", "terms"):
         if not isinstance(values.get(name, ()), tuple | None):
             raise ArgumentError(f"{name} must be a list; it is {values[name]!r}")
@@ -242,6 +248,13 @@ def kind_from_dict(entry: Any) -> Kind:
 
 
 # ---- small things
+
+
+def _flag(values: Mapping[str, Any], name: str) -> bool:
+    value = values.get(name, False)
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be true or false; it is {value!r}")
+    return value
 
 
 def slot_word(value: Any) -> str:

@@ -3,7 +3,7 @@
 A schema is data. It is written down before a table is opened, or proposed from the table for plain releases; a release
 and a model carry it, so that everyone reads raw rows in the same way. As a file:
 
-    {"radoboost_schema": 1, "from_data": false, "label": "outcome", "classes": ["no", "yes"], "columns": {
+    {"radoboost_schema": 1, "label": "outcome", "classes": ["no", "yes"], "columns": {
       "patient_id": {"kind": "id"},
       "age": {"kind": "number", "low": 0, "high": 120, "gaps": true, "fill": 50},
       "ward": {"kind": "category", "values": ["A", "B"], "other": true},
@@ -12,6 +12,8 @@ and a model carry it, so that everyone reads raw rows in the same way. As a file
 `terms` of a column, and `products` such as [["age", "ward"]], say what else is made of them (`holder.feature_maps`).
 `separator`, `decimal` and `thousands` say how a CSV file is written, and with `records` of "lines" a record that is
 protected is a line of it. What is null, or left out, is not decided yet.
+What was read off the table is marked: a column has `"inferred": true`, and `"inferred": ["classes", "dialect"]` names
+other entries. No promise is made on such a schema.
 Each column becomes one encoded column or several, all of them numbers:
 
     age, age=(missing)             the number, filled where it is missing; 1 where it was
@@ -45,13 +47,21 @@ from radoboost.tables.labels import MOST_CLASSES
 from radoboost.tables.marks import LINES, Marks, is_separator
 
 SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
+ENTRIES = {
+    "classes": "the classes",
+    "dialect": "how the file is written",
+    "rows": "the number of rows",
+    "person": "whose rows they are",
+}
+"""What may be read off a table besides columns, and what messages call it."""
 
 
 @dataclass(frozen=True)
 class Schema:
     """What each column of a raw table means, by name, in order; label and classes; and how a CSV file is written.
 
-    With `from_data` the table itself was looked at, so that private mechanisms refuse it.
+    A column that was read off the table has the mark `inferred`, and `inferred` here names other such entries: classes,
+    the dialect of the file, the number of rows, the person. Private mechanisms refuse all of them.
 
     >>> schema = Schema({"age": Number(0, 120, gaps=True), "ward": Category(("A", "B"))})
     >>> [column.name for column in schema.encoded()]
@@ -64,7 +74,7 @@ class Schema:
     separator: str | None = None
     decimal: str = "."
     thousands: str | None = None
-    from_data: bool = False
+    inferred: tuple[str, ...] = ()
     products: tuple[tuple[str, str], ...] = ()
     records: str | None = None
     _encoded: tuple[Encoded, ...] = field(init=False, repr=False, compare=False)
@@ -90,6 +100,7 @@ class Schema:
         """What is wrong, in words: each names its column."""
         yield from _column_problems(self.columns)
         yield from _product_problems(self.products, self.columns, self.label)
+        yield from _inferred_problems(self.inferred)
         if self.separator is not None and not is_separator(self.separator):
             yield f"separator must be one ASCII character such as ';'; it is {self.separator!r}"
         if self.decimal not in (".", ","):
@@ -101,6 +112,21 @@ class Schema:
         marks = [mark for mark in (self.separator, self.decimal, self.thousands) if mark is not None]
         if self.thousands == self.decimal or (len(set(marks)) < len(marks) and self.separator != ","):
             yield f"separator, decimal and thousands must differ; they are {marks!r}"
+
+    @property
+    def inferences(self) -> tuple[str, ...]:
+        """All entries that were read off the table, in words.
+
+        >>> Schema({"age": Number(31, 77, inferred=True)}, "ill", ("no", "yes"), inferred=("classes",)).inferences
+        ("column 'age'", 'the classes')
+        """
+        columns = [f"column {name!r}" for name, kind in self.columns.items() if kind.inferred]
+        return (*columns, *(words for entry, words in ENTRIES.items() if entry in self.inferred))
+
+    @property
+    def from_data(self) -> bool:
+        """Whether any of it was read off the table."""
+        return bool(self.inferences)
 
     @property
     def marks(self) -> Marks:
@@ -177,7 +203,8 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as the JSON data of its file, without what is as by default."""
-        entry: dict[str, Any] = {SCHEMA_KEY: SCHEMA_VERSION, "from_data": self.from_data}
+        entry: dict[str, Any] = {SCHEMA_KEY: SCHEMA_VERSION}
+        entry |= {"inferred": list(self.inferred)} if self.inferred else {}
         entry["label"] = self.label
         entry["classes"] = None if self.classes is None else list(self.classes)
         marks = {"separator": self.separator, "thousands": self.thousands, "records": self.records}
@@ -222,7 +249,7 @@ class Schema:
             entry.get("separator"),
             entry.get("decimal") or ".",
             entry.get("thousands"),
-            bool(entry.get("from_data", False)),
+            tuple(entry.get("inferred") or ()),
             products,
             entry.get("records"),
         )
@@ -239,8 +266,17 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
     products = entry.get("products")
     if products is not None and not (isinstance(products, list | tuple) and len(_pairs(products)) == len(products)):
         yield f'products must be a list of pairs of columns, such as [["age", "dose"]]; they are {products!r}'
-    if not isinstance(entry.get("from_data", False), bool):
-        yield f"from_data must be true or false; it is {entry['from_data']!r}"
+    inferred = entry.get("inferred")
+    if inferred is not None and not isinstance(inferred, list | tuple):
+        yield f"inferred must be a list of some of {listed(list(ENTRIES))}; it is {inferred!r}"
+    else:
+        yield from _inferred_problems(inferred or ())
+
+
+def _inferred_problems(inferred: Sequence[str]) -> Iterator[str]:
+    odd = [name for name in inferred if name not in list(ENTRIES)]
+    if odd or len(set(inferred)) < len(inferred):
+        yield f"inferred must be some of {listed(list(ENTRIES))}, each once; it is {list(inferred)!r}"
 
 
 def _pairs(products: Any) -> tuple[tuple[str, str], ...]:

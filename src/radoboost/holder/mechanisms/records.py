@@ -54,10 +54,12 @@ def check_declared(asked: Asked, *, may_search: bool = False) -> int | None:
             f"scale={asked.scale!r} takes its constants from the table; a private mechanism needs scale='bounds' (or "
             "'auto')"
         )
-    if asked.declared.from_data:
+    if asked.declared.inferred:
+        words = asked.declared.inferred
+        shown = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
         raise ArgumentError(
-            "this schema was read off the table (from_data), so it reveals some of it; fill in a template from "
-            "public knowledge instead, made by rado schema without --from-data"
+            f"{shown}: this was read off the table, so it reveals some of it; fill in a template from public knowledge "
+            "instead, made by rado schema without --from-data"
         )
     if asked.declared.schema is not None and (lines := asked.declared.schema.undecided()):
         if asked.classes is None:

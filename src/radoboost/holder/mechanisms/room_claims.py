@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from radoboost.holder.mechanisms.contract import Gathering, Secrets
-from radoboost.privacy import Event, group_event
-from radoboost.privacy.shared_noise import against
-from radoboost.release.holders import ROOM, Figure, Holders
+from radoboost.privacy import Event
+from radoboost.release.holders import ROOM, Holders, room_figures
 
 if TYPE_CHECKING:
     from radoboost.release import Statement
@@ -44,6 +43,7 @@ def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets:
     holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
     colluders = tolerate - (holders - present)
     finite = not math.isinf(statement.epsilon)
+    figures = room_figures(event, holders, tolerate, present, statement.delta) if finite else ()
     keys = (_COINS if secrets.coins else "") + (_SHARES if secrets.sum_noise else "")
     promises, exposed = list(statement.promises), list(statement.not_protected)
     if finite:
@@ -55,7 +55,7 @@ def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets:
         promises=tuple(promises),
         not_protected=tuple(exposed),
         trust_model=_TRUST.format(holders=holders, many=gathering.opening, keys=keys),
-        holders=Holders(ROOM, gathering.parts, _figures(event, gathering, statement.delta) if finite else ()),
+        holders=Holders(ROOM, gathering.parts, figures),
     )
 
 
@@ -71,29 +71,4 @@ def _against(gathering: Gathering, colluders: int) -> str:
     return (
         f"{were} holds against anyone outside the room. A holder knows its own share of the noise: against that see "
         "the figures for holders."
-    )
-
-
-def _figures(event: Event, gathering: Gathering, delta: float) -> tuple[Figure, ...]:
-    """Epsilons for cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8).
-
-    Stage by stage there may have been more. But the event is that of the plan which draws the most, so its stages are
-    not those that took place; and who was lost when may be somebody's choice, by totals.
-    """
-    holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
-    colluders = tolerate - (holders - present)
-
-    def figure(case: str, honest: int) -> Figure:
-        return Figure.of(case, against(event, honest, holders, tolerate), delta)
-
-    figures = [figure("anyone outside the room", present)]
-    if colluders:
-        whom = "any one of the holders" if colluders == 1 else f"any {colluders} of the holders together"
-        figures.append(figure(whom, holders - tolerate))
-    else:
-        figures.append(figure("any one of the holders", present - 1))
-    return (
-        *figures,
-        figure("all other holders together", 1),
-        Figure.of("a person with records at two holders", group_event(event, 2), delta, 2),
     )

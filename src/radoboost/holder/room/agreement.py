@@ -136,7 +136,7 @@ class Agreement:
             # Nothing is promised, so one holder may have looked at its table for the schema.
             # How wide columns are that a word asks for is the mechanism's to say.
             columns = "linear" if isinstance(asked.columns, str) else asked.columns
-            check_declared(replace(asked, declared=replace(asked.declared, from_data=False), columns=columns))
+            check_declared(replace(asked, declared=replace(asked.declared, inferred=()), columns=columns))
         if asked.n_rados and getattr(mechanism, "default_rados", None) == 0:
             raise ArgumentError(
                 f"{self.mechanism} makes no rados, and those drawn from its release would differ at each holder; leave "

@@ -1,0 +1,131 @@
+"""What a declaration says of itself: which of it was read off the table, and whose rows they are."""
+
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import radoboost as rb
+from radoboost.holder.costs import account_for_schema
+from radoboost.holder.table_check import check_table
+
+COLUMNS = {"patient_id": rb.Left("id"), "age": rb.Number(0, 100), "ward": rb.Category(("A", "B"))}
+SCHEMA = rb.Schema(COLUMNS, "ill", ("no", "yes"))
+TABLE = pd.DataFrame(
+    {
+        "patient_id": [k // 2 if k < 40 else k for k in range(200)],
+        "age": [float(k % 90) for k in range(200)],
+        "ward": ["A", "B"] * 100,
+        "ill": ["no", "yes", "yes", "no"] * 50,
+    }
+)
+MECHANISM = rb.Moments(8.0)
+
+
+# ---- what was read off the table
+
+
+@pytest.mark.parametrize(
+    "launder",
+    [
+        lambda seen: rb.Schema(seen.columns, seen.label, seen.classes),
+        lambda seen: rb.Schema({**COLUMNS, "age": seen.columns["age"]}, "ill", ("no", "yes")),
+        lambda seen: rb.Schema({**COLUMNS, "patient_id": seen.columns["patient_id"]}, "ill", ("no", "yes")),
+        lambda seen: replace(seen, columns=COLUMNS),
+        lambda seen: rb.Schema.from_dict(rb.Schema(seen.columns, "ill", ("no", "yes")).to_dict()),
+        lambda seen: {**seen.to_dict(), "classes": ["no", "yes"]},
+    ],
+)  # fmt: skip
+def test_a_mark_outlives_every_copy(launder):
+    """`Schema(other.columns)` had no mark, so a promise was made on exact minima and maxima."""
+    schema = launder(rb.propose_schema(TABLE, "ill"))
+    with pytest.raises(rb.ArgumentError, match="read off the table"):
+        rb.craft(TABLE, schema=schema, mechanism=MECHANISM)
+
+
+def test_a_refusal_names_what_was_read_off():
+    schema = rb.Schema({**COLUMNS, "age": rb.Number(3, 77, inferred=True)}, "ill", ("no", "yes"), inferred=("classes",))
+    with pytest.raises(rb.ArgumentError, match=r"^column 'age', the classes: this was read off the table"):
+        rb.craft(TABLE, schema=schema, mechanism=MECHANISM)
+    with pytest.raises(rb.ArgumentError, match="inferred must be some of"):
+        rb.Schema(COLUMNS, inferred=("ages",))
+
+
+def test_what_was_declared_of_a_settled_schema_can_still_be_used(tmp_path):
+    """Only the column that the table settled is marked; declared anew, it makes the promise possible."""
+    with pytest.warns(rb.SchemaWarning):
+        seen = rb.craft(TABLE, label="ill", n_rados=3).schema
+    assert seen.inferences
+    declared = rb.Schema({"age": rb.Number(0, 100, fill=5.0), "ward": rb.Category()}, "ill", ("no", "yes"))
+    settled = rb.craft(TABLE, schema=declared, n_rados=3).schema
+    assert settled.inferences == ("column 'ward'",)
+    again = rb.Schema({**settled.columns, "ward": COLUMNS["ward"]}, "ill", ("no", "yes"))
+    assert rb.craft(TABLE, schema=again, mechanism=MECHANISM, counts=None).statement.epsilon == pytest.approx(8)
+
+
+def test_columns_decided_beside_a_look_stay_marked(rado, tmp_path):
+    table = tmp_path / "t.csv"
+    table.write_text("age,ill\n30,no\n40,yes\n")
+    options = ["--from-data", "--column", 'age={"kind": "number", "low": 30, "high": 40}', "--classes", "no", "yes"]
+    assert rado("schema", table, "--label", "ill", *options, "-o", "s.json")[0] == 0
+    assert json.loads(Path("s.json").read_text())["columns"]["age"]["inferred"] is True
+
+
+# ---- whose rows
+
+
+def test_rows_of_one_person_are_spoken_of_before_anything_is_spent(tmp_path):
+    books = rb.Ledger.create(tmp_path / "l", "t", epsilon=9.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", rb.PersonWarning)
+        with pytest.raises(rb.PersonWarning, match="each row counts as another person"):
+            rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, ledger=books, counts=None)
+    assert not books.entries()
+    with pytest.warns(rb.PersonWarning, match=r"--person patient_id --max-rows K .*K = 1 costs no more noise") as told:
+        rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, counts=None)
+    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
+
+
+def test_nothing_is_said_where_a_person_is_named_or_nothing_is_promised():
+    rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, person="patient_id", max_rows=1, counts=None)
+    rb.craft(TABLE, schema=SCHEMA, n_rados=3)
+    no_ids = rb.Schema({name: COLUMNS[name] for name in ("age", "ward")}, "ill", ("no", "yes"))
+    rb.craft(TABLE, schema=no_ids, mechanism=MECHANISM, counts=None)
+    assert "whose_rows" not in account_for_schema(MECHANISM, no_ids)
+
+
+def test_the_declaration_alone_decides(tmp_path):
+    """No id repeats here, nor is the column there: the warning is the same."""
+    once = TABLE.drop(columns="patient_id")
+    with pytest.warns(rb.PersonWarning, match="'patient_id'"):
+        rb.craft(once, schema=SCHEMA, mechanism=MECHANISM, counts=None)
+    with pytest.warns(rb.PersonWarning, match="'patient_id'"):
+        rb.craft(TABLE, schema=SCHEMA, drop=["patient_id"], mechanism=MECHANISM, counts=None)
+
+
+def test_check_counts_ids_for_the_holder():
+    result = check_table(TABLE, schema=SCHEMA)
+    assert result.to_dict()["ids"] == {"patient_id": {"values": 180, "repeated": 20}}
+    line = next(line for line in result.in_words() if "patient_id" in line)
+    assert line.startswith("20 of 180 values of 'patient_id' are in more than one row")
+    assert "choose neither the unit of the promise nor --max-rows by this count" in line
+    assert "ids" not in check_table(TABLE, schema=SCHEMA, person="patient_id", max_rows=2).to_dict()
+    absent = TABLE.drop(columns="patient_id")
+    assert "ids" not in check_table(absent, schema=SCHEMA).to_dict()
+
+
+def test_the_commands_say_it_in_one_line(rado, tmp_path):
+    TABLE.to_csv("t.csv", index=False)
+    Path("s.json").write_text(json.dumps(SCHEMA.to_dict()))
+    code, _, err = rado("craft", "t.csv", "--schema", "s.json", "--epsilon", 8)
+    assert code == 0 and err.count("\n") == 1 and err.startswith("rado: each row counts as another person")
+    assert "--person patient_id --max-rows K" in err
+    assert "each row counts as another person" in " ".join(
+        rado("account", "--schema", "s.json", "--epsilon", 1)[1].split()
+    )
+    out = rado("check", "t.csv", "--schema", "s.json")[1]
+    assert "what you edit in a declaration after looking at them is outside the promise" in out
+    assert "20 of 180 values of 'patient_id'" in out
