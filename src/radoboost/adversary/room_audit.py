@@ -29,11 +29,14 @@ class _Seat:
     def __init__(self, share: float) -> None:
         self.noise_share = share
 
+    def begin(self, event: Event) -> None:
+        pass
+
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         return list(arrays)
 
-    def agreed(self, compute: Callable[[], Any]) -> Any:
-        return compute()
+    def agreed(self, compute: Callable[[], Any], read: Callable[[Any], Any] = lambda value: value) -> Any:
+        return read(compute())
 
 
 def view_of_colluders(
