@@ -21,26 +21,10 @@ from radoboost.holder.room.parties import Party, Seats
 from radoboost.holder.room.seating import check_code, check_name, code_of, greeted, greeting, hello_place, seated
 from radoboost.holder.room.secure_sums import Total, secure_sum
 from radoboost.holder.room.stops import telling_if_stopped
-from radoboost.holder.room.waiting import waited
-from rooms import View
+from rooms import View, bare_sum
 
 NAMES = ("east", "north", "south", "west", "zoo")
 BOUNDS = {"x0": (0, 9), "x1": (0, 9)}
-
-
-def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop, **_):
-    """A sum without masks, for holders in threads."""
-    mailbox.put(place_of(stage, "bare", identity.party.name), values.tobytes())
-
-    def look():
-        parts = [mailbox.get(place_of(stage, "bare", name)) for name in present]
-        return None if None in parts else parts
-
-    parts = waited(look, patience, stop)
-    total = np.zeros(len(values), dtype=np.int64)
-    for part in parts:
-        total += np.frombuffer(part, dtype=np.int64)
-    return Total(total, tuple(present))
 
 
 def tables(n_rows=900, n_classes=2, seed=0):

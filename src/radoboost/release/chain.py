@@ -97,10 +97,10 @@ def _add(known: dict[str, Earlier], earlier: Earlier, files: Mapping[str, Sequen
     before = known.setdefault(earlier.id, earlier)
     if not _near(event_to_dict(before.event), event_to_dict(earlier.event)):
         raise ArgumentError(f"two releases have the id {earlier.id} and not the same event; do not trust them")
-    first, *others = files.get(earlier.id) or [None]
-    digests = {before.digest, earlier.digest, *(file.digest for file in (first, *others) if file)} - {None}
-    one = first is None or all(_same_content(first, other) for other in others)
-    if not one or digests - {file.digest for file in (first, *others) if file} and len(digests) > 1:
+    same = files.get(earlier.id, ())
+    digests = {digest for digest in (before.digest, earlier.digest, *(file.digest for file in same)) if digest}
+    unread = digests - {file.digest for file in same}
+    if (unread and len(digests) > 1) or not all(_same_content(same[0], other) for other in same[1:]):
         raise ArgumentError(
             f"two files have the id {earlier.id} and not the same content, so that each is a release, and one of them "
             "would not be counted; do not trust them, and ask whoever made them which ones there are"

@@ -36,7 +36,7 @@ class Receipt:
 
 
 def is_receipt(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as a receipt does, and not as a release; one that was never finished is known by its name."""
+    """Whether a file begins as a receipt, and not as a release; one that was never finished is known by its name."""
     try:
         with Path(path).open("rb") as file:
             start = file.read(1)

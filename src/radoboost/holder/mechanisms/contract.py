@@ -290,8 +290,9 @@ class Mechanism(Protocol):
     `takes_seed` is False. One that books otherwise than its statement's event at once has `foreseen_bookings(asked)`:
     the events that it will book, as far as they are known beforehand. One whose noise, if any, is added to sums, and
     that needs nothing else from all rows, works in a room: `in_rooms` is True; if other sums have no noise there,
-    `exact_in_rooms` is True, and a room needs all its holders. One whose releases may have sums without labels beside rados, for columns that holders share, has `may_share`, which is True. One whose rados may be tilted
-    has `may_tilt`, which is True.
+    `exact_in_rooms` is True, and a room needs all its holders. One whose releases may have sums without labels beside
+    rados, for columns that holders share, has `may_share`, which is True. One whose rados may be tilted has `may_tilt`,
+    which is True.
     """
 
     @property

@@ -138,16 +138,13 @@ def who_greeted(mailbox: Mailbox, agreement: Agreement) -> list[Party]:
     return parties
 
 
-def _greetings(mailbox: Mailbox, agreement: Agreement, lenient: bool = False, here: bool = False) -> list[Party]:
-    """All who greeted, by name, each as it did last; a greeting that is none is refused, or, if `lenient`, left alone.
-
-    Those who have gone since are not `here`.
-    """
+def _greetings(mailbox: Mailbox, agreement: Agreement, lenient: bool = False) -> list[Party]:
+    """All who greeted, each as it did last; a greeting that is none is refused, or, where `lenient`, left alone."""
     parties = []
     for place in mailbox.names(f"{BEFORE:04d}/{HELLO}/"):
         try:
             party = _greeted_last(mailbox, agreement, place.rpartition("/")[2])
-            if party is not None and not (here and _has_gone(mailbox, agreement, party)):
+            if party is not None:
                 parties.append(party)
         except RadoError:
             if not lenient:
@@ -308,17 +305,20 @@ def _seat(
     seen: list[Party] = []
 
     def all_here() -> list[Party] | None:
-        parties = _greetings(mailbox, agreement, here=True)
+        parties = _greetings(mailbox, agreement)
         if len(parties) > agreement.parties:  # late strangers do not count, once somebody is ready
             rosters = [seats for seats, _ in ready_rosters(mailbox, agreement) if own.party in seats.parties]
             parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(mailbox, agreement)
         _check_keys(parties)
-        if len(parties) > len(seen):
-            seen[:] = parties
-            tell(
-                f"{len(parties)} of {agreement.parties} holders are here: {', '.join(party.name for party in parties)}"
-            )
-        return parties if len(parties) == agreement.parties else None
+        here = [party for party in parties if not _has_gone(mailbox, agreement, party)]
+        if len(here) > len(seen):
+            tell(f"{len(here)} of {agreement.parties} holders are here: {', '.join(party.name for party in here)}")
+        seen[:] = here
+        if len(parties) < agreement.parties:
+            return None
+        gone = [party.name for party in parties if party not in here]
+        # Whoever has gone stopped the session of all these greetings, which then ends with its name, or comes again.
+        return parties if not gone or Stops(mailbox, seated(agreement, parties)).among(gone) else None
 
     parties = waited(all_here, wait, stop)
     if parties is None:
