@@ -58,7 +58,7 @@ class Earlier:
         }
 
 
-def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier, ...]:
+def chain(releases: Iterable[Release | Receipt | str | os.PathLike[str]]) -> tuple[Earlier, ...]:
     """All releases that these ones know of, themselves among them, each once; an incomplete chain is refused.
 
     Receipts of rooms that ended without a release count as releases do. Two releases of one id and different content

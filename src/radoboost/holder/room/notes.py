@@ -136,9 +136,10 @@ def _write_once(place: Path, content: bytes) -> None:
         os.replace(draft, place)
         _sync(place.parent)
         _sync(place.parent.parent)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
+    except BaseException:  # nothing begins then, so that it may be tried again
+        for left in (draft, place):
+            with suppress(OSError):
+                left.unlink(missing_ok=True)
         raise
 
 
