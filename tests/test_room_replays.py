@@ -27,7 +27,7 @@ from radoboost.holder.room.messages import written
 from radoboost.privacy import event_from_dict
 from radoboost.release.chain import account_for_releases, chain
 from radoboost.release.receipts import Receipt, read_receipt
-from rooms import bare_sum
+from rooms import View, bare_sum
 from test_room_processes import holders, until
 
 NAMES = ("east", "middle", "north", "south", "west")
@@ -70,7 +70,7 @@ class People:
             chosen = {"confirm": confirm, "wait": 60.0, "patience": 60.0, **options.get(name, {})}
             try:
                 return rb.join_room(
-                    box, *self.table(name), name=name, identity=self.place / f"{name}.pem", ledger=self.ledgers[name],
+                    chosen.pop("seen", box), *self.table(name), name=name, identity=self.place / f"{name}.pem", ledger=self.ledgers[name],
                     counts=None, threads=1, **chosen,
                 )  # fmt: skip
             except (rb.RadoError, Killed) as error:
@@ -177,6 +177,26 @@ def test_a_holder_that_was_killed_before_its_note_joins_again_under_another_code
     assert rb.close_room(box, code=again["east"]).id == ends["east"].id
     ends, _ = people.meet(box)
     assert all("nobody comes back" in str(end) for end in ends.values())
+
+
+def test_a_holder_that_was_killed_and_told_nobody_joins_again(tmp_path):
+    """Its old greeting lies there. Whoever took it for a new one is told so, and the next time all meet."""
+    people, box = People(tmp_path), opened(RECORDS)
+
+    def killed(code, parties):
+        raise Killed
+
+    dead = View(box)
+    dead.sent.append(lambda name, content: None if name.split("/")[1] in ("stop", "gone") else content)
+    wait = {name: {"wait": 2.0} for name in NAMES}
+    ends, first = people.meet(box, **{**wait, "north": {"confirm": killed, "seen": dead}})
+    assert not any(isinstance(end, rb.Release) for end in ends.values())
+    for _ in range(3):
+        ends, codes = people.meet(box, **wait)
+        if isinstance(ends["east"], rb.Release):
+            break
+    assert len({end.id for end in ends.values()}) == 1, ends
+    assert set(codes.values()).isdisjoint(first.values()) and people.booked("north") == {ends["north"].id}
 
 
 def test_all_who_were_killed_after_the_note_never_resume_and_a_retry_is_booked_in_full(tmp_path):

@@ -66,9 +66,12 @@ def chain(releases: Iterable[Release | Receipt | str | os.PathLike[str]]) -> tup
     """
     known: dict[str, Earlier] = {}
     files: dict[str, list[Release]] = {}
-    for release in releases:
-        if isinstance(release, str | os.PathLike):
-            release = read_receipt(release) if is_receipt(release) else load(release)
+    for given in releases:
+        release: Release | Receipt
+        if isinstance(given, str | os.PathLike):
+            release = read_receipt(given) if is_receipt(given) else load(given)
+        else:
+            release = given
         if isinstance(release, Receipt):
             _add(known, Earlier(release.id, None, release.event), files)
             continue

@@ -383,7 +383,12 @@ def _wait_until_ready(
             ]
             if not any(body.get("seats") == seats.agreement.hex() for body in bodies):
                 # By an earlier greeting it was ready for an earlier session, and may yet be for this one.
-                nonce = seats.party(name).nonce
+                nonce, last = seats.party(name).nonce, _greeted_last(mailbox, agreement, name)
+                if last is not None and last.nonce != nonce:
+                    raise RoomError(
+                        f"{name} has joined this room again since the code was compared, so that there is another one; "
+                        "nothing was computed: join again, all of you, or open a new room"
+                    )
                 if any(_nonces(body).get(name, nonce) == nonce for body in bodies):
                     raise RoomError(
                         f"{name} sees other holders or keys in this room; compare codes, and open a new room"
