@@ -70,7 +70,8 @@ class People:
             chosen = {"confirm": confirm, "wait": 60.0, "patience": 60.0, **options.get(name, {})}
             try:
                 return rb.join_room(
-                    chosen.pop("seen", box), *self.table(name), name=name, identity=self.place / f"{name}.pem", ledger=self.ledgers[name],
+                    chosen.pop("seen", box), *self.table(name), name=name,
+                    identity=self.place / f"{name}.pem", ledger=self.ledgers[name],
                     counts=None, threads=1, **chosen,
                 )  # fmt: skip
             except (rb.RadoError, Killed) as error:
