@@ -71,8 +71,8 @@ class People:
             try:
                 return rb.join_room(
                     chosen.pop("seen", box), *self.table(name), name=name,
-                    identity=self.place / f"{name}.pem", ledger=self.ledgers[name],
-                    counts=None, threads=1, **chosen,
+                    identity=self.place / f"{name}.pem", counts=None, threads=1,
+                    **{"ledger": self.ledgers[name], **chosen},
                 )  # fmt: skip
             except (rb.RadoError, Killed) as error:
                 return error
