@@ -52,7 +52,7 @@ def test_a_room_is_opened_and_shown(rado, bounds):
     assert "waiting for 3 more" in shown and "mechanism moments (epsilon 1.0" in shown
     state = json.loads(rado("room", "show", "flu.room", "--json")[1])
     assert state["missing"] == 3 and state["code"] is None and not state["released"]
-    assert state["agreement"]["declared"] == {"age": [0, 100], "dose": [0, 1]}
+    assert list(state["agreement"]["declared"]["columns"]) == ["age", "dose"]
     code, _, err = rado("room", "open", bounds, *BOUNDS)
     assert code == 1 and "there is a room at flu.room already" in err
     code, _, err = rado("room", "close", "flu.room")
