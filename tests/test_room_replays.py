@@ -420,7 +420,7 @@ def test_five_processes_that_are_killed_after_the_note_and_replayed(tmp_path):
             ledger = tmp_path / name / "own.ledger"
             assert five.rado("ledger", "create", ledger, "--table", "t", "--epsilon", 9)[0] == 0
             five.join(room, name, "--ledger", "own.ledger")
-        until(lambda: len(list(room.glob("0002/masked/*"))) == 5)
+        until(lambda: len(list(room.glob("*/masked/west"))) >= 2)
         for process in five.running.values():
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
