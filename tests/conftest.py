@@ -43,6 +43,12 @@ def no_fits_so_far(monkeypatch):
     monkeypatch.setattr(tuning, "_counts", {})
 
 
+@pytest.fixture(autouse=True)
+def own_configuration(tmp_path_factory, monkeypatch):
+    """The user's configuration, with keys and notes of rooms, is another one in each test."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20150706)

@@ -17,30 +17,25 @@ from radoboost.holder.room import joining, sitting, waiting
 from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
 from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.room.messages import place_of, read, written
+from radoboost.holder.room.notes import Notes
 from radoboost.holder.room.parties import Party, Seats
-from radoboost.holder.room.seating import check_code, check_name, code_of, greeted, greeting, hello_place, seated
+from radoboost.holder.room.seating import (
+    check_code,
+    check_name,
+    code_of,
+    greeted,
+    greeting,
+    hello_place,
+    ready_for,
+    seated,
+)
 from radoboost.holder.room.secure_sums import Total, secure_sum
 from radoboost.holder.room.stops import telling_if_stopped
-from radoboost.holder.room.waiting import waited
-from rooms import View
+from radoboost.privacy import Gaussian, Relation
+from rooms import View, bare_sum
 
 NAMES = ("east", "north", "south", "west", "zoo")
 BOUNDS = {"x0": (0, 9), "x1": (0, 9)}
-
-
-def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop, **_):
-    """A sum without masks, for holders in threads."""
-    mailbox.put(place_of(stage, "bare", identity.party.name), values.tobytes())
-
-    def look():
-        parts = [mailbox.get(place_of(stage, "bare", name)) for name in present]
-        return None if None in parts else parts
-
-    parts = waited(look, patience, stop)
-    total = np.zeros(len(values), dtype=np.int64)
-    for part in parts:
-        total += np.frombuffer(part, dtype=np.int64)
-    return Total(total, tuple(present))
 
 
 def tables(n_rows=900, n_classes=2, seed=0):
@@ -383,7 +378,7 @@ def test_nobody_takes_part_without_the_code():
     x, y = tables()
     ends, box = meet(lambda name: (x, y, {}), confirm="0000 0000", mechanism=rb.Moments(4.0), columns="linear")
     assert all("find out who (nothing was computed)" in str(end) for end in ends.values())
-    assert not [name for name in box.names("") if not name.startswith(("0000/hello", "0000/stop", PLACE))]
+    assert not [name for name in box.names("") if not name.startswith(("0000/hello", "0000/stop", "0000/gone", PLACE))]
     ends, _ = meet(lambda name: (x, y, {}), confirm=lambda code, parties: len(parties) < 3)
     assert all("the code was not confirmed" in str(end) for end in ends.values())
 
@@ -443,7 +438,12 @@ def test_a_holder_that_was_there_before_is_told_so(tmp_path):
     for _ in range(2):  # before anything is confirmed, it may come again
         with pytest.raises(rb.RoomError, match="only east came within 0 seconds, of 3"):
             rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
+    # Also once it was ready: not the mailbox knows what has begun, but what it has noted itself.
     box.put(place_of(0, "ready", "east"), written(east, agreement.digest, 0, "ready", {}))
+    with pytest.raises(rb.RoomError, match="only east came"):
+        rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
+    seats = seated(agreement, [east.party, *(one.party for one in identities()[1:])])
+    Notes(east, agreement).write(seats, Gaussian(4.0, Relation.RECORD))
     with pytest.raises(rb.RoomError, match="nobody comes back"):
         rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
     with pytest.raises(rb.ArgumentError, match="say what this holder is called"):
@@ -586,8 +586,7 @@ def test_one_who_stops_before_all_are_ready_ends_a_room_that_cannot_do_without_i
     box, (east, north, south) = MemoryMailbox(), identities()
     agreement = rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
     agreed = {"confirm": lambda code, parties: True, "counts": None, "patience": 3600.0}
-    for one in (north, south):  # and south does not confirm the code
-        box.put(hello_place(one.party.name), greeting(agreement, one))
+    box.put(hello_place("south"), greeting(agreement, south))  # and it does not confirm the code
 
     def join(identity, wait):
         return rb.join_room(box, [[1.0, 2.0]], [1], identity=identity, wait=wait, **agreed)
@@ -747,16 +746,18 @@ def test_neither_a_stranger_nor_one_holder_can_hide_the_release(monkeypatch):
     assert box.put(hello_place("anna"), greeting(agreement, stranger)) and box.put(hello_place("bob"), b"nothing")
     assert box.put(hello_place("anybody"), b"nothing")
     names = ["anna", "east", "north"]
-    body = {"seats": seats.agreement.hex(), "names": names}
+    body = {"seats": seats.agreement.hex(), "names": names, "nonces": [bytes(16).hex()] * 3}
     assert box.put("0000/ready/anna", written(stranger, agreement.digest, 0, "ready", body))
     assert rb.close_room(box, code=code_of(seats)).digest == rb.close_room(box).digest == release.digest
     # A whole group of strangers is told from the holders by the code alone.
     group = [rb.Identity.create(name) for name in ("ida", "jan", "kim")]
-    false = seated(agreement, [one.party for one in group])
-    for one in group:
-        box.put(hello_place(one.party.name), greeting(agreement, one))
-        body = {"seats": false.agreement.hex(), "names": ["ida", "jan", "kim"]}
-        box.put(f"0000/ready/{one.party.name}", written(one, agreement.digest, 0, "ready", body))
+    hellos = [greeting(agreement, one) for one in group]
+    places = [hello_place(one.party.name) for one in group]
+    false = seated(agreement, [greeted(*about, agreement.digest) for about in zip(hellos, places, strict=True)])
+    for one, hello, place in zip(group, hellos, places, strict=True):
+        assert box.put(place, hello)
+        ready = written(one, agreement.digest, 0, "ready", ready_for(false))
+        assert box.put(f"0000/ready/{one.party.name}", ready)
     assert rb.close_room(box, code=code_of(seats)).digest == release.digest
     with pytest.raises(rb.RoomError, match="2 groups"):
         rb.close_room(box)

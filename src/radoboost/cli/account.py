@@ -14,7 +14,10 @@ from radoboost.errors import ArgumentError
 def account(
     releases: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RELEASE]...", help="Releases of one table: what do they amount to together?"),
+        typer.Argument(
+            metavar="[RELEASE]...",
+            help="Releases of one table, and receipts of rooms without one: what do they amount to together?",
+        ),
     ] = None,
     mechanism: Annotated[
         str,
@@ -84,8 +87,8 @@ def account(
     """Say what an epsilon costs in noise, or what noise buys, without any data; or what releases amount to together.
 
     Releases of one table are composed, with all that they were composed with, each counted once, for the neighbours
-    that all of them convert to. That holds for epsilons that were fixed beforehand; rado ledger keeps to a total
-    however releases are chosen.
+    that all of them convert to; so are receipts of rooms that ended without a release. That holds for epsilons that
+    were fixed beforehand; rado ledger keeps to a total however releases are chosen.
 
     \b
     Examples:

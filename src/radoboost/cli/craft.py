@@ -203,7 +203,8 @@ def craft(
         list[Path] | None,
         typer.Option(
             metavar="RELEASE",
-            help="An earlier release of the same table, to count in with what it was composed with; repeat for more.",
+            help="An earlier release of the same table, or the receipt of a room that ended without one, to count in "
+            "with what it was composed with; repeat for more.",
         ),
     ] = None,
     ledger: LedgerOption = None,

@@ -265,13 +265,23 @@ def join(
     ] = None,
     force: ForceFlag = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no counts.")] = False,
+    other_members: Annotated[
+        bool,
+        typer.Option(
+            "--other-members",
+            help="Take part though sums have no noise, and an earlier such room had other members: the difference "
+            "tells the exact sums of whoever is in one of them alone.",
+        ),
+    ] = False,
     trust_network: TrustFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Take part in a room with your table: wait for all, compare the code, and get the joint release.
 
     Your rows stay here. What you send is signed, and the others see masked numbers, of which only the total over all
-    holders comes out. Every holder ends with the same file.
+    holders comes out. Every holder ends with the same file. Before anything is computed, a receipt of what it may cost
+    is noted beside your key, and you cannot join this room again; if it ends without a release, count the receipt with
+    rado account, or --compose.
 
     \b
     Examples:
@@ -306,6 +316,7 @@ def join(
             patience=patience,
             engine=engine,
             threads=threads,
+            other_members=other_members,
             trust_network=trust_network,
             progress=not quiet,
             look=question.keep if code is None or quiet else question.say,

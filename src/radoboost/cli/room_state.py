@@ -30,20 +30,25 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     from radoboost.holder.room.mailbox import mailbox_at
     from radoboost.holder.room.messages import place_of
     from radoboost.holder.room.outcome import RELEASE, SIGNED
-    from radoboost.holder.room.seating import BEFORE, READY, code_of, ready_rosters, seated, who_greeted
+    from radoboost.holder.room.seating import BEFORE, code_of, ready_rosters, seated, who_greeted
     from radoboost.holder.room.stops import ONCE, STOP, Stops
 
     box = mailbox_at(room, trust_network=trust_network)
     agreement = read_agreement(box.get(PLACE), box.name)
-    rosters = [seats for seats, ready in ready_rosters(box, agreement) if len(ready) == agreement.parties]
+    all_ready = ready_rosters(box, agreement)
+    rosters = [seats for seats, ready in all_ready if len(ready) == agreement.parties]
     parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(box, agreement)
     seats = seated(agreement, parties) if len(parties) == agreement.parties else None
+    if len(rosters) == 1:
+        seats = rosters[0]
     names = [name.split("/") for name in box.names("") if name.count("/") == 2 and name[:4].isdecimal()]
 
     def sent(kind: str) -> list[str]:
         return sorted(place[2] for place in names if place[1] == kind)
 
-    ready = sorted(place[2] for place in names if place[:2] == [f"{BEFORE:04d}", READY])
+    ready = sorted(
+        {name for roster, those in all_ready if seats and roster.agreement == seats.agreement for name in those}
+    )
     times = _times(box)
     stopped = [] if seats is None else sorted(Stops(box, seats).among([party.name for party in parties]))
     stopped.sort(key=lambda name: (name in ready, times.get(place_of(ONCE, STOP, name), 0.0)))  # who was the reason

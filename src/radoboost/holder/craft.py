@@ -179,8 +179,8 @@ def craft(
         Makes the signatures reproducible, and known to anyone who knows the seed: the statement says so. Noise is
         never reproducible. `Moments` has no signatures, and refuses a seed.
     compose : sequence of releases or their paths
-        Earlier releases of the same table: the statement says what they, all that they were composed with, and this one
-        amount to together, if every epsilon was fixed beforehand.
+        Earlier releases of the same table, or receipts of rooms that ended without one: the statement says what they,
+        all that they were composed with, and this one amount to together, if every epsilon was fixed beforehand.
     ledger : Ledger, or the path of one that has one table, optional
         The books of the table: what this release can cost at most is booked before its noise is drawn, and refused with
         a `BudgetError` if the total would be passed. No booking is given back. Saving notes the file's digest.
@@ -289,6 +289,18 @@ def craft_in_room(
     records = csv_records(asked.declared.schema, mechanism.private)  # any of the holders may have CSV files
     made = replace(made, circumstances=replace(made.circumstances, room=gathering(), records=records))
     return _release(mechanism, asked, made, name, schema, None)
+
+
+def planned_event(mechanism: Mechanism, asked: Asked) -> Event | None:
+    """All that a release in a room does, as its statement will have it; None where one booking says so."""
+    account = getattr(mechanism, "account_declared", None)
+    if account is not None:
+        event: Event = account(replace(asked, rows=None))[0]
+        return event
+    if mechanism.private:
+        return None
+    about = Circumstances("bounds", asked.seeded, asked.n_rados, n_columns=2, n_examples=1)
+    return event_from_dict(mechanism.statement(about).event)
 
 
 def check_for_room(

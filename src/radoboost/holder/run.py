@@ -67,11 +67,17 @@ class Pool(Protocol):
     def noise_factor(self) -> float:
         """How many times the standard deviation that was asked for the shares of those who are here come to."""
 
+    def begin(self, event: Event) -> None:
+        """Note, on disk, that something begins that is never repeated: it is booked, and has no key yet."""
+
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """The sums over all holders; nobody learns more than these."""
 
-    def agreed(self, compute: Callable[[], Any]) -> Any:
-        """JSON data that one holder computes from what was released, for all: two machines may round otherwise."""
+    def agreed(self, compute: Callable[[], Any], read: Callable[[Any], Any] = lambda value: value) -> Any:
+        """JSON data that one holder computes from what was released, for all: two machines may round otherwise.
+
+        They come as `read` makes them; if it cannot, whoever sent them is named.
+        """
 
 
 class Run:
@@ -99,6 +105,8 @@ class Run:
         """Book what is about to be spent, whatever comes of it, and make a fresh key for its noise."""
         if self._ledger is not None:
             self._ledger(event)
+        if self._pool is not None:
+            self._pool.begin(event)
         self._bookings += 1
         self._plane = 0
         if self._given_key is None:
@@ -181,9 +189,9 @@ class Run:
             return compute()
         return np.array(self._pool.agreed(lambda: compute().tolist()), dtype=np.float64)
 
-    def agreed_data(self, compute: Callable[[], Any]) -> Any:
-        """The same for JSON data."""
-        return compute() if self._pool is None else self._pool.agreed(compute)
+    def agreed_data(self, compute: Callable[[], Any], read: Callable[[Any], Any] = lambda value: value) -> Any:
+        """The same for JSON data, as `read` makes them, which refuses what cannot be."""
+        return read(compute()) if self._pool is None else self._pool.agreed(compute, read)
 
     def row_noise(self, scale: float) -> RowNoise:
         """Noise for the rows of one pass; it takes up the first plane of the key."""

@@ -7,10 +7,12 @@ twice may have two. Releases from a seed have no id, and go by their digest.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from math import inf, isclose
 from typing import Any
+
+import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.privacy import (
@@ -27,7 +29,10 @@ from radoboost.privacy import (
     flatten,
 )
 from radoboost.release import Release, finite_or_word, load
+from radoboost.release.blocks import RADOS
 from radoboost.release.checking import check_statement
+from radoboost.release.laws import NOISY_MOMENTS
+from radoboost.release.receipts import Receipt, is_receipt, read_receipt
 
 HOLDS_IF = (
     "each epsilon was fixed before the first of these releases was seen; where a later one was chosen by looking at "
@@ -53,19 +58,34 @@ class Earlier:
         }
 
 
-def chain(releases: Iterable[Release | str | os.PathLike[str]]) -> tuple[Earlier, ...]:
-    """All releases that these ones know of, themselves among them, each once; an incomplete chain is refused."""
+def chain(releases: Iterable[Release | Receipt | str | os.PathLike[str]]) -> tuple[Earlier, ...]:
+    """All releases that these ones know of, themselves among them, each once; an incomplete chain is refused.
+
+    Receipts of rooms that ended without a release count as releases do. Two releases of one id and different content
+    are refused: one of them would not be counted.
+    """
     known: dict[str, Earlier] = {}
-    for release in releases:
-        if isinstance(release, str | os.PathLike):
-            release = load(release)
+    files: dict[str, list[Release]] = {}
+    for given in releases:
+        release: Release | Receipt
+        if isinstance(given, str | os.PathLike):
+            release = read_receipt(given) if is_receipt(given) else load(given)
+        else:
+            release = given
+        if isinstance(release, Receipt):
+            _add(known, Earlier(release.id, None, release.event), files)
+            continue
         if not isinstance(release, Release):
-            raise ArgumentError(f"compose needs releases, or paths of them; one is a {type(release).__name__}")
+            raise ArgumentError(
+                f"compose needs releases or receipts, or paths of them; one is a {type(release).__name__}"
+            )
         name = release.id or release.digest or f"unsaved {len(known)}"
-        _add(known, Earlier(name, release.digest, check_statement(release.statement)))
+        event = check_statement(release.statement)
+        files.setdefault(name, []).append(release)
+        _add(known, Earlier(name, release.digest, event), files)
         composed = release.statement.composed
         for entry in () if composed is None else composed["releases"]:  # `check_statement` has counted them
-            _add(known, _read(entry))
+            _add(known, _read(entry), files)
     return tuple(known.values())
 
 
@@ -75,12 +95,40 @@ def known_names(release: Release) -> set[str]:
     return {earlier.id for earlier in chain([release])[unnamed:]}
 
 
-def _add(known: dict[str, Earlier], earlier: Earlier) -> None:
+def _add(known: dict[str, Earlier], earlier: Earlier, files: Mapping[str, Sequence[Release]]) -> None:
+    """Note a release, unless it is known; refused where it is another one under the same id."""
     before = known.setdefault(earlier.id, earlier)
-    if before.event != earlier.event:
+    if not _near(event_to_dict(before.event), event_to_dict(earlier.event)):
         raise ArgumentError(f"two releases have the id {earlier.id} and not the same event; do not trust them")
+    same = files.get(earlier.id, ())
+    digests = {digest for digest in (before.digest, earlier.digest, *(file.digest for file in same)) if digest}
+    unread = digests - {file.digest for file in same}
+    if (unread and len(digests) > 1) or not all(_same_content(same[0], other) for other in same[1:]):
+        raise ArgumentError(
+            f"two files have the id {earlier.id} and not the same content, so that each is a release, and one of them "
+            "would not be counted; do not trust them, and ask whoever made them which ones there are"
+        )
     if before.digest is None:
         known[earlier.id] = earlier
+
+
+def _same_content(one: Release, other: Release) -> bool:
+    """Whether two files have the same figures: rados that were drawn from released moments are no others."""
+    names, others = (
+        {name for name in each.blocks if name != RADOS or each.law != NOISY_MOMENTS} for each in (one, other)
+    )
+    return names == others and all(np.array_equal(one.blocks[name], other.blocks[name]) for name in names)
+
+
+def _near(one: Any, other: Any) -> bool:
+    """Whether two events are one: another machine may round the last digits of its noise otherwise."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_near(one[name], other[name]) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(map(_near, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return isclose(one, other, rel_tol=1e-9)
+    return bool(one == other)
 
 
 def _read(entry: Any) -> Earlier:

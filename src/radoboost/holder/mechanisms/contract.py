@@ -179,7 +179,8 @@ class Gathering:
 
     Of so many `holders` up to `tolerate` might be lost or put together what they know; in the sum that had the fewest,
     `present` were there. Fewer than `opening` of them cannot see the sums of
-    another by putting together what they know. `parts` describe each of them, as data.
+    another by putting together what they know. `parts` describe each of them, as data. With `needs_all` some sums have
+    no noise, and none of the holders was lost.
     """
 
     holders: int
@@ -187,6 +188,7 @@ class Gathering:
     opening: int
     present: int
     parts: tuple[Mapping[str, Any], ...]
+    needs_all: bool = False
 
 
 @dataclass(frozen=True)
@@ -289,9 +291,10 @@ class Mechanism(Protocol):
     `features` are the table's columns, or None before it is open. One that has no signatures for a seed to fix says so:
     `takes_seed` is False. One that books otherwise than its statement's event at once has `foreseen_bookings(asked)`:
     the events that it will book, as far as they are known beforehand. One whose noise, if any, is added to sums, and
-    that needs nothing else from all rows, works in a room: `in_rooms` is True. One whose releases may have sums without
-    labels beside rados, for columns that holders share, has `may_share`, which is True. One whose rados may be tilted
-    has `may_tilt`, which is True.
+    that needs nothing else from all rows, works in a room: `in_rooms` is True; if other sums have no noise there,
+    `exact_in_rooms` is True, and a room needs all its holders. One whose releases may have sums without labels beside
+    rados, for columns that holders share, has `may_share`, which is True. One whose rados may be tilted has `may_tilt`,
+    which is True.
     """
 
     @property

@@ -269,10 +269,9 @@ class Stages:
             ranks = self.blocks["ranks"] = self._ranks(outlook.numbers)
             self.block_columns["ranks"] = outlook.numbers
         outline, plan, n_classes = read_outline(second, noise), self.plan, self._shape.n_classes
-        self.map = FeatureMap.from_dict(
-            run.agreed_data(
-                lambda: plan_map(outlook, plan, sphere.columns, outline, ranks, n_classes=n_classes).to_dict()
-            )
+        self.map = run.agreed_data(
+            lambda: plan_map(outlook, plan, sphere.columns, outline, ranks, n_classes=n_classes).to_dict(),
+            FeatureMap.from_dict,
         )
         run.source = mapped(run.source, self.map)
         outputs = planned_columns(self.map)

@@ -105,6 +105,11 @@ class Moments:
         return self.unit == "record" and not self._replaced
 
     @property
+    def exact_in_rooms(self) -> bool:
+        """Whether a room sees sums without noise: those of features, where labels alone are protected."""
+        return self.unit == "label"
+
+    @property
     def _replaced(self) -> bool:
         return self.relation == "replace"
 

@@ -102,7 +102,9 @@ def find_bounds(
     noises = [scales[f"bounds {j + 1}"] for j in range(len(SEARCHES))]
     run.add_noise(first, Noise("bins", noises[0]))
     noise, counts = noises[0] * run.noise_factor / GRID, first.bins / GRID
-    tops = run.agreed_data(lambda: [largest_power(row, HELD[0] * rows["good"], noise) for row in counts])
+    tops = run.agreed_data(
+        lambda: [largest_power(row, HELD[0] * rows["good"], noise) for row in counts], _checked_powers
+    )
     high = np.array([OF_ZEROS[1] if top is None else math.ldexp(1.0, top + LEAST_POWER) for top in tops])
     low = -high
     for j in range(1, len(SEARCHES)):
@@ -116,6 +118,13 @@ def find_bounds(
         for k, (name, top) in enumerate(zip(searched, tops, strict=True))
     }
     return found, rows
+
+
+def _checked_powers(tops: Sequence[int | None]) -> Sequence[int | None]:
+    """Powers as another holder sent them, if there are bins of them."""
+    if any(top is not None and not 0 <= top <= Powers.n_bins for top in tops):
+        raise ValueError("no such bin")
+    return tops
 
 
 def _all_narrowed(

@@ -31,6 +31,9 @@ from radoboost.tables.schema import SCHEMA_KEY, Schema
 PLACE = AGREEMENT  # the name of its message
 VERSION = 1
 MOST_BYTES = 16 * 2**20
+EXACT_SUMS = (
+    "some sums have no noise, so all holders must stay to the end, and no second room of this kind should have others"
+)
 NOTHING = "it promises nothing about records: there is no epsilon (--epsilon), so no noise is added"
 _TEXT_OR_NONE, _NUMBER_OR_NONE = (str, type(None)), (int, type(None))
 _FORMS: Mapping[str, tuple[type, ...]] = {
@@ -95,6 +98,16 @@ class Agreement:
     @property
     def digest(self) -> bytes:
         return hashlib.sha256(self.to_bytes()).digest()
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether no holder may be lost: some sums have no noise, and those over fewer holders would tell its own."""
+        return bool(getattr(self.protection(), "exact_in_rooms", False))
+
+    @property
+    def most_lost(self) -> int:
+        """How many holders may be lost on the way."""
+        return 0 if self.needs_all else most_lost(self.parties, self.tolerate)
 
     def protection(self) -> Mechanism:
         """The mechanism, refused where it is not one for rooms."""
@@ -167,7 +180,7 @@ class Agreement:
         shown = {name: value for name, value in self.parameters.items() if value is not None and name not in unused}
         given = ", ".join(f"{name} {value}" for name, value in shown.items())
         whose = "" if self.person is None else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each"
-        lost = most_lost(self.parties, self.tolerate)
+        lost = self.most_lost
         many = self.tolerate > 1
         gone = f"{'are' if many else 'is'} lost or " if lost else ""
         private = self.protection().private
@@ -176,6 +189,7 @@ class Agreement:
         enough = f"; noise is enough for {self.tolerate} who {gone}{telling}"
         return [
             f"{self.parties} holders, of whom {lost or 'none'} may be lost on the way{enough if private else ''}",
+            *([EXACT_SUMS] if self.needs_all else []),
             f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",
             *([] if private else [NOTHING]),
             f"{len(names):,} column{'' if len(names) == 1 else 's'} as declared"

@@ -26,17 +26,18 @@ from radoboost.holder.room.parties import Party
 class Identity:
     """A holder with its private key. It prints as its name and fingerprint, and cannot be pickled.
 
-    An identity takes part in each sum of a room once, whatever a mailbox shows (B3 of docs/proofs/secure-sums.md).
+    An identity takes part in one session of each agreement, and in each sum once, whatever a mailbox shows (B3 of
+    docs/proofs/secure-sums.md): `notes` is where it keeps which.
 
     >>> north = Identity.create("north")
     >>> north.party.name, len(north.party.public_key), len(north.sign(b"a message"))
     ('north', 32, 64)
     """
 
-    __slots__ = ("_key", "_sums", "party")
+    __slots__ = ("_key", "_place", "_sums", "party")
 
-    def __init__(self, name: str, key: Ed25519PrivateKey) -> None:
-        self._key = key
+    def __init__(self, name: str, key: Ed25519PrivateKey, place: Path | None = None) -> None:
+        self._key, self._place = key, None if place is None else place.resolve()
         self._sums: set[tuple[bytes, int]] = set()
         self.party = Party(name, key.public_key().public_bytes_raw())
 
@@ -74,7 +75,7 @@ class Identity:
             key = None
         if not isinstance(key, Ed25519PrivateKey):
             raise RoomError(f"{place} is no identity: it has no Ed25519 key in PEM that is readable without a password")
-        return cls(name, key)
+        return cls(name, key, place)
 
     def save(self, path: str | Path | None = None) -> Path:
         """Write the private key to a file that nobody else can read; a file that is there is never replaced.
@@ -104,7 +105,18 @@ class Identity:
             if isinstance(error, OSError):
                 raise OutputError(f"cannot write the identity {place}: {reason(error)}") from None
             raise
+        self._place = place.resolve()
         return place
+
+    @property
+    def notes(self) -> Path:
+        """Where this identity notes which rooms it was in: beside its file, or with the user's configuration."""
+        return _of_no_file() if self._place is None else self._place.with_name(f"{self._place.name}.rooms")
+
+    @property
+    def all_notes(self) -> tuple[Path, ...]:
+        """Wherever it may have noted rooms: also before it was saved."""
+        return tuple(dict.fromkeys((self.notes, _of_no_file())))
 
     def sign(self, content: bytes) -> bytes:
         """The signature of some bytes, 64 bytes."""
@@ -129,6 +141,11 @@ def identity_path() -> Path:
     """Where this user's identity lies, unless another place is named."""
     home = os.environ.get("APPDATA" if os.name == "nt" else "XDG_CONFIG_HOME")
     return (Path(home) if home else Path("~/.config").expanduser()) / "radoboost" / "identity.pem"
+
+
+def _of_no_file() -> Path:
+    """Where identities that lie in no file note which rooms they were in."""
+    return identity_path().with_name("rooms")
 
 
 def load_or_create(name: str, path: str | Path | None = None) -> tuple[Identity, bool]:

@@ -7,13 +7,14 @@ mailbox; each of the others compares it with its own, and signs its digest. So a
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from radoboost.errors import ArgumentError, RoomError
 from radoboost.holder.counts import Where
-from radoboost.holder.craft import check_for_room, craft_in_room, note_digest
+from radoboost.holder.craft import check_for_room, craft_in_room, note_digest, planned_event
 from radoboost.holder.declared import Bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns
@@ -21,6 +22,7 @@ from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
+from radoboost.holder.room.notes import Notes, noting, session_id
 from radoboost.holder.room.outcome import signed_by_all, signed_release, write_file
 from radoboost.holder.room.seating import Confirm, check_name, take_seat, taken_seats
 from radoboost.holder.room.sitting import Sitting
@@ -110,6 +112,7 @@ def join_room(
     patience: float = 120.0,
     engine: str | Engine = "auto",
     threads: int | None = None,
+    other_members: bool = False,
     trust_network: bool = False,
     progress: bool = False,
     stop: threading.Event | None = None,
@@ -117,7 +120,10 @@ def join_room(
 ) -> Release:
     """Join a room with a table, and make one release with all others: nobody sees another's rows or sums.
 
-    Everything but where the table is was agreed on when the room was opened.
+    Everything but where the table is was agreed on when the room was opened. Before anything is computed this holder
+    notes in a file beside its identity that it takes part; from then on it refuses to join this room again. If the room
+    ends without a release, that file is a receipt of what it may have cost: give it to `craft` in `compose`, or to
+    `rado account`. An identity in no file keeps notes at `radoboost/rooms` in the user's configuration.
 
     Parameters
     ----------
@@ -140,6 +146,9 @@ def join_room(
     wait, patience : float
         How many seconds to wait for all to join; and, once they have, for those who are late in a round: the room then
         goes on without them.
+    other_members : bool
+        Take part though some sums have no noise, and an earlier room of this kind had other members: the difference of
+        both tells the exact sums of whoever is in one of them alone.
     trust_network : bool
         Use an address without encryption, beyond this machine.
     stop : threading.Event, optional
@@ -175,16 +184,20 @@ def join_room(
         )
         raise ArgumentError(f"the holders of this room agreed on {what}")
     mechanism, asked = agreement.check()
+    notes = Notes(own, agreement)
+    notes.check()
     if look is not None:
         look(agreement)
     check_for_room(table, y, mechanism, asked, books, counts)
     if mechanism.private:
         tell_beforehand(table, y, asked, counts, progress=progress)
     tell = _teller(progress)
-    seats = take_seat(mailbox, agreement, own, confirm, wait, stop, tell)
-    sitting = Sitting(mailbox, seats, own, patience=patience, stop=stop, tell=tell)
-    title = seats.agreement.hex()[:32]
-    with telling_if_stopped(mailbox, seats, own):
+    known = (lambda seats: None) if other_members else notes.check_members
+    seats = take_seat(mailbox, agreement, own, confirm, wait, stop, tell, known)
+    note = noting(notes, seats, planned_event(mechanism, asked))
+    sitting = Sitting(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=note)
+    title = session_id(seats)
+    with _pointing_to(notes, tell), telling_if_stopped(mailbox, seats, own):
         own_part = craft_in_room(
             table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
             engine=machine, threads=threads, progress=progress,
@@ -219,6 +232,19 @@ def close_room(
     content, release = signed_release(mailbox, taken_seats(mailbox, agreement, code))
     write_file(output, content)
     return release
+
+
+@contextmanager
+def _pointing_to(notes: Notes, tell: Callable[[str], None]) -> Iterator[None]:
+    """Say where the receipt lies, if a session ends without a release."""
+    try:
+        yield
+    except BaseException as error:
+        if notes.written:
+            line = f"what this room may have cost is noted in {notes.place}; count it: rado account, or --compose"
+            error.add_note(line)
+            tell(line)
+        raise
 
 
 # ---- what a caller gave

@@ -12,7 +12,7 @@ import json
 import math
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import RoomError
 from radoboost.holder.room.identities import Identity
+from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.parties import Seats
 
 FORMAT = "radoboost room 1"
@@ -34,6 +35,7 @@ _FIRST_LINE = 4096
 _MOST_STAGES = 1 << 31
 _FIELDS = ("agreement", "format", "kind", "sender", "signature", "stage")
 _MOST_ARRAYS = 64
+_MOST_TIMES = 99  # that a holder may begin again
 _WORD = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")  # a sender or a kind: part of the name of a message
 _MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER = re.compile(rb"\{'descr': '(.{3})', 'fortran_order': False, 'shape': \(((?:\d{1,15}(?:, |,|))*)\), \} *\n")
@@ -76,6 +78,33 @@ def written(
     }
     signature = identity.sign(_signed(entry, rest))
     return _line({**entry, "signature": signature.hex()}) + rest
+
+
+def numbered(kind: str, time: int) -> str:
+    """A kind of message that a holder sends once each time that it joins: hello, hello-2, hello-3, ..."""
+    return kind if time == 1 else f"{kind}-{time}"
+
+
+def all_said(mailbox: Mailbox, stage: int, kind: str, holder: str, after: int = 0) -> Iterator[tuple[str, bytes]]:
+    """What a holder has said each time that it joined, in order, after so many times: where it lies, and its bytes."""
+    for time in range(after + 1, _MOST_TIMES + 1):
+        place = place_of(stage, numbered(kind, time), holder)
+        content = mailbox.get(place)
+        if content is None:
+            return
+        yield place, content
+
+
+def say_again(
+    mailbox: Mailbox, identity: Identity, agreement: bytes, stage: int, kind: str, body: Mapping[str, Any]
+) -> None:
+    """Put a message at the next place of its kind: no message is replaced, and whoever joins again says it anew."""
+    for time in range(1, _MOST_TIMES + 1):
+        place = place_of(stage, numbered(kind, time), identity.party.name)
+        content = written(identity, agreement, stage, numbered(kind, time), body)
+        if mailbox.put(place, content) or mailbox.get(place) == content:
+            return
+    raise RoomError(f"{identity.party.name} has joined this room {_MOST_TIMES} times; open a new room")
 
 
 def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES) -> Message:

@@ -10,10 +10,14 @@ LEAST_PARTIES, MOST_PARTIES = 3, 1000
 
 @dataclass(frozen=True)
 class Party:
-    """A holder: its name in the room, and its Ed25519 public key, 32 bytes."""
+    """A holder: its name in the room, and its Ed25519 public key, 32 bytes.
+
+    `nonce` is the random number of its greeting, drawn for each joining, so that no two sessions are one.
+    """
 
     name: str
     public_key: bytes = field(repr=False)
+    nonce: bytes = field(default=b"", repr=False, compare=False)
 
     @property
     def fingerprint(self) -> str:
@@ -26,13 +30,15 @@ class Party:
 class Seats:
     """All that a secure sum depends on besides numbers: who is there, by name, and what they agreed on.
 
-    `agreement` is the SHA-256 of the agreement, with all parties in it. Noise stays as large as was promised as
-    long as no more than `tolerate` of them are lost, or put together what they know; `most_lost` may be lost at all.
+    `agreement` is the SHA-256 of the agreement, with all parties and the random numbers of their greetings in it: it
+    names one session. Noise stays as large as was promised as long as no more than `tolerate` of them are lost, or put
+    together what they know; `most_lost` may be lost at all: none where the room `needs_all`.
     """
 
     agreement: bytes = field(repr=False)
     parties: tuple[Party, ...]
     tolerate: int
+    needs_all: bool = False
 
     def __post_init__(self) -> None:
         check_numbers(len(self.parties), self.tolerate)
@@ -52,7 +58,7 @@ class Seats:
     @property
     def most_lost(self) -> int:
         """How many may be lost before the room has to stop."""
-        return most_lost(len(self.parties), self.tolerate)
+        return 0 if self.needs_all else most_lost(len(self.parties), self.tolerate)
 
     @property
     def opening(self) -> int:

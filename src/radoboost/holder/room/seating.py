@@ -1,29 +1,35 @@
 """Who is in a room: each holder greets, people compare one code, and all say that they agree.
 
-A greeting has a holder's name, its public key and the digest of the agreement that it read. Once all are there,
-agreement and keys together have one code, which people compare by telephone: it differs as soon as one byte of the
-agreement, one name or one key does. Only then does each holder sign that it takes part.
+A greeting has a holder's name, its public key, a random number that it drew for this joining, and the digest of the
+agreement that it read. Once all are there, agreement, keys and numbers together have one code, which people compare by
+telephone: it differs as soon as one byte of the agreement, one name, one key or one number does, so that no two
+sessions have the same one. Only then does each holder sign that it takes part.
+
+A holder whose joining ended before anything was computed may join again: its next greeting, with a number of its own,
+lies beside the first, and only the last one counts.
 """
 
 import hashlib
 import json
 import re
+import secrets
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, cast
 
 from radoboost.errors import ArgumentError, RadoError, RoomError
 from radoboost.holder.room.agreement import Agreement
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
-from radoboost.holder.room.messages import ANYBODY, place_of, read, written
+from radoboost.holder.room.messages import ANYBODY, all_said, place_of, read, say_again, written
 from radoboost.holder.room.parties import Party, Seats
-from radoboost.holder.room.stops import STOP, Stops, telling_if_stopped
+from radoboost.holder.room.stops import Stops, telling, telling_if_stopped
 from radoboost.holder.room.waiting import waited
 
 BEFORE = 0  # the stage of greetings; sums follow
-HELLO, READY = "hello", "ready"
+HELLO, READY, GONE = "hello", "ready", "gone"
+NONCE_BYTES = 16  # of the random number of a greeting
 Confirm = Callable[[str, Sequence[Party]], bool] | str
 _SHORT_BYTES = 4096  # of a message before the first sum
 _OWN_KEY = "each holder needs one of its own: rado room identity FILE, and --identity FILE"
@@ -43,9 +49,18 @@ def check_name(name: Any) -> str:
     return name
 
 
-def greeting(agreement: Agreement, identity: Identity) -> bytes:
-    """The first message of a holder: its key, signed by itself, with the digest of the agreement that it read."""
-    return written(identity, agreement.digest, BEFORE, HELLO, {"public_key": identity.party.public_key.hex()})
+def greeting(agreement: Agreement, identity: Identity, nonce: bytes | None = None) -> bytes:
+    """The first message of a holder: its key and a fresh random number, signed, with the digest of what it read."""
+    return written(identity, agreement.digest, BEFORE, HELLO, _greeting(identity, nonce or new_nonce()))
+
+
+def new_nonce() -> bytes:
+    """A random number for one greeting, from the operating system."""
+    return secrets.token_bytes(NONCE_BYTES)
+
+
+def _greeting(identity: Identity, nonce: bytes) -> dict[str, str]:
+    return {"public_key": identity.party.public_key.hex(), "nonce": nonce.hex()}
 
 
 def greeted(content: bytes, place: str, digest: bytes) -> Party:
@@ -55,14 +70,15 @@ def greeted(content: bytes, place: str, digest: bytes) -> Party:
         if len(content) > _SHORT_BYTES:
             raise ValueError
         first, second, *_ = content.split(b"\n")
-        about, key = bytes.fromhex(json.loads(first)["agreement"]), bytes.fromhex(json.loads(second)["public_key"])
-        if len(key) != 32 or len(about) != 32:
+        about, body = bytes.fromhex(json.loads(first)["agreement"]), json.loads(second)
+        key, nonce = bytes.fromhex(body["public_key"]), bytes.fromhex(body["nonce"])
+        if len(key) != 32 or len(about) != 32 or len(nonce) != NONCE_BYTES:
             raise ValueError
     except (ValueError, LookupError, TypeError, RecursionError):
         raise RoomError(f"the greeting of {holder} is damaged, or none; {holder} must join a new room") from None
     if about != digest:
         raise RoomError(f"{holder} has read another agreement than the one that lies here; open a new room")
-    party = Party(check_name(holder), key)
+    party = Party(check_name(holder), key, nonce)
     read(content, place, signers(digest, [party]), _SHORT_BYTES)
     return party
 
@@ -78,12 +94,13 @@ def signers(digest: bytes, parties: Sequence[Party]) -> Seats:
 
 
 def seated(agreement: Agreement, parties: Sequence[Party]) -> Seats:
-    """The seats of all who greeted: their digest depends on each byte of the agreement, each name and each key."""
+    """The seats of all who greeted: their digest depends on each byte of the agreement, each name, key and number."""
     roster = sorted(parties, key=lambda party: party.name)
     _check_keys(roster)
-    text = json.dumps([[party.name, party.public_key.hex()] for party in roster], separators=(",", ":"))
+    entries = [[party.name, party.public_key.hex(), party.nonce.hex()] for party in roster]
+    text = json.dumps(entries, separators=(",", ":"))
     digest = hashlib.sha256(b"radoboost/room/" + agreement.digest + text.encode()).digest()
-    return Seats(digest, tuple(roster), agreement.tolerate)
+    return Seats(digest, tuple(roster), agreement.tolerate, agreement.needs_all)
 
 
 def _check_keys(parties: Sequence[Party]) -> None:
@@ -122,17 +139,38 @@ def who_greeted(mailbox: Mailbox, agreement: Agreement) -> list[Party]:
 
 
 def _greetings(mailbox: Mailbox, agreement: Agreement, lenient: bool = False) -> list[Party]:
-    """All who greeted, by name; a greeting that is none is refused, or, where `lenient`, left alone."""
+    """All who greeted, each as it did last; a greeting that is none is refused, or, where `lenient`, left alone."""
     parties = []
     for place in mailbox.names(f"{BEFORE:04d}/{HELLO}/"):
         try:
-            content = mailbox.get(place)
-            if content is not None:
-                parties.append(greeted(content, place, agreement.digest))
+            party = _greeted_last(mailbox, agreement, place.rpartition("/")[2])
+            if party is not None:
+                parties.append(party)
         except RadoError:
             if not lenient:
                 raise
     return parties
+
+
+def _greeted_last(mailbox: Mailbox, agreement: Agreement, name: str) -> Party | None:
+    """A holder by the last of its greetings, all of which have the key of the first."""
+    last: Party | None = None
+    for place, content in all_said(mailbox, BEFORE, HELLO, name):
+        party = greeted(content, place, agreement.digest)
+        if last is not None and party != last:
+            raise RoomError(f"{name} has greeted with two keys; find out who did, and open a new room")
+        last = party
+    return last
+
+
+def _has_gone(mailbox: Mailbox, agreement: Agreement, party: Party) -> bool:
+    """Whether the joining that this greeting began has ended, before anything was computed."""
+    own = signers(agreement.digest, [party])
+    for place, content in all_said(mailbox, BEFORE, GONE, party.name):
+        with suppress(RoomError):  # what is not right is nobody's word
+            if read(content, place, own, _SHORT_BYTES).body.get("nonce") == party.nonce.hex():
+                return True
+    return False
 
 
 def ready_rosters(mailbox: Mailbox, agreement: Agreement) -> list[tuple[Seats, set[str]]]:
@@ -143,21 +181,39 @@ def ready_rosters(mailbox: Mailbox, agreement: Agreement) -> list[tuple[Seats, s
     known = {party.name: party for party in _greetings(mailbox, agreement, lenient=True)}
     rosters: dict[bytes, tuple[Seats, set[str]]] = {}
     for name, party in known.items():
-        place = place_of(BEFORE, READY, name)
-        with suppress(RoomError):  # what is not right is nobody's word
-            content = mailbox.get(place)
-            if content is None:
-                continue
-            body = read(content, place, signers(agreement.digest, [party]), _ready_bytes(agreement)).body
-            names = body.get("names")
-            if not isinstance(names, list) or not all(isinstance(one, str) and one in known for one in names):
-                continue
-            if name not in names or len(set(names)) != len(names) or len(names) != agreement.parties:
-                continue
-            seats = seated(agreement, [known[one] for one in names])
-            if seats.agreement.hex() == body.get("seats"):
-                rosters.setdefault(seats.agreement, (seats, set()))[1].add(name)
+        for place, content in all_said(mailbox, BEFORE, READY, name):
+            with suppress(RoomError):  # what is not right is nobody's word
+                body = read(content, place, signers(agreement.digest, [party]), _ready_bytes(agreement)).body
+                nonces = _nonces(body)
+                if name not in nonces or not nonces.keys() <= known.keys() or len(nonces) != agreement.parties:
+                    continue
+                roster = [Party(one, known[one].public_key, nonce) for one, nonce in nonces.items()]
+                seats = seated(agreement, roster)
+                if seats.agreement.hex() == body.get("seats"):
+                    rosters.setdefault(seats.agreement, (seats, set()))[1].add(name)
     return list(rosters.values())
+
+
+def ready_for(seats: Seats) -> dict[str, Any]:
+    """What a holder signs once it has confirmed the code: the session, and whom it saw, by which greetings."""
+    return {
+        "seats": seats.agreement.hex(),
+        "names": [party.name for party in seats.parties],
+        "nonces": [party.nonce.hex() for party in seats.parties],
+    }
+
+
+def _nonces(body: Mapping[str, Any]) -> dict[str, bytes]:
+    """The number of each holder's greeting in what `ready_for` wrote; nothing if it is of another form."""
+    names, nonces = body.get("names"), body.get("nonces")
+    if not isinstance(names, list) or not isinstance(nonces, list) or len(names) != len(nonces):
+        return {}
+    if not all(isinstance(one, str) for one in (*names, *nonces)) or len(set(names)) != len(names):
+        return {}
+    try:
+        return {name: bytes.fromhex(nonce) for name, nonce in zip(names, nonces, strict=True)}
+    except ValueError:
+        return {}
 
 
 def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None) -> Seats:
@@ -182,7 +238,7 @@ def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None)
 
 
 def _ready_bytes(agreement: Agreement) -> int:
-    return _SHORT_BYTES + 72 * agreement.parties  # it has all names
+    return _SHORT_BYTES + 108 * agreement.parties  # it has all names, and the number of each
 
 
 def take_seat(
@@ -193,18 +249,59 @@ def take_seat(
     wait: float,
     stop: threading.Event | None,
     tell: Callable[[str], None],
+    check: Callable[[Seats], None] = lambda seats: None,
 ) -> Seats:
-    """Greet, wait for all, let people compare the code, and wait until all have said that they agree."""
-    name, hello = own.party.name, greeting(agreement, own)
+    """Greet, wait for all, let people compare the code, and wait until all have said that they agree.
+
+    `check` may refuse the others, before the code is shown. Whoever ends here says that its greeting counts no more,
+    and may join again.
+    """
+    name, nonce = own.party.name, new_nonce()
     for party in _greetings(
         mailbox, agreement, lenient=True
     ):  # before greeting, so that the room stays good for others
         if party.public_key == own.party.public_key and party.name != name:
             raise RoomError(f"{party.name} has joined this room with the key of {name}, and {_OWN_KEY}")
-    if not mailbox.put(hello_place(name), hello) and mailbox.get(hello_place(name)) != hello:
+    before = mailbox.get(hello_place(name))
+    if before is not None and not _is_of(own, agreement, before):
         raise RoomError(f"somebody has joined this room as {name} already; take another name, or open a new room")
-    if any(mailbox.get(place_of(BEFORE, kind, name)) is not None for kind in (READY, STOP)):
-        raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
+    with _gone_if_ended(mailbox, agreement, own, nonce):
+        say_again(mailbox, own, agreement.digest, BEFORE, HELLO, _greeting(own, nonce))
+        return _seat(mailbox, agreement, own, nonce, confirm, wait, stop, tell, check)
+
+
+def _is_of(own: Identity, agreement: Agreement, hello: bytes) -> bool:
+    """Whether this holder greeted so, when it joined before."""
+    try:
+        return greeted(hello, hello_place(own.party.name), agreement.digest) == own.party
+    except RoomError:
+        return False
+
+
+@contextmanager
+def _gone_if_ended(mailbox: Mailbox, agreement: Agreement, own: Identity, nonce: bytes) -> Iterator[None]:
+    """Say that a greeting counts no more, if what is done here ends by an error, or by Ctrl-C."""
+
+    def tell() -> None:
+        with suppress(Exception):
+            say_again(mailbox, own, agreement.digest, BEFORE, GONE, {"nonce": nonce.hex()})
+
+    with telling(tell):
+        yield
+
+
+def _seat(
+    mailbox: Mailbox,
+    agreement: Agreement,
+    own: Identity,
+    nonce: bytes,
+    confirm: Confirm,
+    wait: float,
+    stop: threading.Event | None,
+    tell: Callable[[str], None],
+    check: Callable[[Seats], None],
+) -> Seats:
+    """Wait for all who greet, as `take_seat` says, once this holder has."""
     seen: list[Party] = []
 
     def all_here() -> list[Party] | None:
@@ -213,12 +310,15 @@ def take_seat(
             rosters = [seats for seats, _ in ready_rosters(mailbox, agreement) if own.party in seats.parties]
             parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(mailbox, agreement)
         _check_keys(parties)
-        if len(parties) > len(seen):
-            seen[:] = parties
-            tell(
-                f"{len(parties)} of {agreement.parties} holders are here: {', '.join(party.name for party in parties)}"
-            )
-        return parties if len(parties) == agreement.parties else None
+        here = [party for party in parties if not _has_gone(mailbox, agreement, party)]
+        if len(here) > len(seen):
+            tell(f"{len(here)} of {agreement.parties} holders are here: {', '.join(party.name for party in here)}")
+        seen[:] = here
+        if len(parties) < agreement.parties:
+            return None
+        gone = [party.name for party in parties if party not in here]
+        # Whoever has gone stopped the session of all these greetings, which then ends with its name, or comes again.
+        return parties if not gone or Stops(mailbox, seated(agreement, parties)).among(gone) else None
 
     parties = waited(all_here, wait, stop)
     if parties is None:
@@ -227,18 +327,15 @@ def take_seat(
             "holders; join again once the others can, or wait longer (wait=SECONDS, or --wait)"
         )
     seats = seated(agreement, parties)
+    if seats.party(own.party.name).nonce != nonce:
+        raise RoomError(
+            f"{own.party.name} has joined this room twice at once, with the same key; only one of the two may: end "
+            "both, and join again"
+        )
     with telling_if_stopped(mailbox, seats, own):  # without this one's word nobody goes on
+        check(seats)
         _check_confirmed(confirm, seats)
-    ready = written(
-        own,
-        agreement.digest,
-        BEFORE,
-        READY,
-        {"seats": seats.agreement.hex(), "names": [party.name for party in seats.parties]},
-    )
-    if not mailbox.put(place_of(BEFORE, READY, name), ready):
-        raise RoomError(f"{name} was in this room before, and nobody comes back: its keys are gone; open a new room")
-    with telling_if_stopped(mailbox, seats, own):
+        say_again(mailbox, own, agreement.digest, BEFORE, READY, ready_for(seats))
         _wait_until_ready(mailbox, agreement, seats, wait, stop, tell)
     return seats
 
@@ -280,12 +377,23 @@ def _wait_until_ready(
     def all_ready() -> bool | None:
         gone = stops.among([party.name for party in seats.parties])  # first: whoever is ready says so before it stops
         for name in list(missing):
-            place = place_of(BEFORE, READY, name)
-            content = mailbox.get(place)
-            if content is None:
+            bodies = [
+                read(content, place, before, _ready_bytes(agreement)).body
+                for place, content in all_said(mailbox, BEFORE, READY, name)
+            ]
+            if not any(body.get("seats") == seats.agreement.hex() for body in bodies):
+                # By an earlier greeting it was ready for an earlier session, and may yet be for this one.
+                nonce, last = seats.party(name).nonce, _greeted_last(mailbox, agreement, name)
+                if last is not None and last.nonce != nonce:
+                    raise RoomError(
+                        f"{name} has joined this room again since the code was compared, so that there is another one; "
+                        "nothing was computed: join again, all of you, or open a new room"
+                    )
+                if any(_nonces(body).get(name, nonce) == nonce for body in bodies):
+                    raise RoomError(
+                        f"{name} sees other holders or keys in this room; compare codes, and open a new room"
+                    )
                 continue
-            if read(content, place, before, _ready_bytes(agreement)).body.get("seats") != seats.agreement.hex():
-                raise RoomError(f"{name} sees other holders or keys in this room; compare codes, and open a new room")
             missing.remove(name)
             if missing:
                 tell(f"{name} is ready; waiting for {', '.join(missing)}")

@@ -7,7 +7,7 @@ docs/proofs/shared-noise.md).
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, TypeVar
 
@@ -24,17 +24,20 @@ from radoboost.holder.room.seating import BEFORE
 from radoboost.holder.room.secure_sums import secure_sum
 from radoboost.holder.room.stops import Stops
 from radoboost.holder.room.waiting import Whom, waited
+from radoboost.privacy import Event
 from radoboost.privacy.shared_noise import noise_factor, noise_share
 
 T = TypeVar("T")
 AGREED = "agreed"
+_ODDS = 2.0**20  # how many times as large as here what another computed of the same totals may be
 
 
 class Sitting:
     """A holder's seat, from the first sum to the last; `patience` is how many seconds it waits for others in a round.
 
     `present` are those who are still there, in order. Setting `stop` ends the sitting. `tell` gets a line that says for
-    whom it waits, if that takes long.
+    whom it waits, if that takes long. `note` is told before anything is computed that cannot be done twice, with what
+    is being booked.
     """
 
     def __init__(
@@ -46,7 +49,9 @@ class Sitting:
         patience: float = 120.0,
         stop: threading.Event | None = None,
         tell: Callable[[str], None] | None = None,
+        note: Callable[[Event | None], None] = lambda event: None,
     ) -> None:
+        self._note = note
         self._mailbox, self._seats, self._identity = mailbox, seats, identity
         self._patience, self._stop, self._tell = patience, stop, tell
         self._stops = Stops(mailbox, seats)
@@ -65,12 +70,17 @@ class Sitting:
         """How many times the standard deviation that was asked for the shares of those who are here come to."""
         return noise_factor(len(self.present), len(self._seats.parties), self._seats.tolerate)
 
+    def begin(self, event: Event | None = None) -> None:
+        """Note that this session begins: before the first key of noise, and before the first sum (B3)."""
+        self._note(event)
+
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         """The sums over all who are here; whoever is not in one is out of all later ones.
 
         They are taken only with those who heard the same figures since the last sum (B10 of
         docs/proofs/secure-sums.md).
         """
+        self.begin()
         self.stage += 1
         numbers = np.concatenate([np.asarray(array, dtype=np.int64).ravel() for array in arrays])
         about = self._mailbox, self._seats, self._identity, self.stage, self.present, numbers, self._patience
@@ -95,11 +105,11 @@ class Sitting:
                 f"{', '.join(sorted(self._until))} left the room, and at most {seats.most_lost} may; open a new room"
             )
 
-    def agreed(self, compute: Callable[[], Any]) -> Any:
+    def agreed(self, compute: Callable[[], Any], read: Callable[[Any], Any] = lambda value: value) -> Any:
         """What the first holder here computes; the next one does, if it has not come after `patience` seconds.
 
-        What another sent must have the form that it has here: no promise depends on its numbers, but all that follows
-        is computed by them.
+        What another sent must have the form that it has here, and a size that it might have: no promise depends on its
+        numbers, but all that follows is computed by them. `read` makes of them what is needed, and may refuse them.
         """
         mine = compute()
         message = self.said(AGREED, lambda: _packed(mine))
@@ -109,7 +119,17 @@ class Sitting:
                 f"{message.sender} sent figures of another form than they have here, in stage {self.stage} of the "
                 "room; all need the same version of radoboost: open a new room"
             )
-        return theirs
+        if message.sender != self._identity.party.name:
+            _check_sizes(mine, theirs, f"{message.sender}, in stage {self.stage} of the room")
+        try:
+            return read(theirs)
+        except Exception:
+            if message.sender == self._identity.party.name:
+                raise  # it is this holder's own fault
+            raise RoomError(
+                f"{message.sender} sent figures that cannot be used, in stage {self.stage} of the room, which nobody "
+                f"does who computes them: open a new room, without {message.sender}"
+            ) from None
 
     def said(self, kind: str, say: Callable[[], tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]]) -> Message:
         """What one holder says for all: the first of those here, or whoever comes after, if it stays silent or stopped.
@@ -159,7 +179,7 @@ class Sitting:
             for party in self._seats.parties
         )
         seats = self._seats
-        return Gathering(len(seats.parties), seats.tolerate, seats.opening, len(self.present), parts)
+        return Gathering(len(seats.parties), seats.tolerate, seats.opening, len(self.present), parts, seats.needs_all)
 
 
 # ---- figures of one holder, for all
@@ -182,6 +202,26 @@ def _is_rows(value: list[Any]) -> bool:
 
 def _unpacked(message: Message) -> Any:
     return message.arrays["value"].tolist() if "value" in message.arrays else message.body.get("value")
+
+
+def _check_sizes(mine: Any, theirs: Any, whose: str) -> None:
+    """Refuse figures far larger than any that follow from the same totals here: what is computed by them may fail."""
+    most = _ODDS * max([1.0, *map(abs, _numbers(mine))])
+    largest = max([0.0, *map(abs, _numbers(theirs))])
+    if not largest <= most:
+        raise RoomError(
+            f"absurd figures came from {whose}: up to {largest:.3g}, where {most / _ODDS:.3g} is the largest here; "
+            "nobody sends such who computes them: open a new room, without this holder"
+        )
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """All numbers in data."""
+    if isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(part)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
 
 
 def _alike(mine: Any, theirs: Any) -> bool:

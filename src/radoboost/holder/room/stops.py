@@ -6,13 +6,13 @@ are in the total (B11 of docs/proofs/secure-sums.md).
 """
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from radoboost.errors import RoomError
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
-from radoboost.holder.room.messages import place_of, read, written
+from radoboost.holder.room.messages import all_said, read, say_again
 from radoboost.holder.room.parties import Seats
 
 STOP = "stop"
@@ -24,10 +24,17 @@ _SECONDS = 5.0  # that a holder spends on saying it, before it ends
 @contextmanager
 def telling_if_stopped(mailbox: Mailbox, seats: Seats, identity: Identity) -> Iterator[None]:
     """Tell the others if what is done here ends by an error, or by Ctrl-C."""
+    with telling(lambda: _tell(mailbox, seats, identity)):
+        yield
+
+
+@contextmanager
+def telling(tell: Callable[[], None]) -> Iterator[None]:
+    """Do this, for some seconds at most, if what is done here ends by an error, or by Ctrl-C."""
     try:
         yield
     except BaseException:
-        thread = threading.Thread(target=_tell, args=(mailbox, seats, identity), daemon=True)  # a mailbox may be gone
+        thread = threading.Thread(target=tell, daemon=True)  # a mailbox may be gone
         thread.start()
         thread.join(_SECONDS)
         raise
@@ -35,7 +42,7 @@ def telling_if_stopped(mailbox: Mailbox, seats: Seats, identity: Identity) -> It
 
 def _tell(mailbox: Mailbox, seats: Seats, identity: Identity) -> None:
     with suppress(Exception):
-        mailbox.put(place_of(ONCE, STOP, identity.party.name), written(identity, seats.agreement, ONCE, STOP, {}))
+        say_again(mailbox, identity, seats.agreement, ONCE, STOP, {})
 
 
 class Stops:
@@ -43,24 +50,30 @@ class Stops:
 
     def __init__(self, mailbox: Mailbox, seats: Seats) -> None:
         self._mailbox, self._seats = mailbox, seats
-        self._read: dict[str, bool] = {}
+        self._stopped: set[str] = set()
+        self._n_read: dict[str, int] = {}
 
     def among(self, names: Collection[str]) -> set[str]:
-        """Those of them who have stopped; what lies in such a place and is not signed by its holder is ignored.
+        """Those of them who have stopped; what is not signed by its holder, for this session, is ignored.
 
         Some stop because others did: as long as one is found, all are looked for again, so that whoever was first is
         among them.
         """
-        n_read = -1
-        while n_read < len(self._read):
-            n_read = len(self._read)
+        n_stopped = -1
+        while n_stopped < len(self._stopped):
+            n_stopped = len(self._stopped)
             for name in names:
-                if name not in self._read:
-                    place = place_of(ONCE, STOP, name)
-                    content = self._mailbox.get(place)
-                    if content is not None:
-                        self._read[name] = self._is_one(content, place)
-        return {name for name in names if self._read.get(name)}
+                if name not in self._stopped:
+                    self._look_for(name)
+        return self._stopped & set(names)
+
+    def _look_for(self, name: str) -> None:
+        """Read what lies in the places of a holder, each once: those of earlier sessions are passed over."""
+        for place, content in all_said(self._mailbox, ONCE, STOP, name, self._n_read.get(name, 0)):
+            self._n_read[name] = self._n_read.get(name, 0) + 1
+            if self._is_one(content, place):
+                self._stopped.add(name)
+                return
 
     def _is_one(self, content: bytes, place: str) -> bool:
         try:
