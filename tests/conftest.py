@@ -70,6 +70,8 @@ def small_files(tmp_path_factory) -> Path:
     radoboost.craft(table, mechanism=band, bounds={"smokes": (0, 1)}, **options).save(
         folder / "feature-band.rado.parquet"
     )
+    noisy = radoboost.craft(table, mechanism=radoboost.NoisyRados(4.0), bounds=bounds, **options)
+    noisy.save(folder / "noisy-rados.rado.parquet")
     release = radoboost.craft(table, mechanism=radoboost.Moments(4.0), bounds=bounds, **options)
     release.save(folder / "moments.rado.parquet")
     radoboost.MomentsClassifier().fit_rados(release).model_.save(folder / "moments.model.json")

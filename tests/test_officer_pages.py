@@ -21,17 +21,17 @@ from radoboost.release.checking import Contradicted
 from radoboost.release.digests import Damaged
 from radoboost.release.plain_words import _WHO, answers, verdict_of
 
-FIXTURES = Path(__file__).parent / "fixtures"
 
-
-def release(name):
-    return rb.load(FIXTURES / f"{name}.rado.parquet")
+@pytest.fixture
+def release(small_files):
+    """A small release by the name of its mechanism."""
+    return lambda name: rb.load(small_files / f"{name}.rado.parquet")
 
 
 @pytest.fixture
-def plain(rado):
+def plain(rado, small_files):
     """A plain release in the working directory."""
-    shutil.copy(FIXTURES / "plain.rado.parquet", "plain.rado.parquet")
+    shutil.copy(small_files / "plain.rado.parquet", "plain.rado.parquet")
     return rado
 
 
@@ -42,7 +42,7 @@ def test_every_relation_has_words():
 @pytest.mark.parametrize(
     ("name", "tone"), [("plain", "none"), ("moments", "promise"), ("noisy-rados", "promise"), ("feature-band", "weak")]
 )
-def test_a_verdict_names_its_neighbours(name, tone):
+def test_a_verdict_names_its_neighbours(name, tone, release):
     statement = release(name).statement
     verdict = verdict_of(statement)
     assert verdict.tone == tone
@@ -60,7 +60,7 @@ def test_a_guess_that_is_nearly_always_right_is_a_weak_promise(rng):
     assert verdict_of(crafted.statement).tone == "weak"
 
 
-def test_pictures_of_every_kind_of_release():
+def test_pictures_of_every_kind_of_release(release):
     for name in ("plain", "moments", "noisy-rados", "feature-band"):
         assert [picture.name for picture in release_pictures(release(name))] == ["rados", "moments"]
     rng = np.random.default_rng(3)
@@ -80,7 +80,7 @@ def test_names_of_columns_are_no_markup():
     assert "<b>" not in svg and "&lt;b&gt;&amp;" in svg and "\x1b" not in svg
 
 
-def test_contradicted_and_damaged_are_told_apart(tmp_path):
+def test_contradicted_and_damaged_are_told_apart(tmp_path, release):
     honest, place = release("moments"), tmp_path / "a.rado.parquet"
     replace(honest, statement=replace(honest.statement, best_guess=0.5)).save(place)
     with pytest.raises(Contradicted, match="do not trust it"):
@@ -123,7 +123,7 @@ def test_a_statement_that_an_attack_beats_ends_in_exit_code_1(rado, rng):
 SIGN = ("sign-off", "plain.rado.parquet", "--officer", "A. Smith", "--decision")
 
 
-def test_a_sign_off_by_its_command(plain):
+def test_a_sign_off_by_its_command(plain, release):
     code, _, err = plain(*SIGN, "approve", "--date", "2026-01-31")
     assert code == 0 and "wrote plain.signoff.html" in err
     page = Path("plain.signoff.html").read_text()

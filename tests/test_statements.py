@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,8 +11,6 @@ import radoboost as rb
 from radoboost.errors import ModelError, ReleaseError
 from radoboost.privacy import Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
 from radoboost.release.checking import check_statement
-
-FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture(scope="module")

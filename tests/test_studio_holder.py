@@ -189,7 +189,7 @@ def test_the_page_of_a_release_shows_what_is_promised_and_counts_that_no_release
         assert " ".join(sentence.split()) in text
     assert "See what it promises" in text and "Learn from it" in text
     again = studio.post(f"{way}/craft", {**PROMISE, "output": "private.rado.parquet"})
-    assert again[0] == 400 and "spent epsilon 1" in words(again[2])
+    assert again[0] == 400 and "is there already" in words(again[2])
     plain = words(crafted(studio, way, {"promise": "no", "n_rados": "50", "output": "plain.rado.parquet"}))
     assert "any two tables: nothing is promised; an adversary may become certain" in plain
     again = studio.post(f"{way}/craft", {"promise": "no", "output": "plain.rado.parquet"})
