@@ -330,6 +330,7 @@ class Pair:
             decimal=decimal,
             thousands=thousands,
             from_data=any(schema.from_data for schema in present),
+            corrected=tuple(name for name in kinds if any(name in schema.corrected for schema in present)),
         )
 
     def part(self, place: int, release: Release) -> dict[str, Any]:

@@ -53,6 +53,13 @@ def json_schema() -> dict[str, Any]:
         "decimal": {"enum": [".", ",", None]},
         "thousands": mark,
         "from_data": {"type": "boolean", "description": "Whether the table was looked at; promises then refuse it."},
+        "corrected": _either(
+            {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Columns that were edited after exact counts of the table were seen.",
+            }
+        ),
         "columns": {
             "type": "object",
             "additionalProperties": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in KINDS]},

@@ -50,7 +50,8 @@ SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
 class Schema:
     """What each column of a raw table means, by name, in order; label and classes; and how a CSV file is written.
 
-    With `from_data` the table itself was looked at, so that private mechanisms refuse it.
+    With `from_data` the table itself was looked at, so that private mechanisms refuse it. `corrected` are columns that
+    were edited after exact counts of the table were seen (the label for its classes); statements then say so.
 
     >>> schema = Schema({"age": Number(0, 120, gaps=True), "ward": Category(("A", "B"))})
     >>> [column.name for column in schema.encoded()]
@@ -65,6 +66,7 @@ class Schema:
     thousands: str | None = None
     from_data: bool = False
     products: tuple[tuple[str, str], ...] = ()
+    corrected: tuple[str, ...] = field(default=(), compare=False)
     _encoded: tuple[Encoded, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -169,7 +171,9 @@ class Schema:
             raise ArgumentError(f"the schema does not have {listed(unknown)}; add a line for each, or leave them out")
         names = [name for name in (self.columns if chosen is None else chosen) if name not in dropped]
         products = tuple(pair for pair in self.products if set(pair) <= set(names))
-        return replace(self, columns={name: self.columns[name] for name in names}, products=products)
+        corrected = tuple(name for name in self.corrected if name in names or name == self.label)
+        columns = {name: self.columns[name] for name in names}
+        return replace(self, columns=columns, products=products, corrected=corrected)
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as the JSON data of its file, without what is as by default."""
@@ -181,6 +185,7 @@ class Schema:
         entry |= {} if self.decimal == "." else {"decimal": self.decimal}
         entry["columns"] = {name: kind_to_dict(kind) for name, kind in self.columns.items()}
         entry |= {"products": [list(pair) for pair in self.products]} if self.products else {}
+        entry |= {"corrected": list(self.corrected)} if self.corrected else {}
         return entry
 
     @classmethod
@@ -220,6 +225,7 @@ class Schema:
             entry.get("thousands"),
             bool(entry.get("from_data", False)),
             products,
+            tuple(entry.get("corrected") or ()),
         )
 
 
@@ -234,6 +240,11 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
     products = entry.get("products")
     if products is not None and not (isinstance(products, list | tuple) and len(_pairs(products)) == len(products)):
         yield f'products must be a list of pairs of columns, such as [["age", "dose"]]; they are {products!r}'
+    corrected = entry.get("corrected")
+    if corrected is not None and not (
+        isinstance(corrected, list | tuple) and all(isinstance(name, str) for name in corrected)
+    ):
+        yield f"corrected must be a list of columns; it is {corrected!r}"
     if not isinstance(entry.get("from_data", False), bool):
         yield f"from_data must be true or false; it is {entry['from_data']!r}"
 

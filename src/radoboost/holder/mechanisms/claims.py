@@ -45,6 +45,10 @@ OF_A_QUERY = (
     "cannot read, and types that a library guesses from values, as databases, polars and pyarrow do for CSV files. The "
     "text of a query is not in the release."
 )
+CORRECTED = (
+    "The declaration of these columns was edited after exact counts of the table had been shown: {columns}. The "
+    "promise does not cover what the edits tell about the table."
+)
 SCHEMAS = {
     "": (),
     "declared": (
@@ -114,6 +118,9 @@ def make_statement(
         not_protected = [SEEDED, *not_protected]
     not_protected = [*not_protected, *SCHEMAS[circumstances.schema]]
     epsilon = epsilon_at(event, delta)
+    if circumstances.corrected and not math.isinf(epsilon):
+        columns = ", ".join(map(repr, circumstances.corrected))
+        not_protected = [CORRECTED.format(columns=columns), *not_protected]
     if circumstances.query and not math.isinf(epsilon):
         not_protected = [OF_A_QUERY, *not_protected]
     guess = best_guess(event)
