@@ -36,8 +36,8 @@ from radoboost.tables.streams import at_rest, is_query
 _IF_WRONG = "nothing was spent so far; if these are not the rows that you mean, stop here, with Ctrl-C"
 _ENDLESS = 2.0**1000
 OUTSIDE = (
-    "exact counts, outside any promise, and so is a declaration that is corrected by them: correct it by what is "
-    "documented about the table"
+    "exact counts, outside any promise. Correct mistakes from the documentation of the table, not from these counts: "
+    "no promise covers a change that was made because of them, and no file shows that it was"
 )
 
 
