@@ -1,8 +1,9 @@
 """What to think of a release once attacks were tried on it."""
 
-from radoboost.adversary.attempts import FAILED, MISTRUST, NEEDS, TRIED, Attempt
+from radoboost.adversary.attempts import FAILED, MISTRUST, NEEDS, Attempt
 from radoboost.adversary.membership import Membership
 from radoboost.adversary.reconstruction import Reconstruction
+from radoboost.findings.signing import TRIED
 from radoboost.release import Statement
 from radoboost.release.plain_words import NONE, WRONG, Verdict, of_hundred, promise_in_words, verdict_of
 

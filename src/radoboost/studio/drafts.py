@@ -197,10 +197,11 @@ class Draft:
 
     def cards(self) -> list[Card]:
         """The columns but the label, in order."""
-        names = list(self.types)
-        return [self.card(name) for name in names[:MOST_CARDS] if name != self.label]
+        names, corrected = list(self.types), self.corrected
+        return [self.card(name, corrected) for name in names[:MOST_CARDS] if name != self.label]
 
-    def card(self, name: str) -> Card:
+    def card(self, name: str, corrected: tuple[str, ...] | None = None) -> Card:
+        """One column; `corrected` is what the property of that name says, where the caller has it."""
         entry, stored = self.entry(name), self.types[name]
         place = list(self.types).index(name)
         return Card(
@@ -211,7 +212,7 @@ class Draft:
             _fields(entry),
             _open(entry),
             _problems(entry),
-            name in self.corrected,
+            name in (self.corrected if corrected is None else corrected),
         )
 
 
