@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
@@ -62,7 +63,7 @@ def small_files(tmp_path_factory) -> Path:
     folder, rng = tmp_path_factory.mktemp("small"), np.random.default_rng(7)
     age, dose, smokes = rng.uniform(20, 80, 400), rng.normal(2, 1, 400), rng.integers(0, 2, 400)
     ill = np.where(age / 40 + dose + smokes + rng.normal(size=400) > 4, "yes", "no")
-    table = {"age": age, "dose": dose, "smokes": smokes, "ill": ill}
+    table = pa.table({"age": age, "dose": dose, "smokes": smokes, "ill": ill})
     options = {"label": "ill", "classes": ("no", "yes"), "columns": "linear", "n_rados": 12, "counts": None}
     bounds = {"age": (0, 100), "dose": (-2, 8), "smokes": (0, 1)}
     radoboost.craft(table, **options).save(folder / "plain.rado.parquet")
