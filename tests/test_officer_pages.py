@@ -123,7 +123,7 @@ def test_a_statement_that_an_attack_beats_ends_in_exit_code_1(rado, rng):
 @pytest.fixture
 def of_persons(rado, rng):
     """A release about persons in the working directory."""
-    table = {"id": rng.integers(0, 200, 400), "age": rng.random(400), "ill": rng.integers(0, 2, 400)}
+    table = pa.table({"id": rng.integers(0, 200, 400), "age": rng.random(400), "ill": rng.integers(0, 2, 400)})
     options = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 1)}, "counts": None}
     rb.craft(table, mechanism=rb.Moments(1.0), person="id", max_rows=2, **options).save("people.rado.parquet")
     return rado
@@ -162,7 +162,7 @@ def test_a_sign_off_runs_nothing_and_says_what_the_report_says(plain, monkeypatc
     monkeypatch.setattr(attempts, "attack_all", None)
     assert plain(*SIGN, "refuse", "--report", "plain.attacks.html")[0] == 0
     attacks = Path("plain.signoff.html").read_text().partition('id="attacks"')[2].partition("</section>")[0]
-    ran, _, others = attacks.partition("Attacks without a result")
+    ran, _, others = attacks.partition("Attacks that did not run")
     assert "Was this record in the table?" in ran and "None" not in ran
     assert "Would need more: It would need the seed" in others and "Does not apply: " in others
 
