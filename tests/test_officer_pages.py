@@ -123,9 +123,9 @@ def test_a_statement_that_an_attack_beats_ends_in_exit_code_1(rado, rng):
 @pytest.fixture
 def of_persons(rado, rng):
     """A release about persons in the working directory."""
-    table = pa.table({"id": rng.integers(0, 200, 400), "age": rng.random(400), "ill": rng.integers(0, 2, 400)})
+    table = pa.table({"id": rng.integers(0, 900, 2000), "age": rng.random(2000), "ill": rng.integers(0, 2, 2000)})
     options = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 1)}, "counts": None}
-    rb.craft(table, mechanism=rb.Moments(1.0), person="id", max_rows=2, **options).save("people.rado.parquet")
+    rb.craft(table, mechanism=rb.Moments(4.0), person="id", max_rows=2, **options).save("people.rado.parquet")
     return rado
 
 

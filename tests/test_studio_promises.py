@@ -127,7 +127,7 @@ def test_whose_rows_is_a_question_without_a_default(studio, folder):
     page = studio.post(f"{way}/budget", unsaid)[2]
     assert "Whose rows are these?" in words(page) and not re.findall(r'name="whose"[^>]* checked', page)
     part = studio.post(f"{way}/budget", unsaid, HTMX)[2]
-    assert "say whose rows these are: the schema has 'patient_id'" in words(part) and commands(part) == []
+    assert "the schema has 'patient_id', which may say" in words(part) and commands(part) == []
     status, _, text = studio.post(f"{way}/craft", unsaid)
     assert status == 400 and "say whose rows these are" in words(text)
     assert not list(folder.glob("*.rado.parquet")) and not studio.studio.jobs.all()
