@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from urllib.parse import urlencode
 
 from radoboost.studio.app import create
+from radoboost.studio.holder_way import HolderSession
 from radoboost.studio.server import listening, studio_server
 
 FORM = "application/x-www-form-urlencoded"
@@ -42,10 +43,14 @@ class Client:
         return self.send("GET", path, headers=headers)
 
     def post(self, path, fields=None, headers=None):
-        """A form as the studio's own pages send it."""
-        body = urlencode({"csrf": self.csrf, **(fields or {})}).encode()
+        """A form as the studio's own pages send it; one about columns is of a page that was loaded just now."""
+        body = urlencode({"csrf": self.csrf, **self._epoch(path), **(fields or {})}).encode()
         own = {"Origin": f"http://{self.host}", "Content-Type": FORM}
         return self.send("POST", path, body, {**own, **(headers or {})})
+
+    def _epoch(self, path):
+        way = re.fullmatch(r"/holder/(\w+)(/write|/anew)?", path)
+        return {} if way is None else {"epoch": self.studio.sessions.get(way[1], HolderSession).draft.epoch}
 
     def new_path(self):
         """The path of a new address with a token."""

@@ -120,11 +120,71 @@ def test_a_statement_that_an_attack_beats_ends_in_exit_code_1(rado, rng):
     assert "wrong" in Path("half.attacks.html").read_text()
 
 
+@pytest.fixture
+def of_persons(rado, rng):
+    """A release about persons in the working directory."""
+    table = pa.table({"id": rng.integers(0, 900, 2000), "age": rng.random(2000), "ill": rng.integers(0, 2, 2000)})
+    options = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 1)}, "counts": None}
+    rb.craft(table, mechanism=rb.Moments(4.0), person="id", max_rows=2, **options).save("people.rado.parquet")
+    return rado
+
+
+def test_an_attack_on_records_does_not_apply_to_a_release_about_persons_and_is_never_called_tried(of_persons):
+    code, out, err = of_persons("attack", "report", "people.rado.parquet", "--seconds", "1", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert {entry["group"] for entry in found["attacks"].values()} == {"Does not apply"}
+    assert "about persons, by 'id'" in found["attacks"]["membership"]["On this release"]
+    assert found["verdict"]["more"][0].startswith("No attack ran on this release")
+    assert "Tried" not in Path("people.attacks.html").read_text().partition("</section>")[0]
+    sign = ("sign-off", "people.rado.parquet", "--officer", "A. Smith", "--decision", "approve")
+    for report in ((), ("--report", "people.attacks.html")):
+        assert of_persons(*sign, *report, "--force")[0] == 0
+        attacks = Path("people.signoff.html").read_text().partition('id="attacks"')[2].partition("</section>")[0]
+        assert "<strong>None</strong>" in attacks and "Verdict" not in attacks
+        assert ("Does not apply: The release is about persons" in attacks) == bool(report)
+
+
+def test_an_attack_that_ends_with_an_error_is_not_called_tried(plain, monkeypatch):
+    monkeypatch.setattr(attempts, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    monkeypatch.setitem(attempts._RUNS, "membership", lambda *_: (_ for _ in ()).throw(rb.ArgumentError("not here")))
+    code, out, _ = plain("attack", "report", "plain.rado.parquet", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["attacks"]["membership"]["group"] == "No result"
+    assert found["verdict"]["more"][:2] == [
+        "No attack ran on this release, so nothing was put to the test.", "Not here."
+    ]  # fmt: skip
+
+
+def test_a_sign_off_runs_nothing_and_says_what_the_report_says(plain, monkeypatch):
+    monkeypatch.setattr(attempts, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    assert plain("attack", "report", "plain.rado.parquet", "--seconds", "5")[0] == 0
+    monkeypatch.setattr(attempts, "attack_all", None)
+    assert plain(*SIGN, "refuse", "--report", "plain.attacks.html")[0] == 0
+    attacks = Path("plain.signoff.html").read_text().partition('id="attacks"')[2].partition("</section>")[0]
+    ran, _, others = attacks.partition("Attacks that did not run")
+    assert "Was this record in the table?" in ran and "None" not in ran
+    assert "Would need more: It would need the seed" in others and "Does not apply: " in others
+
+
+def test_who_approves_a_release_that_promises_nothing_types_so(plain, release):
+    assert plain(*SIGN, "approve", "--confirm", "no promise")[0] == 0
+    page = Path("plain.signoff.html").read_text()
+    assert "typed to approve it" in page and "--confirm &#39;no promise&#39;" in page
+
+
+@pytest.mark.parametrize("name", ["plain", "moments", "noisy-rados", "feature-band"])
+def test_what_is_not_protected_begins_with_it(name, release):
+    (answer,) = [answer for answer in answers(release(name)) if answer.question == "What is not protected?"]
+    assert not answer.sentences[0].startswith(("Nothing", "No "))
+    assert name != "plain" or answer.sentences[0].startswith("The sums are exact: no noise is added.")
+
+
 SIGN = ("sign-off", "plain.rado.parquet", "--officer", "A. Smith", "--decision")
 
 
 def test_a_sign_off_by_its_command(plain, release):
-    code, _, err = plain(*SIGN, "approve", "--date", "2026-01-31")
+    code, _, err = plain(*SIGN, "approve", "--confirm", "no promise", "--date", "2026-01-31")
     assert code == 0 and "wrote plain.signoff.html" in err
     page = Path("plain.signoff.html").read_text()
     statement = release("plain").statement
@@ -146,15 +206,23 @@ def test_a_sign_off_by_its_command(plain, release):
         (("maybe",), "decision"),
         (("approve-within",), "remarks"),
         (("approve", "--date", "tomorrow"), "date"),
-        (("approve", "--report", "other.html"), "no report"),
-        (("approve", "--report", "older.html"), "another release"),
+        (("approve",), 'plain.rado.parquet promises nothing; to approve it, give --confirm "no promise"'),
+        (("approve-within", "--remarks", "Here.", "--confirm", "yes"), "promises nothing"),
+        (("refuse", "--report", "other.html"), "no report"),
+        (("refuse", "--report", "bare.html"), "no report"),
+        (("refuse", "--report", "older.html"), "another release"),
         (("approve", "-o", "plain.txt"), ".html"),
     ],
 )
 def test_a_sign_off_that_is_refused_leaves_nothing(plain, options, said):
     Path("other.html").write_text("<html></html>")
     marks = '<meta name="radoboost-release" content="0"><meta name="radoboost-tone" content="none">'
-    Path("older.html").write_text(f'<!DOCTYPE html>{marks}<meta name="radoboost-verdict" content="x">')
+    marks += '<meta name="radoboost-verdict" content="x">'
+    Path("bare.html").write_text(f"<!DOCTYPE html>{marks}")
+    attack = (
+        "{&quot;title&quot;: &quot;a&quot;, &quot;group&quot;: &quot;Tried&quot;, &quot;sentence&quot;: &quot;b&quot;}"
+    )
+    Path("older.html").write_text(f'<!DOCTYPE html>{marks}<meta name="radoboost-attack" content="{attack}">')
     before = sorted(Path().iterdir())
     code, out, err = plain(*SIGN, *options)
     assert (code, out, err.count("\n")) == (1, "", 1) and said in err

@@ -35,6 +35,7 @@ CARDS = {
     "c3-kind": "number", "c3-low": "0", "c3-high": "10",
 }  # fmt: skip
 PROMISE = {"promise": "yes", "epsilon": "1", "delta": "1e-6", "unit": "record", "relation": "add", "rows": "600"}
+PROMISE["whose"] = "rows"
 
 
 def patients(n_rows=600):
@@ -242,13 +243,14 @@ def test_a_budget_says_what_it_promises_without_the_table(studio, folder):
     assert f"{rb.release.percent_up(answer['best_guess'])} % right at most" in text
     assert f"{100 * answer['expected']['errors'][2]['expected']:.1f} % of errors" in text
     assert "epsilon 1 at delta 1e-06, for one record added or removed as neighbours" in text
-    people = {**PROMISE, "person": "patient_id", "max_rows": "2"}
+    people = {**PROMISE, "whose": "person", "person": "patient_id", "max_rows": "2"}
     text = words(studio.post(f"{way}/budget", people, HTMX)[2])
     assert "for one person added or removed as neighbours" in text and "one record" not in text
     for change, line in (
         ({"epsilon": "none"}, "'none'"),
         ({"rows": "many"}, "'many'"),
-        ({"person": "patient_id"}, "each person"),
+        ({"whose": "person", "person": "patient_id"}, "each person"),
+        ({"whose": "person"}, "choose the column that says whose row it is"),
         ({"rows": "9"}, "cannot carry"),
         ({"relation": "replace"}, "one record replaced"),
         ({"unit": "label"}, "one label flipped"),
@@ -262,7 +264,7 @@ def test_a_budget_says_what_it_promises_without_the_table(studio, folder):
 
 def test_persons_and_records_that_are_replaced_are_refused_in_the_words_of_the_form(studio):
     way = written(studio)
-    fields = {**PROMISE, "person": "patient_id", "max_rows": "2", "relation": "replace"}
+    fields = {**PROMISE, "whose": "person", "person": "patient_id", "max_rows": "2", "relation": "replace"}
     part = studio.post(f"{way}/budget", fields, HTMX)[2]
     assert "a promise about persons is about one who is added or removed: choose" in words(part)
     assert "--person" not in part and commands(part) == []

@@ -82,6 +82,7 @@ def test_a_promise_from_a_raw_file_to_the_end(clinic):
     with clinic.on_paper():
         assert page.locator("#c1-low").is_visible() and page.locator("#card-2 h3").is_visible()
     write(page)
+    page.get_by_label("Each row is another person").check()
     page.wait_for_selector("#prospect >> text=right at most")
     page.get_by_label("About how many rows").fill("600")
     page.wait_for_selector("#prospect >> text=of errors")
@@ -141,6 +142,7 @@ def test_cancelling_a_craft_leaves_what_was_booked_and_a_second_tab_sees_it(clin
     page = choose(clinic)
     decide(page)
     write(page)
+    page.get_by_label("Each row is another person").check()
     page.wait_for_selector("#prospect >> text=right at most")
     page.get_by_label("Book it on the ledger").select_option(label="clinic.ledger: patients")
     page.get_by_role("button", name="Craft it").click()

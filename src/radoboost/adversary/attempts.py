@@ -1,4 +1,4 @@
-"""Every attack on one release: tried, with what it got; not for such a release; or what more it would need."""
+"""Every attack on one release: with what it got, without a result, not for such a release, or what it would need."""
 
 import shlex
 import time
@@ -13,6 +13,7 @@ from radoboost.adversary.studies import ASSUMED, run_study
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.findings import Figure, Findings, Panel, Series, Table
 from radoboost.findings.documents import Document, document
+from radoboost.findings.signing import TRIED
 from radoboost.progress import Progress, silent
 from radoboost.release import Release
 from radoboost.release.columns import CONSTANT
@@ -20,9 +21,10 @@ from radoboost.release.laws import LAWS, NOISY_MOMENTS, SUMS
 from radoboost.release.tilted import of_first_batch
 
 HERE = "On this release"
-TRIED, NOT_HERE, NEEDS = "Tried", "Does not apply", "Would need more"
+FAILED, NOT_HERE, NEEDS = "No result", "Does not apply", "Would need more"
 GROUPS = {
     TRIED: "Tried, with what it got",
+    FAILED: "Begun, and ended without a result",
     NEEDS: "Not tried, for an adversary would need more than the file",
     NOT_HERE: "Does not apply to such a release",
 }
@@ -38,6 +40,11 @@ _FOR = {  # the laws that an attack is for
 }
 _SEVERAL_CLASSES = ("reconstruct", "probe", "leak", "hardness")
 _MOST_DRAWN = 2000  # records; with more the picture of how many rados give them back is left out
+_OF_PERSONS = (
+    "The release is about persons, by {!r}, and this attack is on a single record: it would show nothing. The command "
+    "rado audit --max-rows K attacks a person."
+)
+MISTRUST = "do not trust it"  # ends what an attack says of a release that contradicts itself
 _SEED = (
     "It would need the seed of the signatures, which says which record is in which rado. The statement says of it: {}"
 )
@@ -78,7 +85,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attack on a release: the group it is in, a sentence on what it got, does not fit or needs, and its findings.
+    """One attack on a release: its group, a sentence on what it got, or why it got nothing, and its findings.
 
     `result` is what the attack returned, where it ran; `document` is None where there is nothing to show.
     """
@@ -96,7 +103,7 @@ class Attempt:
 
 
 def _said(group: str, sentence: str) -> str:
-    first = {TRIED: "", NOT_HERE: "Does not apply: ", NEEDS: "Not tried: "}[group]
+    first = {TRIED: "", FAILED: "No result: ", NOT_HERE: "Does not apply: ", NEEDS: "Not tried: "}[group]
     return f"{first}{sentence[0].lower()}{sentence[1:]}" if first else sentence
 
 
@@ -127,8 +134,17 @@ def attack_all(inputs: Given, *, seconds: float, bar: Progress = silent) -> list
             bar(f"{title} ({task})", part, total)
 
         attempts.append(_attempt(name, title, inputs, seconds, step))
+    attempts += exact_audit(inputs, seconds, bar)
     bar("attacks", len(ATTACKS), len(ATTACKS))
     return attempts
+
+
+def exact_audit(inputs: Given, seconds: float, bar: Progress) -> list[Attempt]:
+    """The exact audit of the program at the settings of a release, as one more attempt; there is none yet.
+
+    It audits the program and not the file: what it says must begin with that.
+    """
+    return []
 
 
 def _attempt(name: str, title: str, inputs: Given, seconds: float, bar: Progress) -> Attempt:
@@ -147,7 +163,8 @@ def _attempt(name: str, title: str, inputs: Given, seconds: float, bar: Progress
     except NeedsExtra as error:
         group, sentence = NEEDS, f"{error}."
     except (ArgumentError, ReleaseError, TableError) as error:
-        sentence = f"It did not work: {error}."
+        text = str(error)
+        group, sentence = TRIED if MISTRUST in text else FAILED, f"{text[0].upper()}{text[1:]}."
     if findings is None:
         findings = Findings(name, title) if name == "reconstruct" else _study(name, title, seconds, bar)
     module = import_module(f"radoboost.{ATTACKS[name]}")
@@ -165,6 +182,8 @@ def _why_not(name: str, release: Release) -> str | None:
             return "The release has noisy moments, and no rados that are sums over its records."
         what = LAWS.get(release.law, "how its numbers were made is not known here")
         return f"It is not for a release in which {what}."
+    if name == "membership" and release.mechanism.get("person") is not None:
+        return _OF_PERSONS.format(release.mechanism["person"])
     if (
         release.n_classes > 2
         and name not in _SEVERAL_CLASSES

@@ -53,7 +53,7 @@ def write_report(made: Report, inputs: Given, place: Path) -> None:
     """One page about what attacks came to: the verdict first, and then the statement."""
     from radoboost.findings import pages
     from radoboost.findings.about_release import about_release
-    from radoboost.findings.signing import report_marks
+    from radoboost.findings.signing import AttackResult, report_marks
 
     name = Path(inputs.path).name
     about = about_release(inputs.release, name)
@@ -66,7 +66,9 @@ def write_report(made: Report, inputs: Given, place: Path) -> None:
         about=about,
         verdict=made.verdict,
         groups=made.groups,
-        marks=report_marks(about.digest, made.verdict),
+        marks=report_marks(
+            about.digest, made.verdict, [AttackResult(one.title, one.group, one.sentence) for one in made.attempts]
+        ),
     )
 
 

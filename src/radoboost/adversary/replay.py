@@ -255,13 +255,13 @@ def recording(run: type[Run]) -> Any:
         def agreed(self, compute: Callable[[], Any]) -> Any:
             return self._used(super().agreed(compute))
 
-        def agreed_data(self, compute: Callable[[], Any]) -> Any:
+        def agreed_data(self, compute: Callable[[], Any], read: Callable[[Any], Any] = lambda value: value) -> Any:
             instead = self._script.instead(len(self.log.computed), self.log)
             if instead is None:
-                return self._used(super().agreed_data(compute))
+                return read(self._used(super().agreed_data(compute)))
             self.log.computed.append(None)
             self.log.used.append(instead)
-            return instead
+            return read(instead)
 
         def _used(self, computed: Any) -> Any:
             number = len(self.log.computed)

@@ -1,25 +1,26 @@
 """What to think of a release once attacks were tried on it."""
 
-from radoboost.adversary.attempts import NEEDS, TRIED, Attempt
+from radoboost.adversary.attempts import FAILED, MISTRUST, NEEDS, Attempt
 from radoboost.adversary.membership import Membership
 from radoboost.adversary.reconstruction import Reconstruction
+from radoboost.findings.signing import TRIED
 from radoboost.release import Statement
 from radoboost.release.plain_words import NONE, WRONG, Verdict, of_hundred, promise_in_words, verdict_of
 
-_MISTRUST = "do not trust it"
+_NONE_RAN = "No attack ran on this release, so nothing was put to the test."
 
 
 def verdict_after(statement: Statement, attempts: list[Attempt]) -> Verdict:
     """The verdict on a release by its statement, and by what attacks got from it."""
     stated, tried = verdict_of(statement), [attempt for attempt in attempts if attempt.group == TRIED]
     sentences = (*_back(tried), *stated.sentences, *_not_tried(attempts))
-    refused = next((attempt for attempt in tried if _MISTRUST in attempt.sentence), None)
+    refused = next((attempt for attempt in tried if MISTRUST in attempt.sentence), None)
     if refused is not None:
         return Verdict(WRONG, "Contradicted: do not trust this release", (refused.sentence, *sentences))
     measured = next((one.result for one in tried if isinstance(one.result, Membership) and one.result.roc), None)
     if measured is None or measured.roc is None:
-        why = next((one.sentence for one in tried if one.name == "membership"), None)
-        return Verdict(stated.tone, stated.headline, (*([why] if why else []), *sentences))
+        why = [one.sentence for one in attempts if one.name == "membership" and one.group != NEEDS]
+        return Verdict(stated.tone, stated.headline, (*([] if tried else [_NONE_RAN]), *why, *sentences))
     got = f"{50 + 50 * measured.roc.advantage:.0f} of 100 times"
     if measured.beats_claim:
         headline = f"Contradicted by an attack: it guesses right {got}, and the statement does not allow that"
@@ -46,7 +47,9 @@ def _back(tried: list[Attempt]) -> tuple[str, ...]:
 
 
 def _not_tried(attempts: list[Attempt]) -> tuple[str, ...]:
-    names = [attempt.name for attempt in attempts if attempt.group == NEEDS]
-    if not names:
-        return ()
-    return (f"Not tried, for it would take more than the file: {', '.join(names)}.",)
+    without = [attempt.title for attempt in attempts if attempt.group == FAILED and attempt.name != "membership"]
+    needs = [attempt.title for attempt in attempts if attempt.group == NEEDS]
+    return (
+        *([f"Begun, and ended without a result: {'; '.join(without)}."] if without else []),
+        *([f"Not tried, because it would take more than the file: {'; '.join(needs)}."] if needs else []),
+    )

@@ -55,6 +55,14 @@ def schema(
     ] = None,
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
+    corrected: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--corrected",
+            metavar="COL",
+            help="A column that was edited after exact counts of the table were seen: statements will say so; repeat.",
+        ),
+    ] = None,
     editor: Annotated[
         bool,
         typer.Option("--editor", help="Only print the JSON Schema of such files, for editors; no table is needed."),
@@ -99,7 +107,9 @@ def schema(
     keep_files(place, default, force)
     proposal = propose(chosen, label, separator=separator) if from_data else None
     first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
-    result = decided(first, named_columns(column or (), first), chosen_classes(classes, class_, table), decimal)
+    result = decided(
+        first, named_columns(column or (), first), chosen_classes(classes, class_, table), decimal, corrected or ()
+    )
     with replacing(place) as draft:
         draft.write_text(schema_text(result), encoding="utf-8")
     if as_json:
@@ -125,9 +135,16 @@ def schema_text(schema: "Schema") -> str:
 
 
 def decided(
-    schema: "Schema", columns: Mapping[str, Any], classes: Sequence[Any] | None = None, decimal: str | None = None
+    schema: "Schema",
+    columns: Mapping[str, Any],
+    classes: Sequence[Any] | None = None,
+    decimal: str | None = None,
+    corrected: Sequence[str] = (),
 ) -> "Schema":
-    """A schema with what somebody decided of it: columns as JSON data, classes, and the decimal mark of a CSV file."""
+    """A schema with what somebody decided of it: columns as JSON data, classes, and the decimal mark of a CSV file.
+
+    `corrected` are columns that were edited after exact counts of the table were seen.
+    """
     from radoboost.tables.schema import Schema
 
     document = schema.to_dict()
@@ -140,6 +157,8 @@ def decided(
         document["classes"] = list(classes)
     if decimal is not None:
         document["decimal"] = decimal
+    if corrected:
+        document["corrected"] = list(corrected)
     return Schema.from_dict(document)
 
 

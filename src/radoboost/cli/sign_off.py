@@ -2,13 +2,15 @@
 
 import os
 import shlex
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from radoboost.cli.shell import check_page, default_output, say
-from radoboost.errors import OutputError
+from radoboost.errors import ArgumentError, OutputError
 
 
 def _complete_decision(incomplete: str) -> list[str]:
@@ -34,6 +36,10 @@ def sign_off(
         Path | None,
         typer.Option(metavar="PAGE", help="The page of rado attack report about this release, to be named."),
     ] = None,
+    confirm: Annotated[
+        str,
+        typer.Option(metavar="TEXT", help='"no promise", to approve a release that promises nothing; else it asks.'),
+    ] = "",
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT", help="The page; STEM.signoff.html by default.")
     ] = None,
@@ -41,23 +47,33 @@ def sign_off(
 ) -> None:
     """Write an officer's decision about a release as one page, with its verdict, statement and digest.
 
-    The page is for people to keep. It is not signed in the sense of cryptography.
+    The page is for people to keep. It is not signed in the sense of cryptography. It runs no attack: with --report it
+    says which attacks ran and what they got, and else "none". To approve a release that promises nothing, you must type
+    "no promise".
 
     \b
     Examples:
       rado sign-off patients.rado.parquet --officer "A. Smith" --decision approve
       rado sign-off patients.rado.parquet --officer "A. Smith" --decision refuse --remarks "No promise."
+      rado sign-off plain.rado.parquet --officer "A. Smith" --decision approve --confirm "no promise"
     """
     import radoboost as rb
-    from radoboost.findings.signing import SignOff, write_sign_off
+    from radoboost.findings.signing import NO_PROMISE, SignOff, must_confirm, write_sign_off
 
     place = output or default_output(str(release), "signoff.html")
     signed = SignOff(officer, decision, remarks, day)
     sources = [str(release), *([] if report is None else [str(report)])]
     keep_sign_off(place, force)
     check_page(place, sources, "-o", force=force)
+    loaded = rb.load(release)
+    if must_confirm(loaded, decision):
+        if not confirm and sys.stdin is not None and sys.stdin.isatty():
+            confirm = typer.prompt(f'{release.name} promises nothing. To approve it, type "{NO_PROMISE}"', err=True)
+        if confirm.strip() != NO_PROMISE:
+            raise ArgumentError(f'{release.name} promises nothing; to approve it, give --confirm "{NO_PROMISE}"')
+        signed = replace(signed, confirmed=NO_PROMISE)
     line = sign_off_command(release, signed, place, report, force)
-    write_sign_off(rb.load(release), signed, place, name=release.name, command=shlex.join(line), report=report)
+    write_sign_off(loaded, signed, place, name=release.name, command=shlex.join(line), report=report)
     say(f"wrote {place}")
 
 
@@ -76,6 +92,7 @@ def sign_off_command(release: Path, signed: object, place: Path, report: Path | 
     assert isinstance(signed, SignOff)
     words = ["rado", "sign-off", str(release), "--officer", signed.officer, "--decision", signed.decision]
     words += ["--remarks", signed.remarks] if signed.remarks else []
+    words += ["--confirm", signed.confirmed] if signed.confirmed else []
     words += ["--date", signed.date]
     words += [] if report is None else ["--report", str(report)]
     return [*words, "-o", str(place), *(["--force"] if force else [])]

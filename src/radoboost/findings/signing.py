@@ -1,7 +1,10 @@
 """An officer's sign-off of a release: who decided what about which file, with the statement and what attacks got."""
 
 import hashlib
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import date
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,20 +18,28 @@ DECISIONS = {
     "approve-within": "approved under the conditions in the remarks",
     "refuse": "refused: the release must not be passed on",
 }
+APPROVALS = ("approve", "approve-within")
+NO_PROMISE = "no promise"  # to be typed by whoever approves a release that promises nothing
+TRIED = "Tried"  # the group of attacks that ran, and came to a result
 MOST_LETTERS = 10_000  # of remarks
 _MOST_NAME = 200
 _DIGEST, _TONE, _HEADLINE = "radoboost-release", "radoboost-tone", "radoboost-verdict"
+_ATTACK = "radoboost-attack"  # once for each attack
 _MOST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
 class SignOff:
-    """What an officer decides: a name, one of `DECISIONS`, remarks as typed, and the day."""
+    """What an officer decides: a name, one of `DECISIONS`, remarks as typed, and the day.
+
+    `confirmed` are the words that an officer typed to approve a release that promises nothing.
+    """
 
     officer: str
     decision: str
     remarks: str = ""
     date: str = ""
+    confirmed: str = ""
 
     def __post_init__(self) -> None:
         if not self.officer.strip() or len(self.officer) > _MOST_NAME:
@@ -46,18 +57,44 @@ class SignOff:
         object.__setattr__(self, "date", day.isoformat())
 
 
+def must_confirm(release: Release, decision: str) -> bool:
+    """Whether a decision approves a release that promises nothing, so that its officer must type so."""
+    return decision in APPROVALS and math.isinf(release.statement.epsilon)
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """One attack of a report: its title, the group that it is in, and what it got, or why it got nothing."""
+
+    title: str
+    group: str
+    sentence: str
+
+
 @dataclass(frozen=True)
 class Cited:
-    """A report of attacks that a sign-off names: its file, the digest of that, and the verdict that it came to."""
+    """A report of attacks that a sign-off names: its file, the digest of that, its verdict and its attacks."""
 
     name: str
     digest: str
     verdict: Verdict
+    attacks: tuple[AttackResult, ...] = ()
+
+    @property
+    def ran(self) -> tuple[AttackResult, ...]:
+        """The attacks that ran, and came to a result."""
+        return tuple(attack for attack in self.attacks if attack.group == TRIED)
+
+    @property
+    def others(self) -> tuple[AttackResult, ...]:
+        """The attacks that did not."""
+        return tuple(attack for attack in self.attacks if attack.group != TRIED)
 
 
-def report_marks(digest: str, verdict: Verdict) -> dict[str, str]:
-    """What a report of attacks says of itself to programs, by names."""
-    return {_DIGEST: digest, _TONE: verdict.tone, _HEADLINE: verdict.headline}
+def report_marks(digest: str, verdict: Verdict, attacks: Sequence[AttackResult]) -> list[tuple[str, str]]:
+    """What a report of attacks says of itself to programs: names and texts."""
+    marks = [(_DIGEST, digest), (_TONE, verdict.tone), (_HEADLINE, verdict.headline)]
+    return marks + [(_ATTACK, json.dumps(asdict(attack), ensure_ascii=False)) for attack in attacks]
 
 
 def cited(place: Path, release: Release) -> Cited:
@@ -70,20 +107,30 @@ def cited(place: Path, release: Release) -> Cited:
     reader = _Marks()
     reader.feed(content.decode("utf-8", "replace"))
     marks = reader.marks
-    if _HEADLINE not in marks or marks.get(_TONE) not in (PROMISE, WEAK, NONE, WRONG):
+    try:
+        attacks = tuple(AttackResult(**json.loads(text)) for text in reader.attacks)
+    except (ValueError, TypeError):
+        attacks = ()
+    if _HEADLINE not in marks or marks.get(_TONE) not in (PROMISE, WEAK, NONE, WRONG) or not attacks:
         raise ArgumentError(f"{place} is no report of attacks; rado attack report makes one")
     if release.digest is None or marks.get(_DIGEST) != release.digest:
         raise ArgumentError(f"{place} is about another release, or an older file of it; run rado attack report again")
-    return Cited(place.name, hashlib.sha256(content).hexdigest(), Verdict(marks[_TONE], marks[_HEADLINE]))
+    verdict = Verdict(marks[_TONE], marks[_HEADLINE])
+    return Cited(place.name, hashlib.sha256(content).hexdigest(), verdict, attacks)
 
 
 def write_sign_off(
     release: Release, signed: SignOff, place: Path, *, name: str, command: str, report: Path | None = None
 ) -> None:
-    """One HTML page with an officer's decision about a release, its verdict, statement and digest."""
+    """One HTML page with an officer's decision about a release, its verdict, statement and digest.
+
+    No attack is run for it: it says what the `report` says, which attacks ran and what they got.
+    """
     from radoboost.findings import pages
     from radoboost.findings.about_release import about_release
 
+    if must_confirm(release, signed.decision) and signed.confirmed.strip() != NO_PROMISE:
+        raise ArgumentError(f'this release promises nothing; to approve it, type the words "{NO_PROMISE}"')
     pages.written(
         place,
         "sign_off.html",
@@ -102,8 +149,11 @@ class _Marks(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.marks: dict[str, str] = {}
+        self.attacks: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
-        if tag == "meta" and values.get("name"):
+        if tag == "meta" and values.get("name") == _ATTACK:
+            self.attacks.append(values.get("content") or "")
+        elif tag == "meta" and values.get("name"):
             self.marks.setdefault(str(values["name"]), values.get("content") or "")

@@ -602,13 +602,14 @@ def _release(
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
     origin, n_rados = schema_origin(asked.declared.schema, schema), asked.n_rados
+    corrected = () if schema is None else schema.corrected
     release = Release(
         blocks=dict(made.blocks),
         columns=made.columns,
         classes=made.classes,
         mechanism={"name": mechanism.name, "law": mechanism.law, **made.parameters},
         signatures=dict(made.signatures),
-        statement=mechanism.statement(replace(made.circumstances, schema=origin)),
+        statement=mechanism.statement(replace(made.circumstances, schema=origin, corrected=corrected)),
         n_examples=made.circumstances.n_examples,
         id=name,
         schema=schema,

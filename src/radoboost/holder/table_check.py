@@ -37,8 +37,8 @@ from radoboost.tables.streams import at_rest, is_query
 _IF_WRONG = "nothing was spent so far; if these are not the rows that you mean, stop here, with Ctrl-C"
 _ENDLESS = 2.0**1000
 OUTSIDE = (
-    "exact counts, for you only. Fix mistakes from the documentation of the table, not from these counts: what you "
-    "edit in a declaration after looking at them is outside the promise"
+    "exact counts, for you only. Correct mistakes from the documentation of the table, not from these counts: what you "
+    "edit in a declaration because of them is outside the promise, and no file shows that it was"
 )
 
 

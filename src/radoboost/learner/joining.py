@@ -331,6 +331,7 @@ class Pair:
             thousands=thousands,
             records=records,
             inferred=("dialect",) if any("dialect" in schema.inferred for schema in present) else (),
+            corrected=tuple(name for name in kinds if any(name in schema.corrected for schema in present)),
         )
 
     def part(self, place: int, release: Release) -> dict[str, Any]:

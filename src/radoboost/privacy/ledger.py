@@ -445,6 +445,11 @@ def glance(path: str | os.PathLike[str], most: int = 3) -> list[tuple[str, Filte
         raise LedgerError(f"{path} is damaged; restore it from a copy, and book what is missing") from None
 
 
+def short_name(relation: Relation) -> str:
+    """The short name of a relation, one of `SHORT_NAMES`."""
+    return relation.name.lower().replace("_", "-")
+
+
 def named_relation(relation: Relation | str) -> Relation:
     """A relation by its text or short name: record, replace, edge, label, person, person-rows or person-labels."""
     if isinstance(relation, str) and relation.lower() in SHORT_NAMES:

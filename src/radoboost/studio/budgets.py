@@ -10,8 +10,11 @@ from typing import Any
 from radoboost.cli.protection import chosen_mechanism
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.holder.costs import account_for_schema, foreseen_bookings
-from radoboost.privacy.ledger import Ledger, glance
+from radoboost.privacy import Event, Relation
+from radoboost.privacy.events import converted
+from radoboost.privacy.ledger import Ledger, glance, short_name, table_names
 from radoboost.release.chain import Earlier, chain
+from radoboost.tables.columns import listed
 from radoboost.tables.schema import Schema
 
 _MOST_TABLES = 200  # of one ledger in a list
@@ -22,7 +25,12 @@ STEP = 0.05
 
 @dataclass(frozen=True)
 class Budget:
-    """The texts of the form; `problems` says what is wrong, by field."""
+    """The texts of the form; `problems` says what is wrong, by field.
+
+    `whose` says whose rows the table has: "rows" if each is another person's, "person" if a column says whose it is.
+    `ids` is no field of the form: columns that the schema declares to be ids. Where there are some, `whose` must be
+    answered.
+    """
 
     promise: str = "yes"
     epsilon: str = "1"
@@ -30,12 +38,19 @@ class Budget:
     unit: str = "record"
     relation: str = "add"
     rows: str = ""
+    whose: str = ""
     person: str = ""
     max_rows: str = ""
     n_rados: str = ""
     ledger: str = ""
     compose: tuple[str, ...] = ()
     output: str = ""
+    ids: tuple[str, ...] = ()
+
+    @property
+    def answered(self) -> str:
+        """Whose rows there are: what was said, or what follows where there is no column of ids; nothing if unsaid."""
+        return self.whose or ("person" if self.person else "" if self.ids else "rows")
 
     @property
     def private(self) -> bool:
@@ -117,13 +132,22 @@ def _read(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
             problems[name] = f"{name} is missing; type a number"
     if budget.unit not in ("record", "label") or budget.relation not in ("add", "replace"):
         problems["unit"] = "choose what is protected"
-    numbers |= {"unit": budget.unit, "relation": budget.relation, "person": budget.person or None}
+    whose = budget.answered
+    person = budget.person if whose == "person" and budget.person else None
+    numbers |= {"unit": budget.unit, "relation": budget.relation, "person": person}
+    if whose not in ("rows", "person"):
+        problems["whose"] = (
+            f"say whose rows these are: the schema has {listed(budget.ids)}, which may say that several rows are of "
+            "one person"
+        )
+    elif whose == "person" and person is None:
+        problems["person"] = "choose the column that says whose row it is"
     if budget.unit == "label":
         numbers["relation"] = None
-    elif budget.relation == "replace" and budget.person:
+    elif budget.relation == "replace" and person:
         problems["relation"] = (
             "a promise about persons is about one who is added or removed: choose 'one record added or removed' under "
-            "'Which tables are neighbours', or no column under 'The column that says whose row it is'"
+            "'Which tables are neighbours', or 'Each row is another person' under 'Whose rows are these?'"
         )
     if numbers["person"] is None:
         numbers["max_rows"] = None
@@ -135,7 +159,11 @@ def _read(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
 
 @dataclass(frozen=True)
 class Books:
-    """A ledger of the folder, and one table in it; `left` and `after` are epsilons of one more release."""
+    """A ledger of the folder, and one table in it; `left` and `after` are epsilons of one more release.
+
+    Where the total is about other neighbours than the release, `fitting` has the words of the command that makes one
+    for the release.
+    """
 
     name: str
     table: str
@@ -147,6 +175,7 @@ class Books:
     refusal: str = ""
     neighbours: str = ""
     delta: float = 0.0
+    fitting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,11 +251,37 @@ def _books(
         neighbours=total["neighbours"],
         delta=total["delta"],
     )
+    foreseen: tuple[Event, ...] = ()
     try:
-        cost = ledger.check(*foreseen_bookings(mechanism, schema, **persons))
+        foreseen = foreseen_bookings(mechanism, schema, **persons)
+        cost = ledger.check(*foreseen)
     except RadoError as error:
-        return replace(books, refusal=str(error))
+        other = next((event.relation for event in foreseen if not _fits(event, ledger.total.relation)), None)
+        return replace(books, refusal=str(error), fitting=() if other is None else fitting_ledger(ledger, other))
     return replace(books, after=ledger.largest_epsilon(cost), cost=float(cost.mu_squared) / whole)
+
+
+def _fits(event: Event, relation: Relation) -> bool:
+    """Whether what an event promises can be booked on a total that is about a relation."""
+    try:
+        converted(event, relation)
+    except ArgumentError:
+        return False
+    return True
+
+
+def fitting_ledger(ledger: Ledger, relation: Relation) -> tuple[str, ...]:
+    """The words of the command that sets a total of the same size in the same file, for releases of a relation.
+
+    A total is set once, so it has a name of its own.
+    """
+    short = short_name(relation)
+    taken, name = set(table_names(ledger.path)), f"{ledger.table}-{short}"
+    while name in taken:
+        name += "-2"
+    total = ledger.total
+    sizes = ("--epsilon", f"{total.epsilon:g}", "--delta", f"{total.delta:g}")
+    return ("--table", name, *sizes, "--relation", short)
 
 
 def _positive(name: str, text: str) -> float | None:

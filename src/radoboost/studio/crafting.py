@@ -1,7 +1,7 @@
 """Crafting a release as a job: what it made, what the holder alone may see, and what stays booked if it ends early."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,9 +64,10 @@ class _Noting(Ledger):
 
 @dataclass
 class Work:
-    """A job that crafts; call it with its `Job`."""
+    """A job that crafts; call it with its `Job`. `shows_counts` is called before anybody can see what it counted."""
 
     order: Order
+    shows_counts: Callable[[], None] = lambda: None
     counts: list[str] = field(default_factory=list)
 
     def __call__(self, job: Job) -> Crafted:
@@ -93,9 +94,12 @@ class Work:
             release.save(order.place, fresh=True)
         except BaseException as error:
             job.note = _left_behind(books, getattr(order.mechanism, "delta", 0.0))
+            if not order.mechanism.private:
+                self.shows_counts()  # such a failure names rows and values
             if isinstance(error, RadoError):
                 raise ArgumentError(str(error).replace(f"{order.root}{os.sep}", "")) from None
             raise
+        self.shows_counts()
         return _crafted(release, order.place, self.counts)
 
 

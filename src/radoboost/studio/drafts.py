@@ -1,6 +1,7 @@
 """A schema that a person is writing: what was guessed from names, what was decided since, and what is wrong with it."""
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,11 @@ class Card:
     fields: Mapping[str, Any]
     open: str
     problems: tuple[str, ...]
+    corrected: bool = False
+
+
+def _new_epoch() -> str:
+    return secrets.token_hex(16)
 
 
 @dataclass
@@ -44,6 +50,11 @@ class Draft:
 
     `first` is what it began with: names and storage types alone, or a look at the table, which it marks. `columns`
     are those that somebody decided otherwise, as JSON data. Nothing here reads a row.
+
+    A form on a page carries the `epoch` of the draft that the page shows. The epoch changes when the draft begins
+    again, so that the cards of an older page are not taken for what somebody typed. `before_counts` holds the entries
+    of the draft at the time when exact counts of the table were first shown; None if none were. `marked` are columns
+    that an earlier draft says were edited after that.
     """
 
     table: Path
@@ -53,6 +64,9 @@ class Draft:
     classes: tuple[Any, ...] | None = None
     separator: str | None = None
     decimal: str | None = None
+    epoch: str = field(default_factory=_new_epoch)
+    before_counts: Mapping[str, Any] | None = None
+    marked: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: Path, separator: str | None = None) -> "Draft":
@@ -65,23 +79,33 @@ class Draft:
         return self.first.label
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        """The columns of kind id: there may be several rows of one person."""
+        return tuple(name for name in self.first.columns if self.entry(name)["kind"] == "id")
+
+    @property
     def from_data(self) -> bool:
         """Whether the table was looked at."""
         return self.first.from_data
 
     def set_label(self, label: str | None) -> None:
-        """Choose the column that is to be learned; what was read off the table for another one is forgotten."""
-        if label != self.label:
-            self.first = schema_template([str(self.table)], label, self.separator)
-            self.classes = None
+        """Choose the column that is to be learned; after a look at the table, all begins again from names."""
+        if label == self.label:
+            return
+        first = schema_template([str(self.table)], label, self.separator)
+        if self.from_data:
+            self.begin_with(first)
+        else:
+            self.first, self.classes = first, None
 
     def begin_anew(self) -> None:
         """Forget all decisions, and what was read off the table; the label stays."""
-        self.first = schema_template([str(self.table)], self.label, self.separator)
-        self.columns, self.classes = {}, None
+        self.begin_with(schema_template([str(self.table)], self.label, self.separator))
 
     def begin_with(self, first: Schema) -> None:
-        self.first, self.columns, self.classes = first, {}, None
+        """Begin again with another first schema; forms of the pages before are not taken any more."""
+        self.first, self.columns, self.classes, self.marked = first, {}, None, ()
+        self.epoch = _new_epoch()
 
     def take_up(self, schema: Schema) -> None:
         """Take decisions from a schema that is there; columns that it does not have are left out."""
@@ -91,11 +115,35 @@ class Draft:
         if unknown:
             raise ArgumentError(f"the table has no column {unknown[0]!r}, which this schema has; choose another schema")
         self.separator, self.decimal = schema.separator, None if schema.decimal == "." else schema.decimal
-        self.first = schema_template([str(self.table)], schema.label, schema.separator)
+        self.begin_with(schema_template([str(self.table)], schema.label, schema.separator))
         left = kind_to_dict(Left("text"))
         kinds = {name: kind_to_dict(kind) for name, kind in schema.columns.items()}
         self.columns = {name: kinds.get(name, left) for name in self.first.columns}
-        self.classes = schema.classes
+        self.classes, self.marked = schema.classes, schema.corrected
+
+    def entries(self) -> dict[str, Any]:
+        """What is decided now, by column: each one as JSON data, with how its numbers are written, and the classes."""
+        found = {name: self._with_mark(name, self.entry(name)) for name in self.first.columns}
+        return found if self.label is None else {**found, self.label: {"classes": self._classes()}}
+
+    def _with_mark(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+        return {**entry, "decimal": self.decimal or self.first.decimal} if entry["kind"] == "number" else entry
+
+    @property
+    def corrected(self) -> tuple[str, ...]:
+        """The columns that were edited after exact counts of the table were shown; the label for its classes."""
+        if self.from_data:
+            return ()
+        now, found = self.entries(), set(self.marked)
+        if self.before_counts is not None:
+            found |= {name for name in now if now[name] != self.before_counts.get(name) and self._is_decided(name)}
+        return tuple(name for name in self.types if name in found and name in now)
+
+    def _is_decided(self, name: str) -> bool:
+        """Whether somebody decided about a column: it is not open, and not as its name suggests."""
+        if name == self.label:
+            return self._classes() is not None
+        return not _open(self.entry(name)) and self.entry(name) != kind_to_dict(kind_of(name, self.types[name]))
 
     def entry(self, name: str) -> dict[str, Any]:
         """A column as JSON data, as it is now."""
@@ -114,7 +162,7 @@ class Draft:
 
     def schema(self) -> Schema:
         """The schema, if all of it can be used."""
-        return decided(self.first, self.changes(), self.classes, self.decimal)
+        return decided(self.first, self.changes(), self.classes, self.decimal, self.corrected)
 
     def text(self) -> str:
         """What is written to the file."""
@@ -149,10 +197,11 @@ class Draft:
 
     def cards(self) -> list[Card]:
         """The columns but the label, in order."""
-        names = list(self.types)
-        return [self.card(name) for name in names[:MOST_CARDS] if name != self.label]
+        names, corrected = list(self.types), self.corrected
+        return [self.card(name, corrected) for name in names[:MOST_CARDS] if name != self.label]
 
-    def card(self, name: str) -> Card:
+    def card(self, name: str, corrected: tuple[str, ...] | None = None) -> Card:
+        """One column; `corrected` is what the property of that name says, where the caller has it."""
         entry, stored = self.entry(name), self.types[name]
         place = list(self.types).index(name)
         return Card(
@@ -163,6 +212,7 @@ class Draft:
             _fields(entry),
             _open(entry),
             _problems(entry),
+            name in (self.corrected if corrected is None else corrected),
         )
 
 

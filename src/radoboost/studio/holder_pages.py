@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from radoboost.privacy.ledger import Ledger
 from radoboost.release import percent_up
 from radoboost.release.digests import digest_now
 from radoboost.release.words import epsilon_text, figures_in_words, statement_in_words
-from radoboost.studio.budgets import LEAST, MOST, STEP, Budget, prospect, tables_of
+from radoboost.studio.budgets import LEAST, MOST, STEP, Budget, Prospect, prospect, tables_of
 from radoboost.studio.commands import command
 from radoboost.studio.crafting import Crafted, Order
 from radoboost.studio.drafts import ABOUT, MOST_CARDS
@@ -61,15 +61,22 @@ def schema_command(studio: Studio, session: "HolderSession", place: Path) -> str
         words += ["--class", value]
     for name, entry in draft.changes().items():
         words += ["--column", f"{name}={json.dumps(entry, ensure_ascii=False)}"]
+    for name in draft.corrected:
+        words += ["--corrected", name]
     return command(*words, "-o", place)
 
 
 def read_budget(form: Form) -> Budget:
     """The budget that a form holds; fields that it does not have are as by default."""
-    names = {item.name for item in fields(Budget)} - {"compose"}
+    names = {item.name for item in fields(Budget)} - {"compose", "ids"}
     texts: dict[str, Any] = {name: form.text(name) for name in names if name in form}
     shown = form.text("epsilon_was", ""), form.text("slider_was", "")
     return Budget(**{**texts, "compose": tuple(form.all("compose"))}).moved(form.text("slider", ""), shown)
+
+
+def _budget(session: "HolderSession") -> Budget:
+    """The budget that was typed, with what the schema says of persons."""
+    return replace(session.budget, ids=session.draft.ids)
 
 
 def budget_of(studio: Studio, number: str, session: "HolderSession", *, waiting: bool) -> dict[str, Any]:
@@ -89,7 +96,7 @@ def budget_of(studio: Studio, number: str, session: "HolderSession", *, waiting:
 
 def prospect_of(studio: Studio, number: str, session: "HolderSession", *, waiting: bool = False) -> dict[str, Any]:
     """What the budget would promise, by what was declared alone."""
-    budget, draft = session.budget, session.draft
+    budget, draft = _budget(session), session.draft
     place, table = _ledger(studio, budget)
     name = "" if place is None else studio.folder.name(place)
     waiting = waiting or draft.from_data or bool(draft.undecided())
@@ -110,8 +117,28 @@ def prospect_of(studio: Studio, number: str, session: "HolderSession", *, waitin
         "slider": {"least": LEAST, "most": MOST, "step": STEP},
         "undecided": draft.undecided(),
         "from_data": draft.from_data,
+        "corrected": () if not budget.private else draft.corrected,
+        "fitting": _fitting_command(seen),
+        "no_ledger": "" if _ledgers(studio) else _new_ledger_command(budget),
         "commands": [] if seen is not None and seen.lines else budget_commands(studio, session, place, table, crafts),
     }
+
+
+def _fitting_command(seen: Prospect | None) -> str:
+    """The command that makes the ledger which fits, where the one that was chosen is about other neighbours."""
+    if seen is None or seen.books is None or not seen.books.fitting:
+        return ""
+    return command("ledger", "create", Path(seen.books.name), *seen.books.fitting)
+
+
+def _new_ledger_command(budget: Budget) -> str:
+    """The command that makes a first ledger, for releases such as the budget asks for."""
+    persons, labels = budget.answered == "person", budget.unit == "label"
+    relation = ("person-labels" if labels else "person") if persons else "label" if labels else ""
+    if not relation and budget.relation == "replace":
+        relation = "replace"
+    words = ["ledger", "create", Path("clinic.ledger"), "--table", "NAME", "--epsilon", "3"]
+    return command(*words, *(["--relation", relation] if relation else []))
 
 
 def _typical(answer: Mapping[str, Any]) -> float | None:
@@ -128,7 +155,7 @@ def budget_commands(
     studio: Studio, session: "HolderSession", ledger: Path | None, table: str | None, crafts: bool
 ) -> list[str]:
     """The commands that say the same of the budget, and the one that crafts, if it `crafts` by all that is known."""
-    budget, folder = session.budget, studio.folder
+    budget, folder = _budget(session), studio.folder
     if session.written is None or budget.problems():
         return []
     schema, lines = Path(folder.name(session.written)), []
@@ -144,7 +171,7 @@ def budget_commands(
 
 def craft_command(studio: Studio, session: "HolderSession") -> str:
     """The command that crafts such a release."""
-    folder, budget = studio.folder, session.budget
+    folder, budget = studio.folder, _budget(session)
     ledger, table = _ledger(studio, budget)
     words: list[Any] = ["craft", Path(folder.name(session.table)), *budget.options()]
     words += budget.table_options() if budget.private else []
@@ -157,7 +184,7 @@ def craft_command(studio: Studio, session: "HolderSession") -> str:
 
 def order_of(studio: Studio, session: "HolderSession") -> Order:
     """What is to be crafted, checked as far as it can be."""
-    folder, budget = studio.folder, session.budget
+    folder, budget = studio.folder, _budget(session)
     numbers, mechanism = budget.numbers(), budget.mechanism()
     ledger, table = _ledger(studio, budget)
     assert session.written is not None

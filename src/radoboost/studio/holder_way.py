@@ -88,8 +88,11 @@ def change_columns(request: Request, studio: Here, number: str, form: Sent) -> R
     """Take what was typed on the cards, and show what is wrong with it."""
     session = _session(studio, number)
     with session.lock:
+        if not _is_of_now(session.draft, form):
+            return go(request, f"/holder/{number}")
+        epoch = session.draft.epoch
         changed = _take(session.draft, form)
-    if not wants_part(request):
+    if not wants_part(request) or session.draft.epoch != epoch:
         return go(request, f"/holder/{number}")
     parts = page(request, "holder_checked.html", changed=changed, **holder_pages.columns_of(studio, number, session))
     if changed:
@@ -103,8 +106,11 @@ def write(request: Request, studio: Here, number: str, form: Sent) -> Response:
     """Write the schema to its file, and go on to the budget."""
     session = _session(studio, number)
     with session.lock, short_names(studio.folder.root):
+        if not _is_of_now(session.draft, form):
+            return go(request, f"/holder/{number}")  # what the page showed is not what would be written
+        epoch = session.draft.epoch
         _take(session.draft, form)
-        if session.draft.problems():
+        if session.draft.problems() or session.draft.epoch != epoch:
             return go(request, f"/holder/{number}")
         place = studio.folder.place(form.text("schema"))
         text = session.draft.text()
@@ -125,7 +131,8 @@ def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
     session = _session(studio, number)
     how = form.text("how", "names")
     with session.lock, short_names(studio.folder.root):
-        _take(session.draft, form)
+        if _is_of_now(session.draft, form):
+            _take(session.draft, form)
         if session.proposing is not None:
             session.proposing.cancel()  # what it would propose is not wanted any more
         if how == "schema":
@@ -182,7 +189,8 @@ def start(request: Request, studio: Here, number: str, form: Sent) -> Response:
         address = f"/holder/{number}/release"
         title = f"Crafting {studio.folder.name(session.order.place)}"
         session.ordered = holder_pages.craft_command(studio, session)
-        session.crafting = studio.jobs.start(title, Work(session.order), address=address)
+        work = Work(session.order, lambda: studio.show_counts(session.table, session.draft.entries()))
+        session.crafting = studio.jobs.start(title, work, address=address)
     return go(request, address)
 
 
@@ -198,7 +206,7 @@ def release(request: Request, studio: Here, number: str) -> Response:
 
 def _columns(request: Request, studio: Studio, number: str) -> HTMLResponse:
     session = _session(studio, number)
-    _take_proposal(session)
+    _take_proposal(studio, session)
     return page(request, "holder_columns.html", **holder_pages.columns_of(studio, number, session))
 
 
@@ -213,6 +221,7 @@ def _holds(place: Path, text: str) -> bool:
 def _session(studio: Studio, number: str) -> HolderSession:
     session = studio.sessions.get(number, HolderSession)
     studio.folder.file(studio.folder.name(session.table))  # it must still be there
+    session.draft.before_counts = studio.before_counts.get(session.table.resolve())
     return session
 
 
@@ -227,13 +236,24 @@ def _check_table(folder: Folder, table: Path) -> None:
         raise ArgumentError(f"{found.name} is no text, though its name says so; choose another file")
 
 
+def _is_of_now(draft: Draft, form: Form) -> bool:
+    """Whether a form is of a page that shows this draft, and not of one from before it began again."""
+    return form.text("epoch", "") == draft.epoch
+
+
 def _take(draft: Draft, form: Form) -> list[Any]:
-    """Take what was typed; the cards that must be drawn anew, or all of them where the label changed."""
+    """Take what was typed; the cards that must be drawn anew, or all of them where the label changed.
+
+    Where the label of a draft that was read off the table changes, the cards of the form hold what the look found: the
+    draft begins again from names, and none of them is taken.
+    """
     if "label" not in form:
         return []
-    names, before = list(draft.types), draft.label
+    names, before, epoch = list(draft.types), draft.label, draft.epoch
     label = next((name for place, name in enumerate(names) if str(place) == form.text("label")), None)
     draft.set_label(label)
+    if draft.epoch != epoch:
+        return draft.cards()
     if label == before:
         classes = [line.strip() for line in form.text("classes", "").splitlines() if line.strip()]
         if classes != draft.class_texts():
@@ -273,13 +293,14 @@ def _propose(studio: Studio, number: str, session: HolderSession) -> None:
     session.proposing.wait(0.5)
 
 
-def _take_proposal(session: HolderSession) -> None:
+def _take_proposal(studio: Studio, session: HolderSession) -> None:
     """Begin with what a job proposed, once; a look that was cancelled leaves the cards as they are, however late."""
     with session.lock:
         job = session.proposing
         if job is not None and job.is_over and job.told_to_end and job.result is not None:
             job.result, job.state = None, "cancelled"
         if job is not None and job.state == "done" and job.result is not None:
+            studio.show_counts(session.table, session.draft.entries())
             session.draft.begin_with(job.result.schema)
             job.notices = [" ".join(line.split()) for line in job.result.in_words()]
             job.result = None

@@ -1,7 +1,7 @@
 """How pages are made: from templates, with what every page has."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +24,7 @@ class Studio:
     """What all pages share: the folder, the jobs, who may come in, and what people are at.
 
     `opened` says that the file which the command named was shown. `at_end` is called when the server ends.
+    `before_counts` has, for each table of which exact counts were shown, what was decided about its columns by then.
     """
 
     folder: Folder
@@ -34,6 +35,11 @@ class Studio:
     quitting: bool = False
     opened: bool = False
     at_end: Callable[[], None] = lambda: None
+    before_counts: dict[Path, Mapping[str, Any]] = field(default_factory=dict)
+
+    def show_counts(self, table: Path, entries: Mapping[str, Any]) -> None:
+        """Remember what was decided about a table when its exact counts were first shown."""
+        self.before_counts.setdefault(table.resolve(), entries)
 
 
 def studio_of(request: Request) -> Studio:

@@ -48,7 +48,9 @@ class OfficerSession:
     reading: Job
     attacks: Job | None = None
     attack_command: str = ""
-    typed: dict[str, str] = field(default_factory=lambda: {"officer": "", "decision": "", "remarks": ""})
+    typed: dict[str, str] = field(
+        default_factory=lambda: {"officer": "", "decision": "", "remarks": "", "confirmed": ""}
+    )
     problem: str = ""
     signed_command: str = ""
     uncited: str = ""

@@ -11,7 +11,7 @@ from radoboost.adversary.page import Report
 from radoboost.cli.shell import default_output
 from radoboost.cli.sign_off import keep_sign_off, sign_off_command
 from radoboost.errors import ArgumentError, RadoError
-from radoboost.findings.signing import DECISIONS, MOST_LETTERS, SignOff, write_sign_off
+from radoboost.findings.signing import DECISIONS, MOST_LETTERS, NO_PROMISE, SignOff, must_confirm, write_sign_off
 from radoboost.release.digests import digest_now
 from radoboost.studio.commands import command
 from radoboost.studio.folder import RELEASE, TABLE, short_names
@@ -80,6 +80,9 @@ def release_page(request: Request, studio: Here, number: str) -> HTMLResponse:
         signed_name=_output(session, "signoff.html"),
         signed_there=_is_there(studio, _output(session, "signoff.html")),
         decisions=DECISIONS,
+        no_promise=NO_PROMISE
+        if opened is not None and opened.release and must_confirm(opened.release, "approve")
+        else "",
         most_letters=MOST_LETTERS,
         default_seconds=f"{SECONDS:g}",
     )
@@ -113,7 +116,7 @@ def sign(request: Request, studio: Here, form: Sent, number: str) -> Response:
     """Write the officer's decision into the folder; where something is wrong with it, what was typed stays."""
     session = studio.sessions.get(number, OfficerSession)
     opened = _consistent(session)
-    session.typed = {name: form.text(name, "") for name in ("officer", "decision", "remarks")}
+    session.typed = {name: form.text(name, "") for name in session.typed}
     session.problem = session.signed_command = ""
     session.uncited = _uncited(studio, session)
     try:
@@ -132,7 +135,10 @@ def _write_sign_off(studio: Studio, session: OfficerSession, opened: Opened, for
             f"{session.name} is not signed off: it changed since you read it; open it again, and read it"
         )
     remarks = session.typed["remarks"].replace("\r\n", "\n").strip()
-    signed = SignOff(session.typed["officer"].strip(), session.typed["decision"], remarks)
+    decision, confirmed = session.typed["decision"], session.typed["confirmed"].strip()
+    if not must_confirm(opened.release, decision):
+        confirmed = ""
+    signed = SignOff(session.typed["officer"].strip(), decision, remarks, confirmed=confirmed)
     place, force = studio.folder.place(_output(session, "signoff.html")), form.text("over", "") == "yes"
     force = force and os.path.lexists(place)
     keep_sign_off(place, force, "tick the box below to write over it, or move it away")

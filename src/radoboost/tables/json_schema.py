@@ -63,6 +63,13 @@ def json_schema() -> dict[str, Any]:
             "description": "A record of a CSV file that is protected: a line, or if null a row of the table.",
         },
         "inferred": _words(ENTRIES, description="What else was read off the table; promises then refuse it."),
+        "corrected": _either(
+            {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Columns that were edited after exact counts of the table were seen.",
+            }
+        ),
         "columns": {
             "type": "object",
             "additionalProperties": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in KINDS]},

@@ -62,6 +62,8 @@ class Schema:
 
     A column that was read off the table has the mark `inferred`, and `inferred` here names other such entries: classes,
     the dialect of the file, the number of rows, the person. Private mechanisms refuse all of them.
+    `corrected` are columns that were edited after exact counts of the table were seen (the label for its classes);
+    statements then say so.
 
     >>> schema = Schema({"age": Number(0, 120, gaps=True), "ward": Category(("A", "B"))})
     >>> [column.name for column in schema.encoded()]
@@ -77,6 +79,7 @@ class Schema:
     inferred: tuple[str, ...] = ()
     products: tuple[tuple[str, str], ...] = ()
     records: str | None = None
+    corrected: tuple[str, ...] = field(default=(), compare=False)
     _encoded: tuple[Encoded, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -199,7 +202,9 @@ class Schema:
             raise ArgumentError(f"the schema does not have {listed(unknown)}; add a line for each, or leave them out")
         names = [name for name in (self.columns if chosen is None else chosen) if name not in dropped]
         products = tuple(pair for pair in self.products if set(pair) <= set(names))
-        return replace(self, columns={name: self.columns[name] for name in names}, products=products)
+        corrected = tuple(name for name in self.corrected if name in names or name == self.label)
+        columns = {name: self.columns[name] for name in names}
+        return replace(self, columns=columns, products=products, corrected=corrected)
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as the JSON data of its file, without what is as by default."""
@@ -212,6 +217,7 @@ class Schema:
         entry |= {} if self.decimal == "." else {"decimal": self.decimal}
         entry["columns"] = {name: kind_to_dict(kind) for name, kind in self.columns.items()}
         entry |= {"products": [list(pair) for pair in self.products]} if self.products else {}
+        entry |= {"corrected": list(self.corrected)} if self.corrected else {}
         return entry
 
     @classmethod
@@ -252,6 +258,7 @@ class Schema:
             tuple(entry.get("inferred") or ()),
             products,
             entry.get("records"),
+            tuple(entry.get("corrected") or ()),
         )
 
 
@@ -271,6 +278,11 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"inferred must be a list of some of {listed(list(ENTRIES))}; it is {inferred!r}"
     else:
         yield from _inferred_problems(inferred or ())
+    corrected = entry.get("corrected")
+    if corrected is not None and not (
+        isinstance(corrected, list | tuple) and all(isinstance(name, str) for name in corrected)
+    ):
+        yield f"corrected must be a list of columns; it is {corrected!r}"
 
 
 def _inferred_problems(inferred: Sequence[str]) -> Iterator[str]:

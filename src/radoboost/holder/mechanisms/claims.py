@@ -57,6 +57,10 @@ OF_CSV = {
         "is several records. A line of more than 1 MiB is a row of empty cells."
     ),
 }
+CORRECTED = (
+    "The declaration of these columns was edited after exact counts of the table had been shown: {columns}. The "
+    "promise does not cover what the edits tell about the table."
+)
 SCHEMAS = {
     "": (),
     "declared": (
@@ -131,6 +135,9 @@ def make_statement(
         not_protected = [SEEDED, *not_protected]
     not_protected = [*not_protected, *SCHEMAS[circumstances.schema]]
     epsilon = epsilon_at(event, delta)
+    if circumstances.corrected and not math.isinf(epsilon):
+        columns = ", ".join(map(repr, circumstances.corrected))
+        not_protected = [CORRECTED.format(columns=columns), *not_protected]
     if circumstances.query and not math.isinf(epsilon):
         not_protected = [OF_A_QUERY, *not_protected]
     if circumstances.records and not math.isinf(epsilon):

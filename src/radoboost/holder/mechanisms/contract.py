@@ -200,7 +200,8 @@ class Circumstances:
     privately; with `columns_from_table` nobody declared which columns there are. With a `person`, the column that says
     whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute. `schema` says where a
     schema came from: "declared" beforehand, "settled" by the table where it left something open, or from the "table";
-    it is empty where there is none. With `mapped`, the columns were made by a feature map. `shape` is what the noise of
+    it is empty where there is none; `corrected` are its columns that were edited after exact counts of the table were
+    seen. With `mapped`, the columns were made by a feature map. `shape` is what the noise of
     `moments` depends on. `n_classes` counts the classes of a plain release. With `query`, rows are those of the answer
     to a query; with `records` they are "rows" or "lines" of CSV files, or may be. `cluster` names the machines that saw
     the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for all rows:
@@ -220,6 +221,7 @@ class Circumstances:
     person: str | None = None
     max_rows: int = 1
     schema: str = ""
+    corrected: tuple[str, ...] = ()
     mapped: bool = False
     shape: Shape | None = None
     n_classes: int = 2

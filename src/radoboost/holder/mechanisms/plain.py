@@ -1,4 +1,4 @@
-"""Plain rados: nothing is added, and nothing is promised."""
+"""Plain rados: exact sums, without noise and without a promise."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -16,8 +16,8 @@ from radoboost.privacy import NotPrivate, Relation
 from radoboost.release import Statement
 
 _NOT_PROTECTED = (
-    "Nothing is added to the rados. Of few examples, a rado may be a single one in the clear; of many, anyone who "
-    "knows all but one may recover that one, and its label.",
+    "The sums are exact: no noise is added. A rado of few examples may be a single example in the clear; with many "
+    "examples, someone who knows all but one may recover the last one, and its label.",
     "The mean and covariance of the rados tell the sum of all edge vectors and of their products, to sampling error: "
     "so also how many examples each class has.",
     "Column names, declared bounds, the number of examples and the two class values are in the release as they are.",
@@ -25,8 +25,9 @@ _NOT_PROTECTED = (
     "The digest detects damage, not forgery: it does not say who made the file.",
 )
 _OF_CLASSES = (  # in place of the first three, where there are more than two
-    "Nothing is added to the rados, and each class has its own. A class of one example shows it in the clear, in every "
-    "rado that has it, and one of few may; of many, anyone who knows all but one may recover that one, and its label.",
+    "The sums are exact: no noise is added. Each class has sums of its own: a class with one example shows it in the "
+    "clear, in every rado that has it, and a class with few may; with many examples, someone who knows all but one may "
+    "recover the last one, and its label.",
     "The mean and covariance of the rados of a class tell the sum of its examples and of their products, to sampling "
     "error: so also how many examples each class has, their mean and how they scatter.",
     "Column names, declared bounds, the number of examples and the class values are in the release as they are.",
