@@ -43,7 +43,7 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms import Asked, Made
 from radoboost.holder.run import Run
 from radoboost.holder.runners.threads import Threads
-from radoboost.privacy import Gaussian, Relation, epsilon_at
+from radoboost.privacy import Event, Gaussian, Relation, epsilon_at
 from radoboost.privacy.events import OF_LABELS
 from radoboost.privacy.shared_noise import noise_share
 from radoboost.progress import Progress, no_progress, show_progress, silent
@@ -154,11 +154,14 @@ class _Seat:
     def __init__(self, holders: int, tolerate: int) -> None:
         self.noise_share = noise_share(holders, tolerate)
 
+    def begin(self, event: Event) -> None:
+        pass
+
     def total(self, arrays: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
         return list(arrays)
 
-    def agreed(self, compute: Callable[[], Any]) -> Any:
-        return compute()
+    def agreed(self, compute: Callable[[], Any], read: Callable[[Any], Any] = lambda value: value) -> Any:
+        return read(compute())
 
 
 @dataclass(eq=False)
