@@ -297,7 +297,9 @@ def test_a_release_with_a_schema_says_how_the_table_of_an_attack_is_read(rado, r
     schema["columns"] |= {name: {"kind": kind} for name, kind in kinds.items()}
     Path("s.json").write_text(json.dumps(schema))
     for options in ((), ("--columns", "quadratic")):
-        code, _, err = rado("craft", "some.csv", "--schema", "s.json", "-n", 30, "-o", "r.rado.parquet", *options)
+        code, _, err = rado(
+            "craft", "some.csv", "--schema", "s.json", "-n", 30, "-o", "r.rado.parquet", "--force", *options
+        )
         assert code == 0, err
         code, out, err = rado("attack", "probe", "r.rado.parquet", "--table", "all.csv", "--json")
         assert code == 0, err

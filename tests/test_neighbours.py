@@ -57,8 +57,9 @@ def build(form, number, pair, records, folder, name):
     rng = random.Random(f"{form} {number} {len(pair.long)}")  # the same for both
     odd = pair.place if pair.unit == "label" or records is pair.long else None
     if form in ("csv", "csv.gz"):
-        content = csv_lines(records, rng.choice((b"\n", b"\r\n")))
-        content = content[:-1] if rng.random() < 0.2 and content[-2:] != b"\n\n" else content
+        ending = rng.choice((b"\n", b"\r\n"))
+        content = csv_lines(records, ending)
+        content = content.removesuffix(ending) if rng.random() < 0.2 and not content.endswith(2 * ending) else content
         path = folder / f"{name}.{form}"
         path.write_bytes(gzipped(content, rng) if form == "csv.gz" else content)
         return path, None
