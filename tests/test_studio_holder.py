@@ -363,7 +363,7 @@ def test_a_table_that_vanished_is_said_in_one_line(studio, folder):
     assert studio.post(f"{way}/craft", PROMISE)[0] == 400
 
 
-def test_a_schema_is_not_written_over_without_saying_so(studio, folder):
+def test_a_schema_is_not_written_over_without_saying_so(studio, folder, small_files):
     other = schema_text(Schema({"age": rb.tables.kinds.Number(0, 99)}, "ill"))
     (folder / "patients.schema.json").write_text(other)
     (folder / "thesis.txt").write_text("all my work")
@@ -381,6 +381,9 @@ def test_a_schema_is_not_written_over_without_saying_so(studio, folder):
     taken = {"label": "4", "how": "schema", "begin_with": studio.file_id("patients.schema")}
     studio.post(f"{way}/anew", taken)
     assert 'value="99"' in studio.get(way)[2] and "left out" in studio.get(way)[2]
+    paid = shutil.copy(small_files / "moments.rado.parquet", folder / "paid.rado.parquet").read_bytes()
+    status, _, text = studio.post(f"{way}/write", {"schema": "paid.rado.parquet", "over": "yes"})
+    assert status == 400 and "spent" in words(text) and (folder / "paid.rado.parquet").read_bytes() == paid
     status, headers, _ = studio.post(f"{way}/write", {"schema": "patients.schema.json", "over": "yes"})
     assert status == 303 and headers["Location"].endswith("/budget")
 

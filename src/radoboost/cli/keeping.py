@@ -31,7 +31,7 @@ def keep_files(
     if statement is not None and math.isfinite(statement.epsilon):  # its noise cannot be drawn again
         raise OutputError(
             f"{place} is a release that spent epsilon {rounded_up(statement.epsilon, 4)} ({statement.neighbours}), and "
-            f"{advice}, or overwrite it with --force"
+            f"{advice}, or write over it with --force"
         )
     if place != default:
         raise OutputError(f"{place} exists; choose another place with {option}, or write over it with --force")

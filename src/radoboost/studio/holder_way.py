@@ -8,6 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
+from radoboost.cli.keeping import keep_files
 from radoboost.cli.shell import check_output, default_output
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.holder.declared import read_bounds
@@ -119,6 +120,7 @@ def write(request: Request, studio: Here, number: str, form: Sent) -> Response:
             raise OutputError(
                 f"{studio.folder.name(place)} is there already; tick the box to write over it, or choose another name"
             )
+        keep_files(place, place, advice="its noise cannot be drawn again; choose another name")
         with replacing(place) as draft:
             draft.write_text(text, encoding="utf-8")
         session.written = place
