@@ -57,11 +57,11 @@ def rows(text, separator, n_columns, longest, person, lines=False):
             continue
         cells, length, behind = read
         contents = [content for content, _ in cells] + [b""] * (n_columns - len(cells))
-        if any(contents[n_columns:]):
-            found.append((3, nothing, at))
-        elif length > longest:
+        wide = any(contents[n_columns:])
+        if wide or length > longest:
             kept = person < len(cells) and cells[person][1] <= longest
-            found.append((2, [contents[k] if k == person and kept else b"" for k in range(n_columns)], at))
+            own = [contents[k] if k == person and kept else b"" for k in range(n_columns)]
+            found.append((3 if wide else 2, own, at))
         else:
             found.append((0, contents[:n_columns], at))
         at = behind

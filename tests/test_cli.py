@@ -320,7 +320,7 @@ def test_demo_again_ends_with_both_releases_and_the_page_to_open(rado):
         assert code == 0
     for words in (
         "none: epsilon infinite", "epsilon 1 at delta 1e-06", "any two", "one record added or removed",
-        "1 release, ", "one more of epsilon ", "error that the model expects", "error on patients kept apart",
+        "1 release of epsilon ", "one more of epsilon ", "error that the model expects", "error on patients kept apart",
     ):  # fmt: skip
         assert words in out
     assert "Open tried/breast-cancer.png" in out

@@ -285,6 +285,6 @@ def test_statements_of_two_classes_stay_and_those_of_more_speak_of_each():
     two, three = (rb.craft(ROWS, classes, n_rados=4).statement.not_protected for classes in (CLASSES > 0, CLASSES))
     assert any("the two class values" in sentence for sentence in two)
     assert not any("two class" in sentence for sentence in three)
-    assert any("A class of one example shows it in the clear" in sentence for sentence in three)
+    assert any("a class with one example shows it in the clear" in sentence for sentence in three)
     assert any("how many examples each class has" in sentence for sentence in three)
     assert two[3:] == three[3:]

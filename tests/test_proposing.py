@@ -91,7 +91,9 @@ def test_the_same_from_every_form(tmp_path):
         file.write(text)
     frames.append(str(tmp_path / "t.csv.gz"))
     expected = propose_schema(table, "y").to_dict()
-    assert expected["columns"]["ok"] == {"kind": "number", "low": 0, "high": 1, "fill": 2 / 3, "gaps": True}
+    assert expected["columns"]["ok"] == {
+        "kind": "number", "low": 0, "high": 1, "fill": 2 / 3, "gaps": True, "inferred": True,
+    }  # fmt: skip
     for frame in frames:
         assert {**propose_schema(frame, "y").to_dict(), "separator": 0} == {**expected, "separator": 0}, type(frame)
 

@@ -20,6 +20,7 @@ import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_lines, csv_records, open_table
 from radoboost.tables.csv_records import Records, first_record, record_starts
+from radoboost.tables.marks import header_separator
 from radoboost.tables.schema import Schema
 
 # ---- the rule, beside its slow twin
@@ -369,3 +370,15 @@ def test_where_records_are_lines_the_header_is_one_as_well(tmp_path):
         (tmp_path / "t.csv").write_bytes(b'y,a,"b\n' + rows)
         with pytest.raises(rb.TableError, match="header"):
             rb.craft(tmp_path / "t.csv", schema=schema, mechanism=rb.NoisyExamples(1.0))
+
+
+def test_padding_of_the_header_decides_nothing_about_other_rows(tmp_path):
+    """A stray cell in one row may pad the header of its block; it has no other columns by that."""
+    rows = [b"0.5,no", b"0.5,yes,z", *[b"0.25,yes"] * 4]
+    counts = []
+    for header in (b"a,y", b"a,y,", b'a,y,"",'):
+        (tmp_path / "t.csv").write_bytes(b"\n".join([header, *rows]) + b"\n")
+        check = check_table(tmp_path / "t.csv", label="y", classes=("no", "yes"), bounds={"a": (0, 1)})
+        counts.append((check.counts.n_rows, check.to_dict()["records_too_wide"]))
+    assert counts == [(6, 1)] * 3
+    assert header_separator(b"a;y;dose, mg, oral, x;;") == header_separator(b"a;y;dose, mg, oral, x")

@@ -386,13 +386,15 @@ def test_nobody_takes_part_without_the_code():
 def test_whoever_sees_another_room_is_named():
     """A mailbox that shows one holder another key of north: its seats differ, and its `ready` says so."""
     x, y = tables(30)
-    false = rb.Identity.create("north")
+    false, lies = rb.Identity.create("north"), []
 
     class Lying(MemoryMailbox):
         def get(self, name):
             content = super().get(name)
             if name == hello_place("north") and threading.current_thread().name == "fooled" and content:
-                return greeting(Agreement.from_bytes(self.get(PLACE)), false)
+                if not lies:
+                    lies.append(greeting(Agreement.from_bytes(self.get(PLACE)), false))
+                return lies[0]
             return content
 
     box = Lying()
@@ -401,7 +403,7 @@ def test_whoever_sees_another_room_is_named():
 
     def hospital(name):
         try:
-            about = {"identity": rb.Identity.create(name), "confirm": lambda code, parties: True, "wait": 300.0}
+            about = {"identity": rb.Identity.create(name), "confirm": lambda code, parties: True, "wait": 60.0}
             ends[name] = rb.join_room(box, x, y, **about)
         except rb.RoomError as error:
             ends[name] = str(error)

@@ -172,8 +172,11 @@ class Seat:
     def total(self, arrays):
         return list(arrays)
 
-    def agreed(self, compute):
-        return compute()
+    def begin(self, event):
+        pass
+
+    def agreed(self, compute, read=lambda value: value):
+        return read(compute())
 
 
 def drawing(share, key=b"k" * 32):

@@ -28,7 +28,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def csv_names(path: Path, separator: str, lines: bool = False) -> list[str]:
-    """The names of the columns, from the first record; with `lines`, from the first line alone."""
+    """The names of the columns, from the first record; with `lines`, from the first line alone.
+
+    Empty names at the end are no columns: spreadsheets pad the header with the rows of its block.
+    """
     text, names, final = b"", None, False
     with open_file(path, PEEK_BYTES) as file:
         stream = csv_stream(path, file)
@@ -38,7 +41,9 @@ def csv_names(path: Path, separator: str, lines: bool = False) -> list[str]:
             if lines and b"\n" in text:
                 text, final = text[: text.index(b"\n") + 1], True
             names = first_record(text, separator, final)
-    if names is None or not any(names):
+    while names and not names[-1]:
+        names.pop()
+    if not names:
         raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
     return [name.decode("utf-8", "backslashreplace") for name in names]
 

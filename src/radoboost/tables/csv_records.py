@@ -80,8 +80,8 @@ def _content(cell: bytes, ended: bool) -> bytes:
 class Records:
     """How records are told apart, and which of their `n_columns` cells are read.
 
-    With `lines` a record is a line. Of a record of more than `longest` bytes only the column `person` is read, and that
-    too is empty if it has more.
+    With `lines` a record is a line. Of a record of more than `longest` bytes, or with more cells, only the column
+    `person` is read, and that too is empty if it has more than `longest`.
     """
 
     separator: str
@@ -161,10 +161,9 @@ class Records:
         ended = bool(state[0] == DONE) and state[1] == self.person + 1
         if state[2]:
             return OPEN_QUOTE, b"", text, at, first
-        if state[5]:
-            return TOO_WIDE, b"", text, at, first
+        fate = TOO_WIDE if state[5] else TOO_LONG
         inside = len(person) - (2 if person.startswith(b'"') else 0) - (ended and person.endswith(b"\r"))
-        return TOO_LONG, b"" if inside > self.longest else _content(person, ended), text, at, first
+        return fate, b"" if inside > self.longest else _content(person, ended), text, at, first
 
 
 def _cells(
@@ -324,7 +323,7 @@ def split(
             fate = TOO_LONG
         if fate != GOOD:
             for slot in range(len(starts)):
-                kept = fate == TOO_LONG and person >= 0 and slot == slots[person]
+                kept = fate != OPEN_QUOTE and person >= 0 and slot == slots[person]
                 if not kept or ends[slot, n] - starts[slot, n] > longest:
                     starts[slot, n] = ends[slot, n] = 0
         fates[n] = fate

@@ -60,7 +60,8 @@ def header_separator(line: bytes) -> str:
 
     Of two that are as frequent it is the first in that order, and a comma where there is none.
     """
-    outside = b"".join(line.split(b'"')[::2])
+    names = line.rstrip("".join(SEPARATORS).encode())  # without what spreadsheets pad the header with
+    outside = b"".join(names.split(b'"')[::2])
     return max(SEPARATORS, key=lambda mark: outside.count(mark.encode()))
 
 

@@ -135,13 +135,13 @@ def make_statement(
         not_protected = [SEEDED, *not_protected]
     not_protected = [*not_protected, *SCHEMAS[circumstances.schema]]
     epsilon = epsilon_at(event, delta)
-    if circumstances.corrected and not math.isinf(epsilon):
-        columns = ", ".join(map(repr, circumstances.corrected))
-        not_protected = [CORRECTED.format(columns=columns), *not_protected]
     if circumstances.query and not math.isinf(epsilon):
         not_protected = [OF_A_QUERY, *not_protected]
     if circumstances.records and not math.isinf(epsilon):
         not_protected = [OF_CSV[circumstances.records], *not_protected]
+    if circumstances.corrected and not math.isinf(epsilon):
+        columns = ", ".join(map(repr, circumstances.corrected))
+        not_protected = [CORRECTED.format(columns=columns), *not_protected]
     guess = best_guess(event)
     if math.isinf(epsilon):
         promises = ()
