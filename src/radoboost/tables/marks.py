@@ -60,8 +60,7 @@ def header_separator(line: bytes) -> str:
 
     Of two that are as frequent it is the first in that order, and a comma where there is none.
     """
-    names = line.rstrip("".join(SEPARATORS).encode())  # without what spreadsheets pad the header with
-    outside = b"".join(names.split(b'"')[::2])
+    outside = b"".join(_unpadded(line).split(b'"')[::2])
     return max(SEPARATORS, key=lambda mark: outside.count(mark.encode()))
 
 
@@ -73,7 +72,12 @@ def file_separator(path: Path, marks: Marks) -> str:
     if marks.separator is not None:
         return marks.separator
     line = header_line(path)
-    return "\t" if is_tsv(path) and b"\t" in line else header_separator(line)
+    return "\t" if is_tsv(path) and b"\t" in _unpadded(line) else header_separator(line)
+
+
+def _unpadded(line: bytes) -> bytes:
+    """A header line without the separators that spreadsheets write behind the last name, by what its block has."""
+    return line.rstrip("".join(SEPARATORS).encode())
 
 
 def header_line(path: Path) -> bytes:

@@ -50,11 +50,13 @@ OF_A_QUERY = (
 OF_CSV = {
     "rows": (
         "In CSV files a record is one row of the table that a CSV writer wrote, however many lines it has; nothing is "
-        "promised for files that were not written so. A record of more than 1 MiB is a row of empty cells."
+        "promised for files that were not written so, with the separator that was declared or that the header shows. "
+        "A record of more than 1 MiB, or with more cells than the header, counts with all cells empty but its person."
     ),
     "lines": (
         "In CSV files a record is a line, as was declared, whatever is in it: a row of the table with line ends within "
-        "is several records. A line of more than 1 MiB is a row of empty cells."
+        "is several records. A line of more than 1 MiB, or with more cells than the header, counts with all cells "
+        "empty but its person."
     ),
 }
 CORRECTED = (
