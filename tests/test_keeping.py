@@ -82,6 +82,16 @@ def test_a_private_release_is_written_over_by_force_alone(rado, made):
         Path(default).unlink()
 
 
+def test_shares_are_written_over_by_force_alone(rado, made):
+    words = ["share", made, "--label", "readmitted"]
+    assert rado(*words)[0] == 0
+    before = Path("clinic.a.share").read_bytes()
+    code, out, err = rado(*words)
+    assert (code, out, err.count("\n")) == (1, "", 1) and "clinic.a.share exists" in err and "--force" in err
+    assert Path("clinic.a.share").read_bytes() == before
+    assert rado(*words, "--force")[0] == 0 and Path("clinic.a.share").read_bytes() != before
+
+
 # ---- what else a file may be
 
 

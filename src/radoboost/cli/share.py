@@ -118,11 +118,10 @@ def share(
     """
     import radoboost as rb
 
-    defaults = default_output(table[0], "a.share"), default_output(table[0], "b.share")
-    places = output or defaults
-    for place, default in zip(places, defaults, strict=True):
+    places = output or (default_output(table[0], "a.share"), default_output(table[0], "b.share"))
+    for place in places:
         check_output(place, table)
-        keep_files(place, default, force)
+        keep_files(place, None, force)  # a share fits the one beside it alone, which may be at a server by now
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         a, _ = rb.share(
