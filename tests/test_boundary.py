@@ -34,6 +34,7 @@ BOTH = {
     "hospital",
     "paper",
     "predicting",
+    "rehearsal",
     "scoring",
     "secure",
     "shells",

@@ -13,6 +13,7 @@ import typer
 from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.protection import chosen_mechanism, complete_columns
+from radoboost.cli.room_rehearse import rehearse
 from radoboost.cli.room_serve import TrustFlag, serve
 from radoboost.cli.shell import (
     ClassesOption,
@@ -405,3 +406,4 @@ def close(
 
 
 app.command()(in_one_line(serve))
+app.command()(in_one_line(rehearse))
