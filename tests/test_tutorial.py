@@ -88,7 +88,7 @@ def test_every_command_of_the_several_hospitals_does_what_the_page_says(rado):
             process.stdin.write("y\n")
             process.stdin.close()
             process.stdin = None
-            waiting.append((process, command, lines))
+            waiting.append((process, command, [line.removesuffix(" y") for line in lines]))
             continue
         for process, joined, shown in waiting:
             out, err = process.communicate(timeout=300)

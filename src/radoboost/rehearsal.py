@@ -254,7 +254,7 @@ class _Room:
             time.sleep(_POLL)
 
     def _log(self, name: str) -> str:
-        return (self._directory / name / LOG).read_text()
+        return (self._directory / name / LOG).read_text(encoding="utf-8", errors="replace")
 
     def _places(self) -> dict[str, list[tuple[int, str]]]:
         """Stage and kind of each message of each hospital."""

@@ -208,8 +208,7 @@ def identity(
 ) -> None:
     """Make your key, or show the fingerprint of the one that is there.
 
-    Messages in a room are signed with it. Others compare its fingerprint with you, by telephone; its file is for nobody
-    else.
+    Messages in a room are signed with it. Its file is for nobody else.
 
     \b
     Examples:
