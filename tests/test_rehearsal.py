@@ -68,7 +68,7 @@ def watched(tmp_path):
     processes = {name: SimpleNamespace(code=None) for name in FIVE}
     for process in processes.values():
         process.poll = lambda process=process: process.code
-        process.kill = process.wait = lambda process=process: setattr(process, "code", -9)
+        process.kill, process.wait = lambda process=process: setattr(process, "code", -9), nothing
     shown = []
     room = rehearsal._Room(tmp_path, None, processes, shown.append)
 
