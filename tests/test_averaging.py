@@ -12,7 +12,15 @@ from radoboost.describe import describe_model
 from radoboost.learner import averaging
 from radoboost.learner.link import Link, counted_link, score_link
 from radoboost.learner.moments import learn_released_moments
-from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at, event_from_dict
+from radoboost.privacy import (
+    Composed,
+    Gaussian,
+    Relation,
+    epsilon_at,
+    event_from_dict,
+    event_to_dict,
+    gaussian_multiplier,
+)
 from radoboost.release.alike import Part
 from radoboost.release.checking import check_statement
 from radoboost.release.holders import Figure, Holders
@@ -185,6 +193,26 @@ def test_the_costliest_release_speaks_for_all(rng):
     claimed = replace(statement, holders=replace(statement.holders, figures=(figure,)))
     with pytest.raises(rb.ReleaseError, match="for one who is at two of the holders, costs"):
         check_statement(claimed)
+
+
+def test_an_average_promises_no_more_than_its_parts(three):
+    small = Gaussian(gaussian_multiplier(0.01, 1e-6), Relation.RECORD)
+    shown = {"event": event_to_dict(small), "epsilon": 0.01, "best_guess": 1.0}
+    faint = {**shown, "epsilon_at": ((1e-9, epsilon_at(small, 1e-9)),)}
+    average = rb.MomentsClassifier().fit_rados(three).model_.statement
+    table = rb.MomentsClassifier().fit_rados(three, one_holder=True).model_.statement
+    check_statement(table)
+    figures = tuple(Figure.of(figure.case, small, 1e-6, figure.size) for figure in average.holders.figures)
+    for claimed in (
+        replace(average, holders=replace(average.holders, figures=figures)),
+        replace(average, holders=replace(average.holders, figures=figures[1:])),
+        replace(average, **faint),
+        replace(table, **faint),
+        replace(average, holders=replace(average.holders, how="one table", figures=())),
+        replace(average, holders=replace(average.holders, parts=({**average.holders.parts[0], "epsilon": 0.5},))),
+    ):
+        with pytest.raises(rb.ReleaseError, match="do not trust it"):
+            check_statement(claimed)
 
 
 def test_events_of_which_none_costs_most_everywhere_are_composed():

@@ -283,7 +283,7 @@ def test_a_total_without_bookings_is_replaced(tmp_path, ledger):
     ledger.book(event)  # one that was opened before goes by what is there now
     assert [str(entry.event.relation) for entry in ledger.entries()] == ["one person added or removed"] * 2
     assert float(ledger.spent().mu_squared) == 2 / 64 and Ledger(ledger.path, "visits").total.epsilon == 1.0
-    with pytest.raises(ArgumentError, match=r"--table patients-record --epsilon 3 --relation record$"):
+    with pytest.raises(ArgumentError, match=r"--table patients-record --epsilon 3 --relation record;.* both totals"):
         ledger.book(Gaussian(8.0, RECORD))
 
 

@@ -1,5 +1,6 @@
 """A file that is named twice would count each of its records twice: its names alone are reason to refuse it."""
 
+import gzip
 import os
 
 import pytest
@@ -43,6 +44,16 @@ def test_one_file_by_two_names_is_refused(folder, table):
         expand_paths(table)
     for name in table:
         assert name in str(refused.value)
+
+
+@pytest.mark.parametrize("table", [["t.csv", "t.csv.gz"], ["t*"], ["sub"]])
+def test_two_forms_of_one_table_are_refused(folder, table):
+    (folder / "t.csv.gz").write_bytes(gzip.compress(ROWS.encode()))
+    (folder / "sub" / "s.CSV.gz").write_bytes(gzip.compress(ROWS.encode()))
+    with pytest.raises(rb.TableError, match="the same table"):
+        expand_paths(table)
+    (folder / "t.csv").rename(folder / "u.csv")
+    assert len(expand_paths("[tu].csv*")) == 2
 
 
 def test_nothing_is_spent(folder, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.cli.schema import schema_text
+from radoboost.studio.drafts import Draft
 from radoboost.studio.holder_way import HolderSession
 from radoboost.tables.schema import Schema
 from test_studio_holder import CARDS, HTMX, PROMISE, begin, commands, crafted, folder, run, studio, words, written
@@ -115,10 +116,17 @@ def test_a_look_shows_exact_values_so_that_what_is_declared_later_is_marked(stud
     assert draft_of(studio, way).corrected == ("age",)
 
 
+def test_a_decimal_mark_that_a_look_found_is_forgotten_with_it(folder):
+    draft = Draft.of(folder / "patients.csv")
+    draft.decimal = ","  # as the form of a look posts it
+    draft.begin_anew()
+    assert draft.decimal is None
+
+
 def test_marks_of_a_schema_travel_with_it():
     schema = Schema({"age": rb.Number(0, 9), "dose": rb.Number(0, 1)}, "ill", corrected=("dose",))
     assert Schema.from_dict(json.loads(schema_text(schema))).corrected == ("dose",)
-    assert schema.only(["age"], ()).corrected == () and schema.only(None, ["age"]).corrected == ("dose",)
+    assert schema.only(["age"], ()).corrected == ("dose",)  # leaving it out is an edit as well
 
 
 def test_whose_rows_is_a_question_without_a_default(studio, folder):

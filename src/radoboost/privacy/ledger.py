@@ -325,11 +325,15 @@ class Ledger:
         name = f"{self.table}-{short}" if n_releases else self.table
         words = ["rado", "ledger", "create", str(self.path), "--table", name, "--epsilon", f"{total.epsilon:g}"]
         words += [] if total.delta == _USUAL_DELTA else ["--delta", f"{total.delta:g}"]
-        instead = ", which replaces this total while nothing is booked on it" if not n_releases else ""
+        beside = (
+            "; the same people then pay on both totals, which add up"
+            if n_releases
+            else ", which replaces this total while nothing is booked on it"
+        )
         raise ArgumentError(
             f"the total of {self.table!r} is for {total.relation.value}, and the release is for {wanted.value}, so it "
             f"cannot be booked here; nothing was booked: make the right one with {shlex.join(words)} --relation "
-            f"{short}{instead}"
+            f"{short}{beside}"
         )
 
     def _check_claims(self, event: Event, connection: sqlite3.Connection) -> None:
@@ -340,7 +344,7 @@ class Ledger:
         for booked in {person_column(other) for other in others} - {column}:
             raise BudgetError(
                 f"the books of {self.table!r} are about persons by {booked!r}, and claims about persons by {column!r} "
-                "do not add up with them; nothing was booked: take the same column, or another ledger"
+                "do not add up with them, on this ledger or another; nothing was booked: take the same column"
             )
         for booked_label in {label_of(other) for other in others} - {label, None} if label is not None else ():
             raise BudgetError(_two_labels(self.table, booked_label or "", label or ""))

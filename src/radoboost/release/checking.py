@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.privacy import Composed, Event, best_guess, converted, delta_at, epsilon_at, event_from_dict
-from radoboost.release.holders import ROOM, Holders, room_figures
+from radoboost.release.holders import AT_SEVERAL, AT_TWO, AVERAGED, ONE_TABLE, ROOM, Holders, room_figures
 
 if TYPE_CHECKING:
     from radoboost.release import Statement
@@ -54,9 +54,40 @@ def check_statement(statement: "Statement") -> Event:
         _check_composed(event, statement.composed)
     for figure in () if statement.holders is None else statement.holders.figures:
         _check_epsilon(figure.event, figure.delta, figure.epsilon, f"what was done, for {figure.case},")
-    if statement.holders is not None and statement.holders.how == ROOM and math.isfinite(statement.epsilon):
-        _check_room(event, statement.delta, statement.holders)
+    if statement.holders is not None and math.isfinite(statement.epsilon):
+        if statement.holders.how == ROOM:
+            _check_room(event, statement.delta, statement.holders)
+        elif statement.holders.how in (AVERAGED, ONE_TABLE):
+            _check_average(statement, statement.holders)
     return event
+
+
+def _check_average(statement: "Statement", holders: Holders) -> None:
+    """What follows from several releases costs no less than any of them; and all of them, where they are of one table.
+
+    One who is at two holders pays at least for the two costliest releases, and one who is at all of them for all.
+    """
+    try:
+        events = [_event(part["event"], "the event of one of its releases") for part in holders.parts]
+        stated = [(float(part["epsilon"]), float(part["delta"])) for part in holders.parts]
+    except (LookupError, TypeError, ValueError):
+        raise ReleaseError("the statement does not say in full what was averaged; do not trust it") from None
+    for own, (epsilon, delta) in zip(events, stated, strict=True):
+        _check_epsilon(own, delta, epsilon, "what was done for one of its releases")
+    every = Composed(tuple(events))
+    for least in [every] if holders.how == ONE_TABLE else events:
+        for delta, epsilon in ((statement.delta, statement.epsilon), *statement.epsilon_at):
+            _check_epsilon(least, delta, epsilon, "what was averaged")
+        _check_guess(least, statement.best_guess)
+    if holders.how == ONE_TABLE:
+        return
+    costliest = sorted(events, key=lambda own: epsilon_at(own, statement.delta))[-2:]
+    shared = [figure for figure in holders.figures if figure.size > 1 and figure.case.startswith(AT_SEVERAL)]
+    if AT_TWO not in [figure.case for figure in shared]:
+        raise ReleaseError(f"the statement has no figure for {AT_TWO}; do not trust it")
+    for figure in shared:
+        least = Composed(tuple(costliest)) if figure.case == AT_TWO else every
+        _check_epsilon(least, figure.delta, figure.epsilon, f"what was averaged, for {figure.case},")
 
 
 def _check_room(event: Event, delta: float, holders: Holders) -> None:

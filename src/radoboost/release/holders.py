@@ -16,6 +16,8 @@ from radoboost.privacy.shared_noise import against
 MERGED, AVERAGED, ROOM, JOINED = "merged", "averaged", "room", "joined"
 ONE_TABLE = "one table"  # several releases of one holder, averaged
 SHARED, ENCRYPTED = "shared", "encrypted"  # rows went in two shares, or encrypted, to those who crafted
+AT_SEVERAL = "one who is at "
+AT_TWO = AT_SEVERAL + "two of the holders"
 WAYS = (MERGED, AVERAGED, ONE_TABLE, ROOM, JOINED, SHARED, ENCRYPTED)
 
 

@@ -19,7 +19,7 @@ from radoboost.release import Statement, percent_up
 from radoboost.release.alike import Part
 from radoboost.release.chain import Earlier, chain, known_names, total
 from radoboost.release.checking import check_statement
-from radoboost.release.holders import AVERAGED, ONE_TABLE, Figure, Holders, either
+from radoboost.release.holders import AT_SEVERAL, AT_TWO, AVERAGED, ONE_TABLE, Figure, Holders, either
 
 _TRUST = "several holders, each of whom sees its own table alone, and is trusted with it; of each: {each}"
 _ONE = (
@@ -159,10 +159,10 @@ def _figures(
         pairs.append(_composed(order[-count:][:2], relation))
     if pairs:
         dearest = max(pairs, key=lambda event: epsilon_at(event, delta))
-        figures.append(Figure.of("one who is at two of the holders", dearest, delta, 2))
+        figures.append(Figure.of(AT_TWO, dearest, delta, 2))
     if (everybody := sum(map(_n_holders, tables))) > 2:
         every = [_of_group(table, everybody, relation) for table in tables]
-        case = f"one who is at all {everybody} holders"
+        case = f"{AT_SEVERAL}all {everybody} holders"
         figures.append(Figure.of(case, _composed(every, relation), delta, everybody))
     chains = [chain([part.release for part in table]) for table in tables]
     if any(len(known) > len(table) for known, table in zip(chains, tables, strict=True)):

@@ -104,7 +104,7 @@ class Draft:
 
     def begin_with(self, first: Schema) -> None:
         """Begin again with another first schema; forms of the pages before are not taken any more."""
-        self.first, self.columns, self.classes, self.marked = first, {}, None, ()
+        self.first, self.columns, self.classes, self.decimal, self.marked = first, {}, None, None, ()
         self.epoch = _new_epoch()
 
     def take_up(self, schema: Schema) -> None:
@@ -114,11 +114,12 @@ class Draft:
         unknown = [name for name in (*schema.columns, *filter(None, [schema.label])) if name not in self.types]
         if unknown:
             raise ArgumentError(f"the table has no column {unknown[0]!r}, which this schema has; choose another schema")
-        self.separator, self.decimal = schema.separator, None if schema.decimal == "." else schema.decimal
+        self.separator = schema.separator
         self.begin_with(schema_template([str(self.table)], schema.label, schema.separator))
         left = kind_to_dict(Left("text"))
         kinds = {name: kind_to_dict(kind) for name, kind in schema.columns.items()}
         self.columns = {name: kinds.get(name, left) for name in self.first.columns}
+        self.decimal = None if schema.decimal == "." else schema.decimal
         self.classes, self.marked = schema.classes, schema.corrected
 
     def entries(self) -> dict[str, Any]:

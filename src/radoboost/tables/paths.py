@@ -93,17 +93,31 @@ def _expand(items: Sequence[Any]) -> list[Path]:
 
 
 def refuse_repeats(named: Sequence[tuple[Path, str]]) -> None:
-    """Refuse a file that is named twice, for each of its records would count twice.
+    """Refuse a file that is named twice, for each of its records would count twice; likewise `t.csv` beside `t.csv.gz`.
 
-    Names alone decide, never content, which would be a function of rows: a copy of a file goes unnoticed.
+    Names alone decide, never content, which would be a function of rows: a copy under another name goes unnoticed.
     """
     spellings: dict[Any, str] = {}
+    tables: dict[Any, str] = {}
     for path, spelled in named:
         file = _identity(path)
         if (first := spellings.get(file)) is not None:
             ways = f"{spelled!r} is named twice" if first == spelled else f"{first!r} and {spelled!r} are the same file"
             raise TableError(f"{ways}, so its records would count twice; name it once")
-        spellings[file] = spelled
+        folder, name = os.path.split(os.fspath(path))
+        table = (folder if isinstance(path, StorePath) else os.path.realpath(folder), _without_ending(name))
+        if (other := tables.get(table)) is not None:
+            raise TableError(
+                f"by their names {other!r} and {spelled!r} hold the same table, so its records would count twice; "
+                "name one of them, or rename one if they are different tables"
+            )
+        spellings[file] = tables[table] = spelled
+
+
+def _without_ending(name: str) -> str:
+    """The name of a file without the ending that says of which kind it is."""
+    ending = max((ending for ending in KINDS if name.lower().endswith(ending)), key=len, default="")
+    return name[: len(name) - len(ending)]
 
 
 def _identity(path: Path) -> Any:

@@ -202,9 +202,8 @@ class Schema:
             raise ArgumentError(f"the schema does not have {listed(unknown)}; add a line for each, or leave them out")
         names = [name for name in (self.columns if chosen is None else chosen) if name not in dropped]
         products = tuple(pair for pair in self.products if set(pair) <= set(names))
-        corrected = tuple(name for name in self.corrected if name in names or name == self.label)
         columns = {name: self.columns[name] for name in names}
-        return replace(self, columns=columns, products=products, corrected=corrected)
+        return replace(self, columns=columns, products=products)
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as the JSON data of its file, without what is as by default."""
