@@ -108,6 +108,7 @@ HARMFUL = {
     "quotes in pairs": lambda n: b'"\n""' * n,
     "long records": lambda n: (b'"' + b"a,\n" * 400_000 + b'"\n') * (n // 400_000),
     "long attempts": lambda n: (b'"' + b"a,\n" * 400_000 + b'"x\n') * (n // 400_000),
+    "attempts that meet": lambda n: (b'"\n' + b'y","\n' * 1000 + b'"x\n') * (n // 1000),
     "long runs of quotes": lambda n: (b'"' * 1_500_001 + b"\n") * (n // 400_000),
 }
 
