@@ -20,7 +20,8 @@ import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_lines, csv_records, open_table
 from radoboost.tables.csv_records import Records, first_record, record_starts
-from radoboost.tables.marks import header_separator
+from radoboost.tables.marks import Marks, file_separator, header_separator
+from radoboost.tables.raw import column_types
 from radoboost.tables.schema import Schema
 
 # ---- the rule, beside its slow twin
@@ -108,6 +109,7 @@ HARMFUL = {
     "quotes in pairs": lambda n: b'"\n""' * n,
     "long records": lambda n: (b'"' + b"a,\n" * 400_000 + b'"\n') * (n // 400_000),
     "long attempts": lambda n: (b'"' + b"a,\n" * 400_000 + b'"x\n') * (n // 400_000),
+    "attempts that meet": lambda n: (b'"\n' + b'y","\n' * 1000 + b'"x\n') * (n // 1000),
     "long runs of quotes": lambda n: (b'"' * 1_500_001 + b"\n") * (n // 400_000),
 }
 
@@ -319,6 +321,7 @@ def test_what_the_holder_and_the_statement_are_told(tmp_path):
     assert "a record is one row of the table that a CSV writer wrote, however many lines it has" in whole
     assert "nothing is promised for files that were not written so" in whole and "a record is a line" not in whole
     assert "a record is a line, as was declared" in lines and "CSV writer" not in lines
+    assert all("behind the last column that are not empty" in text for text in (whole, lines))
     frame = pd.read_csv(io.StringIO("a,y\n0.5,yes\n0.1,no\n"))
     of_a_frame = rb.craft(frame, schema=schema, mechanism=mechanism, n_rados=2, counts=None).statement
     assert "CSV" not in " ".join(of_a_frame.not_protected)
@@ -351,6 +354,30 @@ def test_a_header_may_have_line_breaks_too(tmp_path):
             ]
 
 
+@pytest.mark.parametrize("mark", [b",", b";", b"\t", b"|"])
+@pytest.mark.parametrize("rows", [b"", b"\n", b'\n1,a;b|c\t"d",no\n"', b'\r\n1;"\n;;;;",no'])
+def test_the_separator_is_that_of_the_whole_header_and_of_no_row(mark, rows, tmp_path):
+    """A name with line ends is read by the rule of records, in templates too; where records are lines, not."""
+    path = tmp_path / "t.csv"
+    path.write_bytes(b'\xef\xbb\xbf"the\n""note"",;|\t"' + mark + b'"y"' + mark + mark + rows)
+    names = ['the\n"note",;|\t', "y"]
+    assert list(column_types(path)) == names
+    assert open_table(path, label="y", row_by_row=True).features == tuple(names[:1])
+    assert file_separator(path, Marks()) == mark.decode() and file_separator(path, Marks(records="lines")) == ","
+    with pytest.raises(rb.TableError, match="first line") as refusal:
+        open_table(path, label="y", row_by_row=True, marks=Marks(mark.decode(), records="lines"))
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_header_with_a_quote_that_no_writer_wrote_ends_with_its_line(tmp_path):
+    for row in (b"1;2;no", b'1;2;"no"', b'1;",,,,";no'):
+        (tmp_path / "t.csv").write_bytes(b'5" pipe;b;y\n' + row + b'\n"x"\n')
+        assert file_separator(tmp_path / "t.csv", Marks()) == ","
+    (tmp_path / "t.csv").write_bytes(b"a,y\r1,no\r2,yes\r")
+    with pytest.raises(rb.TableError, match="carriage return"):
+        column_types(tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
 def test_empty_cells_behind_the_last_column_are_no_reason_to_lose_a_record(ending, tmp_path):
     """Excel writes trailing separators for some blocks of rows and not for others, by what stands in one of them."""
@@ -381,4 +408,5 @@ def test_padding_of_the_header_decides_nothing_about_other_rows(tmp_path):
         check = check_table(tmp_path / "t.csv", label="y", classes=("no", "yes"), bounds={"a": (0, 1)})
         counts.append((check.counts.n_rows, check.to_dict()["records_too_wide"]))
     assert counts == [(6, 1)] * 3
+    assert column_types(tmp_path / "t.csv").keys() == {"a", "y"}
     assert header_separator(b"a;y;dose, mg, oral, x;;") == header_separator(b"a;y;dose, mg, oral, x")

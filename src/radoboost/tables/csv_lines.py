@@ -25,22 +25,31 @@ from radoboost.tables.stores import StorePath
 RANGE_BYTES = 1 << 25  # of a file, for a part
 BLOCK_BYTES = 1 << 22  # read at a time
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_EMPTIED = "all their cells but the person's are read as empty"
 
 
-def csv_names(path: Path, separator: str, lines: bool = False) -> list[str]:
+def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b"") -> list[str]:
     """The names of the columns, from the first record; with `lines`, from the first line alone.
 
-    Empty names at the end are no columns: spreadsheets pad the header with the rows of its block.
+    Empty names at the end are no columns: spreadsheets pad the header with the rows of its block. Bytes to `skip` are
+    none of the header where they come before it.
     """
-    text, names, final = b"", None, False
+    read, text, names, final = b"", b"", None, False
     with open_file(path, PEEK_BYTES) as file:
         stream = csv_stream(path, file)
         while names is None and not final and len(text) <= LONGEST_LINE:
-            chunk = stream.read(PEEK_BYTES)
-            text, final = text + chunk if text else chunk.removeprefix(_BYTE_ORDER_MARK), not chunk
+            chunk = stream.read(max(PEEK_BYTES, len(read)))
+            read, final = read + chunk, not chunk
+            text = read.removeprefix(_BYTE_ORDER_MARK).lstrip(skip)
             if lines and b"\n" in text:
                 text, final = text[: text.index(b"\n") + 1], True
             names = first_record(text, separator, final)
+    if names is None:
+        where = "its first line, which is the header where records are lines," if lines else "its header"
+        raise TableError(
+            f"cannot read {path}: {where} has a quoted name that is not closed, or more than 1 MiB; repair it, or "
+            "declare the separator"
+        )
     while names and not names[-1]:
         names.pop()
     if not names:
@@ -144,7 +153,7 @@ def _between(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
 
 @dataclass(frozen=True)
 class CsvFates:
-    """How many records of CSV files are rows of empty cells because of the form they have."""
+    """How many records of CSV files are rows of empty cells, or have only a person, because of the form they have."""
 
     open_quote: int = 0
     too_long: int = 0
@@ -160,8 +169,8 @@ class CsvFates:
                 "lines begin a quoted cell that nothing closes, and are read as empty; what was meant to "
                 "be one record may be several: write the file with a program that writes CSV, or as Parquet",
             ),
-            (self.too_long, f"records have more than {LONGEST_LINE:,} bytes, and are read as empty"),
-            (self.too_wide, "records have more cells than the header that are not empty, and are read as empty"),
+            (self.too_long, f"records have more than {LONGEST_LINE:,} bytes: {_EMPTIED}"),
+            (self.too_wide, f"records have more cells than the header that are not empty: {_EMPTIED}"),
         )
         return [f"{count:,} {text}" for count, text in words if count]
 

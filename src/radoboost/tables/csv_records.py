@@ -111,7 +111,7 @@ class Records:
                 view, at, final, kinds, NEXT, slots, self.person, self.longest, failed_until - first, starts, ends,
                 fates,
             )  # fmt: skip
-            failed_until = max(failed_until, first + reached)
+            failed_until = first + reached
             if n:
                 yield fates[:n], [_cells(kernels, view, starts[k, :n], ends[k, :n]) for k in range(len(starts))]
             if n == most:
@@ -264,9 +264,10 @@ def split(
     """Find records from `at` on: how many, where the next one begins, and how far attempts got that failed.
 
     For each record: what became of it, and where the content of its cells begins and ends. An attempt that is within
-    quotes at a line feed before `failed_until` fails. Unless it is the `final` one, the text may end within a record.
+    quotes at a line feed before `failed_until` fails, and one that fails moves that on. Unless it is the `final` one,
+    the text may end within a record.
     """
-    size, n, reached = len(text), 0, 0
+    size, n = len(text), 0
     while at < size and n < len(fates):
         begin = cell = at
         state, column, feed, wide = CELL, 0, -1, False
@@ -284,7 +285,7 @@ def split(
                     if at < failed_until:
                         after = FAILED
             elif not final:
-                return n, begin, reached
+                return n, begin, failed_until
             elif state in (QUOTED, RETURN):
                 after = FAILED
             if after in (CELL, DONE):
@@ -308,13 +309,13 @@ def split(
             at += 1
         fate = GOOD
         if after == FAILED:
-            reached = max(reached, at)
+            failed_until = max(failed_until, at)
             if feed < 0:
                 feed = at
                 while feed < size and kinds[text[feed]] != FEED:
                     feed += 1
                 if feed == size and not final:
-                    return n, begin, reached
+                    return n, begin, failed_until
             at = feed
             fate = OPEN_QUOTE
         elif wide:
@@ -329,7 +330,7 @@ def split(
         fates[n] = fate
         n += 1
         at = min(at + 1, size)
-    return n, at, reached
+    return n, at, failed_until
 
 
 def gather(text: Bytes, starts: Places, ends: Places, offsets: NDArray[np.int32], content: Bytes) -> None:

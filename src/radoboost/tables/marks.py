@@ -1,9 +1,10 @@
 """How the cells of a CSV file are told apart, and how its numbers are written.
 
-The separator is declared, or else it follows from the header line alone: no row may change how another is read. How
+The separator is declared, or else it follows from the header alone: no row may change how another is read. How
 numbers are written is declared: 1.5 unless something else is (C7 of docs/proofs/contributions.md).
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,11 +20,13 @@ _NO_CSV = (
 )
 LONGEST_LINE = 1 << 20  # a longer line is no header, and of a longer record only the person is read
 LINES = "lines"
+# A header as a CSV writer writes it, whatever the separator: what is between quotes fills a cell.
+_HEADER = re.compile(rb'((?:[^"\n]|(?<![^,;\t|])"(?:[^"]|"")*+"(?![^,;\t|\r\n]))*+)\n')
 
 
 @dataclass(frozen=True)
 class Marks:
-    """What stands between cells (None: by the header line), before decimals, and between thousands.
+    """What stands between cells (None: by the header), before decimals, and between thousands.
 
     Where `records` is "lines", a record of a CSV file is a line of it, for mechanisms that promise something about
     records.
@@ -56,7 +59,7 @@ def is_separator(mark: str) -> bool:
 
 
 def header_separator(line: bytes) -> str:
-    """What separates the names in a header line: the most frequent of comma, semicolon, tab and bar outside quotes.
+    """What separates the names in a header: the most frequent of comma, semicolon, tab and bar outside quotes.
 
     Of two that are as frequent it is the first in that order, and a comma where there is none.
     """
@@ -65,31 +68,41 @@ def header_separator(line: bytes) -> str:
 
 
 def file_separator(path: Path, marks: Marks) -> str:
-    """What separates the cells of a CSV file: as declared, or by its first line that is not empty.
+    """What separates the cells of a CSV file: as declared, or by its header.
 
-    In a file that is called .tsv it is a tab, if that line has one.
+    In a file that is called .tsv it is a tab, if the header has one.
     """
     if marks.separator is not None:
         return marks.separator
-    line = header_line(path)
+    line = header_text(path, marks.records == LINES)
     return "\t" if is_tsv(path) and b"\t" in _unpadded(line) else header_separator(line)
 
 
 def _unpadded(line: bytes) -> bytes:
-    """A header line without the separators that spreadsheets write behind the last name, by what its block has."""
+    """A header without the separators that spreadsheets write behind the last name, by what its block has."""
     return line.rstrip("".join(SEPARATORS).encode())
 
 
-def header_line(path: Path) -> bytes:
-    """The first line of a CSV file that is not empty, without its ending and a byte-order mark; at most 1 MiB."""
+def header_text(path: Path, lines: bool) -> bytes:
+    """The header of a CSV file, without its ending, a byte-order mark and empty lines before; at most 2 MiB.
+
+    It has several lines if a quoted name has. Where records are `lines`, or quotes are not as a CSV writer puts them,
+    it is the first line.
+    """
+    read, text, final = b"", b"", False
+    header: bytes | None = None
     with open_file(path, PEEK_BYTES) as file:
         stream = csv_stream(path, file)
-        line = b""
-        while len(line) <= LONGEST_LINE and (chunk := stream.read(1 << 16)):
-            line = (line + chunk).removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
-            if b"\n" in line:
-                break
+        while header is None and not final and len(text) <= LONGEST_LINE:
+            chunk = stream.read(max(PEEK_BYTES, len(read)))
+            read, final = read + chunk, not chunk
+            text = read.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n")
+            line, feed, _ = text.partition(b"\n")  # the whole of the first line, or what is there of it
+            if feed and (lines or line.count(b'"') % 2 == 0):
+                header = line
+            elif found := _HEADER.match(text + b"\n" * final):
+                header = found[1]
     for first_bytes, what, ending in _NO_CSV:
-        if line.startswith(first_bytes):
+        if text.startswith(first_bytes):
             raise TableError(f"{path} is {what}, whatever it is called; give it a name that ends in {ending}")
-    return line.split(b"\n", 1)[0].removesuffix(b"\r")
+    return (line if header is None else header).removesuffix(b"\r")

@@ -3,7 +3,6 @@
 Reading is strict, and all values are looked at: this is for plain releases. `column_types` alone looks at none.
 """
 
-import csv
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,11 +17,12 @@ from radoboost.progress import Progress, silent
 from radoboost.tables.cluster_frames import cluster_of, cluster_schema, refuse_cluster_frame
 from radoboost.tables.columns import Choice, check_different, column_names, row_place
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
+from radoboost.tables.csv_lines import csv_names
 from radoboost.tables.files import FilePart, file_schema, open_files
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, sliced
 from radoboost.tables.kinds import Category
-from radoboost.tables.marks import PLAIN, Marks, file_separator, header_line
+from radoboost.tables.marks import PLAIN, Marks, file_separator
 from radoboost.tables.named_paths import folder_columns
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, first_stamp, is_paths, open_file, readable
 from radoboost.tables.raw_columns import array_cells, named_columns, raw_cells, refuse_complex, spelled
@@ -208,11 +208,9 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
         path = expand_paths(table)[0]
         name = str(path)
         if file_kind(path) == "csv":
-            line = header_line(path).decode("utf-8", "backslashreplace")
-            try:
-                names = next(csv.reader([line], delimiter=file_separator(path, Marks(separator))), [])
-            except csv.Error as error:
-                raise TableError(f"the first line of {path} is no list of column names: {error}; repair it") from None
+            names = csv_names(path, file_separator(path, Marks(separator)), skip=b"\r\n")
+            if any("\r" in name.replace("\r\n", "") for name in names):
+                raise TableError(f"the header of {path} has a carriage return alone; end its lines with line feeds")
             check_different(names, str(path))
             return dict.fromkeys([*names, *(name for name in folder_columns(path) if name not in names)])
         schema = FolderColumns.of([path], typed=False).added(file_schema(path, STRICT), path)

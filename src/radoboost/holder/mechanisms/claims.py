@@ -51,12 +51,13 @@ OF_CSV = {
     "rows": (
         "In CSV files a record is one row of the table that a CSV writer wrote, however many lines it has; nothing is "
         "promised for files that were not written so, with the separator that was declared or that the header shows. "
-        "A record of more than 1 MiB, or with more cells than the header, counts with all cells empty but its person."
+        "A record of more than 1 MiB, or with cells behind the last column that are not empty, counts with all cells "
+        "empty but its person."
     ),
     "lines": (
         "In CSV files a record is a line, as was declared, whatever is in it: a row of the table with line ends within "
-        "is several records. A line of more than 1 MiB, or with more cells than the header, counts with all cells "
-        "empty but its person."
+        "is several records. A line of more than 1 MiB, or with cells behind the last column that are not empty, "
+        "counts with all cells empty but its person; one with a quoted cell that is not closed, with all cells empty."
     ),
 }
 CORRECTED = (
