@@ -98,7 +98,7 @@ class Attempt:
     result: Any = None
 
     def to_dict(self) -> dict[str, str]:
-        module = import_module(f"radoboost.{ATTACKS[self.name]}")
+        module = import_module(ATTACKS[self.name])
         return {"group": self.group, ASSUMED: module.ASSUMES, HERE: _said(self.group, self.sentence)}
 
 
@@ -128,7 +128,7 @@ def attack_all(inputs: Given, *, seconds: float, bar: Progress = silent) -> list
     attempts = []
     for done, name in enumerate(ATTACKS):
         bar("attacks", done, len(ATTACKS))
-        title = import_module(f"radoboost.{ATTACKS[name]}").TITLE
+        title = import_module(ATTACKS[name]).TITLE
 
         def step(task: str, part: int, total: int | None, title: str = title) -> None:
             bar(f"{title} ({task})", part, total)
@@ -167,7 +167,7 @@ def _attempt(name: str, title: str, inputs: Given, seconds: float, bar: Progress
         group, sentence = TRIED if MISTRUST in text else FAILED, f"{text[0].upper()}{text[1:]}."
     if findings is None:
         findings = Findings(name, title) if name == "reconstruct" else _study(name, title, seconds, bar)
-    module = import_module(f"radoboost.{ATTACKS[name]}")
+    module = import_module(ATTACKS[name])
     paragraphs = {ASSUMED: module.ASSUMES, HERE: _said(group, sentence)}
     made = document(command, time.monotonic() - start, {"seconds": seconds}, findings, paragraphs)
     return Attempt(name, title, group, sentence, made, result)
