@@ -25,6 +25,7 @@ from radoboost.errors import (
 )
 from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration, schema_origin, whose_rows, written
+from radoboost.holder.disk_room import check_files
 from radoboost.holder.engines import Engine, auto_engine, get_engine
 from radoboost.holder.engines.proof import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
@@ -44,6 +45,7 @@ from radoboost.holder.signatures import SignatureSet, check_first_row, check_n_r
 from radoboost.holder.tilted import refuse_tilted
 from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
+from radoboost.privacy.spending import Account
 from radoboost.progress import Progress, bar_for
 from radoboost.release import Release
 from radoboost.release.chain import chain
@@ -91,6 +93,7 @@ def craft(
     cluster: Any = None,
     trust_network: bool = False,
     progress: bool | Progress | None = None,
+    place: str | os.PathLike[str] | None = None,
 ) -> Release:
     """Craft rados from a table (Definition 1 of the paper), as a release.
 
@@ -203,6 +206,9 @@ def craft(
     progress : bool or callable, optional
         Show a progress bar on stderr if the work takes long; a callable is given (task, done, total or None) instead,
         and may raise to end the work. With False the plan of `rows` is not said either.
+    place : path, optional
+        Where the release will be saved: a private one is refused, before anything is booked, where the disk has no room
+        for it.
 
     Examples
     --------
@@ -239,19 +245,22 @@ def craft(
     _check(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked, counts)
-    with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place, bar):
-        book = None if books is None else partial(books.book, release=name)
-        run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
+    account = _account(books, name)
+    with (
+        account.naming_what_is_spent(),
+        _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, runner, bar),
+    ):
+        suited = partial(_suited, engine, machine, asked, runner, protection.private)
+        run_on = partial(_run_on, suited, runner, account.book if books else None)
         if protection.private:
-            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress)
+            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress, place)
         else:
             words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             reading = {**words, "engine": machine, "bar": bar}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, reading)
-    noted = None if books is None else partial(note_digest, books, name)
-    asked_for = is_query(table) or bool(cluster_of(table))
-    made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
-    return _release(protection, asked, made, name, by_schema, noted)
+        asked_for = is_query(table) or bool(cluster_of(table))
+        made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=runner.cluster))
+        return _release(protection, asked, made, name, by_schema, account if books else None)
 
 
 def craft_in_room(
@@ -268,6 +277,7 @@ def craft_in_room(
     engine: str | Engine = "auto",
     threads: int | None = None,
     progress: bool = False,
+    place: str | os.PathLike[str] | None = None,
 ) -> Release:
     """One holder's part in the release of several, which comes out alike at each: their sums meet in the `pool`.
 
@@ -275,12 +285,15 @@ def craft_in_room(
     """
     _advise(mechanism, asked, progress)
     machine, threads = proven_on_device(get_engine(engine)), check_threads(threads)
-    with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place, _):
-        book = None if ledger is None else partial(ledger.book, release=name)
-        suited = partial(_suited, engine, machine, asked, place, mechanism.private)
-        run_on = partial(_run_on, suited, place, book, pool=pool)
+    account = _account(ledger, name)
+    with (
+        account.naming_what_is_spent(),
+        _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, runner, _),
+    ):
+        suited = partial(_suited, engine, machine, asked, runner, mechanism.private)
+        run_on = partial(_run_on, suited, runner, account.book if ledger else None, pool=pool)
         if mechanism.private:
-            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress)
+            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, place)
         else:  # as declared: nothing is proposed from one holder's table
             made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
             warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
@@ -381,6 +394,7 @@ def _make_privately(
     run_on: Callable[[Source], Run],
     counts: Where,
     progress: bool | Progress | None,
+    place: str | os.PathLike[str] | None,
 ) -> tuple[Made, Schema | None]:
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
     source = _open(table, y, asked)
@@ -389,6 +403,7 @@ def _make_privately(
     _doubt_names(asked, source, progress is True)
     if asked.declared.all_private:  # before, nobody knew how many columns there are
         _say_plan(protection, asked, progress, source.features)
+    check_files(place, counts, protection, asked, source.features)
     made = protection.make(asked, run_on(source))
     records = csv_records(source.schema, source.csv)
     made = replace(made, circumstances=replace(made.circumstances, records=records))
@@ -580,6 +595,10 @@ def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked, count
     books.check(event_from_dict(statement.event))
 
 
+def _account(books: Ledger | None, name: str) -> Account:
+    return Account(() if books is None else (books,), name)
+
+
 def note_digest(books: Ledger, name: str, digest: str) -> None:
     """Note the file of a release that was booked; by then the file is there, so a failure is no reason to stop."""
     try:
@@ -598,7 +617,7 @@ def _release(
     made: Made,
     name: str,
     schema: Schema | None,
-    after_save: Callable[[str], None] | None,
+    account: Account | None,
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
     origin, n_rados = schema_origin(asked.declared.schema, schema), asked.n_rados
@@ -615,6 +634,7 @@ def _release(
         schema=schema,
         map=made.map,
         block_columns=dict(made.block_columns),
-        after_save=after_save,
+        after_save=None if account is None else partial(note_digest, account.ledgers[0], name),
+        unless_saved=None if account is None else account.add_to,
     )
     return draw_rados(release, n_rados) if n_rados and not release.n_rados else release
