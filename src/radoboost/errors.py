@@ -29,6 +29,8 @@ Each message is one line that names the thing and says what to do.
 """
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class RadoError(Exception):
@@ -147,6 +149,17 @@ def reason(error: OSError) -> str:
     """What the operating system said, without the words that Arrow may put around it."""
     text = error.strerror or str(error) or type(error).__name__
     return re.split(r"\[errno \d+\] ", text.splitlines()[0])[-1]
+
+
+@contextmanager
+def on_failure(tell: Callable[[BaseException], None] | None) -> Iterator[None]:
+    """Tell of whatever ends this early, Ctrl-C too."""
+    try:
+        yield
+    except BaseException as error:
+        if tell is not None:
+            tell(error)
+        raise
 
 
 def what_is_spent(error: BaseException) -> str:

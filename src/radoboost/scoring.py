@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, on_failure
 from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, OF_A_QUERY, OF_CSV, check_epsilon, csv_records
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION, round_scale_up
@@ -150,7 +150,7 @@ def score(
     task = CountOutcomes(classifier, LabelRule(label or "y", classifier.classes))
     account, bookings = Account(tuple(books), secrets.token_hex(16), "score"), list[str]()
     with (
-        account.naming_what_is_spent(),
+        on_failure(account.add_to),
         (show_progress if progress else no_progress)() as bar,
         at_rest(table, row_by_row=True, bar=bar) as rows,
     ):

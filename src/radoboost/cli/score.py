@@ -9,7 +9,7 @@ import typer
 
 from radoboost.cli.ledger import chosen_ledger
 from radoboost.cli.shell import FormatOption, JsonFlag, QueryOption, TableArgument, chosen_table
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, on_failure
 
 if TYPE_CHECKING:
     from radoboost.scoring import Score
@@ -65,12 +65,8 @@ def score(
         model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
         confidence=confidence, threads=threads, progress=True,
     )  # fmt: skip
-    try:
+    with on_failure(result.unless_shown):
         print(json.dumps(result.to_dict(), indent=2) if as_json else _in_words(result, bool(books)), flush=True)
-    except BaseException as error:
-        if result.unless_shown is not None:
-            result.unless_shown(error)
-        raise
 
 
 def _in_words(result: "Score", booked: bool) -> str:

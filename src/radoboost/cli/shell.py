@@ -219,7 +219,11 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
             say(_with_spent("there is not enough memory for this; ask for less, or free some", error))
             raise typer.Exit(1) from None
         except OSError as error:
-            what = "cannot print the result: " if _cannot_print() else ""
+            # Nobody reads stdout any more: what is left in its buffer must not be tried again at exit.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Errors of libraries have no number, and those of files have a name.
+            what = "cannot print the result: " if error.errno is not None and error.filename is None else ""
             if not isinstance(error, BrokenPipeError) or what_is_spent(error):
                 say(_with_spent(f"{what}{reason(error)}", error))
             raise typer.Exit(1) from None
@@ -235,17 +239,6 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
 def _with_spent(line: str, error: BaseException) -> str:
     """A failure in one line, with what stays booked after it."""
     return f"rado: {'; '.join(filter(None, [line, what_is_spent(error)]))}"
-
-
-def _cannot_print() -> bool:
-    """Whether stdout takes nothing more: what is left in its buffer must then not be tried again at exit."""
-    try:
-        sys.stdout.flush()
-    except (OSError, ValueError):
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
-    return False
 
 
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:

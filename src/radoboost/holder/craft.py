@@ -22,6 +22,7 @@ from radoboost.errors import (
     OutlierWarning,
     PersonWarning,
     SchemaWarning,
+    on_failure,
 )
 from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration, schema_origin, whose_rows, written
@@ -246,21 +247,18 @@ def craft(
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked, counts)
     account = _account(books, name)
-    with (
-        account.naming_what_is_spent(),
-        _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, runner, bar),
-    ):
+    ready = _ready(account, table, protection, person, cluster, threads, trust_network, progress)
+    with ready as (kept, runner, bar):
         suited = partial(_suited, engine, machine, asked, runner, protection.private)
-        run_on = partial(_run_on, suited, runner, account.book if books else None)
+        run_on = partial(_run_on, suited, runner, account.book)
         if protection.private:
             made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress, place)
         else:
             words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-            reading = {**words, "engine": machine, "bar": bar}
-            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, reading)
+            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, words | {"engine": machine, "bar": bar})
         asked_for = is_query(table) or bool(cluster_of(table))
         made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=runner.cluster))
-        return _release(protection, asked, made, name, by_schema, account if books else None)
+        return _release(protection, asked, made, name, by_schema, account)
 
 
 def craft_in_room(
@@ -286,12 +284,9 @@ def craft_in_room(
     _advise(mechanism, asked, progress)
     machine, threads = proven_on_device(get_engine(engine)), check_threads(threads)
     account = _account(ledger, name)
-    with (
-        account.naming_what_is_spent(),
-        _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, runner, _),
-    ):
+    with _ready(account, table, mechanism, asked.person, None, threads, False, progress) as (kept, runner, _):
         suited = partial(_suited, engine, machine, asked, runner, mechanism.private)
-        run_on = partial(_run_on, suited, runner, account.book if ledger else None, pool=pool)
+        run_on = partial(_run_on, suited, runner, account.book, pool=pool)
         if mechanism.private:
             made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, place)
         else:  # as declared: nothing is proposed from one holder's table
@@ -301,7 +296,7 @@ def craft_in_room(
                 warnings.warn(SchemaWarning(unseen), stacklevel=3)
     records = csv_records(asked.declared.schema, mechanism.private)  # any of the holders may have CSV files
     made = replace(made, circumstances=replace(made.circumstances, room=gathering(), records=records))
-    return _release(mechanism, asked, made, name, schema, None)
+    return _release(mechanism, asked, made, name, schema, Account())
 
 
 def planned_event(mechanism: Mechanism, asked: Asked) -> Event | None:
@@ -357,6 +352,7 @@ def _suited(
 
 @contextmanager
 def _ready(
+    account: Account,
     table: Any,
     protection: Mechanism,
     person: str | None,
@@ -368,13 +364,14 @@ def _ready(
     """The table as something that can be read again and again, a runner, and a bar; what was started is stopped.
 
     Where something is promised, a frame on a cluster is refused unless it is certain that no row counts twice,
-    whichever runner there is.
+    whichever runner there is. Whatever ends the work says what stays booked on the account.
     """
     check_reach(cluster, table)
     once = protection.private or bool(getattr(protection, "withheld", {}))
     if once:
         check_determined(table, person)
     with (
+        on_failure(account.add_to),
         bar_for(progress) as bar,
         at_rest(table, row_by_row=protection.private, bar=bar) as kept,
     ):
@@ -617,7 +614,7 @@ def _release(
     made: Made,
     name: str,
     schema: Schema | None,
-    account: Account | None,
+    account: Account,
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
     origin, n_rados = schema_origin(asked.declared.schema, schema), asked.n_rados
@@ -634,7 +631,7 @@ def _release(
         schema=schema,
         map=made.map,
         block_columns=dict(made.block_columns),
-        after_save=None if account is None else partial(note_digest, account.ledgers[0], name),
-        unless_saved=None if account is None else account.add_to,
+        after_save=partial(note_digest, account.ledgers[0], name) if account.ledgers else None,
+        unless_saved=account.add_to if account.ledgers else None,
     )
     return draw_rados(release, n_rados) if n_rados and not release.n_rados else release

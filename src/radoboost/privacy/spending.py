@@ -3,8 +3,6 @@
 The ledger itself is asked, so that this is true also where the process was interrupted in the middle of a booking.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from radoboost.errors import LedgerError, RadoError, what_is_spent
@@ -16,22 +14,13 @@ from radoboost.privacy.ledger import Ledger
 class Account:
     """One release, or score, and the ledgers on which it is booked; there may be none."""
 
-    ledgers: tuple[Ledger, ...]
-    release: str
+    ledgers: tuple[Ledger, ...] = ()
+    release: str = ""
     purpose: str = "release"
 
     def book(self, event: Event) -> list[str]:
         """Book on every ledger; the ids of the bookings."""
         return [ledger.book(event, release=self.release, purpose=self.purpose) for ledger in self.ledgers]
-
-    @contextmanager
-    def naming_what_is_spent(self) -> Iterator[None]:
-        """Whatever ends this early says what stays booked, and that nothing came of it."""
-        try:
-            yield
-        except BaseException as error:
-            self.add_to(error)
-            raise
 
     def add_to(self, error: BaseException) -> None:
         """Say once, in the line of an expected failure or in a note of any other, what stays booked."""

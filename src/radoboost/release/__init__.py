@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, OutputError, ReleaseError, reason
+from radoboost.errors import ArgumentError, OutputError, ReleaseError, on_failure, reason
 from radoboost.release.blocks import BLOCK_COLUMN, Stored, from_table, holds_rados, to_table
 from radoboost.release.blocks import RADOS as RADOS
 from radoboost.release.blocks import class_block as class_block
@@ -274,16 +274,11 @@ class Release:
 
     def save(self, path: str | os.PathLike[str], *, fresh: bool = False) -> None:
         """Write the release to one Parquet file, whole or not at all; with `fresh`, over no file that is there."""
-        try:
-            with replacing(Path(path), fresh=fresh) as draft:
-                table = to_table(self.blocks, self.feature_names, self._layout())
-                with with_document(draft, table.schema, _KEY, self.to_dict(), use_dictionary=[BLOCK_COLUMN]) as writer:
-                    writer.write_table(table)
-                digest = seal(draft)
-        except BaseException as error:
-            if self.unless_saved is not None:
-                self.unless_saved(error)
-            raise
+        with on_failure(self.unless_saved), replacing(Path(path), fresh=fresh) as draft:
+            table = to_table(self.blocks, self.feature_names, self._layout())
+            with with_document(draft, table.schema, _KEY, self.to_dict(), use_dictionary=[BLOCK_COLUMN]) as writer:
+                writer.write_table(table)
+            digest = seal(draft)
         object.__setattr__(self, "digest", digest)
         if self.after_save is not None:
             self.after_save(digest)
