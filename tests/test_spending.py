@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +15,9 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import BudgetError, LedgerError, OutputError, RadoError, RoomError, what_is_spent
-from radoboost.holder import craft as crafting
 from radoboost.holder import disk_room
+from radoboost.holder.room.identities import Identity
+from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.privacy import Gaussian, Relation
 from radoboost.privacy import ledger as ledgers
 from radoboost.privacy.ledger import Ledger
@@ -79,7 +80,6 @@ def test_whatever_ends_a_craft_says_what_stays_booked(error, n_bookings, table, 
 
 def test_an_interrupt_in_a_booking_asks_the_ledger(table, ledger, monkeypatch):
     """Between the commit and the return of `book`, where nothing else knows that it is booked."""
-    now = ledgers._now
 
     @contextmanager
     def interrupted(connection, writing=ledgers._writing):
@@ -90,9 +90,8 @@ def test_an_interrupt_in_a_booking_asks_the_ledger(table, ledger, monkeypatch):
     monkeypatch.setattr(ledgers, "_writing", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         crafted(table, ledger)
-    assert len(ledger.entries()) == 1 and now
-    assert what_is_spent(caught.value) == f"epsilon {spent(ledger)} at delta 1e-06 stays booked for 'patients'; " \
-        "no release was written"  # fmt: skip
+    assert len(ledger.entries()) == 1
+    assert re.fullmatch(COUNTS, what_is_spent(caught.value))[1] == spent(ledger)
 
 
 def test_a_race_that_is_lost_after_the_counts(table, ledger):
@@ -139,30 +138,6 @@ def test_a_fit_that_fails_after_its_release(table, ledger, monkeypatch):
     assert re.fullmatch(COUNTS, what_is_spent(caught.value))[1] == "1"
 
 
-def test_a_room_that_stops_after_a_booking(ledger):
-    """What is said of a booking does not depend on what the room itself says."""
-
-    class Gone:
-        noise_share = noise_factor = 1.0
-
-        def begin(self, event):
-            pass
-
-        def total(self, arrays):
-            raise RoomError("the room lost east")
-
-    bounds, rows = {"a": (0, 1)}, np.linspace(0, 1, 50)[:, None]
-    mechanism, asked = rb.open_room(
-        rb.holder.room.mailbox.MemoryMailbox(), bounds=bounds, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0)
-    ).check()
-    with pytest.raises(RoomError) as caught:
-        crafting.craft_in_room(
-            {"a": rows[:, 0]}, np.arange(50) % 2, mechanism, asked, Gone(), None, name="n" * 32, ledger=ledger,
-            counts=None,
-        )  # fmt: skip
-    assert re.search(f"the room lost east; {COUNTS}", str(caught.value))
-
-
 def test_a_score_that_nobody_sees(rado, small_files, ledger, tmp_path):
     """On two ledgers; interrupted while it counts, and where stdout is full."""
     (tmp_path / "t.csv").write_text("age,dose,smokes,ill\n" + "50,2.0,1,yes\n30,1.0,0,no\n" * 20)
@@ -174,13 +149,13 @@ def test_a_score_that_nobody_sees(rado, small_files, ledger, tmp_path):
             super().book(event, **names)
             raise KeyboardInterrupt
 
+    model, both_ledgers = small_files / "moments.model.json", [ledger, Stopping(other.path)]
     with pytest.raises(KeyboardInterrupt) as caught:
-        rb.score(small_files / "moments.model.json", tmp_path / "t.csv", label="ill", epsilon=0.5,
-                 ledger=[ledger, Stopping(other.path)])  # fmt: skip
+        rb.score(model, tmp_path / "t.csv", label="ill", epsilon=0.5, ledger=both_ledgers)
     assert set(re.fullmatch(both, what_is_spent(caught.value)).groups()) == {"0.5"}
     if os.path.exists("/dev/full"):
-        command = [*RADO, "score", small_files / "moments.model.json", tmp_path / "t.csv", "-l", "ill", "--epsilon", "0.5",
-                   "--ledger", ledger.path, "--ledger", other.path]  # fmt: skip
+        books = ["--ledger", ledger.path, "--ledger", other.path]
+        command = [*RADO, "score", model, tmp_path / "t.csv", "-l", "ill", "--epsilon", "0.5", *books]
         with open("/dev/full", "w") as full:
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 1
@@ -200,12 +175,15 @@ def test_a_full_disk_of_a_ledger(table, ledger, monkeypatch):
         return connection
 
     monkeypatch.setattr(ledgers, "_connect", full)
-    small, n_booked = Gaussian(1e4, Relation.RECORD), 0
+    booked = []
+
+    def fill():
+        while len(booked) < 1000:
+            booked.append(ledger.book(Gaussian(1e4, Relation.RECORD)))
+
     with pytest.raises(LedgerError, match=r"clinic.ledger: No space left on device; make space there$"):
-        for _ in range(1000):
-            ledger.book(small)
-            n_booked += 1
-    assert len(ledger.entries()) == n_booked > 0 and ledger.problems() == []
+        fill()
+    assert [entry.id for entry in ledger.entries()] == booked and booked and ledger.problems() == []
 
 
 @pytest.mark.parametrize("mechanism", [rb.Moments(1.0), rb.Moments(50.0, unit="label"), rb.NoisyRados(1.0)], ids=str)
@@ -220,8 +198,8 @@ def test_no_file_is_larger_than_the_room_that_was_looked_for(mechanism, columns,
 
     monkeypatch.setattr(disk_room, "release_at_most", noted)
     for rows in (20, 2000):
-        release = rb.craft(X[:rows], y[:rows], bounds=[(0, 1)] * n_columns, classes=(0, 1), mechanism=mechanism,
-                           columns=columns, n_rados=100, place=tmp_path / "a.parquet", counts=tmp_path / "c.json")  # fmt: skip
+        options = {"bounds": [(0, 1)] * n_columns, "columns": columns, "n_rados": 100, "place": tmp_path / "a.parquet"}
+        release = crafted((X[:rows], y[:rows]), None, mechanism, **options, counts=tmp_path / "c.json")
         release.save(tmp_path / "a.parquet")
         assert 0 < (tmp_path / "a.parquet").stat().st_size <= sizes[-1]
     assert sizes[0] == sizes[1]  # it does not depend on rows
@@ -236,8 +214,16 @@ def test_a_disk_without_room_is_refused_before_anything_is_booked(table, ledger,
     with pytest.raises(OutputError, match=r"c.json: there are 100 bytes free, .*nothing was booked$"):
         crafted(table, ledger, place=place, counts=counts)
     assert ledger.entries() == [] and not place.exists() and not counts.exists()
+    with pytest.raises(OutputError, match="nothing was booked"):  # before the others wait for this holder
+        join_alone(ledger, place, counts)
     monkeypatch.setattr(disk_room, "room_at", lambda file: None)  # where nobody knows, it is tried
     crafted(table, ledger, place=place, counts=counts).save(place)
+
+
+def join_alone(ledger, place, counts):
+    room, identity = MemoryMailbox(), Identity.create("north")
+    rb.open_room(room, bounds={"x0": (0, 1)}, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0))
+    rb.join_room(room, [[0.5]], [0], identity=identity, confirm="", ledger=ledger, output=place, counts=counts, wait=1)
 
 
 # ---- processes
@@ -252,8 +238,8 @@ def clinic_command(tmp_path, rng, monkeypatch):
     write_schema("s.json", {"age": (0, 100)}, "ill", ["no", "yes"])
 
     def command(epsilon, ledger="clinic.ledger", output="a.parquet"):
-        return [*RADO, "craft", "t.csv", "--schema", "s.json", "-q", "--epsilon", str(epsilon), "--ledger", ledger,
-                "-o", str(output), "--threads", "1"]  # fmt: skip
+        options = {"--schema": "s.json", "--epsilon": epsilon, "--ledger": ledger, "-o": output, "--threads": 1}
+        return [*RADO, "craft", "t.csv", "-q", *(str(word) for option in options.items() for word in option)]
 
     return command
 
@@ -373,9 +359,9 @@ def test_full_disks(small_disk, clinic_command, ledger, table):
     books = Ledger.create(small_disk / "l", "patients", epsilon=3.0)
     release = crafted(table, books)
     filled = small_disk / "filled"
-    with pytest.raises(OSError, match="No space"), filled.open("wb", buffering=0) as file:
-        while True:
-            file.write(b"0" * 512)
+    with suppress(OSError), filled.open("wb", buffering=0) as file:
+        while file.write(b"0" * 512):
+            pass
     with pytest.raises(OutputError) as caught:  # as if the disk had filled up after it was looked at
         release.save(small_disk / "b.parquet")
     assert re.search(f"b.parquet: No space left on device; choose another place; {COUNTS}", str(caught.value))

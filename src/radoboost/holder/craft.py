@@ -275,7 +275,6 @@ def craft_in_room(
     engine: str | Engine = "auto",
     threads: int | None = None,
     progress: bool = False,
-    place: str | os.PathLike[str] | None = None,
 ) -> Release:
     """One holder's part in the release of several, which comes out alike at each: their sums meet in the `pool`.
 
@@ -283,12 +282,11 @@ def craft_in_room(
     """
     _advise(mechanism, asked, progress)
     machine, threads = proven_on_device(get_engine(engine)), check_threads(threads)
-    account = _account(ledger, name)
-    with _ready(account, table, mechanism, asked.person, None, threads, False, progress) as (kept, runner, _):
+    with _ready(Account(), table, mechanism, asked.person, None, threads, False, progress) as (kept, runner, _):
         suited = partial(_suited, engine, machine, asked, runner, mechanism.private)
-        run_on = partial(_run_on, suited, runner, account.book, pool=pool)
+        run_on = partial(_run_on, suited, runner, _account(ledger, name).book, pool=pool)
         if mechanism.private:
-            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, place)
+            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, None)
         else:  # as declared: nothing is proposed from one holder's table
             made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
             warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
@@ -312,14 +310,23 @@ def planned_event(mechanism: Mechanism, asked: Asked) -> Event | None:
 
 
 def check_for_room(
-    table: Any, y: Any, mechanism: Mechanism, asked: Asked, ledger: Ledger | None, counts: Where
+    table: Any,
+    y: Any,
+    mechanism: Mechanism,
+    asked: Asked,
+    ledger: Ledger | None,
+    counts: Where,
+    place: str | os.PathLike[str] | None = None,
 ) -> None:
     """Refuse what a holder brings to a room before the others wait for it; what is read once only is opened later."""
     if cluster_of(table):
         raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
     _check_books(ledger, mechanism, asked, counts)
-    if not is_query(table):
-        (_open if mechanism.private else open_source)(table, y, asked)
+    if is_query(table):
+        return
+    source = (_open if mechanism.private else open_source)(table, y, asked)
+    if mechanism.private:
+        check_files(place, counts, mechanism, asked, source.features)
 
 
 def _run_on(
