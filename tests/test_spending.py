@@ -223,7 +223,9 @@ def test_a_disk_without_room_is_refused_before_anything_is_booked(table, ledger,
 def join_alone(ledger, place, counts):
     room, identity = MemoryMailbox(), Identity.create("north")
     rb.open_room(room, bounds={"x0": (0, 1)}, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0))
-    rb.join_room(room, [[0.5]], [0], identity=identity, confirm="", ledger=ledger, output=place, counts=counts, wait=1)
+    rb.join_room(
+        room, np.array([[0.5]]), [0], identity=identity, confirm="", ledger=ledger, output=place, counts=counts, wait=1
+    )
 
 
 # ---- processes
@@ -347,7 +349,7 @@ def small_disk(tmp_path):
     if not mounted:
         pytest.skip("this user may not mount a small disk")
     yield place
-    subprocess.run(["umount", str(place)], check=True)
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def test_full_disks(small_disk, clinic_command, ledger, table):
