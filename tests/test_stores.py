@@ -30,6 +30,7 @@ from radoboost.tables.read_ahead import parts_ahead, read_ahead
 from radoboost.tables.source import Source
 from radoboost.tables.store_files import Windows, joined_ranges
 from radoboost.tables.stores import opened_store
+from schema_files import write_schema
 from store_server import KEY, SECRET, store_server
 
 pytest.importorskip("moto", reason="moto is not installed: tests of object stores need its server")
@@ -452,11 +453,12 @@ def one_attempt(monkeypatch):
     monkeypatch.setattr(store_systems, "FIRST_PAUSE", 0.01)
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_a_store_that_fails_halfway(ending, store, tmp_path, rado, one_attempt):
+@pytest.mark.parametrize(("ending", "declared"), [("parquet", False), ("csv", False), ("csv", True)])
+def test_a_store_that_fails_halfway(ending, declared, store, tmp_path, rado, one_attempt):
     """At whichever request it begins to fail: one line, exit code 1, nothing left; and no credential."""
     store.put(f"t.{ending}", written(rows(2000), tmp_path / f"t.{ending}"))
-    args = ("craft", f"s3://clinic/t.{ending}", "-l", "ill", "-n", 3, "-o", "r.rado.parquet")
+    about = ("--schema", write_schema("s.json", BOUNDS, "ill", [0, 1])) if declared else ("-l", "ill")
+    args = ("craft", f"s3://clinic/t.{ending}", *about, "-n", 3, "-o", "r.rado.parquet")
     assert rado(*args)[0] == 0
     total, gets = store.n_requests, [k for k, seen in enumerate(store.seen, 1) if seen[0] == "GET"]
     Path("r.rado.parquet").unlink()

@@ -158,10 +158,10 @@ def test_cancelling_a_craft_leaves_what_was_booked_and_a_second_tab_sees_it(clin
     page.reload()
     assert page.get_by_role("progressbar").is_visible()
     page.get_by_role("button", name="Cancel: Crafting patients.rado.parquet").click()
-    page.wait_for_selector("main >> text=What was booked stays booked: epsilon")
+    page.wait_for_selector("main >> text=stays booked for")
     assert f"epsilon {ledger.largest_epsilon():g} at most" in page.inner_text("main")
     assert not (clinic.folder / "patients.rado.parquet").exists()
-    tab.wait_for_selector("main >> text=What was booked stays booked")  # it loads itself again
+    tab.wait_for_selector("main >> text=stays booked for")  # it loads itself again
     clinic.look("holder-cancelled")
 
 

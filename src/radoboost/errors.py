@@ -8,11 +8,11 @@ RadoError
 |-- ReleaseError    (ValueError)    a file that is not a release, is damaged, of unknown version, or promises too much
 |-- ModelError      (ValueError)    a file that is not a model, or of unknown version
 |-- LedgerError     (ValueError)    a file that is not a ledger, is damaged, or has no such table
-|-- BudgetError     (ValueError)    a release that would pass the total of its table; nothing was booked
+|-- BudgetError     (ValueError)    a release that would pass the total of its table; it was not booked
 |-- TooLargeError   (MemoryError)   work that does not fit into this machine's memory
 |-- ClusterError    (RuntimeError)  a cluster that cannot be reached, or could not do its work
 |-- RoomError       (RuntimeError)  a room of several holders that had to stop; it names the one who was the reason
-`-- OutputError     (OSError)       a result that could not be written; nothing was left behind
+`-- OutputError     (OSError)       a result that could not be written; no unfinished file was left
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 OutlierWarning  (UserWarning)   one value outweighs all others of its column, which a plain release then hardly tells
@@ -29,6 +29,8 @@ Each message is one line that names the thing and says what to do.
 """
 
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class RadoError(Exception):
@@ -76,7 +78,7 @@ class LedgerError(RadoError, ValueError):
 
 
 class BudgetError(RadoError, ValueError):
-    """A release that would pass the total of its table; nothing was booked."""
+    """A release that would pass the total of its table; it was not booked."""
 
 
 class TooLargeError(RadoError, MemoryError):
@@ -92,7 +94,7 @@ class RoomError(RadoError, RuntimeError):
 
 
 class OutputError(RadoError, OSError):
-    """A result that could not be written; nothing was left behind."""
+    """A result that could not be written; no unfinished file was left."""
 
 
 class PersonWarning(UserWarning):
@@ -147,3 +149,19 @@ def reason(error: OSError) -> str:
     """What the operating system said, without the words that Arrow may put around it."""
     text = error.strerror or str(error) or type(error).__name__
     return re.split(r"\[errno \d+\] ", text.splitlines()[0])[-1]
+
+
+@contextmanager
+def on_failure(tell: Callable[[BaseException], None] | None) -> Iterator[None]:
+    """Tell of whatever ends this early, Ctrl-C too."""
+    try:
+        yield
+    except BaseException as error:
+        if tell is not None:
+            tell(error)
+        raise
+
+
+def what_is_spent(error: BaseException) -> str:
+    """What an error says of bookings that stay after it; nothing where there are none."""
+    return str(error.__dict__.get("spent", ""))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from radoboost.errors import ArgumentError, NoiseWarning, ReleaseError
+from radoboost.errors import ArgumentError, NoiseWarning, ReleaseError, on_failure
 from radoboost.holder.craft import craft
 from radoboost.holder.declared import Bounds, read_bounds
 from radoboost.holder.feature_maps import Columns
@@ -162,11 +162,12 @@ class _RadoShell(LinearShell, ABC):
             weights=None if sample_weight is None else np.asarray(sample_weight),
             seed=_seed(self.random_state) if takes_seed else None,
         )
-        if release.n_rados and not takes_seed and self.random_state is not None:
-            release = draw_rados(release, release.n_rados, self.random_state)
-        if private:
-            note_fit(type(self).__name__, booked=self.ledger is not None)
-        self._learn_from(_with_classes(release, values))
+        with on_failure(release.unless_saved):
+            if release.n_rados and not takes_seed and self.random_state is not None:
+                release = draw_rados(release, release.n_rados, self.random_state)
+            if private:
+                note_fit(type(self).__name__, booked=self.ledger is not None)
+            self._learn_from(_with_classes(release, values))
         self._set_classes(values)
         if self.schema is not None:
             self._set_features()

@@ -6,7 +6,7 @@ Proof: docs/proofs/scores.md, steps S1 to S5.
 import math
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, on_failure
 from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, OF_A_QUERY, OF_CSV, check_epsilon, csv_records
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION, round_scale_up
@@ -23,6 +23,7 @@ from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.learner.model import Model, load_model
 from radoboost.privacy import Event, Gaussian, Relation, epsilon_at, event_to_dict, gaussian_multiplier
 from radoboost.privacy.ledger import Ledger, as_ledger
+from radoboost.privacy.spending import Account
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import rounded_up
 from radoboost.tables import Batch, open_table
@@ -47,6 +48,7 @@ class Score:
     """Noisy numbers of errors and hits, the error rate with its interval, and what that cost.
 
     `interval` covers, at `confidence` at least, what the noise leaves open about the error rate on these rows.
+    `unless_shown` is told why where nobody gets to see the score.
     """
 
     errors: float
@@ -61,6 +63,7 @@ class Score:
     bookings: tuple[str, ...] = ()
     neighbours: str = field(default=Relation.RECORD.value)
     not_covered: str = NOT_COVERED
+    unless_shown: Callable[[BaseException], None] | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -145,17 +148,21 @@ def score(
     for book in books:
         book.check(event)
     task = CountOutcomes(classifier, LabelRule(label or "y", classifier.classes))
-    with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=True, bar=bar) as rows:
+    account, bookings = Account(tuple(books), secrets.token_hex(16), "score"), list[str]()
+    with (
+        on_failure(account.add_to),
+        (show_progress if progress else no_progress)() as bar,
+        at_rest(table, row_by_row=True, bar=bar) as rows,
+    ):
         source = open_table(
             rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
         )
-        bookings: list[str] = []
-        name = secrets.token_hex(16)
-
-        def booked(what: Event) -> None:
-            bookings.extend(book.book(what, release=name, purpose="score") for book in books)
-
-        run = Run(source, get_engine("reference"), Threads(check_threads(threads), bar), ledger=booked)
+        run = Run(
+            source,
+            get_engine("reference"),
+            Threads(check_threads(threads), bar),
+            ledger=lambda event: bookings.extend(account.book(event)),
+        )
         note_noisy_score(booked=bool(books))
         counts = noisy_counts(run, task, scale, event)
     errors, hits = counts.tolist()
@@ -174,6 +181,7 @@ def score(
         delta=delta,
         event=event,
         bookings=tuple(bookings),
+        unless_shown=account.add_to,
         not_covered=" ".join([NOT_COVERED, *([OF_A_QUERY] if is_query(table) else []), *of_csv]),
     )
 

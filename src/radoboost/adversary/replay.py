@@ -27,6 +27,7 @@ from radoboost.holder.mechanisms import Asked, Made, Mechanism
 from radoboost.holder.noise import rounded_normals
 from radoboost.holder.run import Noise, Run
 from radoboost.privacy import Event
+from radoboost.privacy.spending import Account
 from radoboost.release import Release
 from radoboost.tables.schema import Schema
 
@@ -341,7 +342,7 @@ class ReplayedRelease(Release):
 
 def replayed_release(mechanism: Mechanism, asked: Asked, made: Made, schema: Schema | None = None) -> ReplayedRelease:
     """The release of what a replay made, without an id."""
-    release = _release(mechanism, asked, made, "", schema, None)
+    release = _release(mechanism, asked, made, "", schema, Account())
     return ReplayedRelease(**{one.name: getattr(release, one.name) for one in fields(Release) if one.init})
 
 

@@ -328,6 +328,7 @@ def craft(
             cluster=cluster,
             trust_network=trust_network,
             progress=not quiet,
+            place=place,
         )
         release.save(place)
     for warning in () if quiet else notices:

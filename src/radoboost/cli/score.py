@@ -3,13 +3,16 @@
 import json
 import textwrap
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from radoboost.cli.ledger import chosen_ledger
 from radoboost.cli.shell import FormatOption, JsonFlag, QueryOption, TableArgument, chosen_table
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, on_failure
+
+if TYPE_CHECKING:
+    from radoboost.scoring import Score
 
 
 def score(
@@ -50,8 +53,6 @@ def score(
       rado score patients.model.json test.csv --label readmitted --epsilon 0.5
       rado score patients.model.json test.csv -l readmitted --epsilon 0.5 --ledger test.ledger --ledger patients.ledger
     """
-    from radoboost.release import rounded_up
-    from radoboost.scoring import COVERS
     from radoboost.scoring import score as score_table
 
     places = ledger or []
@@ -64,18 +65,23 @@ def score(
         model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
         confidence=confidence, threads=threads, progress=True,
     )  # fmt: skip
-    if as_json:
-        print(json.dumps(result.to_dict(), indent=2))
-        return
+    with on_failure(result.unless_shown):
+        print(json.dumps(result.to_dict(), indent=2) if as_json else _in_words(result, bool(books)), flush=True)
+
+
+def _in_words(result: "Score", booked: bool) -> str:
+    from radoboost.release import rounded_up
+    from radoboost.scoring import COVERS
+
     low, high = result.interval
     lines = [
         f"errors       {result.errors:,.1f}, give or take {result.noise_std:.3g}",
         f"hits         {result.hits:,.1f}, give or take {result.noise_std:.3g}",
         f"error        {100 * result.error:.2f} %, from {100 * low:.2f} % to {100 * high:.2f} % at confidence "
-        f"{100 * confidence:g} %",
+        f"{100 * result.confidence:g} %",
         f"covers       {COVERS}",
-        f"cost         epsilon {rounded_up(result.epsilon, 4)} at delta {delta:g}, for {result.neighbours} as "
-        "neighbours; " + (f"booked {len(result.bookings)} times" if books else "on no ledger, so nothing counts it"),
+        f"cost         epsilon {rounded_up(result.epsilon, 4)} at delta {result.delta:g}, for {result.neighbours} as "
+        "neighbours; " + (f"booked {len(result.bookings)} times" if booked else "on no ledger, so nothing counts it"),
         f"beware       {result.not_covered}",
     ]
-    print("\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 13) for line in lines))
+    return "\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 13) for line in lines)

@@ -4,15 +4,17 @@ import functools
 import json
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from radoboost.errors import ArgumentError, OutputError, RadoError, reason
+from radoboost.errors import ArgumentError, OutputError, RadoError, reason, what_is_spent
 
 P = ParamSpec("P")
 TABLE_HELP = (
@@ -179,32 +181,64 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as service managers, containers and shutdowns send it: it ends a command as Ctrl-C does."""
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM end what runs here by an exception, where nobody else has a use for it."""
+    alone = threading.current_thread() is threading.main_thread()
+    if not alone or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(number: int, frame: Any) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
-    """Expected failures end a command with one line and exit code 1, Ctrl-C with 130."""
+    """Expected failures end a command with one line and exit code 1, Ctrl-C with 130, and SIGTERM by that signal."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            command(*args, **kwargs)
-            sys.stdout.flush()
+            with _ended_as_by_ctrl_c():
+                command(*args, **kwargs)
+                sys.stdout.flush()
         except RadoError as error:
             say(f"rado: {' '.join(str(error).split())}")
             raise typer.Exit(1) from None
-        except MemoryError:
-            say("rado: there is not enough memory for this; ask for less, or free some")
+        except MemoryError as error:
+            say(_with_spent("there is not enough memory for this; ask for less, or free some", error))
             raise typer.Exit(1) from None
         except OSError as error:
             # Nobody reads stdout any more: what is left in its buffer must not be tried again at exit.
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if not isinstance(error, BrokenPipeError):
-                say(f"rado: cannot print the result: {reason(error)}")
+            # Errors of libraries have no number, and those of files have a name.
+            what = "cannot print the result: " if error.errno is not None and error.filename is None else ""
+            if not isinstance(error, BrokenPipeError) or what_is_spent(error):
+                say(_with_spent(f"{what}{reason(error)}", error))
             raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            say("rado: interrupted; no unfinished file is left")
+        except KeyboardInterrupt as error:
+            say(_with_spent("interrupted; no unfinished file is left", error))
+            if isinstance(error, Terminated):
+                signal.raise_signal(signal.SIGTERM)  # for whoever sent it, to see that it was that
             raise typer.Exit(130) from None
 
     return wrapped
+
+
+def _with_spent(line: str, error: BaseException) -> str:
+    """A failure in one line, with what stays booked after it."""
+    return f"rado: {'; '.join(filter(None, [line, what_is_spent(error)]))}"
 
 
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:

@@ -22,9 +22,11 @@ from radoboost.errors import (
     OutlierWarning,
     PersonWarning,
     SchemaWarning,
+    on_failure,
 )
 from radoboost.holder.counts import Where, check_where, tell_holder
 from radoboost.holder.declared import Bounds, declaration, schema_origin, whose_rows, written
+from radoboost.holder.disk_room import check_files
 from radoboost.holder.engines import Engine, auto_engine, get_engine
 from radoboost.holder.engines.proof import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
@@ -44,6 +46,7 @@ from radoboost.holder.signatures import SignatureSet, check_first_row, check_n_r
 from radoboost.holder.tilted import refuse_tilted
 from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
+from radoboost.privacy.spending import Account
 from radoboost.progress import Progress, bar_for
 from radoboost.release import Release
 from radoboost.release.chain import chain
@@ -91,6 +94,7 @@ def craft(
     cluster: Any = None,
     trust_network: bool = False,
     progress: bool | Progress | None = None,
+    place: str | os.PathLike[str] | None = None,
 ) -> Release:
     """Craft rados from a table (Definition 1 of the paper), as a release.
 
@@ -203,6 +207,9 @@ def craft(
     progress : bool or callable, optional
         Show a progress bar on stderr if the work takes long; a callable is given (task, done, total or None) instead,
         and may raise to end the work. With False the plan of `rows` is not said either.
+    place : path, optional
+        Where the release will be saved: a private one is refused, before anything is booked, where the disk has no room
+        for it.
 
     Examples
     --------
@@ -239,19 +246,19 @@ def craft(
     _check(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked, counts)
-    with _ready(table, protection, person, cluster, threads, trust_network, progress) as (kept, place, bar):
-        book = None if books is None else partial(books.book, release=name)
-        run_on = partial(_run_on, partial(_suited, engine, machine, asked, place, protection.private), place, book)
+    account = _account(books, name)
+    ready = _ready(account, table, protection, person, cluster, threads, trust_network, progress)
+    with ready as (kept, runner, bar):
+        suited = partial(_suited, engine, machine, asked, runner, protection.private)
+        run_on = partial(_run_on, suited, runner, account.book)
         if protection.private:
-            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress)
+            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress, place)
         else:
             words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-            reading = {**words, "engine": machine, "bar": bar}
-            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, reading)
-    noted = None if books is None else partial(note_digest, books, name)
-    asked_for = is_query(table) or bool(cluster_of(table))
-    made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=place.cluster))
-    return _release(protection, asked, made, name, by_schema, noted)
+            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, words | {"engine": machine, "bar": bar})
+        asked_for = is_query(table) or bool(cluster_of(table))
+        made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=runner.cluster))
+        return _release(protection, asked, made, name, by_schema, account)
 
 
 def craft_in_room(
@@ -275,12 +282,11 @@ def craft_in_room(
     """
     _advise(mechanism, asked, progress)
     machine, threads = proven_on_device(get_engine(engine)), check_threads(threads)
-    with _ready(table, mechanism, asked.person, None, threads, False, progress) as (kept, place, _):
-        book = None if ledger is None else partial(ledger.book, release=name)
-        suited = partial(_suited, engine, machine, asked, place, mechanism.private)
-        run_on = partial(_run_on, suited, place, book, pool=pool)
+    with _ready(Account(), table, mechanism, asked.person, None, threads, False, progress) as (kept, runner, _):
+        suited = partial(_suited, engine, machine, asked, runner, mechanism.private)
+        run_on = partial(_run_on, suited, runner, _account(ledger, name).book, pool=pool)
         if mechanism.private:
-            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress)
+            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, None)
         else:  # as declared: nothing is proposed from one holder's table
             made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
             warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
@@ -288,7 +294,7 @@ def craft_in_room(
                 warnings.warn(SchemaWarning(unseen), stacklevel=3)
     records = csv_records(asked.declared.schema, mechanism.private)  # any of the holders may have CSV files
     made = replace(made, circumstances=replace(made.circumstances, room=gathering(), records=records))
-    return _release(mechanism, asked, made, name, schema, None)
+    return _release(mechanism, asked, made, name, schema, Account())
 
 
 def planned_event(mechanism: Mechanism, asked: Asked) -> Event | None:
@@ -304,14 +310,23 @@ def planned_event(mechanism: Mechanism, asked: Asked) -> Event | None:
 
 
 def check_for_room(
-    table: Any, y: Any, mechanism: Mechanism, asked: Asked, ledger: Ledger | None, counts: Where
+    table: Any,
+    y: Any,
+    mechanism: Mechanism,
+    asked: Asked,
+    ledger: Ledger | None,
+    counts: Where,
+    place: str | os.PathLike[str] | None = None,
 ) -> None:
     """Refuse what a holder brings to a room before the others wait for it; what is read once only is opened later."""
     if cluster_of(table):
         raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
     _check_books(ledger, mechanism, asked, counts)
-    if not is_query(table):
-        (_open if mechanism.private else open_source)(table, y, asked)
+    if is_query(table):
+        return
+    source = (_open if mechanism.private else open_source)(table, y, asked)
+    if mechanism.private:
+        check_files(place, counts, mechanism, asked, source.features)
 
 
 def _run_on(
@@ -344,6 +359,7 @@ def _suited(
 
 @contextmanager
 def _ready(
+    account: Account,
     table: Any,
     protection: Mechanism,
     person: str | None,
@@ -355,13 +371,14 @@ def _ready(
     """The table as something that can be read again and again, a runner, and a bar; what was started is stopped.
 
     Where something is promised, a frame on a cluster is refused unless it is certain that no row counts twice,
-    whichever runner there is.
+    whichever runner there is. Whatever ends the work says what stays booked on the account.
     """
     check_reach(cluster, table)
     once = protection.private or bool(getattr(protection, "withheld", {}))
     if once:
         check_determined(table, person)
     with (
+        on_failure(account.add_to),
         bar_for(progress) as bar,
         at_rest(table, row_by_row=protection.private, bar=bar) as kept,
     ):
@@ -381,6 +398,7 @@ def _make_privately(
     run_on: Callable[[Source], Run],
     counts: Where,
     progress: bool | Progress | None,
+    place: str | os.PathLike[str] | None,
 ) -> tuple[Made, Schema | None]:
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
     source = _open(table, y, asked)
@@ -389,6 +407,7 @@ def _make_privately(
     _doubt_names(asked, source, progress is True)
     if asked.declared.all_private:  # before, nobody knew how many columns there are
         _say_plan(protection, asked, progress, source.features)
+    check_files(place, counts, protection, asked, source.features)
     made = protection.make(asked, run_on(source))
     records = csv_records(source.schema, source.csv)
     made = replace(made, circumstances=replace(made.circumstances, records=records))
@@ -580,6 +599,10 @@ def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked, count
     books.check(event_from_dict(statement.event))
 
 
+def _account(books: Ledger | None, name: str) -> Account:
+    return Account(() if books is None else (books,), name)
+
+
 def note_digest(books: Ledger, name: str, digest: str) -> None:
     """Note the file of a release that was booked; by then the file is there, so a failure is no reason to stop."""
     try:
@@ -598,7 +621,7 @@ def _release(
     made: Made,
     name: str,
     schema: Schema | None,
-    after_save: Callable[[str], None] | None,
+    account: Account,
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
     origin, n_rados = schema_origin(asked.declared.schema, schema), asked.n_rados
@@ -615,6 +638,7 @@ def _release(
         schema=schema,
         map=made.map,
         block_columns=dict(made.block_columns),
-        after_save=after_save,
+        after_save=partial(note_digest, account.ledgers[0], name) if account.ledgers else None,
+        unless_saved=account.add_to if account.ledgers else None,
     )
     return draw_rados(release, n_rados) if n_rados and not release.n_rados else release

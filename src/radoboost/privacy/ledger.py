@@ -9,6 +9,7 @@ The file has a rollback journal and no write-ahead log: that would need memory t
 file systems do not have. Each commit is synced with its folder (synchronous=EXTRA), so that no power cut undoes one.
 """
 
+import errno
 import json
 import os
 import secrets
@@ -49,6 +50,7 @@ _APPLICATION = 0x7261646F  # "rado", where SQLite keeps whose file it is
 _BUSY_SECONDS = 120.0
 _SQLITE, _JOURNAL = b"SQLite format 3\0", bytes.fromhex("d9d505f920a163d7")  # how a database and a journal begin
 _MOST_STEPS, _MOST_BYTES = 5_000_000, 1 << 20  # of a look: steps of SQLite, and bytes of a value
+_NOTHING = "nothing was booked"
 _KNOWN = ("CREATE TABLE %", "CREATE INDEX %", "CREATE UNIQUE INDEX %", "CREATE TRIGGER %")
 _SCHEMA = f"""
 PRAGMA application_id = {_APPLICATION};
@@ -223,7 +225,8 @@ class Ledger:
             if books[0] != total:  # replaced meanwhile, while nothing was booked
                 cost = self._cost(books[0], event)
             self._check_claims(event, connection)
-            self._check_room(*books, cost, n_releases)
+            earlier = connection.execute("SELECT 1 FROM bookings WHERE release = ?", (release,)).fetchone()
+            self._check_room(*books, cost, n_releases, "this was not booked" if earlier else _NOTHING)
             row = (number, self.table, release or number, purpose, json.dumps(to_dict(event)), *_numbers(cost).values())
             connection.execute(
                 f"INSERT INTO bookings (id, name, release, purpose, event, {_COST}, booked) "
@@ -239,6 +242,14 @@ class Ledger:
                 "UPDATE bookings SET digest = ? WHERE ? IN (release, id) AND name = ? AND digest IS NULL",
                 (digest, release, self.table),
             )
+
+    def stays_booked(self, release: str) -> str | None:
+        """What a release that has no file stays booked at, in words; None if nothing is booked for it."""
+        entries, total = [entry for entry in self.entries() if entry.release == release], self.total
+        if not entries or entries[0].digest is not None:
+            return None
+        epsilon = _release(release, entries, total)["epsilon"]
+        return f"epsilon {epsilon:.4g} at delta {total.delta:g} stays booked for {self.table!r}"
 
     def largest_epsilon(self, after: Cost | None = None) -> float:
         """The largest epsilon, at the total's delta and relation, that one more release by Gaussian noise may have.
@@ -349,7 +360,9 @@ class Ledger:
         for booked_label in {label_of(other) for other in others} - {label, None} if label is not None else ():
             raise BudgetError(_two_labels(self.table, booked_label or "", label or ""))
 
-    def _check_room(self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost, n_releases: int = 0) -> None:
+    def _check_room(
+        self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost, n_releases: int = 0, what: str = _NOTHING
+    ) -> None:
         after, left = spent + wanted, allowance.less(spent)
         if after.within(allowance):
             return
@@ -361,7 +374,7 @@ class Ledger:
         why = "" if name == "mu_squared" else f" ({_PARTS[name]} {numbers})"
         raise BudgetError(
             f"the total of {self.table!r}, epsilon {total.epsilon:g} at delta {total.delta:g} for "
-            f"{total.relation.value}, has no room for this{why}; nothing was booked; spent: "
+            f"{total.relation.value}, has no room for this{why}; {what}; spent: "
             f"{releases_in_words(n_releases)}; {_advice(name, _largest_epsilon(total, left), total)}"
         )
 
@@ -521,7 +534,9 @@ def _opened(place: Path, look: bool = False) -> Iterator[sqlite3.Connection]:
                 raise LedgerError(f"{place} is damaged; restore it from a copy, and book what is missing")
             yield connection
     except sqlite3.OperationalError as error:
-        raise LedgerError(f"cannot use the ledger {place}: {error}") from None
+        full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        why = f"{os.strerror(errno.ENOSPC)}; make space there" if full else str(error)
+        raise LedgerError(f"cannot use the ledger {place}: {why}") from None
     except sqlite3.IntegrityError as error:
         raise LedgerError(f"the ledger {place} refuses this: {error}") from None
     except sqlite3.DatabaseError as error:
@@ -584,10 +599,11 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # a full disk has ended it already
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")
 
 
 def _cost(row: Iterable[float]) -> Cost:

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, OutputError, ReleaseError, reason
+from radoboost.errors import ArgumentError, OutputError, ReleaseError, on_failure, reason
 from radoboost.release.blocks import BLOCK_COLUMN, Stored, from_table, holds_rados, to_table
 from radoboost.release.blocks import RADOS as RADOS
 from radoboost.release.blocks import class_block as class_block
@@ -170,7 +170,8 @@ class Release:
     `schema` says how rows of a raw table become columns of numbers; None where the table's own columns are. `map` says
     how the columns of the release are made of those; None where they are those. `block_columns` names the columns of
     every block that has columns of its own; all others have those of the release.
-    `digest` is that of the file it was read from or saved to. `after_save` is told it whenever the release is saved.
+    `digest` is that of the file it was read from or saved to. `after_save` is told it whenever the release is saved,
+    and `unless_saved` is told why where it is not.
 
     >>> import radoboost as rb
     >>> release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=4, seed=0)
@@ -190,6 +191,7 @@ class Release:
     map: FeatureMap | None = None
     block_columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     after_save: Callable[[str], None] | None = field(default=None, repr=False)
+    unless_saved: Callable[[BaseException], None] | None = field(default=None, repr=False)
     digest: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -272,7 +274,7 @@ class Release:
 
     def save(self, path: str | os.PathLike[str], *, fresh: bool = False) -> None:
         """Write the release to one Parquet file, whole or not at all; with `fresh`, over no file that is there."""
-        with replacing(Path(path), fresh=fresh) as draft:
+        with on_failure(self.unless_saved), replacing(Path(path), fresh=fresh) as draft:
             table = to_table(self.blocks, self.feature_names, self._layout())
             with with_document(draft, table.schema, _KEY, self.to_dict(), use_dictionary=[BLOCK_COLUMN]) as writer:
                 writer.write_table(table)

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from radoboost.errors import ArgumentError, OutputError, RadoError
-from radoboost.privacy import Composed, Event, epsilon_at
+from radoboost.errors import ArgumentError, OutputError, RadoError, what_is_spent
 from radoboost.privacy.ledger import Ledger
-from radoboost.release import Release, Statement, rounded_up
+from radoboost.release import Release, Statement
 from radoboost.studio.jobs import Job
 
 
@@ -48,20 +47,6 @@ class Crafted:
     counts: tuple[str, ...]
 
 
-class _Noting(Ledger):
-    """A ledger that remembers what was booked through it."""
-
-    def __init__(self, path: Path, table: str | None) -> None:
-        super().__init__(path, table)
-        self.noted: list[Event] = []
-
-    def book(self, event: Event, *, release: str | None = None, purpose: str = "release") -> str:
-        """Book as every ledger does, and remember it."""
-        number = super().book(event, release=release, purpose=purpose)
-        self.noted.append(event)
-        return number
-
-
 @dataclass
 class Work:
     """A job that crafts; call it with its `Job`. `shows_counts` is called before anybody can see what it counted."""
@@ -75,7 +60,7 @@ class Work:
         from radoboost.holder.craft import craft
 
         order = self.order
-        books = None if order.ledger is None else _Noting(order.ledger, order.ledger_table)
+        books = None if order.ledger is None else Ledger(order.ledger, order.ledger_table)
         try:
             check_free(order.place)  # again: another craft may have ended there while this one waited
             release = craft(
@@ -90,10 +75,11 @@ class Work:
                 ledger=books,
                 counts=self.counts.extend,
                 progress=job.progress,
+                place=order.place,
             )
             release.save(order.place, fresh=True)
         except BaseException as error:
-            job.note = _left_behind(books, getattr(order.mechanism, "delta", 0.0))
+            job.note = _left_behind(books, error)
             if not order.mechanism.private:
                 self.shows_counts()  # such a failure names rows and values
             if isinstance(error, RadoError):
@@ -122,17 +108,16 @@ def _crafted(release: Release, place: Path, counts: Sequence[str]) -> Crafted:
     )
 
 
-def _left_behind(books: _Noting | None, delta: float) -> str:
-    """What a job that ended early leaves: no file, and what was booked."""
+def _left_behind(books: Ledger | None, error: BaseException) -> str:
+    """What a job that ended early leaves: no file, and what was booked, as the error says it."""
     if books is None:
         return "No ledger was chosen, so nothing was booked; no release came out."
-    if not books.noted:
+    spent = what_is_spent(error)
+    if not spent:
         return f"Nothing was booked on the ledger for {books.table!r}."
-    together, relation = Composed(tuple(books.noted)), books.noted[0].relation
+    said = "" if isinstance(error, RadoError) else f"{spent[0].upper()}{spent[1:]}. "  # else the failure has it
     total = books.total
     return (
-        f"What was booked stays booked: epsilon {rounded_up(epsilon_at(together, delta), 4)} at delta {delta:g}"
-        f" ({'' if relation is None else relation.value}), on the ledger for {books.table!r}. It now has room for one "
-        f"more release of epsilon {books.largest_epsilon():g} at most, at delta {total.delta:g} "
-        f"({total.relation.value})."
+        f"{said}The ledger for {books.table!r} has room for one more release of epsilon {books.largest_epsilon():g} at "
+        f"most, at delta {total.delta:g} ({total.relation.value})."
     )

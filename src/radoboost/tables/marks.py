@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.paths import csv_stream, is_tsv, open_file
+from radoboost.tables.paths import csv_stream, is_tsv, open_file, readable
 from radoboost.tables.store_files import PEEK_BYTES
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -91,7 +91,7 @@ def header_text(path: Path, lines: bool) -> bytes:
     """
     read, text, final = b"", b"", False
     header: bytes | None = None
-    with open_file(path, PEEK_BYTES) as file:
+    with readable(path), open_file(path, PEEK_BYTES) as file:
         stream = csv_stream(path, file)
         while header is None and not final and len(text) <= LONGEST_LINE:
             chunk = stream.read(max(PEEK_BYTES, len(read)))

@@ -23,7 +23,15 @@ from radoboost.holder.mechanisms.claims import (
     make_statement,
 )
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question, Secrets
-from radoboost.holder.mechanisms.moment_budget import Shape, Stage, composed, planned_stages, released_noise
+from radoboost.holder.mechanisms.moment_budget import (
+    EQUAL_BINS,
+    SCORE_CELLS,
+    Shape,
+    Stage,
+    composed,
+    planned_stages,
+    released_noise,
+)
 from radoboost.holder.mechanisms.moment_columns import check_outlook, planned_columns
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moment_plan import AUTO, LINEAR_ROUNDS, MOST_ROUNDS, WORDS, Outlook
@@ -314,6 +322,13 @@ class Moments:
         if not features:
             return self.bookings(_shape_about(asked, Shape(2, int(asked.declared.all_private))))
         return self.bookings(_shape(asked, features, _outlook(asked, features)))
+
+    def numbers_at_most(self, asked: Asked, features: Sequence[str]) -> tuple[int, int]:
+        """How many numbers a release has at most, and of how many columns, whichever plan is chosen."""
+        shape = _shape(asked, features, _outlook(asked, features))
+        d, width = shape.n_columns, max(shape.n_columns, shape.widest)
+        vectors = shape.slots * (2 * MOST_ROUNDS + 2 + asked.n_rados)
+        return d * (d + EQUAL_BINS) + width * (3 * width + vectors) + SCORE_CELLS, width + d + SCORE_CELLS
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""

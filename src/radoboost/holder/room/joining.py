@@ -188,7 +188,7 @@ def join_room(
     notes.check()
     if look is not None:
         look(agreement)
-    check_for_room(table, y, mechanism, asked, books, counts)
+    check_for_room(table, y, mechanism, asked, books, counts, output)
     if mechanism.private:
         tell_beforehand(table, y, asked, counts, progress=progress)
     tell = _teller(progress)
