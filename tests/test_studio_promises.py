@@ -8,6 +8,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.cli.schema import schema_text
+from radoboost.privacy import Gaussian, Relation
 from radoboost.studio.drafts import Draft
 from radoboost.studio.holder_way import HolderSession
 from radoboost.tables.schema import Schema
@@ -159,13 +160,14 @@ def test_a_ledger_of_another_relation_comes_with_the_command_of_one_that_fits(st
     book = {"ledger": f"{studio.file_id('clinic.ledger')} patients"}
     part = studio.post(f"{way}/budget", {**persons, **book}, HTMX)[2]
     (line,) = re.findall(r'aria-label="Fitting ledger"><code>(.+?)</code>', part)
-    made = "rado ledger create clinic.ledger --table patients-person --epsilon 3 --delta 1e-06 --relation person"
-    assert line == made
+    assert line == "rado ledger create clinic.ledger --table patients --epsilon 3 --relation person"
     run(line, folder, monkeypatch)
-    fitting = {"ledger": f"{studio.file_id('clinic.ledger')} patients-person"}
-    part = studio.post(f"{way}/budget", {**persons, **fitting}, HTMX)[2]
+    part = studio.post(f"{way}/budget", {**persons, **book}, HTMX)[2]
     assert "after this one" in words(part) and "Fitting ledger" not in part
-    tight = {**PROMISE, **book, "epsilon": "9"}  # too small is another matter
+    rb.Ledger(folder / "clinic.ledger").book(Gaussian(9.0, Relation.PERSON, person="patient_id"))
+    rows = words(studio.post(f"{way}/budget", {**PROMISE, **book}, HTMX)[2])  # a second total would be untrue
+    assert "do not make a second one, but release only with --person patient_id" in rows and "ledger create" not in rows
+    tight = {**persons, **book, "epsilon": "9"}  # too small is another matter
     assert "Fitting ledger" not in studio.post(f"{way}/budget", tight, HTMX)[2]
 
 
