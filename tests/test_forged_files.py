@@ -85,22 +85,6 @@ def test_honest_releases_about_persons_are_loaded(tmp_path, mechanism):
     assert event_to_dict(event_from_dict(release.statement.event)) == release.statement.event
 
 
-# ---- labels that are features
-
-
-@pytest.mark.parametrize("y", [FRAME["y"], FRAME["y"].to_numpy(), FRAME[["y"]]["y"].rename("y")])
-@pytest.mark.parametrize("bounds", [{**BOUNDS, "y": (0, 1)}, "private"])
-def test_labels_given_apart_are_no_features(y, bounds, tmp_path):
-    """The exact second moments had the label among them: one flipped label changed them."""
-    books = rb.Ledger.create(tmp_path / "l", "t", epsilon=9.0, relation="label")
-    with pytest.raises(rb.ArgumentError, match="column 'y' is a feature and by its name the label too"):
-        rb.craft(FRAME, y, classes=(0, 1), bounds=bounds, mechanism=rb.Moments(1.0, unit="label"), ledger=books)
-    assert not books.entries()
-    rest = FRAME.drop(columns="y")
-    chosen = BOUNDS if isinstance(bounds, dict) else bounds
-    assert rb.craft(rest, y, classes=(0, 1), bounds=chosen, mechanism=rb.Moments(1.0, unit="label"), counts=None)
-
-
 # ---- modes and folders
 
 

@@ -507,11 +507,12 @@ def _release(name: str, parts: list[Entry], total: Filter) -> dict[str, Any]:
 
 def _two_labels(table: str, booked: str, wanted: str) -> str:
     """Why a claim about labels cannot be booked beside one about others, and what to do (M21)."""
-    unsaid = "that nobody named"
+    booked, wanted = (name if name.startswith('"') else "that nobody named" for name in (booked, wanted))
     return (
-        f"the books of {table!r} are about labels {booked or unsaid}, and claims about labels {wanted or unsaid} do "
-        "not add up with them, nor would they on another ledger; nothing was booked: declare the same label and "
-        "classes, or protect records, which adds up with any (unit='record', --unit record)"
+        f"the books of {table!r} are about labels {booked}, and claims about labels {wanted} do not add up with them, "
+        "nor would they on another ledger; nothing was booked: declare the same label (of labels given apart: a series "
+        "with its name, or label='NAME') and the same classes, or protect records, which adds up with any "
+        "(unit='record', --unit record)"
     )
 
 

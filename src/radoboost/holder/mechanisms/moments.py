@@ -44,7 +44,7 @@ from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import Statement
 from radoboost.release.drawn import check_room
-from radoboost.tables.labels import check_classes, check_n_classes, label_spelling
+from radoboost.tables.labels import check_classes, check_n_classes
 from radoboost.tables.mapped import mapped
 
 if TYPE_CHECKING:
@@ -442,14 +442,13 @@ def _shape(asked: Asked, features: Sequence[str], outlook: Outlook | None) -> Sh
 
 
 def _shape_about(asked: Asked, columns: Shape) -> Shape:
-    label = "" if asked.classes is None else label_spelling(asked.label_name, asked.classes)
     return replace(
         columns,
         max_rows=asked.max_rows,
         person=asked.person or "",
         raw=asked.declared.schema is not None,
         n_classes=_n_classes(asked),
-        label=label,
+        label=asked.which_label,
         shares=asked.shares,
     )
 
@@ -536,6 +535,8 @@ _LABEL_EXPOSED = (
     "the number of examples are in the release exactly. Exact second moments may determine the rows of a small table, "
     "and two releases of a table differ by the rows that were added in between. Nor is it protected whether a row has "
     "one of the two classes at all; only which of them it has.",
+    "A label that is also among the features, under whatever name, or that these determine, is as little protected: it "
+    "must not be among the columns.",
     "What all labels say together: that is what a release is for.",
 )
 _DECLARED = (
