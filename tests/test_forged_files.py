@@ -85,6 +85,24 @@ def test_honest_releases_about_persons_are_loaded(tmp_path, mechanism):
     assert event_to_dict(event_from_dict(release.statement.event)) == release.statement.event
 
 
+# ---- what a promise leaves no room for
+
+
+@pytest.mark.parametrize("mechanism", [rb.Moments(1.0), rb.NoisyRados(1.0)])
+def test_an_exact_number_of_rows_and_unknown_blocks_are_refused(mechanism, tmp_path):
+    """Both loaded, under a statement by which the number of rows is protected."""
+    release = rb.craft(
+        FRAME, label="y", classes=(0, 1), bounds=BOUNDS, mechanism=mechanism, n_rados=5, columns="linear", counts=None
+    )
+    extra = {**release.blocks, "extra": np.zeros((3, len(release.columns)))}
+    for change, why in (
+        ({"n_examples": len(FRAME)}, "one record added or removed, and the release has the exact number of rows"),
+        ({"blocks": extra}, "has a block 'extra' that noisy .* do not have"),
+    ):
+        with pytest.raises(rb.ReleaseError, match=f"{why}; do not trust it"):
+            saved(replace(release, **change), tmp_path / "f.rado.parquet")
+
+
 # ---- modes and folders
 
 

@@ -1,6 +1,7 @@
 """What the studio must not let a holder do unawares: launder what it showed, and promise to rows instead of persons."""
 
 import json
+import pickle
 import re
 import shlex
 
@@ -8,6 +9,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.cli.schema import schema_text
+from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.privacy import Gaussian, Relation
 from radoboost.studio.drafts import Draft
 from radoboost.studio.holder_way import HolderSession
@@ -128,6 +130,24 @@ def test_marks_of_a_schema_travel_with_it():
     schema = Schema({"age": rb.Number(0, 9), "dose": rb.Number(0, 1)}, "ill", corrected=("dose",))
     assert Schema.from_dict(json.loads(schema_text(schema))).corrected == ("dose",)
     assert schema.only(["age"], ()).corrected == ("dose",)  # leaving it out is an edit as well
+    assert Schema(schema.columns, "ill", ("no", "yes")).corrected == ("dose",)
+    assert Schema(schema.columns, "ill", corrected=("age",)).corrected == ("age", "dose")
+    assert pickle.loads(pickle.dumps(schema)) == schema and Schema(dict(schema.columns), "ill") == schema
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [Schema({"a": rb.Number(0, 1, inferred=True)}), Schema({"a": rb.Number(0, 1)}, corrected=("a",))],
+    ids=["inferred", "corrected"],
+)
+def test_limits_of_a_marked_schema_are_no_bounds(schema):
+    """They are (low, high) by column, as bounds are: a promise was made with those of a table's own schema."""
+    table = {"classes": (0, 1), "mechanism": rb.Moments(1.0), "counts": None}
+    with pytest.raises(rb.ArgumentError, match="give the schema itself"):
+        rb.craft([[0.5], [0.1]], [0, 1], bounds=schema.limits(), **table)
+    with pytest.raises(rb.ArgumentError, match="give the schema itself"):
+        rb.open_room(MemoryMailbox(), bounds=schema.limits(), parties=3, **{"classes": (0, 1)})
+    assert Schema({"a": rb.Number(0, 1)}).limits() == schema.limits() == {"a": (0, 1)}
 
 
 def test_whose_rows_is_a_question_without_a_default(studio, folder):
