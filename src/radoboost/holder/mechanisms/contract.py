@@ -68,14 +68,14 @@ class Asked:
     person: str | None = None
     max_rows: int = 1
     choice_key: bytes | None = field(default=None, repr=False)
+    label_apart: str | None = None
+    one_label: str = field(default_factory=partial(secrets.token_hex, 16), repr=False)
     columns: Columns = "auto"
     weights: Any = None
     share: tuple[str, ...] | None = None
     first_row: int = 0
     shares: int = 1
     fitted: Mapping[str, Any] = field(default_factory=dict)
-    label_apart: str | None = None
-    one_label: str = field(default_factory=partial(secrets.token_hex, 16), repr=False)
 
     @property
     def numbering(self) -> dict[str, int]:

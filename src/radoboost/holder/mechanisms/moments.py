@@ -261,9 +261,12 @@ class Moments:
         twice = self.neighbours is not Relation.RECORD  # a flipped label or another record moves sums by two vectors
         return size * self.distance(shape) / shape.max_rows / (2 if twice else 1)
 
-    @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, shape: Shape) -> float:
         """mu of the Gaussian mechanism that epsilon and delta allow for all stages together (M8)."""
+        return self._distance(replace(shape, label=""))  # which may be another one in every call
+
+    @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
+    def _distance(self, shape: Shape) -> float:
         most = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
         # As many deviates as the stages together may draw, whichever plan is chosen (M11).
         variation = shape.variation * sum(stage.deviates * stage.times for stage in most)
@@ -535,9 +538,9 @@ _LABEL_EXPOSED = (
     "the number of examples are in the release exactly. Exact second moments may determine the rows of a small table, "
     "and two releases of a table differ by the rows that were added in between. Nor is it protected whether a row has "
     "one of the two classes at all; only which of them it has.",
+    "What all labels say together: that is what a release is for.",
     "A label that is also among the features, under whatever name, or that these determine, is as little protected: it "
     "must not be among the columns.",
-    "What all labels say together: that is what a release is for.",
 )
 _DECLARED = (
     f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}"
