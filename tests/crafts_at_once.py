@@ -27,8 +27,9 @@ MECHANISM = rb.Moments(epsilon=0.5, delta=DELTA, unit="label", sharpen=False)
 
 def craft(ledger=None):
     return rb.craft(
-        X, Y, classes=(0, 1), bounds=[[0, 1]], mechanism=MECHANISM, n_rados=2, ledger=ledger, threads=1, counts=None
-    )
+        X, Y, label="y", classes=(0, 1), bounds=[[0, 1]], mechanism=MECHANISM, n_rados=2, ledger=ledger, threads=1,
+        counts=None,
+    )  # fmt: skip
 
 
 class Fatal(Ledger):

@@ -292,8 +292,10 @@ def test_the_command_averages_files(rado, three):
     files = [f"{name}.rado.parquet" for name in "abc"]
     code, out, err = rado("learn", *files)
     assert code == 0 and out.startswith("wrote average.model.json"), err
-    code, out, _ = rado("learn", *files, "-o", "j.model.json", "--json", "--one-holder")
+    assert "rado: the epsilon takes each release to be of another holder's table" in err and "add --one-holder" in err
+    code, out, err = rado("learn", *files, "-o", "j.model.json", "--json", "--one-holder")
     document = json.loads(out)
+    assert "one-holder" not in err
     assert code == 0 and 1.75 < document["statement"]["epsilon"] < 1.9
     assert document["statement"]["holders"]["how"] == "one table"
     code, out, _ = rado("show", "average.model.json")

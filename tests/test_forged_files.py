@@ -85,20 +85,22 @@ def test_honest_releases_about_persons_are_loaded(tmp_path, mechanism):
     assert event_to_dict(event_from_dict(release.statement.event)) == release.statement.event
 
 
-# ---- labels that are features
+# ---- what a promise leaves no room for
 
 
-@pytest.mark.parametrize("y", [FRAME["y"], FRAME["y"].to_numpy(), FRAME[["y"]]["y"].rename("y")])
-@pytest.mark.parametrize("bounds", [{**BOUNDS, "y": (0, 1)}, "private"])
-def test_labels_given_apart_are_no_features(y, bounds, tmp_path):
-    """The exact second moments had the label among them: one flipped label changed them."""
-    books = rb.Ledger.create(tmp_path / "l", "t", epsilon=9.0, relation="label")
-    with pytest.raises(rb.ArgumentError, match="column 'y' is a feature and by its name the label too"):
-        rb.craft(FRAME, y, classes=(0, 1), bounds=bounds, mechanism=rb.Moments(1.0, unit="label"), ledger=books)
-    assert not books.entries()
-    rest = FRAME.drop(columns="y")
-    chosen = BOUNDS if isinstance(bounds, dict) else bounds
-    assert rb.craft(rest, y, classes=(0, 1), bounds=chosen, mechanism=rb.Moments(1.0, unit="label"), counts=None)
+@pytest.mark.parametrize("mechanism", [rb.Moments(1.0), rb.NoisyRados(1.0)])
+def test_an_exact_number_of_rows_and_unknown_blocks_are_refused(mechanism, tmp_path):
+    """Both loaded, under a statement by which the number of rows is protected."""
+    release = rb.craft(
+        FRAME, label="y", classes=(0, 1), bounds=BOUNDS, mechanism=mechanism, n_rados=5, columns="linear", counts=None
+    )
+    extra = {**release.blocks, "extra": np.zeros((3, len(release.columns)))}
+    for change, why in (
+        ({"n_examples": len(FRAME)}, "one record added or removed, and the release has the exact number of rows"),
+        ({"blocks": extra}, "has a block 'extra' that noisy .* do not have"),
+    ):
+        with pytest.raises(rb.ReleaseError, match=f"{why}; do not trust it"):
+            saved(replace(release, **change), tmp_path / "f.rado.parquet")
 
 
 # ---- modes and folders

@@ -21,6 +21,7 @@ from scipy.stats import norm
 
 import oracles
 import radoboost as rb
+import radoboost.privacy.ledger as ledgers
 from radoboost.cli.ledger import described
 from radoboost.errors import ArgumentError, BudgetError, LedgerError, OutputError
 from radoboost.privacy import (
@@ -32,6 +33,7 @@ from radoboost.privacy import (
     Repeated,
     SubsampledGaussian,
     TruncatedBinomialShift,
+    converted,
     delta_at,
     epsilon_at,
 )
@@ -39,6 +41,7 @@ from radoboost.privacy.filter import cost, sampled_mu
 from radoboost.privacy.ledger import Ledger, as_ledger, named_relation
 
 RECORD, EDGE, LABEL = Relation.RECORD, Relation.EDGE, Relation.LABEL
+JOINT = [relation for relation in Relation if relation is not Relation.VALUE]
 
 
 def parts(cost):
@@ -283,16 +286,87 @@ def test_a_total_without_bookings_is_replaced(tmp_path, ledger):
     ledger.book(event)  # one that was opened before goes by what is there now
     assert [str(entry.event.relation) for entry in ledger.entries()] == ["one person added or removed"] * 2
     assert float(ledger.spent().mu_squared) == 2 / 64 and Ledger(ledger.path, "visits").total.epsilon == 1.0
-    with pytest.raises(ArgumentError, match=r"--table patients-record --epsilon 3 --relation record;.* both totals"):
-        ledger.book(Gaussian(8.0, RECORD))
+
+
+PERSONS = {"person": "id"}
+EVENTS = {relation: Gaussian(50.0, relation, **(PERSONS if "person" in relation else {})) for relation in JOINT}
+
+
+@pytest.mark.parametrize("total", JOINT)
+@pytest.mark.parametrize("wanted", JOINT)
+def test_a_total_with_bookings_is_the_only_one(tmp_path, total, wanted):
+    """A second total for other neighbours said that both add up; nothing adds up between records and persons."""
+    ledger = Ledger.create(tmp_path / "l", "patients", epsilon=3.0, relation=total)
+    ledger.book(EVENTS[total])
+    try:
+        converted(EVENTS[wanted], total)
+    except ArgumentError:
+        with pytest.raises(ArgumentError, match="nothing was booked: this total has bookings") as refused:
+            ledger.check(EVENTS[wanted])
+        words = str(refused.value)
+        assert "rado ledger create" not in words and "totals of several relations do not add up" in words
+        assert ("--person id --max-rows K" in words) == ("person" in total and "person" not in wanted)
+        assert ("leave --person and --max-rows out" in words) == ("person" in wanted and "person" not in total)
+        assert ("leave --unit label out" in words) == ("label" in wanted and "label" not in total)
+        content = wanted in (EDGE, Relation.PERSON_ROWS) and total in (RECORD, Relation.REPLACE, Relation.PERSON)
+        assert ("take the mechanism moments" in words) == content
+        assert ("leave --relation replace out" in words) == (wanted is Relation.REPLACE)
+        assert not words.endswith("but ") and ledger.fitting(wanted) == ()
+    else:
+        ledger.book(EVENTS[wanted])
+        assert not ledger.problems()
+
+
+def test_two_totals_of_one_table_are_not_true_and_the_books_say_so(tmp_path, rado):
+    """After a release about labels the exact number of rows is out: the total for records held nothing."""
+    ledger = Ledger.create(tmp_path / "l", "patients", epsilon=3.0)
+    second = Ledger.create(ledger.path, "patients-label-2", epsilon=3.0, relation="label")
+    other = Ledger.create(ledger.path, "visits", epsilon=3.0, relation="label")
+    ledger.book(EVENTS[RECORD])
+    for refused in (second.check, second.book):
+        with pytest.raises(
+            BudgetError, match=r"by its name 'patients-label-2' .* is the table of 'patients' \(one rec"
+        ):
+            refused(EVENTS[LABEL])
+    with pytest.raises(BudgetError, match="is the table of 'patients'"):
+        second.check(EVENTS[Relation.PERSON])
+    assert not ledger.problems() and ledger.beside() == {} and second.fitting(RECORD) == ()
+    other.book(EVENTS[LABEL])  # another table, as far as the file can tell
+    assert ledger.beside() == {"visits": "one label flipped"} and not ledger.problems() and not other.problems()
+    assert "'visits' (one label flipped) in this file do not count here" in described(ledger.to_dict())
+    with sqlite3.connect(ledger.path) as connection:  # as earlier versions booked it
+        connection.execute(
+            "INSERT INTO bookings SELECT number + 9, id || 'x', 'patients-label-2', release, purpose, event, "
+            "mu_squared, delta0, total_variation, booked, digest FROM bookings WHERE name = 'visits'"
+        )
+    connection.close()
+    for books in (ledger, second):
+        assert ["none of these is true" in problem for problem in books.problems()] == [True]
+        with pytest.raises(BudgetError, match="none of these is true; nothing was booked: go on with one total"):
+            books.book(EVENTS[books.total.relation])
+    assert not other.problems() and len(other.beside()) == 2
+    code, out, err = rado("ledger", "verify", ledger.path, "--table", "visits")
+    assert (code, out) == (0, "all is well: 1 bookings within the total\n")
+    assert "rado: bookings on 'patients' (one record added or removed), 'patients-label-2'" in err
+    assert rado("ledger", "verify", ledger.path, "--table", "patients")[0] == 1
+
+
+STEMS = {"a": ["a-person", "a-person-rows-2-2", "a-2", "a-label-record"]} | {
+    name: [name] for name in ("record", "-label", "medical-records")
+}
+
+
+@pytest.mark.parametrize(("name", "stem"), [(name, stem) for stem, names in STEMS.items() for name in names])
+def test_names_of_totals_that_the_program_proposed(name, stem):
+    assert ledgers._stem(name) == stem
 
 
 def test_a_total_that_is_replaced_between_price_and_booking(ledger, monkeypatch):
     """What is booked is the cost under the total that is there then: here twice the distance."""
     seen = Ledger._cost
 
-    def late(self, total, event, n_releases=None):
-        cost = seen(self, total, event, n_releases)
+    def late(self, total, event):
+        cost = seen(self, total, event)
         if total.relation is RECORD:
             Ledger.create(self.path, "patients", epsilon=3.0, relation="edge")
         return cost

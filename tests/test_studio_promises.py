@@ -1,6 +1,7 @@
 """What the studio must not let a holder do unawares: launder what it showed, and promise to rows instead of persons."""
 
 import json
+import pickle
 import re
 import shlex
 
@@ -8,6 +9,8 @@ import pytest
 
 import radoboost as rb
 from radoboost.cli.schema import schema_text
+from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.privacy import Gaussian, Relation
 from radoboost.studio.drafts import Draft
 from radoboost.studio.holder_way import HolderSession
 from radoboost.tables.schema import Schema
@@ -127,6 +130,24 @@ def test_marks_of_a_schema_travel_with_it():
     schema = Schema({"age": rb.Number(0, 9), "dose": rb.Number(0, 1)}, "ill", corrected=("dose",))
     assert Schema.from_dict(json.loads(schema_text(schema))).corrected == ("dose",)
     assert schema.only(["age"], ()).corrected == ("dose",)  # leaving it out is an edit as well
+    assert Schema(schema.columns, "ill", ("no", "yes")).corrected == ("dose",)
+    assert Schema(schema.columns, "ill", corrected=("age",)).corrected == ("age", "dose")
+    assert pickle.loads(pickle.dumps(schema)) == schema and Schema(dict(schema.columns), "ill") == schema
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [Schema({"a": rb.Number(0, 1, inferred=True)}), Schema({"a": rb.Number(0, 1)}, corrected=("a",))],
+    ids=["inferred", "corrected"],
+)
+def test_limits_of_a_marked_schema_are_no_bounds(schema):
+    """They are (low, high) by column, as bounds are: a promise was made with those of a table's own schema."""
+    table = {"classes": (0, 1), "mechanism": rb.Moments(1.0), "counts": None}
+    with pytest.raises(rb.ArgumentError, match="give the schema itself"):
+        rb.craft([[0.5], [0.1]], [0, 1], bounds=schema.limits(), **table)
+    with pytest.raises(rb.ArgumentError, match="give the schema itself"):
+        rb.open_room(MemoryMailbox(), bounds=schema.limits(), parties=3, **{"classes": (0, 1)})
+    assert Schema({"a": rb.Number(0, 1)}).limits() == schema.limits() == {"a": (0, 1)}
 
 
 def test_whose_rows_is_a_question_without_a_default(studio, folder):
@@ -159,13 +180,14 @@ def test_a_ledger_of_another_relation_comes_with_the_command_of_one_that_fits(st
     book = {"ledger": f"{studio.file_id('clinic.ledger')} patients"}
     part = studio.post(f"{way}/budget", {**persons, **book}, HTMX)[2]
     (line,) = re.findall(r'aria-label="Fitting ledger"><code>(.+?)</code>', part)
-    made = "rado ledger create clinic.ledger --table patients-person --epsilon 3 --delta 1e-06 --relation person"
-    assert line == made
+    assert line == "rado ledger create clinic.ledger --table patients --epsilon 3 --relation person"
     run(line, folder, monkeypatch)
-    fitting = {"ledger": f"{studio.file_id('clinic.ledger')} patients-person"}
-    part = studio.post(f"{way}/budget", {**persons, **fitting}, HTMX)[2]
+    part = studio.post(f"{way}/budget", {**persons, **book}, HTMX)[2]
     assert "after this one" in words(part) and "Fitting ledger" not in part
-    tight = {**PROMISE, **book, "epsilon": "9"}  # too small is another matter
+    rb.Ledger(folder / "clinic.ledger").book(Gaussian(9.0, Relation.PERSON, person="patient_id"))
+    rows = words(studio.post(f"{way}/budget", {**PROMISE, **book}, HTMX)[2])  # a second total would be untrue
+    assert "do not make a second one, but release only with --person patient_id" in rows and "ledger create" not in rows
+    tight = {**persons, **book, "epsilon": "9"}  # too small is another matter
     assert "Fitting ledger" not in studio.post(f"{way}/budget", tight, HTMX)[2]
 
 

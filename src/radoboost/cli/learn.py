@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 _HELD_OUT = "held-out"
 _PENALTIES = ("lasso", "ridge", "scores")
 _BY_DEFAULT = "moments"
+_ASSUMED = (
+    "rado: the epsilon takes each release to be of another holder's table, and is for one who is in one of them; where "
+    "all are of one holder's table, add --one-holder: then they compose"
+)
 _LEARNERS = {_BY_DEFAULT: "MomentsClassifier", "boost": "RadoBoostClassifier"}
 
 
@@ -151,6 +155,7 @@ def learn(
     """
     import radoboost as rb
     from radoboost.describe import measured_lines
+    from radoboost.release.holders import AVERAGED
 
     options: dict[str, Any] = {"rounds": rounds, "weak": weak, "penalty": penalty, "strength": strength}
     options |= {"stop": stop, "seed": seed, "prior": prior}
@@ -175,6 +180,8 @@ def learn(
         model = shell.fit_rados(given, one_holder=one_holder).model_
     took = time.monotonic() - start
     model.save(place)
+    if model.statement.holders is not None and model.statement.holders.how == AVERAGED:
+        say(_ASSUMED)
     for notice in notices:
         say(f"rado: {notice.message}")
     if model.learner.get("used_features") == []:

@@ -146,7 +146,7 @@ def verify(
       rado ledger verify clinic.ledger *.rado.parquet
     """
     from radoboost import load
-    from radoboost.privacy.ledger import Ledger
+    from radoboost.privacy.ledger import Ledger, beside_in_words
 
     books = Ledger(ledger, table)
     problems = [*books.problems(), *(problem for path in releases or () for problem in _amiss(books, load(path), path))]
@@ -155,6 +155,8 @@ def verify(
         print(json.dumps({"problems": problems, "unfinished": unfinished, **books.to_dict()}, indent=2))
     else:
         print("\n".join(problems) or f"all is well: {len(books.entries()):,} bookings within the total")
+        if books.beside():
+            say(f"rado: {beside_in_words(books.beside())}")
         if unfinished:
             say(f"rado: {unfinished:,} bookings have no file; they are spent all the same")
     if problems:
@@ -187,7 +189,7 @@ def _print(books: "Ledger", as_json: bool) -> None:
 
 def described(document: dict[str, Any]) -> str:
     """The books of a table, as text for a terminal."""
-    from radoboost.privacy.ledger import releases_in_words
+    from radoboost.privacy.ledger import beside_in_words, releases_in_words
 
     total, releases = document["total"], document["releases"]
     more = "one more" if releases else "one"
@@ -204,6 +206,7 @@ def described(document: dict[str, Any]) -> str:
             "covers       what was booked, and choices by it; one by exact scores, or by looking at the table, has no "
             "finite epsilon",
             "             folds and splits must follow from each row alone: with others the total is not true",
+            *([f"             {beside_in_words(document['beside'])}"] if document["beside"] else []),
             *(
                 f"  {release['release'][:12]}  {release['booked'][:10]}  epsilon {release['epsilon']:<8.4g}  "
                 f"{release['purpose']}{_state(release)}"

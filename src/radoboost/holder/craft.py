@@ -32,6 +32,7 @@ from radoboost.holder.engines.proof import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
+from radoboost.holder.labels_apart import label_name, refuse_label_as_feature
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
 from radoboost.holder.mechanisms.claims import csv_records
 from radoboost.holder.mechanisms.contract import DEFAULT_RADOS, Gathering
@@ -111,7 +112,8 @@ def craft(
         larger than memory, too. The features of an array are called x0, x1, ... An array of CuPy or a tensor of PyTorch
         on a GPU is used there.
     y, label : array-like or str
-        The labels, or the name of their column in the table.
+        The labels, or the name of their column in the table. Where labels alone are protected, both may be given: the
+        label then says which one `y` is, as the name of a series does. Claims about one label add up by that name.
     classes : (negative, positive), or all of more than two, optional
         The label values; by default those of the table in order, and of two the larger or later one is positive.
         Private mechanisms need them declared; of more than two, `Plain` and `Moments` make releases.
@@ -224,6 +226,9 @@ def craft(
     _check_arguments(protection, signatures, intercept, missing, unlabelled)
     declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
     declared = written(declared, separator, decimal, protection.private)
+    if y is not None and _protects_labels(protection):
+        name = label_name(y, label, declared["declared"].label)
+        declared |= {"label": None, "label_apart": name}
     asked = Asked(
         **declared,
         columns=check_columns(columns, declared["declared"].terms),
@@ -325,6 +330,8 @@ def check_for_room(
     if is_query(table):
         return
     source = (_open if mechanism.private else open_source)(table, y, asked)
+    if _protects_labels(mechanism):
+        refuse_label_as_feature(table, y, asked, source)
     if mechanism.private:
         check_files(place, counts, mechanism, asked, source.features)
 
@@ -402,8 +409,8 @@ def _make_privately(
 ) -> tuple[Made, Schema | None]:
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
     source = _open(table, y, asked)
-    if getattr(protection, "unit", None) == "label":
-        _refuse_label_as_feature(y, asked, source)
+    if _protects_labels(protection):
+        refuse_label_as_feature(table, y, asked, source)
     _doubt_names(asked, source, progress is True)
     if asked.declared.all_private:  # before, nobody knew how many columns there are
         _say_plan(protection, asked, progress, source.features)
@@ -416,21 +423,9 @@ def _make_privately(
     return made, source.schema
 
 
-def _refuse_label_as_feature(y: Any, asked: Asked, source: Source) -> None:
-    """Refuse features with the name of labels that were given apart: features are not protected where labels are.
-
-    By names alone: whether values are the same is not looked at.
-    """
-    if y is None:
-        return
-    names = {getattr(y, "name", None), *getattr(y, "columns", ()), asked.label_name}
-    features = [*source.features, *(() if source.schema is None else source.schema.used)]
-    for name in dict.fromkeys(features):
-        if name in names:
-            raise ArgumentError(
-                f"column {name!r} is a feature and by its name the label too, and with unit='label' features are not "
-                f"protected; leave it out (drop={name!r}, or take it out of the bounds or the schema), or rename it"
-            )
+def _protects_labels(mechanism: Mechanism) -> bool:
+    """Whether labels alone are protected, so that features are in the release exactly."""
+    return getattr(mechanism, "unit", None) == "label"
 
 
 def _doubt_names(asked: Asked, source: Source, progress: bool) -> None:

@@ -32,7 +32,7 @@ from radoboost.release.columns import CONSTANT
 from radoboost.tables.columns import check_name, listed
 from radoboost.tables.kinds import PRIVATE, Number, Word
 from radoboost.tables.marks import Marks
-from radoboost.tables.schema import SCHEMA_KEY, Schema
+from radoboost.tables.schema import SCHEMA_KEY, Marked, Schema
 
 
 class Carrier(Protocol):
@@ -155,6 +155,11 @@ def read_bounds(bounds: Bounds) -> Declared:
         return Declared.by_schema(bounds)
     if hasattr(bounds, "schema") and hasattr(bounds, "statement"):
         return _carried(bounds.schema, f"the {type(bounds).__name__.lower()}")
+    if isinstance(bounds, Marked) and (bounds.inferred or bounds.corrected):
+        raise ArgumentError(
+            "these bounds are the limits of a schema that was read off the table, or edited after exact counts of it; "
+            "give the schema itself, which says so"
+        )
     if isinstance(bounds, Mapping):
         if SCHEMA_KEY in bounds:
             return Declared.by_schema(Schema.from_dict(bounds))

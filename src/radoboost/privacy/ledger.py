@@ -12,6 +12,7 @@ file systems do not have. Each commit is synced with its folder (synchronous=EXT
 import errno
 import json
 import os
+import re
 import secrets
 import shlex
 import sqlite3
@@ -29,6 +30,8 @@ from urllib.parse import quote
 from radoboost.errors import ArgumentError, BudgetError, LedgerError, OutputError, reason
 from radoboost.privacy.accountants import epsilon_at
 from radoboost.privacy.events import (
+    OF_LABELS,
+    OF_PERSONS,
     Composed,
     Event,
     Gaussian,
@@ -49,6 +52,7 @@ _USUAL_DELTA = 1e-6
 _APPLICATION = 0x7261646F  # "rado", where SQLite keeps whose file it is
 _BUSY_SECONDS = 120.0
 _SQLITE, _JOURNAL = b"SQLite format 3\0", bytes.fromhex("d9d505f920a163d7")  # how a database and a journal begin
+_OF_CONTENT = (Relation.EDGE, Relation.PERSON_ROWS)  # what noise on rows protects: the number of rows is exact
 _MOST_STEPS, _MOST_BYTES = 5_000_000, 1 << 20  # of a look: steps of SQLite, and bytes of a value
 _NOTHING = "nothing was booked"
 _KNOWN = ("CREATE TABLE %", "CREATE INDEX %", "CREATE UNIQUE INDEX %", "CREATE TRIGGER %")
@@ -164,7 +168,8 @@ class Ledger:
         with _opened(place) as connection, _writing(connection):
             if connection.execute("SELECT 1 FROM bookings WHERE name = ?", (table,)).fetchone():
                 raise LedgerError(
-                    f"{place} has bookings for {table!r} already, so its total stays; give another total another name"
+                    f"{place} has bookings for {table!r} already, so its total stays, and a second one for the same "
+                    "people would make both untrue; only another table, of other people, takes another name"
                 )
             connection.execute("DELETE FROM totals WHERE name = ?", (table,))
             connection.execute(insert, row)
@@ -205,8 +210,9 @@ class Ledger:
         with _opened(self.path) as connection:
             books, n_releases = self._books(connection), self._n_releases(connection)
         total, allowance, spent = books
-        cost = sum((self._cost(total, event, n_releases) for event in events), Cost())
+        cost = sum((self._cost(total, event) for event in events), Cost())
         with _opened(self.path) as connection:
+            self._check_alone(connection)
             for event in events:
                 self._check_claims(event, connection)
         self._check_room(total, allowance, spent, cost, n_releases)
@@ -224,6 +230,7 @@ class Ledger:
             books, n_releases = self._books(connection), self._n_releases(connection)
             if books[0] != total:  # replaced meanwhile, while nothing was booked
                 cost = self._cost(books[0], event)
+            self._check_alone(connection)
             self._check_claims(event, connection)
             earlier = connection.execute("SELECT 1 FROM bookings WHERE release = ?", (release,)).fetchone()
             self._check_room(*books, cost, n_releases, "this was not booked" if earlier else _NOTHING)
@@ -278,7 +285,33 @@ class Ledger:
             for leaf in flatten(together)
             if isinstance(leaf, NotPrivate)
         ]
-        return wrong
+        same = self._same_table()
+        return [*wrong, _untrue(self.table, total, same)] if same and self.entries() else wrong
+
+    def beside(self, connection: sqlite3.Connection | None = None) -> dict[str, str]:
+        """Other totals of this file that have bookings, and their neighbours: none is true if they are of one table."""
+        if connection is None:
+            with _opened(self.path) as opened:
+                return self.beside(opened)
+        booked = "EXISTS (SELECT 1 FROM bookings WHERE bookings.name = totals.name)"
+        query = f"SELECT name, relation FROM totals WHERE name != ? AND {booked} ORDER BY name"
+        return dict(connection.execute(query, (self.table,)).fetchall())
+
+    def _same_table(self, connection: sqlite3.Connection | None = None) -> dict[str, str]:
+        """Those of `beside` that are of this table by their names, as `_stem` reads them."""
+        others = self.beside(connection)
+        return {name: others[name] for name in others if _stem(name) == _stem(self.table)}
+
+    def fitting(self, relation: Relation) -> tuple[str, ...]:
+        """The options of `rado ledger create` that replace this total by one for other neighbours.
+
+        There are none once something is booked: totals of several relations say nothing about one table.
+        """
+        if self._same_table() or self._read("SELECT 1 FROM bookings WHERE name = ? LIMIT 1", self.table):
+            return ()
+        total = self.total
+        delta = () if total.delta == _USUAL_DELTA else ("--delta", f"{total.delta:g}")
+        return ("--table", self.table, "--epsilon", f"{total.epsilon:g}", *delta, "--relation", short_name(relation))
 
     def to_dict(self) -> dict[str, Any]:
         """The books as JSON data."""
@@ -299,6 +332,7 @@ class Ledger:
             "spent": _numbers(spent),
             "left": _numbers(left),
             "largest_epsilon": _largest_epsilon(total, left),
+            "beside": self.beside(),
             "releases": [_release(name, parts, total) for name, parts in releases.items()],
             "bookings": [entry.to_dict() for entry in entries],
         }
@@ -319,7 +353,7 @@ class Ledger:
         query = "SELECT count(DISTINCT release) FROM bookings WHERE name = ?"
         return int(connection.execute(query, (self.table,)).fetchone()[0])
 
-    def _cost(self, total: Filter, event: Event, n_releases: int | None = None) -> Cost:
+    def _cost(self, total: Filter, event: Event) -> Cost:
         """What an event takes of the total; one for other neighbours is refused with the command for its ledger."""
         try:
             converted(event, total.relation)
@@ -329,23 +363,35 @@ class Ledger:
             wanted = None
         if wanted is None or wanted is Relation.VALUE:
             return total.cost(event)  # or why there is none
-        if n_releases is None:
-            with _opened(self.path) as connection:
-                n_releases = self._n_releases(connection)
-        short = wanted.name.lower().replace("_", "-")
-        name = f"{self.table}-{short}" if n_releases else self.table
-        words = ["rado", "ledger", "create", str(self.path), "--table", name, "--epsilon", f"{total.epsilon:g}"]
-        words += [] if total.delta == _USUAL_DELTA else ["--delta", f"{total.delta:g}"]
-        beside = (
-            "; the same people then pay on both totals, which add up"
-            if n_releases
-            else ", which replaces this total while nothing is booked on it"
-        )
-        raise ArgumentError(
+        with _opened(self.path) as connection:
+            self._check_alone(connection)
+        refused = (
             f"the total of {self.table!r} is for {total.relation.value}, and the release is for {wanted.value}, so it "
-            f"cannot be booked here; nothing was booked: make the right one with {shlex.join(words)} --relation "
-            f"{short}{beside}"
+            "cannot be booked here; nothing was booked: "
         )
+        if options := self.fitting(wanted):
+            line = shlex.join(["rado", "ledger", "create", str(self.path), *options])
+            raise ArgumentError(
+                f"{refused}make the right one with {line}, which replaces this total: nothing is booked"
+            )
+        raise ArgumentError(
+            f"{refused}this total has bookings, and is true only if every release of the table is about its "
+            "neighbours; totals of several relations do not add up, so do not make a second one, but "
+            f"{_instead(total.relation, wanted, self._persons())}"
+        )
+
+    def _persons(self) -> str:
+        """The column of persons that the books are about, as far as something is booked."""
+        columns = {person_column(entry.event) for entry in self.entries()} - {None}
+        return next(iter(sorted(filter(None, columns))), "COL")
+
+    def _check_alone(self, connection: sqlite3.Connection) -> None:
+        """Refuse bookings on two totals of one table, as far as their names tell."""
+        if same := self._same_table(connection):
+            raise BudgetError(
+                f"{_untrue(self.table, self._books(connection)[0], same)}; nothing was booked: go on with one total, "
+                f"or, if {self.table!r} is another table with other people, set its total under another name"
+            )
 
     def _check_claims(self, event: Event, connection: sqlite3.Connection) -> None:
         """Refuse persons by another column, or other labels, than those of any other booking (P7, M21)."""
@@ -409,6 +455,48 @@ def releases_in_words(number: int) -> str:
     return f"{number:,} release{'' if number == 1 else 's'}"
 
 
+def beside_in_words(others: dict[str, str]) -> str:
+    """What is to be known of other totals in the file: whether they are about the same people, it cannot tell."""
+    names = ", ".join(f"{name!r} ({neighbours})" for name, neighbours in others.items())
+    return (
+        f"bookings on {names} in this file do not count here: if that is the same table, or has the same people, none "
+        "of these totals is true"
+    )
+
+
+def _stem(name: str) -> str:
+    """The name of a table without what earlier versions put behind it for a second total: -person, -record-2, ..."""
+    while (stem := re.sub(rf"(.)(-2|-(?:{'|'.join(SHORT_NAMES)}))$", r"\1", name)) != name:
+        name = stem
+    return name
+
+
+def _untrue(table: str, total: Filter, same: dict[str, str]) -> str:
+    """Why none of several totals of one table is true."""
+    others = ", ".join(f"{name!r} ({relation})" for name, relation in same.items())
+    return (
+        f"by its name {table!r} ({total.relation.value}) is the table of {others}, where there are bookings too: a "
+        "total is true only if everything that is released of its table is booked on it, and totals of several "
+        "relations do not add up, so none of these is true"
+    )
+
+
+def _instead(total: Relation, wanted: Relation, person: str) -> str:
+    """Which options make a release that a total covers, instead of one that it does not."""
+    words = []
+    if wanted in OF_PERSONS and total not in OF_PERSONS:
+        words.append("leave --person and --max-rows out (person=, max_rows=)")
+    if total in OF_PERSONS and wanted not in OF_PERSONS:
+        words.append(f"release only with --person {shlex.quote(person)} --max-rows K (person={person!r}, max_rows=K)")
+    if wanted in OF_LABELS and total not in OF_LABELS:
+        words.append("leave --unit label out (unit='label')")
+    if wanted is Relation.REPLACE:
+        words.append("leave --relation replace out (relation='replace')")
+    if wanted in _OF_CONTENT and total not in (*_OF_CONTENT, *OF_LABELS):
+        words.append("take the mechanism moments (--mechanism moments, Moments)")
+    return " and ".join(words)
+
+
 def _relation(event: Event) -> Relation | None:
     """The neighbours that an event is about; None where its parts are about several."""
     relations = {leaf.relation for leaf in flatten(event)}
@@ -432,11 +520,12 @@ def _release(name: str, parts: list[Entry], total: Filter) -> dict[str, Any]:
 
 def _two_labels(table: str, booked: str, wanted: str) -> str:
     """Why a claim about labels cannot be booked beside one about others, and what to do (M21)."""
-    unsaid = "that nobody named"
+    booked, wanted = (name if name.startswith('"') else "that nobody named" for name in (booked, wanted))
     return (
-        f"the books of {table!r} are about labels {booked or unsaid}, and claims about labels {wanted or unsaid} do "
-        "not add up with them, nor would they on another ledger; nothing was booked: declare the same label and "
-        "classes, or protect records, which adds up with any (unit='record', --unit record)"
+        f"the books of {table!r} are about labels {booked}, and claims about labels {wanted} do not add up with them, "
+        "nor would they on another ledger; nothing was booked: declare the same label (of labels given apart: a series "
+        "with its name, or label='NAME') and the same classes, or protect records, which adds up with any "
+        "(unit='record', --unit record)"
     )
 
 

@@ -14,6 +14,7 @@ LAWS = {
     "noisy moments": "noisy moments of whitened edge vectors; rados, if there are any, are drawn from them",
 }
 UNKNOWN = "unknown"
+NOISY_ROWS = ("banded sums", "noisy sums", "sums of noisy rows")  # laws of rados alone
 NOISY_MOMENTS = "noisy moments"  # the one law that needs no rados
 
 

@@ -3,7 +3,8 @@
 How far one unit of privacy moves the sums of a stage depends on the neighbours, on whether there are two classes or
 more, and on a few numbers that stand in the release (M4, M7, M10, M12, M14 to M17 and P4 of docs/proofs). Each stage is
 a Gaussian mechanism whose mu is that over its noise, and together they must not come to more than the event. What was
-added to the sums nobody can see: this holds what a file says of its noise against what it says of its promise.
+added to the sums nobody can see: this holds what a file says of its noise against what it says of its promise. Nor may
+a file hold what such a mechanism never releases.
 """
 
 import math
@@ -12,13 +13,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from radoboost.errors import ReleaseError
 from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, event_from_dict, flatten, gaussian_distance
-from radoboost.release.laws import NOISY_MOMENTS
+from radoboost.privacy.events import ADDED
+from radoboost.release.blocks import RADOS
+from radoboost.release.laws import NOISY_MOMENTS, NOISY_ROWS
 
 if TYPE_CHECKING:
     from radoboost.release import Release, Statement
 
 _SLACK = 1e-6  # relative: what another version may round otherwise
 _CLASSES = re.compile(r"\b[Tt]he (two|\d[\d,]*) classes\b")
+_MADE = {
+    "moment:C", "whitening", "moment:b", "moment:C2", "scores", "sharpened", "theta", "outline", "ranks",
+}  # fmt: skip
+_BLOCKS = {NOISY_MOMENTS: {*_MADE, RADOS}} | {law: {RADOS} for law in NOISY_ROWS}
 _LABELS = (Relation.LABEL, Relation.PERSON_LABELS)
 
 
@@ -34,6 +41,7 @@ def check_release(release: "Release") -> None:
     _check_words(release.statement, release.n_classes)
     if not math.isfinite(release.statement.epsilon):
         return
+    _check_contents(release)
     if release.law == NOISY_MOMENTS:
         _check_noise(release)
     elif release.mechanism.get("noise_on") in ("rados", "examples"):
@@ -47,6 +55,21 @@ def _check_words(statement: "Statement", n_classes: int) -> None:
                 raise ReleaseError(
                     f"the statement speaks of {number} classes, and the release has {n_classes}; do not trust it"
                 )
+
+
+def _check_contents(release: "Release") -> None:
+    """Refuse an exact number of rows where that is protected, and blocks that no such mechanism makes."""
+    relation = event_from_dict(release.statement.event).relation
+    if relation in ADDED and release.n_examples is not None:
+        raise ReleaseError(
+            f"the statement promises an epsilon for {relation.value}, and the release has the exact number of rows; do "
+            "not trust it"
+        )
+    if release.law in _BLOCKS and (others := sorted(set(release.blocks) - _BLOCKS[release.law])):
+        raise ReleaseError(
+            f"the statement promises an epsilon, and the release has a block {others[0]!r} that {release.law} do not "
+            "have; do not trust it"
+        )
 
 
 def _check_noise(release: "Release") -> None:

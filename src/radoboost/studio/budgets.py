@@ -12,7 +12,7 @@ from radoboost.errors import ArgumentError, RadoError
 from radoboost.holder.costs import account_for_schema, foreseen_bookings
 from radoboost.privacy import Event, Relation
 from radoboost.privacy.events import converted
-from radoboost.privacy.ledger import Ledger, glance, short_name, table_names
+from radoboost.privacy.ledger import Ledger, beside_in_words, glance
 from radoboost.release.chain import Earlier, chain
 from radoboost.tables.columns import listed
 from radoboost.tables.schema import Schema
@@ -161,8 +161,8 @@ def _read(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
 class Books:
     """A ledger of the folder, and one table in it; `left` and `after` are epsilons of one more release.
 
-    Where the total is about other neighbours than the release, `fitting` has the words of the command that makes one
-    for the release.
+    Where the total is about other neighbours than the release, and nothing is booked, `fitting` has the options of
+    `rado ledger create` that replace it by one for the release. `beside` is what to know of other totals in the file.
     """
 
     name: str
@@ -176,6 +176,7 @@ class Books:
     neighbours: str = ""
     delta: float = 0.0
     fitting: tuple[str, ...] = ()
+    beside: str = ""
 
 
 @dataclass(frozen=True)
@@ -250,6 +251,7 @@ def _books(
         document["largest_epsilon"],
         neighbours=total["neighbours"],
         delta=total["delta"],
+        beside=beside_in_words(document["beside"]) if document["beside"] else "",
     )
     foreseen: tuple[Event, ...] = ()
     try:
@@ -257,7 +259,7 @@ def _books(
         cost = ledger.check(*foreseen)
     except RadoError as error:
         other = next((event.relation for event in foreseen if not _fits(event, ledger.total.relation)), None)
-        return replace(books, refusal=str(error), fitting=() if other is None else fitting_ledger(ledger, other))
+        return replace(books, refusal=str(error), fitting=() if other is None else ledger.fitting(other))
     return replace(books, after=ledger.largest_epsilon(cost), cost=float(cost.mu_squared) / whole)
 
 
@@ -268,20 +270,6 @@ def _fits(event: Event, relation: Relation) -> bool:
     except ArgumentError:
         return False
     return True
-
-
-def fitting_ledger(ledger: Ledger, relation: Relation) -> tuple[str, ...]:
-    """The words of the command that sets a total of the same size in the same file, for releases of a relation.
-
-    A total is set once, so it has a name of its own.
-    """
-    short = short_name(relation)
-    taken, name = set(table_names(ledger.path)), f"{ledger.table}-{short}"
-    while name in taken:
-        name += "-2"
-    total = ledger.total
-    sizes = ("--epsilon", f"{total.epsilon:g}", "--delta", f"{total.delta:g}")
-    return ("--table", name, *sizes, "--relation", short)
 
 
 def _positive(name: str, text: str) -> float | None:

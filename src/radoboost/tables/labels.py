@@ -247,6 +247,12 @@ def label_spelling(name: str, classes: Sequence[Any]) -> str:
     return f"{json.dumps(name)} of {listed}"
 
 
+def unnamed_label(token: str, classes: Sequence[Any]) -> str:
+    """The spelling of a label that nobody named, and a token says which: no named label is spelled so."""
+    _, _, listed = label_spelling("", classes).partition(" ")
+    return f"unnamed {token} {listed}"
+
+
 def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
     """Where the first label with this value is, for a message; this may take long."""
     return "" if place is None else f" ({place(pc.index(labels, value).as_py())})"

@@ -56,6 +56,16 @@ ENTRIES = {
 """What may be read off a table besides columns, and what messages call it."""
 
 
+class Marked(dict[str, Any]):
+    """A part of a schema that still says which entries were read off the table, or edited after exact counts of it."""
+
+    def __init__(
+        self, entries: Mapping[str, Any], *, inferred: Sequence[str] = (), corrected: Sequence[str] = ()
+    ) -> None:
+        super().__init__(entries)
+        self.inferred, self.corrected = tuple(inferred), tuple(corrected)
+
+
 @dataclass(frozen=True)
 class Schema:
     """What each column of a raw table means, by name, in order; label and classes; and how a CSV file is written.
@@ -63,7 +73,7 @@ class Schema:
     A column that was read off the table has the mark `inferred`, and `inferred` here names other such entries: classes,
     the dialect of the file, the number of rows, the person. Private mechanisms refuse all of them.
     `corrected` are columns that were edited after exact counts of the table were seen (the label for its classes);
-    statements then say so.
+    statements then say so. A schema of another one's `columns` has its corrected ones.
 
     >>> schema = Schema({"age": Number(0, 120, gaps=True), "ward": Category(("A", "B"))})
     >>> [column.name for column in schema.encoded()]
@@ -86,6 +96,9 @@ class Schema:
         problems = list(self.problems())
         if problems:
             raise ArgumentError(f"the schema cannot be used: {'; '.join(problems)}")
+        earlier = self.columns.corrected if isinstance(self.columns, Marked) else ()
+        object.__setattr__(self, "corrected", tuple(dict.fromkeys((*self.corrected, *earlier))))
+        object.__setattr__(self, "columns", Marked(self.columns, corrected=self.corrected))
         encoded = tuple(part for name, kind in self.columns.items() for part in kind.encoded(name))
         object.__setattr__(self, "_encoded", encoded)
         names = [column.name for column in encoded]
@@ -151,8 +164,11 @@ class Schema:
         return {column.name: column.group for column in self._encoded if column.group}
 
     def limits(self) -> dict[str, Any]:
-        """(low, high) of every encoded column that has them, or the word "private"."""
-        limits: dict[str, Any] = {}
+        """(low, high) of every encoded column that has them, or the word "private".
+
+        Of a schema that was read off the table, or edited after exact counts of it, they are no bounds for `craft`.
+        """
+        limits = Marked({}, inferred=self.inferences, corrected=self.corrected)
         for column in self._encoded:
             if column.low == PRIVATE and column.high == PRIVATE:
                 limits[column.name] = PRIVATE

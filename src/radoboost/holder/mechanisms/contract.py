@@ -5,8 +5,10 @@ A mechanism is frozen data, and makes its own release. `check` refuses as much a
 which mechanism it is: what others need to know, it says as data.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,7 +27,7 @@ from radoboost.release import Statement
 from radoboost.release.chain import Earlier
 from radoboost.release.columns import Column
 from radoboost.release.maps import FeatureMap
-from radoboost.tables.labels import check_classes
+from radoboost.tables.labels import check_classes, label_spelling, unnamed_label
 
 DEFAULT_RADOS = 1000
 CHANGED = "{name} had {before:,} rows at first and {after:,} when read again; do not change it while it is read"
@@ -45,6 +47,8 @@ class Asked:
     holders with one seed number the rows of all of them. Noise on sums is drawn in so many `shares`, one of each holder
     of a room; 1 where there is one holder. `fitted` says what columns="fitting" came to. `share` names the columns that
     another holder has too, whose sums without labels stand beside the rados; None where none stand there.
+    `label_apart` is what labels are called that are not in the table; a label that nobody named is the `one_label` of
+    this call, or of this room, and of no other.
     """
 
     n_rados: int
@@ -64,6 +68,8 @@ class Asked:
     person: str | None = None
     max_rows: int = 1
     choice_key: bytes | None = field(default=None, repr=False)
+    label_apart: str | None = None
+    one_label: str = field(default_factory=partial(secrets.token_hex, 16), repr=False)
     columns: Columns = "auto"
     weights: Any = None
     share: tuple[str, ...] | None = None
@@ -100,6 +106,14 @@ class Asked:
     def label_name(self) -> str:
         """The label's column, or "y" where labels are not in the table."""
         return self.label or "y"
+
+    @property
+    def which_label(self) -> str:
+        """The label that a claim is about, as events name it (M21); nothing without classes."""
+        if self.classes is None:
+            return ""
+        name = self.label or self.label_apart
+        return unnamed_label(self.one_label, self.classes) if name is None else label_spelling(name, self.classes)
 
     @property
     def subsets(self) -> SignatureSet:

@@ -52,7 +52,7 @@ from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import Statement
 from radoboost.release.drawn import check_room
-from radoboost.tables.labels import check_classes, check_n_classes, label_spelling
+from radoboost.tables.labels import check_classes, check_n_classes
 from radoboost.tables.mapped import mapped
 
 if TYPE_CHECKING:
@@ -269,9 +269,12 @@ class Moments:
         twice = self.neighbours is not Relation.RECORD  # a flipped label or another record moves sums by two vectors
         return size * self.distance(shape) / shape.max_rows / (2 if twice else 1)
 
-    @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def distance(self, shape: Shape) -> float:
         """mu of the Gaussian mechanism that epsilon and delta allow for all stages together (M8)."""
+        return self._distance(replace(shape, label=""))  # which may be another one in every call
+
+    @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
+    def _distance(self, shape: Shape) -> float:
         most = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
         # As many deviates as the stages together may draw, whichever plan is chosen (M11).
         variation = shape.variation * sum(stage.deviates * stage.times for stage in most)
@@ -457,14 +460,13 @@ def _shape(asked: Asked, features: Sequence[str], outlook: Outlook | None) -> Sh
 
 
 def _shape_about(asked: Asked, columns: Shape) -> Shape:
-    label = "" if asked.classes is None else label_spelling(asked.label_name, asked.classes)
     return replace(
         columns,
         max_rows=asked.max_rows,
         person=asked.person or "",
         raw=asked.declared.schema is not None,
         n_classes=_n_classes(asked),
-        label=label,
+        label=asked.which_label,
         shares=asked.shares,
     )
 
@@ -552,6 +554,8 @@ _LABEL_EXPOSED = (
     "and two releases of a table differ by the rows that were added in between. Nor is it protected whether a row has "
     "one of the two classes at all; only which of them it has.",
     "What all labels say together: that is what a release is for.",
+    "A label that is also among the features, under whatever name, or that these determine, is as little protected: it "
+    "must not be among the columns.",
 )
 _DECLARED = (
     f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}"
