@@ -67,7 +67,7 @@ def _moments(release: Release) -> "_Released":
     parameters = release.mechanism
     n_searched = len(parameters.get("searched", ()))
     searches = [f"bounds {j + 1}" for j in range(len(SEARCHES))] if n_searched else []
-    columns, n_ranked = _attacked_columns(release)
+    columns, n_ranked = attacked_columns(release)
     first = [] if columns == LINEAR else ["outline", "ranks"] if n_ranked else ["outline"]
     names = ["counts", *searches, *first, "second", "sum", "whitened", "rounds", "scores"]
     noise = tuple((stage, float(parameters["noise"][stage])) for stage in names)
@@ -103,7 +103,7 @@ def _moments(release: Release) -> "_Released":
     return mechanism
 
 
-def _attacked_columns(release: Release) -> tuple[str, int]:
+def attacked_columns(release: Release) -> tuple[str, int]:
     """The word for columns whose release has the same stages, and how many columns are ranked.
 
     Which columns there are, and how many, changes neither what a stage is nor its noise; whether there is an outline
