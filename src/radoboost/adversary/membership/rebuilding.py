@@ -163,12 +163,12 @@ class _Released(Moments):
         """mu of all stages together, by their noise; what is without noise on purpose does not count."""
         double, apart = 1 if self.neighbours is Relation.RECORD else 2, math.sqrt(1 + (self.relation == "replace"))
         two, cap = self.n_classes == 2, CAP if self.n_classes == 2 else CLASS_CAP
-        total = double if two or self.unit == "record" else math.sqrt(2)  # of more classes a label is in two slots
+        total = double if two or self.protects == "record" else math.sqrt(2)  # of more classes a label is in two slots
         reach = {"sum": total, "rounds": double * cap * math.sqrt(self.noise_rounds), "scores": math.sqrt(double)}
-        if self.unit == "record":
+        if self.protects == "record":
             reach |= dict.fromkeys(("counts", "second", "whitened"), apart)
         noise = dict(self.noise)
-        if self.unit == "record":
+        if self.protects == "record":
             reach |= {stage: apart * math.sqrt(self.n_searched) for stage in noise if stage.startswith("bounds")}
             reach |= {stage: apart for stage in noise if stage == "outline"}
             reach |= {stage: apart * math.sqrt(self.n_ranked) for stage in noise if stage == "ranks"}
