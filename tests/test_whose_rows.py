@@ -174,7 +174,7 @@ def test_who_opens_and_who_joins_a_room_is_told_before_anybody_greets():
         box = MemoryMailbox()
         agreement = rb.open_room(box, **AGREED, **options)  # a warning is an error
         assert not any("each row counts" in line for line in agreement.in_words())
-        with pytest.raises(rb.RoomError, match="not all"):
+        with pytest.raises(rb.RoomError, match="only north came"):
             rb.join_room(box, TABLE, **north)
 
 
