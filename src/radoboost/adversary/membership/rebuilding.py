@@ -40,7 +40,7 @@ def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
     if release.mechanism.get("person") is not None:
         raise ReleaseError(
             f"the release is about persons, by {release.mechanism['person']!r}, and this attack is on a single record: "
-            "it would show nothing; rado audit --max-rows attacks a person"
+            "it would show nothing; rado audit --exact --max-rows K is about persons"
         )
     with _one_line(release):
         return make(release)
