@@ -68,7 +68,7 @@ def test_what_is_booked_is_what_the_statement_accounts_for(mechanism):
     made = make(*spoiled_table(2000, 0), mechanism, booked.append)
     stated = event_from_dict(mechanism.statement(made.circumstances).event)
     assert flatten(Composed(tuple(booked))) == flatten(stated)
-    assert len(booked) == (2 if mechanism.name == "moments" and mechanism.unit == "record" else 1)
+    assert len(booked) == (2 if mechanism.name == "moments" and mechanism.protects == "record" else 1)
 
 
 def test_a_refused_booking_ends_it():

@@ -501,5 +501,5 @@ def test_labels_alone_are_learned_as_well_as_a_record_release_that_protects_them
         for _ in range(4):
             release = rb.craft(x, y, mechanism=mechanism, bounds=[[-1, 1]] * 8, classes=(0, 1), counts=None)
             found.append(1 - rb.MomentsClassifier().fit_rados(release).score(x, y))
-        errors[mechanism.unit] = float(np.mean(found))
+        errors[mechanism.protects] = float(np.mean(found))
     assert errors["label"] < errors["record"] + 0.03, errors

@@ -135,6 +135,7 @@ def test_an_attack_on_records_does_not_apply_to_a_release_about_persons_and_is_n
     code, out, err = of_persons("attack", "report", "people.rado.parquet", "--seconds", "1", "--json")
     assert code == 0, err
     found = json.loads(out)
+    del found["attacks"]["program"]  # which is no attack on this release
     assert {entry["group"] for entry in found["attacks"].values()} == {"Does not apply"}
     assert "about persons, by 'id'" in found["attacks"]["membership"]["On this release"]
     assert found["verdict"]["more"][0].startswith("No attack ran on this release")

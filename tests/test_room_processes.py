@@ -66,8 +66,9 @@ class Holders:
                 cwd=self.place / name, env=self.environment, stdin=subprocess.PIPE, stdout=file, stderr=file, text=True,
                 start_new_session=True,
             )  # fmt: skip
-        process.stdin.write(answer)
-        process.stdin.close()
+        if answer is not None:  # else it waits at its question
+            process.stdin.write(answer)
+            process.stdin.close()
         self.running[name] = process
 
     def make_keys(self):
@@ -85,8 +86,17 @@ class Holders:
     def file(self, name):
         return (self.place / name / "joint.rado.parquet").read_bytes()
 
+    def kill(self):
+        """All at once, so that nobody can tell anybody."""
+        for process in self.running.values():
+            os.killpg(process.pid, signal.SIGKILL)
+        for process in self.running.values():
+            process.stdin.close()
+            process.wait()
+
     def stop(self):
         for process in self.running.values():
+            process.stdin.close()
             if process.poll() is None:
                 process.kill()
                 process.wait()

@@ -164,7 +164,8 @@ def test_whose_rows_is_a_question_without_a_default(studio, folder):
     persons = {**unsaid, "whose": "person", "person": "patient_id", "max_rows": "1"}
     assert "--person patient_id --max-rows 1" in commands(studio.post(f"{way}/budget", persons, HTMX)[2])[-1]
     rows = {**persons, "whose": "rows"}  # the column below the other answer is not looked at
-    assert "--person" not in commands(studio.post(f"{way}/budget", rows, HTMX)[2])[-1]
+    command = commands(studio.post(f"{way}/budget", rows, HTMX)[2])[-1]
+    assert "--person" not in command and "--unit record" in command  # so that nobody is asked again
 
 
 def test_without_a_column_of_ids_nobody_is_asked(studio):

@@ -5,6 +5,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.adversary import attempts
+from radoboost.describe import ABOUT_EXACT
 from studio_browser import press, visiting
 from test_studio_holder import patients
 from test_studio_holder_browser import choose, decide, write
@@ -106,9 +107,10 @@ def test_a_person_release_and_a_plain_one_are_signed_off(clinic, small_files, mo
     people = rb.craft(patients(), mechanism=rb.Moments(1.0), person="patient_id", max_rows=2, **options)
     people.save(clinic.folder / "people.rado.parquet")
     page = opened(clinic, "people.rado.parquet")
-    run_attacks(page, "1")
+    run_attacks(page, "60")
     text = page.inner_text("main")
     assert "No attack ran on this release" in text and "Tried, with what it got" not in text
+    assert "An audit of the program, not of this file" in text and text.count(f"This is {ABOUT_EXACT}.") == 2
     page.get_by_label("Your name").fill("A. Smith")
     page.get_by_label("Approved: the release").check()
     press(page, "Write the sign-off")
@@ -117,6 +119,8 @@ def test_a_person_release_and_a_plain_one_are_signed_off(clinic, small_files, mo
     look_at_file(clinic, clinic.folder / "people.signoff.html", "persons-signoff")
     attacks = clinic.page.locator("section[aria-labelledby=attacks]").inner_text()
     assert "None: the report below names no attack that ran" in attacks and "Does not apply" in attacks
+    ran, _, audited = attacks.partition("Audit of the program, not of this file")
+    assert ABOUT_EXACT not in ran and "for one person added or removed, at most 2 rows of each" in audited
 
     (clinic.folder / "plain.rado.parquet").write_bytes((small_files / "plain.rado.parquet").read_bytes())
     page = opened(clinic, "plain.rado.parquet")

@@ -144,9 +144,19 @@ def test_exact_deltas_are_those_on_record(m, epsilon, banded, plain):
 
 
 def test_the_printed_delta_is_too_small_in_the_lower_part_of_the_theorem_s_range():
-    """epsilon = 4 / m and m^(-1/2) are o(1) and Omega(1/m): delta is of the order 1 and m^(-1/2) there."""
+    """epsilon = 8 / m and m^(-1/2) are o(1) and Omega(1/m): delta is of the order 1 and m^(-1/2) there.
+
+    At 8 / m the proof's own condition on m holds; at 4 / m, which was looked at before, it does not.
+    """
+
+    def condition(m, epsilon):
+        beta = dp_feat.beta_of(epsilon)
+        return m >= (1 + 2 * beta) / (1 - 2 * beta)
+
+    assert set(marginal._SMALL) == {"8 / m", "m^(-1/2)"}
     for m in (10**3, 10**5):
-        assert dp_feat.edge_mass(m, band(m, 4 / m)[0]) == 1.0
+        assert all(condition(m, law(m)) for law in marginal._SMALL.values()) and not condition(m, 4 / m)
+        assert dp_feat.edge_mass(m, band(m, 8 / m)[0]) == 1.0
         delta = math.exp(dp_feat.log_delta(m, band(m, m**-0.5)[0], m**-0.5))
         assert 3.9 < delta * math.sqrt(m) < 4.6
         assert delta > 1e5 * dp_feat.printed_delta(m, m**-0.5)

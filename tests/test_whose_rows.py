@@ -10,6 +10,8 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.costs import account_for_schema
+from radoboost.holder.room.identities import Identity
+from radoboost.holder.room.mailbox import MemoryMailbox
 from radoboost.holder.table_check import check_table
 
 COLUMNS = {"patient_id": rb.Left("id"), "age": rb.Number(0, 100), "ward": rb.Category(("A", "B"))}
@@ -95,6 +97,103 @@ def test_nothing_is_said_where_a_person_is_named_or_nothing_is_promised():
     no_ids = rb.Schema({name: COLUMNS[name] for name in ("age", "ward")}, "ill", ("no", "yes"))
     rb.craft(TABLE, schema=no_ids, mechanism=MECHANISM, counts=None)
     assert "whose_rows" not in account_for_schema(MECHANISM, no_ids)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [rb.Moments, rb.NoisyRados, lambda epsilon, unit: rb.NoisyExamples(epsilon, clip=1.0, unit=unit)]
+)
+def test_who_says_that_each_row_is_another_person_is_not_reminded(mechanism):
+    """There was no way to say so: the default was spelt as what somebody gives."""
+    options = {"schema": SCHEMA, "counts": None, **({} if mechanism is rb.Moments else {"n_rados": 3})}
+    with pytest.warns(
+        rb.PersonWarning, match=r"if each row is another person, say so: --unit record \(unit='record'\)"
+    ):
+        rb.craft(TABLE, mechanism=mechanism(8.0, unit=None), **options)
+    said = mechanism(8.0, unit="record")
+    release = rb.craft(TABLE, mechanism=said, **options)  # a warning is an error
+    assert release.mechanism.get("unit", "record") == "record"
+    if mechanism is rb.Moments:
+        assert "whose_rows" not in account_for_schema(said, SCHEMA)
+    with pytest.raises(rb.ArgumentError, match="unit"):
+        mechanism(8.0, unit="person")
+
+
+def test_labels_alone_are_no_answer_to_whose_rows_they_are():
+    with pytest.warns(rb.PersonWarning, match="'patient_id'"):
+        rb.craft(TABLE, schema=SCHEMA, mechanism=rb.Moments(8.0, unit="label"), counts=None)
+
+
+def test_a_score_is_about_records_and_says_so(rado, tmp_path, monkeypatch):
+    """Scores said nothing of persons, and so did not mention that no score is about them."""
+    monkeypatch.chdir(tmp_path)
+    model = rb.MomentsClassifier().fit_rados(
+        rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, person="patient_id", max_rows=1, counts=None)
+    )
+    model.model_.save("m.model.json")
+    books = rb.Ledger.create("l", "t", epsilon=9.0)
+    options = {"label": "ill", "epsilon": 1.0, "ledger": books}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", rb.PersonWarning)
+        with pytest.raises(rb.PersonWarning, match="'patient_id' is, and no score is about persons: one with k rows"):
+            rb.score("m.model.json", TABLE, **options)
+    assert not books.entries()
+    with pytest.warns(rb.PersonWarning) as told:
+        rb.score("m.model.json", TABLE, **options)
+    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
+    rb.score("m.model.json", TABLE, unit="record", **options)
+    with pytest.raises(rb.ArgumentError, match="unit is 'record'"):
+        rb.score("m.model.json", TABLE, unit="label", **options)
+    TABLE.to_csv("t.csv", index=False)
+    command = ("score", "m.model.json", "t.csv", "--label", "ill", "--epsilon", 1, "--ledger", "l")
+    code, _, err = rado(*command)
+    assert code == 0 and err.startswith("rado: each row counts as another person") and err.count("\n") == 1
+    assert rado(*command, "--unit", "record")[2] == ""
+
+
+AGREED = {"schema": SCHEMA, "parties": 3}
+
+
+def test_who_opens_and_who_joins_a_room_is_told_before_anybody_greets():
+    """A room said nothing of persons before its release was made."""
+    box = MemoryMailbox()
+    with pytest.warns(rb.PersonWarning, match="'patient_id'") as told:
+        agreement = rb.open_room(box, mechanism=MECHANISM, **AGREED)
+    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
+    assert any(line.startswith("each row counts as another person") for line in agreement.in_words())
+    north = {"identity": Identity.create("north"), "confirm": lambda code, parties: True, "counts": None, "wait": 0.01}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", rb.PersonWarning)
+        with pytest.raises(rb.PersonWarning):
+            rb.join_room(box, TABLE, **north)
+    assert box.names("") == ["agreement"]
+    for options in (
+        {"mechanism": rb.Moments(8.0, unit="record")},
+        {"mechanism": MECHANISM, "person": "patient_id", "max_rows": 1},
+        {"mechanism": rb.Plain(), "n_rados": 3},
+    ):
+        box = MemoryMailbox()
+        agreement = rb.open_room(box, **AGREED, **options)  # a warning is an error
+        assert not any("each row counts" in line for line in agreement.in_words())
+        with pytest.raises(rb.RoomError, match="only north came"):
+            rb.join_room(box, TABLE, **north)
+
+
+def test_the_commands_of_rooms_say_it_with_what_is_agreed_on(rado, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    TABLE.to_csv("t.csv", index=False)
+    Path("s.json").write_text(json.dumps(SCHEMA.to_dict()))
+    Identity.create("north").save(tmp_path / "key.pem")
+    opened = ("room", "open", "s.json", "--parties", 3, "--epsilon", 8)
+    code, out, err = rado(*opened, "-o", "a.room")
+    assert code == 0 and out.count("each row counts as another person") == 1 and "each row counts" not in err
+    code, out, err = rado(*opened, "-o", "b.room", "--json")
+    assert json.loads(out) and err.startswith("rado: each row counts as another person") and err.count("\n") == 1
+    join = ("t.csv", "--as", "north", "--identity", "key.pem", "--code", "x", "--wait", 0.01)
+    code, _, err = rado("room", "join", "a.room", *join)
+    assert code == 1 and err.count("rado: each row counts as another person") == 1, err
+    code, out, err = rado(*opened, "-o", "c.room", "--unit", "record")
+    assert code == 0 and "unit record" in out and "each row counts" not in out + err
+    assert "each row counts" not in rado("room", "join", "c.room", *join)[2]
 
 
 def test_the_declaration_alone_decides(tmp_path):

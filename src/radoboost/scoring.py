@@ -6,7 +6,8 @@ Proof: docs/proofs/scores.md, steps S1 to S5.
 import math
 import os
 import secrets
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,20 +15,32 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from radoboost.errors import ArgumentError, on_failure
+from radoboost.errors import ArgumentError, PersonWarning, on_failure
+from radoboost.holder.craft import caller
 from radoboost.holder.engines import get_engine
+from radoboost.holder.guessing import says_id
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, OF_A_QUERY, OF_CSV, check_epsilon, csv_records
 from radoboost.holder.noise import LARGEST_SCALE, TOTAL_VARIATION, round_scale_up
 from radoboost.holder.run import Noise, Run
 from radoboost.holder.runners.threads import Threads, check_threads
 from radoboost.learner.model import Model, load_model
-from radoboost.privacy import Event, Gaussian, Relation, epsilon_at, event_to_dict, gaussian_multiplier
+from radoboost.privacy import (
+    Event,
+    Gaussian,
+    Relation,
+    epsilon_at,
+    event_from_dict,
+    event_to_dict,
+    flatten,
+    gaussian_multiplier,
+)
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.privacy.spending import Account
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import rounded_up
 from radoboost.tables import Batch, open_table
 from radoboost.tables.labels import LabelRule
+from radoboost.tables.raw import column_types
 from radoboost.tables.streams import at_rest, is_query
 from radoboost.tuning import note_noisy_score
 
@@ -104,6 +117,7 @@ def score(
     confidence: float = 0.95,
     threads: int | None = None,
     progress: bool = False,
+    unit: str | None = None,
 ) -> Score:
     """Count a model's errors and hits on a table, with noise: (epsilon, delta) for one record added or removed.
 
@@ -127,6 +141,9 @@ def score(
         Of the interval, which covers the noise and nothing else.
     threads, progress
         As in `craft`.
+    unit : "record", optional
+        Says that each row is another person. Without it a `PersonWarning` reminds of that where a column that the model
+        does not use is one of ids by its name, or the model's release is about persons: no score is.
 
     Examples
     --------
@@ -143,6 +160,8 @@ def score(
     classifier = model if isinstance(model, Model) else load_model(model)
     if not 0.5 <= confidence < 1:
         raise ArgumentError(f"confidence must lie between 0.5 and 1; it is {confidence!r}")
+    if unit not in (None, "record"):
+        raise ArgumentError(f"a score protects records; unit is 'record', or left out; it is {unit!r}")
     scale, event = plan(epsilon, delta)
     books = _books(ledger)
     for book in books:
@@ -157,6 +176,9 @@ def score(
         source = open_table(
             rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
         )
+        columns = [name for name in column_types(rows) if name not in (label, *classifier.feature_names)]
+        if unit is None and (advice := _whose_rows(classifier, columns)) is not None:
+            warnings.warn(advice, PersonWarning, stacklevel=caller())
         run = Run(
             source,
             get_engine("reference"),
@@ -183,6 +205,23 @@ def score(
         bookings=tuple(bookings),
         unless_shown=account.add_to,
         not_covered=" ".join([NOT_COVERED, *([OF_A_QUERY] if is_query(table) else []), *of_csv]),
+    )
+
+
+def _whose_rows(model: Model, columns: Iterable[str]) -> str | None:
+    """What to know where rows that are scored may be several of one person.
+
+    By names of columns, and by whose rows the model's release was about.
+    """
+    of_release = () if model.statement is None else flatten(event_from_dict(model.statement.event))
+    persons = [person for leaf in of_release if (person := getattr(leaf, "person", ""))]
+    ids = list(dict.fromkeys([*persons, *(name for name in columns if says_id(name))]))
+    if not ids:
+        return None
+    return (
+        f"each row counts as another person, whatever its {' or '.join(map(repr, ids))} is, and no score is about "
+        "persons: one with k rows is protected as a group of k records; score a table with one row of each person, "
+        "or, if each row is another person, say so: --unit record (unit='record')"
     )
 
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from radoboost.adversary import ATTACKS
+from radoboost.adversary import ATTACKS, program_audit
 from radoboost.adversary.known import NeedsExtra, deadline, own_edges
 from radoboost.adversary.studies import ASSUMED, run_study
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.findings import Figure, Findings, Panel, Series, Table
 from radoboost.findings.documents import Document, document
-from radoboost.findings.signing import TRIED
+from radoboost.findings.signing import AUDITED, TRIED
 from radoboost.progress import Progress, silent
 from radoboost.release import Release
 from radoboost.release.columns import CONSTANT
@@ -24,6 +24,7 @@ HERE = "On this release"
 FAILED, NOT_HERE, NEEDS = "No result", "Does not apply", "Would need more"
 GROUPS = {
     TRIED: "Tried, with what it got",
+    AUDITED: "An audit of the program, not of this file",
     FAILED: "Begun, and ended without a result",
     NEEDS: "Not tried, for an adversary would need more than the file",
     NOT_HERE: "Does not apply to such a release",
@@ -40,10 +41,7 @@ _FOR = {  # the laws that an attack is for
 }
 _SEVERAL_CLASSES = ("reconstruct", "probe", "leak", "hardness")
 _MOST_DRAWN = 2000  # records; with more the picture of how many rados give them back is left out
-_OF_PERSONS = (
-    "The release is about persons, by {!r}, and this attack is on a single record: it would show nothing. The command "
-    "rado audit --max-rows K attacks a person."
-)
+_OF_PERSONS = "The release is about persons, by {!r}, and this attack is on a single record: it would show nothing."
 MISTRUST = "do not trust it"  # ends what an attack says of a release that contradicts itself
 _SEED = (
     "It would need the seed of the signatures, which says which record is in which rado. The statement says of it: {}"
@@ -87,23 +85,24 @@ class Given:
 class Attempt:
     """One attack on a release: its group, a sentence on what it got, or why it got nothing, and its findings.
 
-    `result` is what the attack returned, where it ran; `document` is None where there is nothing to show.
+    `assumes` is what the adversary is assumed to know. `result` is what the attack returned, where it ran; `document`
+    is None where there is nothing to show.
     """
 
     name: str
     title: str
     group: str
     sentence: str
+    assumes: str
     document: Document | None = None
     result: Any = None
 
     def to_dict(self) -> dict[str, str]:
-        module = import_module(ATTACKS[self.name])
-        return {"group": self.group, ASSUMED: module.ASSUMES, HERE: _said(self.group, self.sentence)}
+        return {"group": self.group, ASSUMED: self.assumes, HERE: _said(self.group, self.sentence)}
 
 
 def _said(group: str, sentence: str) -> str:
-    first = {TRIED: "", FAILED: "No result: ", NOT_HERE: "Does not apply: ", NEEDS: "Not tried: "}[group]
+    first = {TRIED: "", AUDITED: "", FAILED: "No result: ", NOT_HERE: "Does not apply: ", NEEDS: "Not tried: "}[group]
     return f"{first}{sentence[0].lower()}{sentence[1:]}" if first else sentence
 
 
@@ -123,34 +122,50 @@ def grouped(attempts: list[Attempt]) -> list[Group]:
 
 
 def attack_all(inputs: Given, *, seconds: float, bar: Progress = silent) -> list[Attempt]:
-    """Run all attacks that there are for a release, each within so many seconds; none fails the others."""
-    deadline(seconds)  # refuses a wrong time limit before any attack runs
-    attempts = []
-    for done, name in enumerate(ATTACKS):
-        bar("attacks", done, len(ATTACKS))
-        title = import_module(ATTACKS[name]).TITLE
+    """Run all attacks that there are for a release, and the audit of the program, each within so many seconds.
 
-        def step(task: str, part: int, total: int | None, title: str = title) -> None:
+    None of them fails the others.
+    """
+    deadline(seconds)  # refuses a wrong time limit before any attack runs
+    attempts, count = [], len(ATTACKS) + 1
+    for done, module in enumerate([*map(_module, ATTACKS), program_audit]):
+        bar("attacks", done, count)
+
+        def step(task: str, part: int, total: int | None, title: str = module.TITLE) -> None:
             bar(f"{title} ({task})", part, total)
 
-        attempts.append(_attempt(name, title, inputs, seconds, step))
-    attempts += exact_audit(inputs, seconds, bar)
-    bar("attacks", len(ATTACKS), len(ATTACKS))
+        attempts.append((_audit if module is program_audit else _attempt)(module, inputs, seconds, step))
+    bar("attacks", count, count)
     return attempts
 
 
-def exact_audit(inputs: Given, seconds: float, bar: Progress) -> list[Attempt]:
-    """The exact audit of the program at the settings of a release, as one more attempt; there is none yet.
-
-    It audits the program and not the file: what it says must begin with that.
-    """
-    return []
+def _module(name: str) -> Any:
+    return import_module(ATTACKS[name])
 
 
-def _attempt(name: str, title: str, inputs: Given, seconds: float, bar: Progress) -> Attempt:
+def _audit(module: Any, inputs: Given, seconds: float, bar: Progress) -> Attempt:
+    """The exact audit of the program at the settings of a release, as one more attempt; it is none on the file."""
+    release, about = inputs.release, (module.NAME, module.TITLE)
+    why = module.why_not_audited(release)
+    if why is not None:
+        return Attempt(*about, NOT_HERE, why, module.ASSUMES)
+    start = time.monotonic()
+    try:
+        result = module.audit_program(release, seconds, bar)
+    except (ArgumentError, ReleaseError) as error:
+        return Attempt(*about, FAILED, _as_sentence(error), module.ASSUMES)
+    sentence, findings = module.audit_in_words(release, result), module.audit_findings(result)
+    paragraphs = {ASSUMED: module.ASSUMES, "At the settings of this release": sentence}
+    command = shlex.join(["rado", "attack", "report", inputs.path])
+    made = document(command, time.monotonic() - start, {"seconds": seconds}, findings, paragraphs)
+    return Attempt(*about, AUDITED, sentence, module.ASSUMES, made, result)
+
+
+def _attempt(module: Any, inputs: Given, seconds: float, bar: Progress) -> Attempt:
+    name, title = module.NAME, module.TITLE
     why = _why_not(name, inputs.release)
     if why is not None:
-        return Attempt(name, title, NOT_HERE, why)
+        return Attempt(name, title, NOT_HERE, why, module.ASSUMES)
     start = time.monotonic()
     command, group, sentence, findings, result = inputs.command(name), TRIED, "", None, None
     try:
@@ -163,14 +178,18 @@ def _attempt(name: str, title: str, inputs: Given, seconds: float, bar: Progress
     except NeedsExtra as error:
         group, sentence = NEEDS, f"{error}."
     except (ArgumentError, ReleaseError, TableError) as error:
-        text = str(error)
-        group, sentence = TRIED if MISTRUST in text else FAILED, f"{text[0].upper()}{text[1:]}."
+        sentence = _as_sentence(error)
+        group = TRIED if MISTRUST in sentence else FAILED
     if findings is None:
         findings = Findings(name, title) if name == "reconstruct" else _study(name, title, seconds, bar)
-    module = import_module(ATTACKS[name])
     paragraphs = {ASSUMED: module.ASSUMES, HERE: _said(group, sentence)}
     made = document(command, time.monotonic() - start, {"seconds": seconds}, findings, paragraphs)
-    return Attempt(name, title, group, sentence, made, result)
+    return Attempt(name, title, group, sentence, module.ASSUMES, made, result)
+
+
+def _as_sentence(error: Exception) -> str:
+    text = str(error)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _why_not(name: str, release: Release) -> str | None:

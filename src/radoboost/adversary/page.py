@@ -15,7 +15,8 @@ DEFAULT_SECONDS = 20.0
 _LEAD = (
     "Each attack with what it got from this release. Below, each has a part of its own with what the adversary was "
     "assumed to know, its command, and how far it gets on made-up tables of other sizes. An attack that fails proves "
-    "nothing; the statement of the release is what is promised."
+    "nothing; the statement of the release is what is promised. The exact audit is of the program, at the settings of "
+    "this release: it never sees the file."
 )
 
 

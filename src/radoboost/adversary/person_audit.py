@@ -109,7 +109,7 @@ def audit_person(
     chosen by the runs, all of them are counted. `run` lets tests audit faulty noise, and `columns` is the word for the
     columns of the release.
     """
-    if mechanism.unit != "record":
+    if mechanism.protects != "record":
         raise ArgumentError("the attack on a person tells whether they are in the table; take unit='record'")
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < _LEAST_RUNS:
         raise ArgumentError(f"the attack on a person needs at least {_LEAST_RUNS} runs; runs is {runs!r}")

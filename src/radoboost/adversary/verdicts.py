@@ -1,6 +1,7 @@
 """What to think of a release once attacks were tried on it."""
 
 from radoboost.adversary.attempts import FAILED, MISTRUST, NEEDS, Attempt
+from radoboost.adversary.exact_audits import ExactAudit
 from radoboost.adversary.membership import Membership
 from radoboost.adversary.reconstruction import Reconstruction
 from radoboost.findings.signing import TRIED
@@ -13,7 +14,10 @@ _NONE_RAN = "No attack ran on this release, so nothing was put to the test."
 def verdict_after(statement: Statement, attempts: list[Attempt]) -> Verdict:
     """The verdict on a release by its statement, and by what attacks got from it."""
     stated, tried = verdict_of(statement), [attempt for attempt in attempts if attempt.group == TRIED]
-    sentences = (*_back(tried), *stated.sentences, *_not_tried(attempts))
+    audited = [one for one in attempts if isinstance(one.result, ExactAudit)]
+    sentences = (*_back(tried), *stated.sentences, *_not_tried(attempts), *(one.sentence for one in audited))
+    if not all(one.result.holds for one in audited):
+        return Verdict(WRONG, "This program does not keep such a promise: do not trust its releases", sentences)
     refused = next((attempt for attempt in tried if MISTRUST in attempt.sentence), None)
     if refused is not None:
         return Verdict(WRONG, "Contradicted: do not trust this release", (refused.sentence, *sentences))

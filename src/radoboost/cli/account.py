@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from radoboost.cli.protection import complete_mechanism
-from radoboost.cli.shell import JsonFlag
+from radoboost.cli.shell import JsonFlag, UnitOption
 from radoboost.errors import ArgumentError
 
 
@@ -50,7 +50,7 @@ def account(
     n_classes: Annotated[
         int, typer.Option(metavar="K", help="How many classes, for moments: two unless you say so.")
     ] = 2,
-    unit: Annotated[str, typer.Option(help="What moments protects: record or label.")] = "record",
+    unit: UnitOption = None,
     relation: Annotated[
         str,
         typer.Option(
@@ -125,10 +125,10 @@ def account(
         from radoboost.cli.protection import chosen_mechanism
         from radoboost.holder.costs import account_for_schema
 
-        usual = {"unit": "record", "relation": "add", "sharpen": True}  # which not every mechanism has
-        given = {"unit": unit, "relation": relation, "sharpen": sharpen}
+        usual = {"relation": "add", "sharpen": True}  # which not every mechanism has
+        given = {"relation": relation, "sharpen": sharpen}
         options = {name: None if value == usual[name] else value for name, value in given.items()}
-        options |= {"epsilon": epsilon, "delta": delta}
+        options |= {"epsilon": epsilon, "delta": delta, "unit": unit}
         declared = account_for_schema(
             chosen_mechanism(mechanism, options), schema, rows=rows, person=person, max_rows=max_rows, group=group
         )
@@ -146,7 +146,7 @@ def account(
         n_rados=n_rados,
         n_examples=rows,
         n_features=columns,
-        unit=unit,
+        unit=unit or "record",
         relation=relation,
         columns=columns_word,
         n_classes=n_classes,

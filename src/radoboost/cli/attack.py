@@ -336,6 +336,9 @@ def report(
 ) -> None:
     """Run every attack on a release, and write one page about what they get.
 
+    Where something is promised about records, persons or labels, the program is audited at the settings of the release:
+    on made-up tables, and not this file.
+
     More attacks can run with --seed, and with --table, a table that holds the rows of the release.
 
     \b

@@ -1,8 +1,5 @@
 """rado craft: a table becomes a release."""
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,17 +31,19 @@ from radoboost.cli.shell import (
     SeparatorOption,
     TableArgument,
     TrustNetworkFlag,
+    UnitOption,
     check_output,
     check_trust,
     chosen_classes,
     chosen_table,
     completing,
     default_output,
+    noted,
     print_release,
     say,
     shown_table,
 )
-from radoboost.errors import ArgumentError, PersonWarning
+from radoboost.errors import ArgumentError
 
 
 def craft(
@@ -109,9 +108,7 @@ def craft(
     noise_std: Annotated[
         float | None, typer.Option(help="The standard deviation of the noise, instead of --epsilon.")
     ] = None,
-    unit: Annotated[
-        str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
-    ] = None,
+    unit: UnitOption = None,
     relation: RelationOption = None,
     sharpen: Annotated[
         bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
@@ -293,7 +290,7 @@ def craft(
     keep_files(place, default, force)
     if counts is not None:
         keep_files(counts, None, force, "--counts")
-    with _noted(quiet) as notices:
+    with noted(quiet) as notices:
         release = rb.craft(
             content,
             label=label,
@@ -340,25 +337,6 @@ def craft(
     if advice:
         say(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
-
-
-@contextmanager
-def _noted(quiet: bool) -> Iterator[list[Any]]:
-    """Keep warnings for later; but whose rows they are is said at once, before anything is spent."""
-    notices: list[Any] = []
-
-    def show(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
-    ) -> None:
-        if not issubclass(category, PersonWarning):
-            notices.append(message)
-        elif not quiet:
-            say(f"rado: {message}")
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)
-        warnings.showwarning = show
-        yield notices
 
 
 def _undeclared(decisions: str, table: str, label: str | None) -> ArgumentError:

@@ -24,6 +24,7 @@ from radoboost.cli.shell import (
     QueryOption,
     RelationOption,
     TableArgument,
+    UnitOption,
     check_output,
     chosen_classes,
     chosen_table,
@@ -32,7 +33,7 @@ from radoboost.cli.shell import (
     print_release,
     say,
 )
-from radoboost.errors import ArgumentError, RoomError
+from radoboost.errors import ArgumentError, PersonWarning, RoomError
 
 if TYPE_CHECKING:
     from radoboost.holder.room.agreement import Agreement
@@ -117,7 +118,7 @@ def open_(
     rows: Annotated[
         int | None, typer.Option(metavar="M", help="About how many rows all have together, from public knowledge.")
     ] = None,
-    unit: Annotated[str | None, typer.Option(help="What moments protects: record (the default) or label.")] = None,
+    unit: UnitOption = None,
     relation: RelationOption = None,
     sharpen: Annotated[
         bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
@@ -179,6 +180,8 @@ def open_(
     room = laid_agreement(agreed, output or _stem(str(agreement)) + ".room", trust_network, token)
     if as_json:
         print(json.dumps({"room": room, "agreement": json.loads(agreed.to_bytes())}, indent=2, ensure_ascii=False))
+        if agreed.advice is not None:
+            say(f"rado: {agreed.advice}")
     else:
         print("\n".join([f"opened {room}", *(f"  {line}" for line in agreed.in_words())]))
         say(f"rado: each holder now runs: rado room join {shlex.quote(room)} TABLE --as NAME")
@@ -322,7 +325,8 @@ def join(
             look=question.keep if code is None or quiet else question.say,
         )
     for warning in () if quiet else notices:
-        say(f"rado: {' '.join(str(warning.message).split())}")
+        if not issubclass(warning.category, PersonWarning):  # which was said with what is agreed on
+            say(f"rado: {' '.join(str(warning.message).split())}")
     print_release(release, place, as_json, f"wrote {place}, as all holders do")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from radoboost.cli.ledger import chosen_ledger
-from radoboost.cli.shell import FormatOption, JsonFlag, QueryOption, TableArgument, chosen_table
+from radoboost.cli.shell import FormatOption, JsonFlag, QueryOption, TableArgument, chosen_table, noted, say
 from radoboost.errors import ArgumentError, on_failure
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ def score(
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the interval, which covers the noise.")] = 0.95,
     threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(metavar="record", help="Say that each row is another person, which nobody is reminded of then."),
+    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """Score a model on a table privately: noisy numbers of errors and hits, for one record added or removed.
@@ -61,11 +65,14 @@ def score(
         raise ArgumentError("give one --table for each --ledger, in the same order, or none")
     books = [chosen_ledger(place, name) for place, name in zip(places, names, strict=True)]
     chosen = chosen_table(table, query, form)
-    result = score_table(
-        model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
-        confidence=confidence, threads=threads, progress=True,
-    )  # fmt: skip
+    with noted() as notices:
+        result = score_table(
+            model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
+            confidence=confidence, threads=threads, progress=True, unit=unit,
+        )  # fmt: skip
     with on_failure(result.unless_shown):
+        for warning in notices:
+            say(f"rado: {warning}")
         print(json.dumps(result.to_dict(), indent=2) if as_json else _in_words(result, bool(books)), flush=True)
 
 

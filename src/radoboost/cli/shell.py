@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from radoboost.errors import ArgumentError, OutputError, RadoError, reason, what_is_spent
+from radoboost.errors import ArgumentError, OutputError, PersonWarning, RadoError, reason, what_is_spent
 
 P = ParamSpec("P")
 TABLE_HELP = (
@@ -29,6 +30,10 @@ RelationOption = Annotated[
         help="What neighbours are, for moments: add, one record added or removed (the default); or replace, one "
         "record replaced, where the number of rows is public."
     ),
+]
+UnitOption = Annotated[
+    str | None,
+    typer.Option(help="What is protected: record (the default; say it if each row is another person) or label."),
 ]
 LabelOption = Annotated[
     str | None,
@@ -174,6 +179,25 @@ def shown_table(table: list[str]) -> str:
     from radoboost.tables.addresses import masked
 
     return masked(table[0])
+
+
+@contextmanager
+def noted(quiet: bool = False) -> Iterator[list[Any]]:
+    """Keep warnings for later; but whose rows they are is said at once, before anything is spent."""
+    notices: list[Any] = []
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+    ) -> None:
+        if not issubclass(category, PersonWarning):
+            notices.append(message)
+        elif not quiet:
+            say(f"rado: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield notices
 
 
 def say(line: str) -> None:

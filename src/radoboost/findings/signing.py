@@ -21,6 +21,7 @@ DECISIONS = {
 APPROVALS = ("approve", "approve-within")
 NO_PROMISE = "no promise"  # to be typed by whoever approves a release that promises nothing
 TRIED = "Tried"  # the group of attacks that ran, and came to a result
+AUDITED = "Program audited"  # that of an audit of the program that makes such releases, and not of the file
 MOST_LETTERS = 10_000  # of remarks
 _MOST_NAME = 200
 _DIGEST, _TONE, _HEADLINE = "radoboost-release", "radoboost-tone", "radoboost-verdict"
@@ -86,9 +87,14 @@ class Cited:
         return tuple(attack for attack in self.attacks if attack.group == TRIED)
 
     @property
+    def audits(self) -> tuple[AttackResult, ...]:
+        """The audits of the program, on made-up tables."""
+        return tuple(attack for attack in self.attacks if attack.group == AUDITED)
+
+    @property
     def others(self) -> tuple[AttackResult, ...]:
-        """The attacks that did not."""
-        return tuple(attack for attack in self.attacks if attack.group != TRIED)
+        """What did not run, or had no result."""
+        return tuple(attack for attack in self.attacks if attack.group not in (TRIED, AUDITED))
 
 
 def report_marks(digest: str, verdict: Verdict, attacks: Sequence[AttackResult]) -> list[tuple[str, str]]:

@@ -55,7 +55,7 @@ def account_for_schema(
     event, details = account(asked)
     delta = getattr(mechanism, "delta", 0.0)
     answer = _answer(mechanism.name, event, details, delta, rows, group)
-    if (sentence := whose_rows(asked.declared, person)) is not None:
+    if (sentence := whose_rows(asked.declared, person, getattr(mechanism, "unit", None))) is not None:
         answer["whose_rows"] = sentence
     return {**answer, "composed": composed_with(event, earlier, delta)} if earlier else answer
 

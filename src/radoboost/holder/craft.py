@@ -476,18 +476,20 @@ def _say_plan(
 
 
 def _advise(mechanism: Mechanism, asked: Asked, progress: bool | Progress | None) -> None:
-    """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone.
-
-    Warn, too, where rows are protected and may be several of one person.
-    """
+    """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone."""
     _say_plan(mechanism, asked, progress)
-    if mechanism.private and (advice := whose_rows(asked.declared, asked.person)) is not None:
-        warnings.warn(advice, PersonWarning, stacklevel=_caller())
     if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
         warnings.warn(advice, DeltaWarning, stacklevel=4)
 
 
-def _caller() -> int:
+def warn_of_persons(mechanism: Mechanism, asked: Asked) -> None:
+    """Warn where rows are protected that may be several of one person, by what was declared alone."""
+    advice = whose_rows(asked.declared, asked.person, getattr(mechanism, "unit", None)) if mechanism.private else None
+    if advice is not None:
+        warnings.warn(advice, PersonWarning, stacklevel=caller())
+
+
+def caller() -> int:
     """The stack level, as seen by who asks, of the first frame outside of this package: a warning points there."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "radoboost":
@@ -523,6 +525,7 @@ def _check(mechanism: Mechanism, asked: Asked, progress: bool | Progress | None)
     if not getattr(mechanism, "may_tilt", False):
         refuse_tilted(asked.signatures, f"releases of {mechanism.name}")
     mechanism.check(asked)
+    warn_of_persons(mechanism, asked)
     _advise(mechanism, asked, progress)
 
 

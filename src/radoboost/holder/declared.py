@@ -119,16 +119,19 @@ class Declared:
             )
 
 
-def whose_rows(declared: Declared, person: str | None) -> str | None:
-    """What to know before something is promised about rows that may be several of one person; by names alone."""
-    if person is not None or not declared.ids:
+def whose_rows(declared: Declared, person: str | None, unit: str | None) -> str | None:
+    """What to know before something is promised about rows that may be several of one person; by names alone.
+
+    Nothing where a person is named, or where `unit` says that each row is another one.
+    """
+    if person is not None or unit == "record" or not declared.ids:
         return None
     first, others = declared.ids[0], declared.ids[1:]
     return (
         f"each row counts as another person, whatever its {' or '.join(map(repr, declared.ids))} is; to promise "
         f"something to persons, say whose row it is and how many rows of each may count: --person {shlex.quote(first)} "
         f"--max-rows K (person={first!r}, max_rows=K){' or by another column' if others else ''}; K = 1 costs no more "
-        "noise than this"
+        "noise than this; if each row is another person, say so: --unit record (unit='record')"
     )
 
 

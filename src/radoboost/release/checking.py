@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.privacy import Composed, Event, best_guess, converted, delta_at, epsilon_at, event_from_dict
-from radoboost.release.holders import AT_SEVERAL, AT_TWO, AVERAGED, ONE_TABLE, ROOM, Holders, room_figures
+from radoboost.release.holders import AT_SEVERAL, AT_TWO, AVERAGED, ONE_TABLE, ROOM, Figure, Holders, room_figures
 
 if TYPE_CHECKING:
     from radoboost.release import Statement
@@ -96,27 +96,37 @@ def _check_room(event: Event, delta: float, holders: Holders) -> None:
     How many may put together what they know is in the words of the second figure; where that leaves two numbers, the
     figures have to be those of one of them.
     """
-    count, stated = len(holders.parts), list(holders.figures)
-    present = sum(part.get("until") is None for part in holders.parts)
     reasons = []
-    for tolerate in range(max(1, count - present), (count + 1) // 2):
-        expected = room_figures(event, count, tolerate, present, delta)
-        if [figure.case for figure in expected] == [figure.case for figure in stated]:
-            try:
-                for figure, said in zip(expected, stated, strict=True):
-                    if (said.delta, said.size) != (figure.delta, figure.size):
-                        raise ReleaseError(f"the figure for {figure.case} is at another delta or size; do not trust it")
-                    _check_epsilon(figure.event, said.delta, said.epsilon, f"what was done, for {figure.case},")
-            except ReleaseError as error:
-                reasons.append(error)
-            else:
-                return
+    for _, expected in fitting_figures(event, delta, holders):
+        try:
+            for figure, said in zip(expected, holders.figures, strict=True):
+                if (said.delta, said.size) != (figure.delta, figure.size):
+                    raise ReleaseError(f"the figure for {figure.case} is at another delta or size; do not trust it")
+                _check_epsilon(figure.event, said.delta, said.epsilon, f"what was done, for {figure.case},")
+        except ReleaseError as error:
+            reasons.append(error)
+        else:
+            return
     if reasons:
         raise reasons[0]
     raise ReleaseError(
-        f"the statement's figures for holders are not those of a room of {count} holders, of whom {present} stayed; "
-        "do not trust it"
+        f"the statement's figures for holders are not those of a room of {len(holders.parts)} holders, of whom "
+        f"{_present(holders)} stayed; do not trust it"
     )
+
+
+def fitting_figures(event: Event, delta: float, holders: Holders) -> Iterator[tuple[int, tuple[Figure, ...]]]:
+    """For how many who may put together what they know a room's figures have these cases, and what they must be."""
+    count, present = len(holders.parts), _present(holders)
+    cases = [figure.case for figure in holders.figures]
+    for tolerate in range(max(1, count - present), (count + 1) // 2):
+        expected = room_figures(event, count, tolerate, present, delta)
+        if [figure.case for figure in expected] == cases:
+            yield tolerate, expected
+
+
+def _present(holders: Holders) -> int:
+    return sum(part.get("until") is None for part in holders.parts)
 
 
 def _event(data: Any, what: str) -> Event:

@@ -103,7 +103,7 @@ class Budget:
         if not self.private:
             return [] if numbers["n_rados"] is None else ["-n", str(numbers["n_rados"])]
         words = ["--epsilon", repr(numbers["epsilon"]), "--delta", repr(numbers["delta"])]
-        words += [] if self.unit == "record" else ["--unit", self.unit]
+        words += ["--unit", self.unit] if self.unit != "record" or (self.ids and not numbers["person"]) else []
         return words + (["--relation", "replace"] if numbers["relation"] == "replace" else [])
 
     def table_options(self) -> list[str]:

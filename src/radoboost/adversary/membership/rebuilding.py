@@ -40,7 +40,7 @@ def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
     if release.mechanism.get("person") is not None:
         raise ReleaseError(
             f"the release is about persons, by {release.mechanism['person']!r}, and this attack is on a single record: "
-            "it would show nothing; rado audit --max-rows attacks a person"
+            "it would show nothing; rado audit --exact --max-rows K is about persons"
         )
     with _one_line(release):
         return make(release)
@@ -67,7 +67,7 @@ def _moments(release: Release) -> "_Released":
     parameters = release.mechanism
     n_searched = len(parameters.get("searched", ()))
     searches = [f"bounds {j + 1}" for j in range(len(SEARCHES))] if n_searched else []
-    columns, n_ranked = _attacked_columns(release)
+    columns, n_ranked = attacked_columns(release)
     first = [] if columns == LINEAR else ["outline", "ranks"] if n_ranked else ["outline"]
     names = ["counts", *searches, *first, "second", "sum", "whitened", "rounds", "scores"]
     noise = tuple((stage, float(parameters["noise"][stage])) for stage in names)
@@ -103,7 +103,7 @@ def _moments(release: Release) -> "_Released":
     return mechanism
 
 
-def _attacked_columns(release: Release) -> tuple[str, int]:
+def attacked_columns(release: Release) -> tuple[str, int]:
     """The word for columns whose release has the same stages, and how many columns are ranked.
 
     Which columns there are, and how many, changes neither what a stage is nor its noise; whether there is an outline
@@ -163,12 +163,12 @@ class _Released(Moments):
         """mu of all stages together, by their noise; what is without noise on purpose does not count."""
         double, apart = 1 if self.neighbours is Relation.RECORD else 2, math.sqrt(1 + (self.relation == "replace"))
         two, cap = self.n_classes == 2, CAP if self.n_classes == 2 else CLASS_CAP
-        total = double if two or self.unit == "record" else math.sqrt(2)  # of more classes a label is in two slots
+        total = double if two or self.protects == "record" else math.sqrt(2)  # of more classes a label is in two slots
         reach = {"sum": total, "rounds": double * cap * math.sqrt(self.noise_rounds), "scores": math.sqrt(double)}
-        if self.unit == "record":
+        if self.protects == "record":
             reach |= dict.fromkeys(("counts", "second", "whitened"), apart)
         noise = dict(self.noise)
-        if self.unit == "record":
+        if self.protects == "record":
             reach |= {stage: apart * math.sqrt(self.n_searched) for stage in noise if stage.startswith("bounds")}
             reach |= {stage: apart for stage in noise if stage == "outline"}
             reach |= {stage: apart * math.sqrt(self.n_ranked) for stage in noise if stage == "ranks"}

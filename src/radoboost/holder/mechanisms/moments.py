@@ -67,10 +67,11 @@ _ROUNDING = 1 + 1e-12  # on mu, for what the shares of a plan may add up to beyo
 class Moments:
     """Sum and second moment of whitened edge vectors, with noise; `sharpen` adds a few mean rados.
 
-    `unit` is what is protected: a "record", or a "label" alone, which leaves the features unprotected. The cost does
-    not depend on the number of rados: those are drawn from the moments, by anyone who wants some. Where bounds are
-    found privately, that takes `bounds_share` of mu squared. By `relation` one record is "add"ed or removed; with
-    "replace" it is replaced by any other, for tables whose number of rows is public and stands in the release.
+    `unit` is what is protected: a "record", as it is by default, or a "label" alone, which leaves the features
+    unprotected. Who gives "record" says that each row is another person, and is not reminded of it. The cost does not
+    depend on the number of rados: those are drawn from the moments, by anyone who wants some. Where bounds are found
+    privately, that takes `bounds_share` of mu squared. By `relation` one record is "add"ed or removed; with "replace"
+    it is replaced by any other, for tables whose number of rows is public and stands in the release.
 
     >>> Moments(epsilon=1.0).scales(8)["sum"] > 400_000
     True
@@ -78,7 +79,7 @@ class Moments:
 
     epsilon: float
     delta: float = DEFAULT_DELTA
-    unit: str = "record"
+    unit: str | None = None
     sharpen: bool = True
     bounds_share: float = 0.1
     relation: str = "add"
@@ -93,7 +94,7 @@ class Moments:
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon, self.delta)
-        if self.unit not in UNITS:
+        if self.protects not in UNITS:
             raise ArgumentError(f"unit must be 'record' or 'label'; it is {self.unit!r}")
         if not isinstance(self.sharpen, bool):
             raise ArgumentError(f"sharpen must be True or False; it is {self.sharpen!r}")
@@ -102,20 +103,25 @@ class Moments:
             raise ArgumentError(f"bounds_share must be a number from 0.001 to 0.9; it is {share!r}")
         if self.relation not in RELATIONS:
             raise ArgumentError(f"relation must be 'add' or 'replace'; it is {self.relation!r}")
-        if self._replaced and self.unit == "label":
+        if self._replaced and self.protects == "label":
             raise ArgumentError(
                 "with unit='label' a label is flipped, and no record is added or replaced; leave relation out"
             )
 
     @property
+    def protects(self) -> str:
+        """What is protected: "record" or "label"."""
+        return "record" if self.unit is None else self.unit
+
+    @property
     def hides_size(self) -> bool:
         """Whether the number of examples is protected."""
-        return self.unit == "record" and not self._replaced
+        return self.protects == "record" and not self._replaced
 
     @property
     def exact_in_rooms(self) -> bool:
         """Whether a room sees sums without noise: those of features, where labels alone are protected."""
-        return self.unit == "label"
+        return self.protects == "label"
 
     @property
     def _replaced(self) -> bool:
@@ -126,13 +132,13 @@ class Moments:
         """Which tables are neighbours, where no column says whose row it is."""
         if self._replaced:
             return Relation.REPLACE
-        return Relation.RECORD if self.unit == "record" else Relation.LABEL
+        return Relation.RECORD if self.protects == "record" else Relation.LABEL
 
     def relation_for(self, shape: Shape) -> Relation:
         """Which tables are neighbours; those of persons, if a column says whose row it is."""
         if not shape.person:
             return self.neighbours
-        return Relation.PERSON if self.unit == "record" else Relation.PERSON_LABELS
+        return Relation.PERSON if self.protects == "record" else Relation.PERSON_LABELS
 
     def check(self, asked: Asked) -> None:
         """Refuse a declaration with gaps, noise that cannot be sampled, or an epsilon that so few rows cannot carry."""
@@ -182,7 +188,7 @@ class Moments:
         mu = self.distance(shape)
         if asked.rows is not None:
             self._check_carries(asked.rows, outlook, shape)
-            if shape.n_searched and self.unit == "record":
+            if shape.n_searched and self.protects == "record":
                 cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation_for(shape).value}"
                 mu /= shape.max_rows * math.sqrt(1 + self._replaced)
                 check_rows_carry(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
@@ -215,7 +221,7 @@ class Moments:
         columns_from_table = asked.declared.all_private and asked.features is None
         if searched:
             self._check_shape(asked, names)
-        persons = limit_persons(asked, run, rule, with_label=self.unit == "record")
+        persons = limit_persons(asked, run, rule, with_label=self.protects == "record")
         if searched:
             found, rows = find_bounds(self, shape, run, rule, searched)
             asked = replace(asked, declared=asked.declared.with_found(found))
@@ -243,7 +249,7 @@ class Moments:
             parameters={
                 **person_parameters(asked),
                 **({"relation": self.relation} if self._replaced else {}),
-                "unit": self.unit, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
+                "unit": self.protects, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
                 "noise": stages.noise(), "rows": stages.rows, "rounds": plan.rounds, "eta": plan.eta,
                 "score_unit": stages.score_unit,
                 **({"plan": {"word": outlook.word, **plan.to_dict()}} if outlook else {}),
@@ -257,7 +263,7 @@ class Moments:
 
     def stages(self, shape: Shape, n_rounds: int) -> tuple[Stage, ...]:
         """The stages, with `n_rounds` mean rados."""
-        return planned_stages(self.unit, self.sharpen, self.bounds_share, shape, n_rounds, replaced=self._replaced)
+        return planned_stages(self.protects, self.sharpen, self.bounds_share, shape, n_rounds, replaced=self._replaced)
 
     def strength(self, size: float, shape: Shape) -> float:
         """About so many rows, in units of the noise that hides what is protected: plans go by it (M11, M15).
@@ -339,7 +345,7 @@ class Moments:
             circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or "",
             bool(circumstances.schema),
         )  # fmt: skip
-        record = self.unit == "record"
+        record = self.protects == "record"
         whom = (
             protected(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
             if record
@@ -348,7 +354,7 @@ class Moments:
         promises = [promise.format(whom.anyone) for promise in self._words[0]]
         exposed = list(self._words[1])
         if circumstances.searched:  # in the label unit they are no part of the promise
-            (promises if record else exposed).append(bounds_in_words(circumstances.searched, self.unit))
+            (promises if record else exposed).append(bounds_in_words(circumstances.searched, self.protects))
         declared = _OTHERS_DECLARED if circumstances.searched else _DECLARED
         if circumstances.columns_from_table:
             declared = _COLUMNS_OF_THE_TABLE
@@ -369,7 +375,7 @@ class Moments:
         """What is promised, and what is not protected."""
         if self._replaced:
             return _REPLACED_PROMISES, _REPLACED_EXPOSED
-        return (_RECORD_PROMISES, _RECORD_EXPOSED) if self.unit == "record" else (_LABEL_PROMISES, _LABEL_EXPOSED)
+        return (_RECORD_PROMISES, _RECORD_EXPOSED) if self.protects == "record" else (_LABEL_PROMISES, _LABEL_EXPOSED)
 
     def account_declared(self, asked: Asked) -> tuple[Event, dict[str, Any]]:
         """As `account`, of a table as it was declared: with its categories, classes and persons.

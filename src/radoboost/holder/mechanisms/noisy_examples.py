@@ -13,7 +13,7 @@ from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, OFF_THE_TABLE, make_statement
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question, Secrets
 from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
-from radoboost.holder.mechanisms.noisy_rados import check_noise, noise_scale
+from radoboost.holder.mechanisms.noisy_rados import check_noise, check_record_unit, noise_scale
 from radoboost.holder.mechanisms.person_claims import protected
 from radoboost.holder.mechanisms.records import (
     check_declared,
@@ -47,7 +47,8 @@ class NoisyExamples:
     """Rados of edge vectors that the Gaussian mechanism has protected one by one (Section 5.2 of the paper).
 
     As in the paper, noise is for one edge vector replaced; unlike there, its norm is clipped, to `clip`, and accounting
-    is exact. Give `epsilon` and `delta`, or `noise_std`; without a `clip`, `noise_std` promises nothing.
+    is exact. Give `epsilon` and `delta`, or `noise_std`; without a `clip`, `noise_std` promises nothing. The `unit`
+    "record" says that each row is another person.
 
     >>> NoisyExamples(epsilon=1.0, clip=1.0).plan(10, 5, 1000).noise_std > 8.4
     True
@@ -57,6 +58,7 @@ class NoisyExamples:
     delta: float = DEFAULT_DELTA
     clip: float | None = 1.0
     noise_std: float | None = None
+    unit: str | None = None
 
     name: ClassVar[str] = "noisy-examples"
     private: ClassVar[bool] = True
@@ -68,6 +70,7 @@ class NoisyExamples:
 
     def __post_init__(self) -> None:
         check_noise(self.epsilon, self.delta, self.noise_std)
+        check_record_unit(self.name, self.unit)
         if self.clip is None and self.epsilon is not None:
             raise ArgumentError("epsilon needs a clip, the largest norm of a row; 1 is a common choice")
         if self.clip is not None:

@@ -48,7 +48,8 @@ class NoisyRados:
     """Rados of clipped rows with Gaussian noise on each: record-level differential privacy, for all n rados together.
 
     `clip` bounds the L2 norm of a row whose columns are scaled to [-1, 1] by declared bounds. Give `epsilon` and
-    `delta` to get the least noise for them, or `noise_std`, and the statement says what that buys at `delta`.
+    `delta` to get the least noise for them, or `noise_std`, and the statement says what that buys at `delta`. The
+    `unit` "record" says that each row is another person.
 
     >>> NoisyRados(epsilon=1.0).plan(100, 5, None).noise_std > 18
     True
@@ -58,6 +59,7 @@ class NoisyRados:
     delta: float = DEFAULT_DELTA
     clip: float = 1.0
     noise_std: float | None = None
+    unit: str | None = None
 
     name: ClassVar[str] = "noisy-rados"
     private: ClassVar[bool] = True
@@ -70,6 +72,7 @@ class NoisyRados:
 
     def __post_init__(self) -> None:
         check_noise(self.epsilon, self.delta, self.noise_std)
+        check_record_unit(self.name, self.unit)
         check_clip(self.clip)
 
     def check(self, asked: Asked) -> None:
@@ -175,6 +178,12 @@ def noise_scale(scale: float) -> float:
             f"{LEAST_SCALE:g} and {LARGEST_SCALE:.3g}"
         )
     return round_scale_up(scale)
+
+
+def check_record_unit(name: str, unit: Any) -> None:
+    """Refuse to protect anything but records, for a mechanism that cannot."""
+    if unit not in (None, "record"):
+        raise ArgumentError(f"{name} protects records, and not labels alone; unit is 'record'; it is {unit!r}")
 
 
 def check_noise(epsilon: Any, delta: Any, noise_std: Any) -> None:

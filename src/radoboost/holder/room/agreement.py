@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError, RadoError, RoomError
-from radoboost.holder.declared import Bounds, Declared, declaration
+from radoboost.holder.declared import Bounds, Declared, declaration, whose_rows
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import MECHANISMS, Asked, Mechanism, Plain
@@ -24,7 +24,7 @@ from radoboost.holder.mechanisms.records import check_declared, check_person, de
 from radoboost.holder.room.mailbox import AGREEMENT
 from radoboost.holder.room.parties import check_numbers, most_lost
 from radoboost.holder.signatures import check_n_rados
-from radoboost.tables.kinds import PRIVATE
+from radoboost.tables.kinds import PRIVATE, Left
 from radoboost.tables.labels import check_classes
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
@@ -118,7 +118,7 @@ class Agreement:
         """What a holder asks `craft` for; its coins have a key of its own."""
         columns = self.declared
         if SCHEMA_KEY in columns:
-            declared, features = Declared.by_schema(Schema.from_dict(columns)), None
+            declared, features = Declared.by_schema(Schema.from_dict(columns)).choose(None, (), None), None
         else:
             limits = {name: pair if pair == PRIVATE else tuple(pair) for name, pair in columns.items()}
             declared, features = Declared(limits), list(limits)
@@ -174,6 +174,13 @@ class Agreement:
         if not re.fullmatch("[0-9a-f]{32}", self.nonce):
             raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
 
+    @property
+    def advice(self) -> str | None:
+        """What to know where records are protected, and several may be of one person."""
+        mechanism = self.protection()
+        said = getattr(mechanism, "unit", None)
+        return whose_rows(self.asked().declared, self.person, said) if mechanism.private else None
+
     def in_words(self) -> list[str]:
         """What is agreed on, as lines for people."""
         names = declared_features(self.asked()) or ()
@@ -193,6 +200,7 @@ class Agreement:
             *([EXACT_SUMS] if self.needs_all else []),
             f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",
             *([] if private else [NOTHING]),
+            *([] if self.advice is None else [self.advice]),
             f"{len(names):,} column{'' if len(names) == 1 else 's'} as declared"
             + ("" if self.terms == "auto" else f", taken as {self.terms!r}")
             + (f"; {self.n_rados:,} rados" if self.n_rados else ""),
@@ -271,7 +279,9 @@ def agree(
 def _written(declared: Declared, features: Sequence[str] | None, drop: Sequence[str]) -> Mapping[str, Any]:
     """Declared columns as JSON data, with names for those that go by their places."""
     if declared.schema is not None:
-        return declared.schema.to_dict()
+        # Of columns that are left out, those of ids alone: they are why holders are told whose rows count.
+        ids = {name: Left("id") for name in declared.ids}
+        return replace(declared.schema, columns={**declared.schema.columns, **ids}).to_dict()
     if declared.all_private:
         raise ArgumentError(
             "a room needs its columns declared, for tables may differ: give bounds with the word private for each "

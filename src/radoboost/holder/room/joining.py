@@ -14,7 +14,7 @@ from typing import Any
 
 from radoboost.errors import ArgumentError, RoomError
 from radoboost.holder.counts import Where
-from radoboost.holder.craft import check_for_room, craft_in_room, note_digest, planned_event
+from radoboost.holder.craft import check_for_room, craft_in_room, note_digest, planned_event, warn_of_persons
 from radoboost.holder.declared import Bounds
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns
@@ -69,7 +69,8 @@ def open_room(
         noise enough for: 1 by default. How many may be lost before the room stops follows from both, and can be fewer,
         for a sum is opened by more than two thirds: of 3 none, of 4 or 5 one, of 9 two.
     label, classes, features, drop, person, max_rows, rows : as for `craft`
-        `rows` are those of all holders together. Classes must be declared. A person is protected at one holder.
+        `rows` are those of all holders together. Classes must be declared. A person is protected at one holder; where
+        records are protected and the schema has a column of ids, a `PersonWarning` says so, here and as each one joins.
     mechanism, columns, n_rados, intercept : as for `craft`
         Mechanisms whose noise is added to sums: `Moments`, `NoisyRados`, and `Plain()`, which promises nothing.
     trust_network : bool
@@ -91,6 +92,7 @@ def open_room(
         drop=drop, mechanism=mechanism, columns=columns, n_rados=n_rados, intercept=intercept, person=person,
         max_rows=max_rows, rows=rows,
     )  # fmt: skip
+    warn_of_persons(*agreement.check())
     mailbox = _mailbox(room, make=True, trust_network=trust_network, token=token)
     if not mailbox.put(PLACE, agreement.to_bytes()):
         raise RoomError(f"{mailbox.name} has an agreement already, and each room has one; choose another place")
@@ -188,6 +190,7 @@ def join_room(
     notes.check()
     if look is not None:
         look(agreement)
+    warn_of_persons(mechanism, asked)
     check_for_room(table, y, mechanism, asked, books, counts, output)
     if mechanism.private:
         tell_beforehand(table, y, asked, counts, progress=progress)

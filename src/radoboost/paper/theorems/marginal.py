@@ -1,7 +1,8 @@
 """thm_dpfreal: the delta of DP-Feat as printed and exactly, what its band is worth, and what d = 1 leaves out.
 
 The theorem is for every epsilon that is o(1) and Omega(1/m). Its delta is too small in the lower part of that range, at
-4/m and at m^(-1/2), and right in the upper part, from about 8 sqrt(log(m) / m) on.
+8/m, where the paper's own condition m >= (1 + 2 beta) / (1 - 2 beta) still holds, and at m^(-1/2). It has the right
+order in the upper part, from c sqrt(log(m) / m) on for any constant c above sqrt(48) = 6.93.
 """
 
 import math
@@ -26,7 +27,7 @@ from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 
 _POINTS = ((100, 1.0), (1000, 0.01), (1000, 0.1), (1000, 0.5), (1000, 1.0), (10_000, 0.1))
 _SMALL: dict[str, Callable[[int], float]] = {
-    "4 / m": lambda m: 4 / m,
+    "8 / m": lambda m: 8 / m,
     "m^(-1/2)": lambda m: m**-0.5,
 }  # epsilons that the theorem allows
 _LARGE: dict[str, Callable[[int], float]] = {
@@ -219,7 +220,7 @@ def _figure(deltas: Outcome) -> Figure:
         ], log_x=True, log_y=True),
     ]  # fmt: skip
     caption = (
-        "The delta of DP-Feat. First three: at epsilons that the theorem allows. At 4 / m delta does not fall, and at "
+        "The delta of DP-Feat. First three: at epsilons that the theorem allows. At 8 / m delta does not fall, and at "
         "m^(-1/2) it falls as m^(-1/2), not as m^(-2); at 8 sqrt(log(m) / m) it is as small as printed. Then: plain "
         "rados, without the band, have no larger a delta at any epsilon (shown down to 1e-40). Last: in the "
         "expansion that the theorem rests on, the leading term is off by a factor of 4 log(2)^2 m^2."
@@ -257,7 +258,8 @@ def _order_above(deltas: Outcome) -> Check:
     quoted = {(point["m"], point["epsilon"]): point for point in deltas["points"]}[1000, 1.0]
     why += (
         f"; at m = 1,000 that is epsilon = {_LARGE['8 sqrt(log(m) / m)'](1000):.2f}, and at epsilon = 1 delta is "
-        f"{quoted['exact']:.1e} against {quoted['printed']:.1e} printed"
+        f"{quoted['exact']:.1e} against {quoted['printed']:.1e} printed; the order holds with any constant above "
+        "sqrt(48) = 6.93 in place of 8"
     )
     statement = "thm_dpfreal: epsilon delta = O(m^(-5/2)) from epsilon = 8 sqrt(log(m) / m) on, a part of its range"
     return Check(statement, bounded and quoted["exact"] <= quoted["printed"], why)
