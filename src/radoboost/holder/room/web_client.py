@@ -24,7 +24,7 @@ _PATIENCE = 60.0  # seconds for one that is repeated
 _MOST_NEWS = 64 * 2**20
 _KEPT = 64 * 2**20  # bytes of messages that are remembered
 _AGAIN = 0.01  # seconds before a message that was not there is asked for again
-_PASSING = {429, 500, 502, 503, 504}  # what a proxy may say while the server is not there
+_PASSING = {408, 429, 500, 502, 503, 504}  # what a server says that cannot answer now, or a proxy while it is gone
 
 
 class WebMailbox:
