@@ -272,10 +272,11 @@ class _Recent:
                 self._size -= len(self._contents.pop(next(iter(self._contents)))) + _EACH_ENTRY
 
 
-def _order(name: str) -> tuple[int, str]:
-    """Where a message comes when rooms are read again: what says who is there comes first."""
-    kinds = (AGREEMENT, f"{BEFORE}hello", BEFORE)
-    return next((k for k, kind in enumerate(kinds) if name.startswith(kind)), len(kinds)), name
+def _order(name: str) -> tuple[int, int, str]:
+    """Where a message comes when rooms are read again: what says who is there, as it was said."""
+    kinds = (AGREEMENT, f"{BEFORE}hello/", f"{BEFORE}hello", BEFORE)
+    rank = next((k for k, kind in enumerate(kinds) if name.startswith(kind)), len(kinds))
+    return rank, len(name.split("/")[1]) if "/" in name else 0, name  # hello-10 comes after hello-9
 
 
 def is_room(name: str) -> bool:
