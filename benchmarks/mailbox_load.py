@@ -12,8 +12,9 @@
 | five | five processes of `rado room join`, over a folder and over HTTP in turns |
 
 Memory is the resident set of the server, the largest so far and some seconds after. Each part writes its key of
-experiments/results/mailbox.json, with the load of the machine before and after. Exits with 1 where a request fails that
-should not, the server needs more than 300 MB, or a room over HTTP takes more than 1.3 times one over a folder.
+experiments/results/mailbox.json, with the load of the machine before and after; once all are there, docs/rooms.md has
+them. Exits with 1 where a request fails that should not, the server needs more than 300 MB, or a room over HTTP takes
+more than 1.3 times one over a folder.
 """
 
 import argparse
@@ -38,6 +39,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import radoboost as rb
+import rooms_page
 from holders_processes import NAMES, write_table
 from measuring import keep, shortfalls
 from radoboost.holder.room.identities import Identity
@@ -446,6 +448,7 @@ def main():
         results[name] = {**PARTS[name](), "load_before_and_after": [load, os.getloadavg()[0]]}
         print(json.dumps(results[name]), flush=True)
         keep(f"mailbox/{name}", results[name])
+    rooms_page.write()
     shortfalls(list(short_of(results)))
 
 

@@ -11,10 +11,15 @@ _IN_MEMORY = 2**18  # bytes that a message may have before it goes to disk
 
 
 class Arrival:
-    """The bytes of a message that have come so far, of at most `most`; `space` says how many more all rooms take."""
+    """The bytes of a message that have come so far, of at most `most`.
 
-    def __init__(self, shelf: Shelf, name: str, most: int, space: Callable[[], int], folder: Path | None) -> None:
-        self._shelf, self._name, self._most, self._space = shelf, name, most, space
+    `check_space` is told how many there are, and how many more come, and may refuse these.
+    """
+
+    def __init__(
+        self, shelf: Shelf, name: str, most: int, check_space: Callable[[int, int], None], folder: Path | None
+    ) -> None:
+        self._shelf, self._name, self._most, self._check_space = shelf, name, most, check_space
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=None if folder is None else str(folder))  # noqa: SIM115
         self._begin: bytearray | None = bytearray()  # until its first line is there
         self.size = 0
@@ -27,8 +32,7 @@ class Arrival:
     def add(self, piece: bytes) -> None:
         """Take a piece, or refuse the message."""
         self.expect(self.size + len(piece))
-        if len(piece) > self._space():
-            raise Refused(503, "too much is on its way to this mailbox; come again")
+        self._check_space(self.size, len(piece))
         self.size += len(piece)
         self._shelf.arriving += len(piece)
         if self._begin is not None:

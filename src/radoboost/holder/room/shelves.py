@@ -117,14 +117,14 @@ class Shelves:
         self._check_time(shelf, name, sent)
         if name in shelf.names:
             return None
-        limits = self.limits
 
-        def space() -> int:
-            arriving = sum(one.arriving for one in list(self._shelves.values()))
-            own = limits.room_bytes - shelf.size - shelf.arriving
-            return min(own, limits.all_bytes - self._size() - arriving)
+        def check_space(size: int, more: int) -> None:
+            others = sum(one.arriving for one in list(self._shelves.values())) - size
+            room, limits = shelf.size + shelf.arriving + more, self.limits
+            if others and (room > limits.room_bytes or self._size() + others + size + more > limits.all_bytes):
+                raise Refused(503, "too much is on its way to this mailbox; come again")
 
-        return Arrival(shelf, name, limits.of_message(name, shelf.parties), space, self._folder)
+        return Arrival(shelf, name, self.limits.of_message(name, shelf.parties), check_space, self._folder)
 
     def put(self, room: str, name: str, content: bytes, sent: float) -> bool:
         """Put a message on the shelf of a room; False if the name is taken."""
