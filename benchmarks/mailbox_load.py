@@ -324,7 +324,7 @@ def restart():
     tables = [(rng.uniform(0, 9, (20, 2)), rng.integers(0, 2, 20)) for _ in range(HOLDERS)]
     with served() as server:
         box = WebMailbox(server.address, make=True, token=server.token)
-        bounds = {"a": (0, 9), "b": (0, 9)}
+        bounds = {"x0": (0, 9), "x1": (0, 9)}
         rb.open_room(box, bounds=bounds, classes=(0, 1), parties=HOLDERS, tolerate=5, n_rados=10)
         begun, kept = time.perf_counter(), Path(server.folder) / urlsplit(box.name).path.strip("/")
         away = []

@@ -339,19 +339,20 @@ def test_nobody_is_thrown_out_by_a_message_of_an_earlier_room(identities):
 
 
 @contextmanager
-def half_requests(address, count):
+def half_requests(address, count, sent=b"GET / HTTP/1.1\r\nHost: x\r\nX-Half: "):
     place, held = urlsplit(address), []
     try:
         for _ in range(count):
             held.append(socket.create_connection((place.hostname, place.port), timeout=30))
-            held[-1].sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-Half: ")
+            held[-1].sendall(sent)
         yield held
     finally:
         for one in held:
             one.close()
 
 
-def test_half_requests_make_way_for_whole_ones_and_a_busy_connection_stays(monkeypatch):
+@pytest.mark.parametrize("end", ["X-Half: ", "\r\n"])
+def test_connections_that_ask_nothing_make_way_and_a_busy_one_stays(monkeypatch, end):
     monkeypatch.setattr(serving, "most_connections", lambda: 8)
     kept, asked, go_on = Shelves(), threading.Event(), threading.Event()
     news, answers = kept.news, []
@@ -369,7 +370,7 @@ def test_half_requests_make_way_for_whole_ones_and_a_busy_connection_stays(monke
         busy = threading.Thread(target=lambda: answers.append(raw(address, ask)[0]))
         busy.start()
         assert asked.wait(60)
-        with half_requests(address, 30):
+        with half_requests(address, 30, f"GET / HTTP/1.1\r\nHost: x\r\n{end}".encode()):
             for _ in range(20):
                 assert raw(address, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")[0] == 200
             go_on.set()
