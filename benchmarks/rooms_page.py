@@ -12,6 +12,7 @@ from utility_page import signed, table
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROOMS, HOLDERS, TABLES = DOCS / "rooms.md", DOCS / "several-holders.md", RESULTS / "rooms.md"
+MAILBOX = RESULTS / "mailbox.json"
 CASES = {
     "ten": "ten holders, 1 may be lost",
     "masked": "ten holders, 1 may be lost, masked sums",
@@ -74,6 +75,32 @@ def processes_text(results):
     )
 
 
+def mailbox_text(document):
+    """What a served mailbox did under load."""
+    results = {name: part["results"] for name, part in document.items()}
+    clients, readers, half = results["clients"], results["readers"], results["half"]
+    room, five, load = results["restart"], results["five"], results["bodies"]
+    return "\n".join(
+        [
+            f"- {clients['clients']} clients for {clients['seconds']:.0f} seconds: {clients['put']['per_second']:.0f} "
+            f"messages put and as many read in a second, {clients['put']['median_ms']:.0f} and "
+            f"{clients['get']['median_ms']:.0f} ms each in the median, {clients['failures']} failures, "
+            f"{clients['highest_mb']:.0f} MB at most",
+            f"- {readers['readers']} at once read a room with {readers['messages']:,} messages: all of them in "
+            f"{readers['seconds']:.0f} s, {readers['highest_mb']:.0f} MB at most, {readers['left_mb']:.0f} MB after",
+            f"- {half['plain']['half_requests']} half requests, at {half['plain']['files']} open files: other clients "
+            f"wait {half['plain']['median_ms']:.0f} ms for an answer ({half['plain']['p99_ms']:.0f} at most; with TLS "
+            f"{half['tls']['median_ms']:.0f} and {half['tls']['p99_ms']:.0f})",
+            f"- {load['bodies']} messages of {load['bytes'] / 2**20:.0f} MB that do not end: {load['highest_mb']:.0f} "
+            "MB at most",
+            f"- killed and started again in a room of {room['holders']} holders: all end with the same release, after "
+            f"{room['seconds']:.0f} s, {room['highest_mb']:.0f} MB at most",
+            f"- a room of {five['holders']} processes over HTTP takes {five['ratio']:.2f} times as long as one over a "
+            "folder",
+        ]
+    )
+
+
 def parts(document):
     """The text of each part, by page, as far as there are results."""
     rooms, holders, tables = {}, {}, {}
@@ -88,6 +115,9 @@ def parts(document):
         rooms["sums"] = sums_table(document["sums"]["results"])
     if "processes" in document:
         rooms["processes"] = processes_text(document["processes"]["results"])
+    served = json.loads(MAILBOX.read_text()) if MAILBOX.exists() else {}
+    if served.keys() >= {"clients", "readers", "half", "bodies", "restart", "five"}:
+        rooms["mailbox"] = mailbox_text(served)
     return {ROOMS: rooms, HOLDERS: holders, TABLES: tables}
 
 

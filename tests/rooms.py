@@ -148,7 +148,8 @@ def say_stop(room, victim, signer=None):
 @contextmanager
 def served(shelves, **options):
     """A server of mailboxes on this machine; its address."""
-    from radoboost.holder.room.web_server import listening, web_server
+    from radoboost.holder.room.web_server import web_server
+    from radoboost.serving import listening
 
     server = web_server(shelves, **options)
     with listening("127.0.0.1", 0) as door:

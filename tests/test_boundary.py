@@ -19,7 +19,7 @@ import radoboost
 
 PACKAGE = Path(radoboost.__file__).parent
 # The first part of a module's path says on which side it is.
-SHARED = {"errors", "memory", "numba_cache", "progress", "tables", "release", "privacy"}
+SHARED = {"errors", "memory", "numba_cache", "progress", "serving", "tables", "release", "privacy"}
 HOLDER, LEARNER = {"holder"}, {"learner"}
 BOTH = {
     "__main__",

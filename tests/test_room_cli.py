@@ -14,7 +14,7 @@ import radoboost as rb
 from radoboost.cli import app
 from radoboost.errors import RoomError, install
 from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.web_server import listening
+from radoboost.serving import listening
 from schema_files import write_schema
 
 BOUNDS = ["--label", "ill", "--classes", "no", "yes", "--parties", "3"]

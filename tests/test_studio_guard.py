@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from radoboost import serving
 from radoboost.errors import ArgumentError
 from radoboost.studio import guard, server
 from radoboost.studio.folder import MOST_LISTED, Folder
@@ -410,7 +411,7 @@ def test_more_than_are_handled_at_once_are_told_to_come_again(studio, monkeypatc
 
 @pytest.mark.parametrize("head", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"])
 def test_a_head_that_does_not_arrive_ends_the_connection(studio, monkeypatch, head):
-    monkeypatch.setattr(server, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
     with socket.create_connection(("127.0.0.1", studio.port), timeout=120) as connection:
         connection.sendall(head)
         with suppress(ConnectionResetError):
@@ -425,14 +426,14 @@ def test_a_form_that_does_not_arrive_is_not_waited_for(studio, monkeypatch):
 
 def test_an_answer_that_nobody_takes_is_not_kept(studio, monkeypatch):
     """Otherwise whoever asks and never listens would fill memory; after its time is up, the rest does not come."""
-    monkeypatch.setattr(server, "TAKING_SECONDS", 0.2)
-    times, got, gone, lost = 600, 0, [], server.Connection.connection_lost
+    monkeypatch.setattr(serving, "TAKING_SECONDS", 0.2)
+    times, got, gone, lost = 600, 0, [], serving.Connection.connection_lost
 
     def noted(self, error):
         gone.append(self.client)
         lost(self, error)
 
-    monkeypatch.setattr(server.Connection, "connection_lost", noted)
+    monkeypatch.setattr(serving.Connection, "connection_lost", noted)
     head = f"GET /static/htmx.min.js HTTP/1.1\r\nHost: {studio.host}\r\nCookie: {studio.cookie}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", studio.port), timeout=120) as connection:
         connection.sendall(head.encode() * times)

@@ -57,7 +57,8 @@ def serve(
       rado room serve --port 8000
     """
     try:
-        from radoboost.holder.room.web_server import listening, web_server
+        from radoboost.holder.room.web_server import web_server
+        from radoboost.serving import listening
     except ImportError:
         raise ArgumentError(f"rado room serve needs FastAPI and uvicorn; run: {install('room')}") from None
     from radoboost.holder.room.shelves import Limits, Shelves
@@ -73,7 +74,7 @@ def serve(
     limits = Limits(
         rooms, hours, room_bytes=room_mb * 2**20, message_bytes=message_mb * 2**20, all_bytes=all_mb * 2**20
     )
-    server = web_server(Shelves(limits, folder, token=token), cert, key)
+    server = web_server(Shelves(limits, folder, token=token, tell=_say_failure), cert, key)
     with listening(host, port) as door:
         address = f"http{'s' if encrypted else ''}://{shown}:{door.getsockname()[1]}"
         entry = {"address": address} if token_file else {"address": address, "token": token}
@@ -84,6 +85,10 @@ def serve(
             f"-o {address.replace('0.0.0.0', 'HOST')} --token {known}"
         )
         server.run(sockets=[door])
+
+
+def _say_failure(why: str) -> None:
+    say(f"rado: a request failed ({why}); holders repeat theirs for a minute")
 
 
 def _token(place: Path) -> str:

@@ -13,9 +13,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from radoboost.errors import RoomError, reason
-from radoboost.holder.room.mailbox import LARGEST, check_message, is_name
+from radoboost.holder.room.mailbox import LARGEST, DriveError, check_message, check_size, is_name
 
 _ONCE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -85,7 +86,8 @@ class FolderMailbox:
             os.rename(draft, place)
         except OSError:
             if os.path.lexists(place):  # it was moved, and only the answer was lost: the claim stays
-                return self._read(place, last) == content
+                with self._open(place, last) as file:
+                    return file.read(_size(file)) == content
             with suppress(FileNotFoundError):
                 draft.unlink()  # if it is gone it may still turn up there, and the claim stays too
                 _claim(folder, last, number).unlink()
@@ -94,11 +96,20 @@ class FolderMailbox:
 
     def get(self, name: str) -> bytes | None:
         """The message of that name, or None while there is none; links are not followed."""
+        file = self.open(name)
+        if file is None:
+            return None
+        with self._in_words(f"read the message {name}"), file:
+            return file.read(_size(file))
+        raise AssertionError("unreachable: failures are raised")
+
+    def open(self, name: str) -> BinaryIO | None:
+        """The message of that name, to be read piece by piece, or None while there is none."""
         check_message(name, b"")
         with self._in_words(f"read the message {name}"):
             *folders, last = name.split("/")
             try:
-                return self._read(self._folder(folders) / last, name)
+                return self._open(self._folder(folders) / last, name)
             except OSError as error:
                 if error.errno not in _GONE:
                     raise
@@ -137,14 +148,17 @@ class FolderMailbox:
                 )
         return folder
 
-    def _read(self, place: Path, name: str) -> bytes | None:
-        kind = os.lstat(place).st_mode
-        if not stat.S_ISREG(kind):
+    def _open(self, place: Path, name: str) -> BinaryIO:
+        """A message, of which there is no more than a message may have; nothing else is opened."""
+        if not stat.S_ISREG(os.lstat(place).st_mode):
             raise RoomError(f"{place} is no plain file, and so no message; take it out of the room {self.name}")
-        with open(os.open(place, _READ), "rb") as file:
-            content = file.read(LARGEST + 1)
-        check_message(name, content, LARGEST)
-        return content
+        file = open(os.open(place, _READ), "rb")  # noqa: SIM115
+        try:
+            check_size(name, _size(file), LARGEST)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
     def _check_there(self) -> None:
         if not self._root.is_dir():
@@ -159,7 +173,12 @@ class FolderMailbox:
             if error.errno in _GONE:
                 self._check_there()
             advice = _ADVICE.get(error.errno or 0, "check the drive")
-            raise RoomError(f"cannot {doing}, in the folder {self.name}: {reason(error)}; {advice}") from None
+            line = f"cannot {doing}, in the folder {self.name}: {reason(error)}; {advice}"
+            raise DriveError(line, reason(error)) from None
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
 
 
 def _write(draft: Path, content: bytes, mode: int) -> None:

@@ -4,10 +4,11 @@ A mailbox knows nothing and is trusted with nothing: messages are signed, what i
 are masked. One that loses or withholds messages can stop a room, and cannot change what comes out of it.
 """
 
+import io
 import os
 import re
 import threading
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from radoboost.errors import ArgumentError, RoomError
 
@@ -15,6 +16,14 @@ AGREEMENT = "agreement"  # the name of the first message of a room
 _LEFT_BY_SYSTEMS = ("Thumbs.db", "desktop.ini", "lost+found")
 LARGEST = 256 * 2**20  # bytes of one message
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}(/[A-Za-z0-9][A-Za-z0-9_-]{0,63}){0,3}")
+
+
+class DriveError(RoomError):
+    """What a drive said of a message, for whoever uses the drive; `why` is that without the name of any place."""
+
+    def __init__(self, line: str, why: str) -> None:
+        super().__init__(line)
+        self.why = why
 
 
 class Mailbox(Protocol):
@@ -55,6 +64,11 @@ class MemoryMailbox:
     def get(self, name: str) -> bytes | None:
         return self._messages.get(name)
 
+    def open(self, name: str) -> BinaryIO | None:
+        """The message of that name, to be read piece by piece, or None while there is none."""
+        content = self.get(name)
+        return None if content is None else io.BytesIO(content)
+
     def names(self, prefix: str) -> list[str]:
         """The names of all messages that begin so, in order."""
         with self._lock:
@@ -74,9 +88,14 @@ def check_message(name: str, content: bytes, largest: int = LARGEST) -> None:
         )
     if not isinstance(content, bytes):
         raise RoomError(f"the message {name} must be bytes; it is of the type {type(content).__name__}")
-    if len(content) > largest:
+    check_size(name, len(content), largest)
+
+
+def check_size(name: str, size: int, largest: int) -> None:
+    """Refuse a message of more bytes."""
+    if size > largest:
         raise RoomError(
-            f"the message {name} has {len(content):,} bytes, and the mailbox takes {largest:,} at most; agree on fewer "
+            f"the message {name} has {size:,} bytes, and the mailbox takes {largest:,} at most; agree on fewer "
             "rados or columns"
         )
 

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 from radoboost.errors import RoomError
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
-from radoboost.holder.room.parties import Seats
+from radoboost.holder.room.parties import Party, Seats
 
 FORMAT = "radoboost room 1"
 MOST_BYTES = 1 << 28
 ANYBODY = "anybody"  # the place of messages that any one holder writes for all
 DTYPES = ("<u8", "<i8", "<f8", "|u1")
-_FIRST_LINE = 4096
+FIRST_LINE = 4096  # bytes that it has at most
 _MOST_STAGES = 1 << 31
 _FIELDS = ("agreement", "format", "kind", "sender", "signature", "stage")
 _MOST_ARRAYS = 64
@@ -109,42 +109,54 @@ def say_again(
 
 def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES) -> Message:
     """The message that lies at `place`, if it is one of this room's, by the holder whose place it is."""
-    number, kind, holder = place.split("/", 2)
-    whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
-
-    def refused(why: str) -> RoomError:
-        return RoomError(f"{whose} ({place}) {why}; open a new room")
-
     if len(content) > most_bytes:
-        raise refused(f"has {len(content):,} bytes, and at most {most_bytes:,} are expected")
-    entry, rest = _first_line(content)
-    if entry is None:
-        raise refused("is damaged, or none of a room")
-    if entry["agreement"] != seats.agreement.hex():
-        raise refused("is about another agreement, or another room")
-    sender = entry["sender"]
-    if f"{entry['stage']:04d}" != number or entry["kind"] != kind:
-        raise refused(f"is another one: {entry['kind']!r} of stage {entry['stage']}")
-    if holder not in (sender, ANYBODY):
-        raise RoomError(f"in the place of {holder} ({place}) lies a message of {sender}; open a new room")
-    party = next((party for party in seats.parties if party.name == sender), None)
-    if party is None:
-        raise refused(f"is signed by {sender!r}, who is no party of this room")
+        raise _refusal(place, f"has {len(content):,} bytes, and at most {most_bytes:,} are expected")
+    entry, party, rest = announced(content, place, seats)
+    sender = party.name
     try:
         signature = bytes.fromhex(spelling := entry.pop("signature"))
         if signature.hex() != spelling:  # so that nobody can write the same message in another way
             raise ValueError("capital letters")
         Ed25519PublicKey.from_public_bytes(party.public_key).verify(signature, _signed(entry, rest))
     except (InvalidSignature, ValueError):
-        raise refused(f"is not signed by {sender}: it was altered, or is by somebody else") from None
+        raise _refusal(place, f"is not signed by {sender}: it was altered, or is by somebody else") from None
     line, newline, packed = rest.partition(b"\n")
     try:
         body, arrays = json.loads(line, parse_int=_whole), _arrays(packed)
     except Exception:  # whatever a holder makes the libraries say, it was this holder
-        raise refused(f"by {sender} cannot be read") from None
+        raise _refusal(place, f"by {sender} cannot be read") from None
     if not isinstance(body, dict) or not newline:
-        raise refused(f"by {sender} cannot be read")
-    return Message(kind, entry["stage"], sender, body, arrays, hashlib.sha256(content).digest())
+        raise _refusal(place, f"by {sender} cannot be read")
+    return Message(entry["kind"], entry["stage"], sender, body, arrays, hashlib.sha256(content).digest())
+
+
+def announced(content: bytes, place: str, seats: Seats) -> tuple[dict[str, Any], Party, bytes]:
+    """What the first line of a message says, who is to have signed it, and the bytes after that line.
+
+    Refused where that is no message of this room for this place; the signature is not looked at.
+    """
+    number, kind, holder = place.split("/", 2)
+    entry, rest = _first_line(content)
+    if entry is None:
+        raise _refusal(place, "is damaged, or none of a room")
+    if entry["agreement"] != seats.agreement.hex():
+        raise _refusal(place, "is about another agreement, or another room")
+    sender = entry["sender"]
+    if f"{entry['stage']:04d}" != number or entry["kind"] != kind:
+        raise _refusal(place, f"is another one: {entry['kind']!r} of stage {entry['stage']}")
+    if holder not in (sender, ANYBODY):
+        raise RoomError(f"in the place of {holder} ({place}) lies a message of {sender}; open a new room")
+    party = next((party for party in seats.parties if party.name == sender), None)
+    if party is None:
+        raise _refusal(place, f"is signed by {sender!r}, who is no party of this room")
+    return entry, party, rest
+
+
+def _refusal(place: str, why: str) -> RoomError:
+    """What is wrong with the message at a place, in whose name it lies there."""
+    number, kind, holder = place.split("/", 2)
+    whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
+    return RoomError(f"{whose} ({place}) {why}; open a new room")
 
 
 def _whole(text: str) -> int:
@@ -166,7 +178,7 @@ def _signed(entry: Mapping[str, Any], rest: bytes) -> bytes:
 
 def _first_line(content: bytes) -> tuple[dict[str, Any] | None, bytes]:
     """What a message says it is, and the bytes after that; None unless it is written as `written` writes it."""
-    end = content.find(b"\n", 0, _FIRST_LINE) + 1
+    end = content.find(b"\n", 0, FIRST_LINE) + 1
     try:
         entry = json.loads(content[:end])
     except (ValueError, RecursionError):

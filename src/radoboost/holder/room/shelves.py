@@ -2,44 +2,38 @@
 
 Whoever has the token of the server may open rooms, and whoever knows the address of a room may greet there. From then
 on a message is taken only if the party that it names as its sender has signed it, so that nobody else who has the
-address can take names away. Rooms, messages and bytes are
-bounded, and so is the time that a room is open.
+address can take names away. Rooms, messages and bytes are bounded, and so is the time that a room is open.
 """
 
 import hmac
-import json
 import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import BinaryIO
 
 from radoboost.errors import RoomError
+from radoboost.holder.room.arrivals import Arrival
 from radoboost.holder.room.folder import FolderMailbox
-from radoboost.holder.room.mailbox import LARGEST, Mailbox, MemoryMailbox, check_message
-from radoboost.holder.room.messages import read
-from radoboost.holder.room.parties import Party, Seats
+from radoboost.holder.room.mailbox import AGREEMENT, LARGEST, DriveError, MemoryMailbox, check_message, is_name
+from radoboost.holder.room.shelf import Refused, Shelf
 
 INLINE = 2**20  # bytes of a message that come with the list of new ones; larger ones are fetched by name
-_ANSWER = 4 * 2**20  # bytes of all of them in one answer
+_ANSWER = 2**20  # bytes of all of them in one answer
+_RECENT = 32 * 2**20  # bytes of messages that are remembered: all holders of a room ask for the same ones
 _SKEW = 600.0  # seconds that the time of a message may be off
 ROOM_DIGITS = 32
-_FIRST_LINE = 4096  # bytes of the first line of a message, and of a greeting
-AGREEMENT, BEFORE, HELLO = "agreement", 0, "hello"
+BEFORE = "0000/"  # how messages before the first sum begin
+_SHORT = ("keys", "shares", "confirm", "unmask", "signed")  # kinds whose messages have something for each holder
+_SLACK, _FOR_EACH = 2**16, 2**10  # bytes of those
+_EACH_ENTRY = 200  # bytes, about, that a message takes besides its content
+_ONCE_IN = 60.0  # seconds between two lines about one failure
 TIME_HEADER = "Rado-Time"  # when a message was sent, in seconds since 1970
 TOKEN_HEADER = "Rado-Token"  # what allows to open a room
-
-
-class Refused(RoomError):
-    """A request that is refused: a status of HTTP, and a line for people."""
-
-    def __init__(self, status: int, line: str) -> None:
-        super().__init__(line)
-        self.status = status
 
 
 @dataclass(frozen=True)
@@ -56,20 +50,15 @@ class Limits:
     greeting_bytes: int = 2**17  # of each message before the first sum
     idle_hours: float = 1.0  # after which a room that nobody has greeted in makes way, where there is no space
 
-    def of_message(self, name: str) -> int:
-        """How many bytes a message may have: those that come before anybody is known have few."""
+    def of_message(self, name: str, parties: int) -> int:
+        """How many bytes a message may have, in a room of so many: few before anybody is known, or for keys."""
         if name == AGREEMENT:
             return min(self.agreement_bytes, self.message_bytes)
-        return min(self.greeting_bytes if name.startswith(f"{BEFORE:04d}/") else LARGEST, self.message_bytes)
-
-
-@dataclass
-class _Shelf:
-    box: Mailbox
-    opened: float
-    keys: dict[str, bytes] = field(default_factory=dict, repr=False)
-    order: list[tuple[str, int]] = field(default_factory=list)
-    size: int = 0
+        if name.startswith(BEFORE):
+            return min(self.greeting_bytes, self.message_bytes)
+        kind = name.split("/")[1] if "/" in name else ""
+        short = kind in _SHORT or kind.endswith("-list")
+        return min(_SLACK + _FOR_EACH * parties if short else LARGEST, self.message_bytes)
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,7 @@ class News:
 class Shelves:
     """The rooms of a served mailbox, in memory, or in `folder`, where they outlast the server.
 
-    Without a `token` anyone may open rooms.
+    Without a `token` anyone may open rooms. `tell` gets a line about what fails here, for whoever keeps the server.
     """
 
     def __init__(
@@ -94,9 +83,12 @@ class Shelves:
         folder: Path | None = None,
         clock: Callable[[], float] = time.time,
         token: str | None = None,
+        tell: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.limits, self._folder, self._clock, self._token = limits or Limits(), folder, clock, token
-        self._shelves: dict[str, _Shelf] = {}
+        self._tell, self._told = tell, dict[str, float]()
+        self._shelves: dict[str, Shelf] = {}
+        self._recent = _Recent(_RECENT)
         self._lock = threading.RLock()
         self._epoch = secrets.token_hex(8)
         if folder is not None:
@@ -115,57 +107,105 @@ class Shelves:
                 self._forget(idle=True)
             if len(self._shelves) >= self.limits.rooms:
                 raise Refused(507, f"this mailbox has {self.limits.rooms:,} rooms, and takes no more today; try later")
-            box = MemoryMailbox() if self._folder is None else FolderMailbox(self._folder / room, make=True)
-            self._shelves[room] = _Shelf(box, self._clock())
+            with self._drive():
+                box = MemoryMailbox() if self._folder is None else FolderMailbox(self._folder / room, make=True)
+            self._shelves[room] = Shelf(box, self._clock())
+
+    def coming(self, room: str, name: str, sent: float) -> Arrival | None:
+        """A message that is about to come, refused where that can be said before it is here; None if it is there."""
+        shelf = self._shelf(room)
+        self._check_time(shelf, name, sent)
+        if name in shelf.names:
+            return None
+
+        def check_space(size: int, more: int) -> None:
+            others = sum(one.arriving for one in list(self._shelves.values())) - size
+            room, limits = shelf.size + shelf.arriving + more, self.limits
+            if others and (room > limits.room_bytes or self._size() + others + size + more > limits.all_bytes):
+                raise Refused(503, "too much is on its way to this mailbox; come again")
+
+        return Arrival(shelf, name, self.limits.of_message(name, shelf.parties), check_space, self._folder)
 
     def put(self, room: str, name: str, content: bytes, sent: float) -> bool:
         """Put a message on the shelf of a room; False if the name is taken."""
-        shelf, now, limits = self._shelf(room), self._clock(), self.limits
-        check_message(name, content, self.most_bytes(room, name))
-        if not abs(now - sent) <= _SKEW:
-            raise Refused(
-                400, f"the message {name} says that it is {abs(now - sent):,.0f} seconds old or early; set the clock"
-            )
+        shelf, limits = self._shelf(room), self.limits
+        check_message(name, content, limits.of_message(name, shelf.parties))
+        self._check_time(shelf, name, sent)
+        if name in shelf.names:
+            return False
+        keys = shelf.check(name, content)
         with self._lock:
-            if shelf.box.get(name) is not None:
+            if name in shelf.names:
                 return False
             if len(shelf.order) >= limits.messages or shelf.size + len(content) > limits.room_bytes:
                 raise Refused(507, f"this room is full: {len(shelf.order):,} messages, {shelf.size:,} bytes")
             if self._size() + len(content) > limits.all_bytes:
                 raise Refused(507, f"this mailbox is full: {self._size():,} bytes in {len(self._shelves):,} rooms")
-            greeting = check_signed(name, content, shelf.keys)
-            if not shelf.box.put(name, content):
-                return False
-            shelf.keys |= greeting
-            shelf.order.append((name, len(content)))
-            shelf.size += len(content)
+            with self._drive():
+                if not shelf.box.put(name, content):
+                    return False
+            shelf.add(name, content, keys)
+            self._recent.keep((room, name), content)
         return True
 
-    def most_bytes(self, room: str, name: str) -> int:
-        """How many bytes a message may have; refused, before it is read, if there is no such room, or it is too old."""
-        shelf, limits = self._shelf(room), self.limits
-        if self._clock() - shelf.opened > 3600 * limits.hours:
-            raise Refused(410, f"this room is older than {limits.hours:g} hours, and takes no messages; open another")
-        return limits.of_message(name)
-
-    def get(self, room: str, name: str) -> bytes | None:
-        return self._shelf(room).box.get(name)
+    def get(self, room: str, name: str) -> BinaryIO | None:
+        """The message of that name, to be read piece by piece, or None while there is none."""
+        shelf = self._shelf(room)
+        with self._drive():
+            return shelf.box.open(name) if is_name(name) else None
 
     def news(self, room: str, epoch: str, start: int) -> News:
         """What came after the first `start` messages; from the first one, if the server began anew since."""
         shelf, size, messages = self._shelf(room), 0, list[tuple[str, int, bytes | None]]()
-        start = start if epoch == self._epoch else 0
-        end = len(shelf.order)
-        for name, length in shelf.order[max(0, start) : end]:
-            content = shelf.box.get(name) if length <= INLINE else None
-            size += 200 + (length if content is not None else 0)
-            messages.append((name, length, content))
-            if size > _ANSWER:
+        start, end = start if epoch == self._epoch else 0, len(shelf.order)
+        for number in range(start, end):
+            name, length = shelf.order[number]
+            content = self._content(room, shelf, name) if length <= INLINE else None
+            size += _EACH_ENTRY + (0 if content is None else len(content))
+            if messages and size > _ANSWER:
                 break
-        reached = max(0, start) + len(messages)
+            messages.append((name, length if content is None else len(content), content))
+        reached = start + len(messages)
         return News(self._epoch, reached, reached < end, tuple(messages))
 
-    def _shelf(self, room: str) -> _Shelf:
+    def failed(self, why: str) -> None:
+        """Tell whoever keeps the server what fails, once in a minute at most."""
+        now = time.monotonic()
+        if now - self._told.get(why, -_ONCE_IN) >= _ONCE_IN:
+            self._told[why] = now
+            self._tell(why)
+
+    @contextmanager
+    def _drive(self) -> Iterator[None]:
+        """What the drive says, without its places: whoever asks comes again, as if the server were gone."""
+        try:
+            yield
+        except RoomError as error:
+            why = error.why if isinstance(error, DriveError) else "something else lies where messages should"
+            self.failed(f"{self._folder}: {why}")
+            raise Refused(503, f"the mailbox cannot keep or read messages now ({why}); tell whoever keeps it") from None
+
+    def _content(self, room: str, shelf: Shelf, name: str) -> bytes | None:
+        if self._folder is None:
+            return shelf.box.get(name)
+        content = self._recent.get((room, name))
+        if content is None:
+            with self._drive():
+                content = shelf.box.get(name)
+            if content is not None:
+                self._recent.keep((room, name), content)
+        return content
+
+    def _check_time(self, shelf: Shelf, name: str, sent: float) -> None:
+        """Refuse a message to a room that is too old, or from a clock that is wrong."""
+        now, hours = self._clock(), self.limits.hours
+        if now - shelf.opened > 3600 * hours:
+            raise Refused(410, f"this room is older than {hours:g} hours, and takes no messages; open another")
+        if not abs(now - sent) <= _SKEW:
+            late = "at another time" if sent != sent else f"{abs(now - sent):,.0f} seconds ago or early"
+            raise Refused(400, f"the message {name} says that it is {late}; set the clock")
+
+    def _shelf(self, room: str) -> Shelf:
         check_room(room)
         shelf = self._shelves.get(room)
         if shelf is None:
@@ -181,7 +221,7 @@ class Shelves:
         """Take away rooms that are twice as old as rooms may be; with `idle`, also those nobody has greeted in."""
         now, limits = self._clock(), self.limits
 
-        def old(shelf: _Shelf) -> bool:
+        def old(shelf: Shelf) -> bool:
             hours = limits.idle_hours if idle and not shelf.keys else 2 * limits.hours
             return now - shelf.opened > 3600 * hours
 
@@ -191,18 +231,52 @@ class Shelves:
                 shutil.rmtree(self._folder / room, ignore_errors=True)
 
     def _read_again(self, folder: Path) -> None:
-        """The rooms that a server before this one kept in the folder."""
+        """The rooms that a server before this one kept in the folder; of sums, only how large messages are."""
         for place in sorted(folder.iterdir()):
             if place.is_dir() and not place.is_symlink() and is_room(place.name):
                 box = FolderMailbox(place)
-                shelf = _Shelf(box, place.stat().st_mtime)
-                for name in sorted(box.names(""), key=lambda name: ("/hello/" not in name, name)):
-                    content = box.get(name) or b""
-                    with suppress(Refused):  # whoever can write in the folder can put anything there; readers check
-                        shelf.keys |= check_signed(name, content, shelf.keys)
-                    shelf.order.append((name, len(content)))
-                    shelf.size += len(content)
+                shelf = Shelf(box, place.stat().st_mtime)
+                for name in sorted(box.names(""), key=_order):
+                    self._count_again(shelf, name, place / name)
                 self._shelves[place.name] = shelf
+
+    def _count_again(self, shelf: Shelf, name: str, place: Path) -> None:
+        if name != AGREEMENT and not name.startswith(BEFORE):
+            shelf.count(name, place.stat().st_size)
+            return
+        content = shelf.box.get(name) or b""
+        try:
+            shelf.add(name, content, shelf.check(name, content))
+        except Refused:  # whoever can write in the folder can put anything there; readers check
+            shelf.count(name, len(content))
+
+
+class _Recent:
+    """Contents of messages that were put or read lately, by room and name, as far as there is space."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size, self._lock = most, 0, threading.Lock()
+        self._contents: dict[tuple[str, str], bytes] = {}
+
+    def get(self, key: tuple[str, str]) -> bytes | None:
+        return self._contents.get(key)
+
+    def keep(self, key: tuple[str, str], content: bytes) -> None:
+        """Remember it, and forget the oldest ones for it."""
+        with self._lock:
+            if key in self._contents or len(content) > INLINE:
+                return
+            self._contents[key] = content
+            self._size += len(content) + _EACH_ENTRY
+            while self._size > self._most:
+                self._size -= len(self._contents.pop(next(iter(self._contents)))) + _EACH_ENTRY
+
+
+def _order(name: str) -> tuple[int, int, str]:
+    """Where a message comes when rooms are read again: what says who is there, as it was said."""
+    kinds = (AGREEMENT, f"{BEFORE}hello/", f"{BEFORE}hello", BEFORE)
+    rank = next((k for k, kind in enumerate(kinds) if name.startswith(kind)), len(kinds))
+    return rank, len(name.split("/")[1]) if "/" in name else 0, name  # hello-10 comes after hello-9
 
 
 def is_room(name: str) -> bool:
@@ -214,38 +288,3 @@ def check_room(name: str) -> None:
     """Refuse what is no name of a served room."""
     if not is_room(name):
         raise Refused(404, "the address of a room ends in 32 hexadecimal digits; rado room open makes it")
-
-
-def check_signed(name: str, content: bytes, keys: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Refuse a message that its sender did not sign; a greeting brings a new key, which is returned.
-
-    Only the agreement is not signed: it comes before anybody is known.
-    """
-    if name == AGREEMENT:
-        return {}
-    if name.count("/") != 2:
-        raise Refused(403, f"{name} is no name of a message in a room; one is such as 0003/masked/north")
-    stage, kind, holder = name.split("/")
-    greeting = (stage, kind) == (f"{BEFORE:04d}", HELLO)
-    try:
-        first, _, rest = content.partition(b"\n")
-        about = bytes.fromhex(json.loads(first[:_FIRST_LINE])["agreement"])
-        new = {holder: bytes.fromhex(json.loads(rest[:_FIRST_LINE])["public_key"])} if greeting else {}
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise Refused(403, f"the message {name} is not signed, or damaged") from None
-    parties = tuple(Party(name, key) for name, key in (new or keys).items())
-    try:
-        read(content, name, cast(Seats, _Known(about, parties)))
-    except RoomError as error:
-        raise Refused(403, str(error)) from None
-    except Exception:  # what anyone on the network can cause is no failure of the server
-        raise Refused(400, f"the message {name} cannot be read") from None
-    return new
-
-
-@dataclass(frozen=True)
-class _Known:
-    """Those whose keys are known, and the agreement that a message says it is about: readers know the right one."""
-
-    agreement: bytes
-    parties: tuple[Party, ...]

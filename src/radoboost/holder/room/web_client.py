@@ -24,7 +24,7 @@ _PATIENCE = 60.0  # seconds for one that is repeated
 _MOST_NEWS = 64 * 2**20
 _KEPT = 64 * 2**20  # bytes of messages that are remembered
 _AGAIN = 0.01  # seconds before a message that was not there is asked for again
-_PASSING = {429, 500, 502, 503, 504}  # what a proxy may say while the server is not there
+_PASSING = {408, 429, 500, 502, 503, 504}  # what a server says that cannot answer now, or a proxy while it is gone
 
 
 class WebMailbox:
@@ -125,7 +125,7 @@ class WebMailbox:
             if status != 200:
                 raise RoomError(f"cannot read the room at {self._shown}: {_line(answer, status)}")
             try:
-                self._epoch, reached, more, messages = _unpacked(answer)
+                self._epoch, reached, more, messages = unpacked(answer)
             except (ValueError, TypeError, KeyError):
                 raise RoomError(f"what answers at {self._shown} is no mailbox for rooms; check the address") from None
             more = more and reached > self._next
@@ -236,7 +236,7 @@ def _place(address: str, make: bool) -> SplitResult:
     return place
 
 
-def _unpacked(answer: bytes) -> tuple[str, int, bool, list[tuple[str, bytes | None]]]:
+def unpacked(answer: bytes) -> tuple[str, int, bool, list[tuple[str, bytes | None]]]:
     """News as `web_server.packed` writes them; ValueError, TypeError or KeyError if they are something else."""
     length = int.from_bytes(answer[:8], "little")
     if length > len(answer):
