@@ -29,6 +29,8 @@ Each message is one line that names the thing and says what to do.
 """
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 
 class RadoError(Exception):
@@ -88,7 +90,14 @@ class ClusterError(RadoError, RuntimeError):
 
 
 class RoomError(RadoError, RuntimeError):
-    """A room of several holders that had to stop; it names the one who was the reason."""
+    """A room of several holders that had to stop; it names the one who was the reason.
+
+    `causes` say the same as data, where it was others and all may know.
+    """
+
+    def __init__(self, message: str, causes: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.causes = tuple(causes)
 
 
 class OutputError(RadoError, OSError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, completing, say
+from radoboost.cli.shell import JsonFlag, completing, ended_as_by_ctrl_c, say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +53,7 @@ def rehearse(
     """
     from radoboost.rehearsal import rehearse
 
-    with _view(quiet) as (tell, show):
+    with _view(quiet) as (tell, show), ended_as_by_ctrl_c():
         result = rehearse(directory, lose, tell, show)
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))

@@ -4,9 +4,11 @@ import functools
 import json
 import os
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec
 
@@ -200,11 +202,24 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
             if not isinstance(error, BrokenPipeError):
                 say(f"rado: cannot print the result: {reason(error)}")
             raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            say("rado: interrupted; no unfinished file is left")
+        except KeyboardInterrupt as error:
+            say(f"rado: interrupted; {error}" if error.args else "rado: interrupted; no unfinished file is left")
             raise typer.Exit(130) from None
 
     return wrapped
+
+
+@contextmanager
+def ended_as_by_ctrl_c() -> Iterator[None]:
+    """Take the signal by which systems end services, SIGTERM, for Ctrl-C, so that others hear of it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may say what a signal does
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:

@@ -23,6 +23,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from radoboost.errors import RoomError
+from radoboost.holder.room.causes import wrong
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.parties import Seats
@@ -113,7 +114,7 @@ def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES)
     whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
 
     def refused(why: str) -> RoomError:
-        return RoomError(f"{whose} ({place}) {why}; open a new room")
+        return wrong(f"{whose} ({place}) {why}; open a new room", *(() if holder == ANYBODY else (holder,)))
 
     if len(content) > most_bytes:
         raise refused(f"has {len(content):,} bytes, and at most {most_bytes:,} are expected")
@@ -126,7 +127,7 @@ def read(content: bytes, place: str, seats: Seats, most_bytes: int = MOST_BYTES)
     if f"{entry['stage']:04d}" != number or entry["kind"] != kind:
         raise refused(f"is another one: {entry['kind']!r} of stage {entry['stage']}")
     if holder not in (sender, ANYBODY):
-        raise RoomError(f"in the place of {holder} ({place}) lies a message of {sender}; open a new room")
+        raise wrong(f"in the place of {holder} ({place}) lies a message of {sender}; open a new room", holder)
     party = next((party for party in seats.parties if party.name == sender), None)
     if party is None:
         raise refused(f"is signed by {sender!r}, who is no party of this room")
