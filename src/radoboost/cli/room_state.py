@@ -30,6 +30,7 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     from radoboost.holder.room.mailbox import mailbox_at
     from radoboost.holder.room.seating import code_of, has_gone, ready_rosters, seated, strays, who_greeted
     from radoboost.holder.room.standing import standing_of
+    from radoboost.holder.room.versions import differing
 
     box = mailbox_at(room, trust_network=trust_network)
     agreement = read_agreement(box.get(PLACE), box.name)
@@ -48,6 +49,7 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
         "missing": agreement.parties - len(parties),
         "gave_up": gone,
         "strays": strays(box, agreement),
+        "versions": differing(parties),
         "code": None if seats is None else code_of(seats),
         "last_message": _when(_times(box)),
     }
@@ -83,6 +85,7 @@ def state_in_words(state: dict[str, Any]) -> list[str]:
     lines += [f"stray        {place} is no greeting: take it out, or open a new room" for place in state["strays"]]
     if state["missing"] or (state["gave_up"] and not state["ready"] and not state["stopped"]):
         missing = state["missing"] + len(state["gave_up"])
+        lines += [] if state["versions"] is None else [f"versions     {state['versions']}: install one at all"]
         return [*lines, f"waiting for {missing} more; each joins with: rado room join ROOM TABLE --as NAME"]
     lines.append(f"code         {state['code']}")
     signed = f"signed by {len(state['signed'])} of {len(state['parties'])}: {', '.join(state['signed']) or 'nobody'}"

@@ -37,14 +37,14 @@ def read_causes(data: Any, names: Collection[str]) -> tuple[Cause, ...]:
         return ()
     found = []
     for entry in data:
-        if not isinstance(entry, dict) or tuple(sorted(entry)) != _FIELDS or entry["name"] not in names:
+        if not isinstance(entry, dict) or tuple(sorted(entry)) != _FIELDS:
             return ()
-        since = entry["since"]
-        if entry["what"] not in (UNCONFIRMED, SILENT, STOPPED, LEFT, WRONG):
+        name, since, what = (entry[field] for field in _FIELDS)
+        if not isinstance(name, str) or name not in names or what not in (UNCONFIRMED, SILENT, STOPPED, LEFT, WRONG):
             return ()
         if since is not None and (type(since) is not int or not 0 <= since < _LATEST):
             return ()
-        found.append(Cause(entry["name"], entry["what"], since))
+        found.append(Cause(name, what, since))
     return tuple(found)
 
 
@@ -80,8 +80,8 @@ def _clause(what: str, by: str, causes: Sequence[Cause]) -> str:
 
 
 def named(names: Iterable[str]) -> str:
-    """Names in a sentence: east; east and west; coast, east and west."""
-    *most, last = names
+    """Names in a sentence: nobody; east; east and west; coast, east and west."""
+    *most, last = [*names] or ["nobody"]
     return f"{', '.join(most)} and {last}" if most else last
 
 

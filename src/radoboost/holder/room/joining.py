@@ -267,18 +267,20 @@ class _Spent:
         try:
             yield
         except BaseException as error:
-            parts = list(self._in_words())
+            parts = list(self._in_words(outcome))
             if parts and isinstance(error, RadoError | KeyboardInterrupt):
-                error.args = ("; ".join([*map(str, error.args), *parts, outcome]),)
+                error.args = ("; ".join([*map(str, error.args), *parts]),)
             elif parts:
-                error.add_note("; ".join([*parts, outcome]))
+                error.add_note("; ".join(parts))
             raise
 
-    def _in_words(self) -> Iterator[str]:
+    def _in_words(self, outcome: str) -> Iterator[str]:
         delta = getattr(self._mechanism, "delta", None)
         if self._books is not None and self._events and delta is not None:
             epsilon = rounded_up(epsilon_at(Composed(tuple(self._events)), delta), 4)
             yield f"epsilon {epsilon} stays booked in {self._books.path}"
+        if self._notes.written or self._events:
+            yield outcome
         if self._notes.written:
             yield f"what this room may have cost is noted in {self._notes.place}; count it: rado account, or --compose"
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ReleaseError, RoomError
-from radoboost.holder.room.causes import SILENT, STOPPED, WRONG, Cause, in_words, named, wrong
+from radoboost.holder.room.causes import SILENT, WRONG, Cause, in_words, named, wrong
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import ANYBODY, Message, place_of, read, written
@@ -61,11 +61,10 @@ def signed_by_all(
     signed = [name for name, digest in digests.items() if digest == body["sha256"]]
     missing = [name for name in sitting.present if name not in signed]
     count = f"{len(signed)} of {len(seats.parties)} holders signed the release, and {seats.threshold} must"
-    stopped = sitting.stopped(missing)
-    whys = {name: WRONG if name in digests else STOPPED if name in stopped else SILENT for name in missing}
-    causes = [Cause(name, why, since if why == SILENT else None) for name, why in whys.items()]
+    others = [Cause(name, WRONG) for name in missing if name in digests]  # they signed another file
+    causes = [*others, *sitting.causes([name for name in missing if name not in digests], since)]
     if len(signed) < seats.threshold:
-        late = [name for name, why in whys.items() if why == SILENT]
+        late = [cause.name for cause in causes if cause.what == SILENT]
         hope = f"; if {named(late)} still sign, fetch it with rado room close" if late else "; open a new room"
         raise RoomError(f"{in_words(causes)}: {count}{hope}", causes)
     if missing:
@@ -111,7 +110,7 @@ def signed_release(mailbox: Mailbox, seats: Seats) -> tuple[bytes, Release]:
         raise RoomError(f"there is no release in {mailbox.name}")
     if not signed.enough:
         raise RoomError(
-            f"the release in {mailbox.name} is signed by {named(signed.names) if signed.names else 'nobody'}: "
+            f"the release in {mailbox.name} is signed by {named(signed.names)}: "
             f"{len(signed.names)} of {len(seats.parties)} holders, and {seats.threshold} must"
         )
     return signed.content, loaded(signed.content)

@@ -27,7 +27,7 @@ from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import ANYBODY, all_said, place_of, read, say_again, written
 from radoboost.holder.room.parties import Party, Seats
 from radoboost.holder.room.stops import Stops, telling, telling_if_stopped
-from radoboost.holder.room.versions import check_versions, versions_of
+from radoboost.holder.room.versions import check_versions, differing, versions_of
 from radoboost.holder.room.waiting import waited
 
 BEFORE = 0  # the stage of greetings; sums follow
@@ -253,16 +253,18 @@ def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None)
             f"{len(rosters)} groups have taken seats in {mailbox.name}, each with its own code; give the code that a "
             "holder told you (--code)"
         )
-    names = [party.name for party in _greetings(mailbox, agreement, lenient=True)]
-    if len(names) < agreement.parties:
+    parties = _greetings(mailbox, agreement, lenient=True)
+    if len(parties) < agreement.parties:
         raise RoomError(
-            f"{len(names)} of {agreement.parties} holders have joined {mailbox.name} so far"
-            f"{''.join(f', {name}' for name in names)}; the release comes when all have"
+            f"{len(parties)} of {agreement.parties} holders have joined {mailbox.name} so far"
+            f"{''.join(f', {party.name}' for party in parties)}; the release comes when all have"
         )
-    raise RoomError(
-        f"not all of {', '.join(names)} have confirmed the code of {mailbox.name}, so that there is no release; see "
-        "rado room show"
+    digest = seated(agreement, parties).agreement if len(parties) == agreement.parties else b""
+    ready = {name for seats, those in ready_rosters(mailbox, agreement) if seats.agreement == digest for name in those}
+    missing = differing(parties) or in_words(
+        [Cause(party.name, UNCONFIRMED) for party in parties if party.name not in ready]
     )
+    raise RoomError(f"there is no release in {mailbox.name}, for {missing}; see rado room show")
 
 
 def _ready_bytes(agreement: Agreement) -> int:
@@ -344,6 +346,8 @@ def _seat(
             left = f"{named(gave_up)} gave up and left; " if gave_up else ""
             names = ", ".join(party.name for party in here)
             tell(f"{left}{len(here)} of {agreement.parties} holders are here: {names}")
+            if (line := differing(here)) is not None:
+                tell(f"{line}: so the room will not begin")
         seen[:] = here
         if len(parties) < agreement.parties:
             return None
@@ -355,10 +359,11 @@ def _seat(
     if parties is None:
         gone = [party.name for party in _greetings(mailbox, agreement, lenient=True) if party not in seen]
         came = f"{named(gone)} came, and gave up; " if gone else ""
+        missing = agreement.parties - len(seen)
         raise RoomError(
             f"only {named(party.name for party in seen)} came within {wait:,.0f} seconds, and of {agreement.parties} "
-            f"holders {agreement.parties - len(seen)} are missing; {came}nothing is spent: join again once the others "
-            "can, or wait longer (wait=SECONDS, or --wait)"
+            f"holders {missing} {'is' if missing == 1 else 'are'} missing; {came}nothing is spent: join again once the "
+            "others can, or wait longer (wait=SECONDS, or --wait)"
         )
     seats = seated(agreement, parties)
     if seats.party(own.party.name).nonce != nonce:

@@ -34,6 +34,7 @@ from radoboost.holder.room.messages import MOST_BYTES, Message, place_of, read, 
 from radoboost.holder.room.parties import Seats
 from radoboost.holder.room.stops import Stops
 from radoboost.holder.room.sum_secrets import BOX_BYTES, SHARE_BYTES, PublicKeys, SumSecrets, unmasked
+from radoboost.holder.room.waiting import SILENCE
 
 KEYS, SHARES, MASKED, CONFIRM, UNMASK = ROUNDS = ("keys", "shares", "masked", "confirm", "unmask")
 Heard = Mapping[str, tuple[str, str]]  # what one has said for all, by its place: the sender, and the SHA-256
@@ -277,7 +278,7 @@ class SecureSum:
         waited = now - self._since
         patient = waited < self._patience * (1 + min(turn, 1))
         if len(seen) + len(late) * patient < self._least:
-            raise self._lost([name for name in missing if name in self._stopped or not patient], now)
+            return self._ended([name for name in missing if name in self._stopped or not patient], now)
         if waited >= self._patience * (3 + self._seats.most_lost):
             silent = [Cause(name, SILENT, self._silent_since(now)) for name in seen if name != self._name]
             raise RoomError(f"nobody made a list of who is in ({place}): {in_words(silent)}; open a new room", silent)
@@ -329,8 +330,11 @@ class SecureSum:
             raise refused(f"has messages of {', '.join(missing)} that were not shown here")
         return None if missing else tuple(sorted(present))
 
-    def _lost(self, names: Collection[str], now: float) -> RoomError:
-        """Too few are left, for these are missing: the first causes are named, and not who went because of them."""
+    def _ended(self, names: Collection[str], now: float) -> bool:
+        """Too few are left, for these are missing: the first causes are named, and not who went because of them.
+
+        Somebody who is said to be silent is given a moment, in which it may refute that.
+        """
         causes = once(
             [
                 *(Cause(name, SILENT, self._silent_since(now)) for name in names if name not in self._stopped),
@@ -338,7 +342,10 @@ class SecureSum:
                 *(Cause(party.name, LEFT) for party in self._seats.parties if party.name not in self._members[KEYS]),
             ]
         )
-        return RoomError(
+        hearsay = any(cause.what == SILENT and not cause.by and cause.name not in names for cause in causes)
+        if hearsay and now - self._since < min(SILENCE, self._patience):
+            return False
+        raise RoomError(
             f"{in_words(causes)}, in sum {self._stage} ({self._round}), and {can_do_without(self._seats.most_lost)}; "
             "ask them, and open a new room",
             causes,
@@ -380,7 +387,7 @@ class SecureSum:
             stopped = [name for name in missing if name in self._stopped]
             patient = now - self._since < 2 * self._patience
             if not patient or len(present) - len(stopped) < self._seats.threshold:
-                raise self._lost([name for name in missing if name in stopped or not patient], now)
+                return self._ended([name for name in missing if name in stopped or not patient], now)
             return False
         if self._round == CONFIRM:
             answer = self._own_secrets.answer(self._members[MASKED], present)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import RoomError
 from radoboost.holder.mechanisms.contract import Gathering
-from radoboost.holder.room.causes import LEFT, SILENT, STOPPED, Cause, can_do_without, in_words, named, wrong
+from radoboost.holder.room.causes import LEFT, SILENT, STOPPED, Cause, can_do_without, in_words, named, once, wrong
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import Message, place_of, read, written
@@ -92,23 +92,23 @@ class Sitting:
         for name in left:
             self._until[name] = self.stage - 1
         self.present = tuple(sorted(total.present))
-        self._check_present()
+        why = [Cause(name, STOPPED if name in self.stopped(left) else SILENT) for name in left]
+        self._check_present(why)
         if left:
-            stopped = [Cause(name, STOPPED if name in self.stopped(left) else SILENT) for name in left]
             count = f"{len(self.present)} of {len(self._seats.parties)}"
             out = f"{named(left)} {'is' if len(left) == 1 else 'are'} left out"
-            self.tell(f"going on with {count}: {out} ({in_words(stopped)})")
+            self.tell(f"going on with {count}: {out} ({in_words(why)})")
         ends = np.cumsum([array.size for array in arrays])
         parts = np.split(total.values, ends[:-1])
         return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
-    def _check_present(self) -> None:
+    def _check_present(self, why: Sequence[Cause]) -> None:
         """Go on only with enough noise, of which this holder's is a part (D6)."""
         name, seats = self._identity.party.name, self._seats
         if name not in self.present:
             raise RoomError(f"the others have gone on without {name}, in sum {self.stage} of the room; open a new room")
         if len(seats.parties) - len(self.present) > seats.most_lost:
-            causes = [Cause(name, LEFT) for name in sorted(self._until)]
+            causes = once([*why, *(Cause(name, LEFT) for name in sorted(self._until))])
             raise RoomError(
                 f"{in_words(causes)}, and {can_do_without(seats.most_lost)}; open a new room",
                 causes,
@@ -180,6 +180,16 @@ class Sitting:
 
     def stopped(self, names: Sequence[str]) -> set[str]:
         return self._stops.among(names)
+
+    def causes(self, names: Sequence[str], late: int) -> tuple[Cause, ...]:
+        """Why nothing comes from these: who stopped, and because of whom; who was late since then."""
+        stopped = self.stopped(names)
+        silent = [Cause(name, SILENT, late) for name in names if name not in stopped]
+
+        def judge(cause: Cause, by: str) -> Cause | None:
+            return cause if cause.what == SILENT and cause.name in names and cause.name not in stopped else None
+
+        return once([*silent, *self._stops.causes(sorted(stopped), judge)])
 
     def tell(self, line: str) -> None:
         if self._tell is not None:

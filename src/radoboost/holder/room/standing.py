@@ -54,7 +54,9 @@ class Standing:
         return self.versions or in_words(self.causes)
 
     def what_now(self) -> str:
-        """What becomes of it, and what to do, in a clause."""
+        """What becomes of its release, and what to do, in a clause."""
+        if self.is_released:
+            return "fetch it with rado room close"
         if self.has_ended:
             again = "open a new room" if self.stage else "join again, all of you, or open a new room"
             return f"there will be none, for {self.why()}: {again}"

@@ -86,21 +86,33 @@ class Stops:
         `judge` gets what one says of another, and who says it, and gives what to believe of it. Whoever says nothing
         that is believed is the cause itself. What came wrong may have come so to one alone: it is said who says it.
         """
-        return once(cause for name in names for cause in self._causes_of(name, judge))
+        found, unclear, visited = list[Cause](), list[Cause](), set[str]()
+        names = list(names)
+        for name in names:  # it grows: who stopped because another did leads to that one
+            if name in visited:
+                continue
+            visited.add(name)
+            believed = list(self._believed(name, judge))
+            # That somebody was left out before is no reason to stop, unless others are lost as well.
+            if any(cause.what != LEFT for cause in believed):
+                found += [cause for cause in believed if cause.what != STOPPED]
+                names += [cause.name for cause in believed if cause.what == STOPPED]
+            else:
+                (found if self.by_itself(name) else unclear).append(Cause(name, STOPPED))
+        return once(found or unclear)
 
-    def _causes_of(self, name: str, judge: Callable[[Cause, str], Cause | None]) -> list[Cause]:
-        found = []
+    def _believed(self, name: str, judge: Callable[[Cause, str], Cause | None]) -> Iterator[Cause]:
+        """What one who stopped says, as far as it is believed."""
         for cause in self._stopped.get(name, ()):
+            believed: Cause | None = cause
             if cause.what == STOPPED:
-                self.among([cause.name])
-                believed = cause if self.by_itself(cause.name) else None
+                believed = cause if self.among([cause.name]) and cause.name != name else None
             elif cause.what == WRONG:
                 believed = cause if cause.name == name else replace(cause, by=name)
             else:
                 believed = judge(cause, name)
-            found += [] if believed is None else [believed]
-        # That somebody was left out before is no reason to stop, unless others are lost as well.
-        return found if any(cause.what != LEFT for cause in found) else [Cause(name, STOPPED)]
+            if believed is not None:
+                yield believed
 
     def _look_for(self, name: str) -> None:
         """Read what lies in the places of a holder, each once: those of earlier sessions are passed over."""

@@ -1,0 +1,99 @@
+"""Why a room ends: who is named, by what a holder sees itself, and by what those say who stopped before it."""
+
+import pytest
+
+from radoboost.errors import RoomError
+from radoboost.holder.room.causes import LEFT, SILENT, STOPPED, UNCONFIRMED, WRONG, Cause, in_words, read_causes
+from radoboost.holder.room.messages import place_of
+from rooms import Room, killed_after, played
+
+AT_ONCE = {"ticks": 100, "tick": 0.04}  # before anybody's patience ends
+THEN = 1_700_000_000
+
+
+def stop_because(room, name, *causes):
+    """A holder's word that it stops, and why."""
+    body = {"because": [cause.to_dict() for cause in causes]}
+    room.box.put(place_of(0, "stop", name), room.signed(name, "stop", body, stage=0))
+
+
+def ends(room, gone):
+    """What those are told who are left, where each of these went once it had sent a message of a kind."""
+    lives = {name: killed_after(room.views[name], kind) for name, kind in gone.items()}
+    found = played(room.sums(), room.rng, lambda name, now: name not in lives or lives[name](), **AT_ONCE)
+    return {name: str(found[name]) for name in room.names if name not in gone}
+
+
+def test_who_went_because_of_a_silent_one_is_not_named(rng):
+    room = Room(rng, 5)
+    stop_because(room, "h01", Cause("h03", SILENT, THEN))
+    stop_because(room, "h02", Cause("h01", STOPPED), Cause("h03", SILENT, THEN + 1))
+    for told in ends(room, {"h01": "keys", "h02": "keys", "h03": "keys"}).values():
+        assert told.startswith("h03 has been silent since 2023-11-1") and "h01" not in told and "h02" not in told
+
+
+def test_what_is_refuted_falls_back_on_whoever_said_it(rng):
+    room = Room(rng, 3)
+    stop_because(room, "h01", Cause("h02", SILENT, THEN))
+    told = ends(room, {"h01": "keys"})
+    assert told["h00"].startswith("h01 stopped, in sum 3 (shares)")  # though h02 may not have sent its shares by then
+    assert told["h02"].startswith("h01 says that h02 has been silent since")  # it was, to h01
+
+
+def test_what_only_one_can_see_is_what_it_says(rng):
+    room = Room(rng, 3)
+    stop_because(room, "h01", Cause("h02", WRONG))
+    assert ends(room, {"h01": "keys"})["h00"].startswith("h01 says that what came in the name of h02 cannot be used")
+
+
+def test_who_stops_because_of_one_who_names_another_leads_to_that_one(rng):
+    room = Room(rng, 5)
+    stop_because(room, "h01", Cause("h02", STOPPED))
+    stop_because(room, "h02", Cause("h01", STOPPED), Cause("h04", STOPPED))
+    stop_because(room, "h04")
+    gone = {"h01": "keys", "h02": "keys", "h04": "keys"}
+    for told in ends(room, gone).values():
+        assert told.startswith("h04 stopped, in sum 3")
+
+
+def test_that_one_was_left_out_before_is_no_reason_alone(rng):
+    room = Room(rng, 3)
+    stop_because(room, "h01", Cause("h02", LEFT))
+    assert ends(room, {"h01": "keys"})["h00"].startswith("h01 stopped")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None, 7, "h01", {"name": "h01"}, [7], [{"name": "h01"}], [{"name": "h01", "what": "silent", "since": 1.5}],
+        [{"name": "h01", "what": "silent", "since": True}], [{"name": "h01", "what": "evil", "since": None}],
+        [{"name": "zorro", "what": "silent", "since": None}], [{"name": "h01", "what": ["silent"], "since": None}],
+        [{"name": ["h01"], "what": "silent", "since": None}], [{"name": "h01", "what": "silent", "since": 10**400}],
+        [Cause("h01", SILENT, -1).to_dict()], [Cause("h01", SILENT).to_dict()] * 4,
+        [{**Cause("h01", SILENT).to_dict(), "by": "h02"}],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_cause_is_none(data):
+    names = {"h01", "h02", "h03"}
+    assert read_causes(data, names) == ()
+    good = [Cause("h01", SILENT, THEN), Cause("h02", UNCONFIRMED)]
+    assert read_causes([cause.to_dict() for cause in good], names) == tuple(good)
+
+
+def test_causes_in_words():
+    causes = [
+        Cause("a", SILENT, THEN),
+        Cause("b", SILENT, THEN + 5),
+        Cause("c", STOPPED),
+        Cause("d", LEFT),
+        Cause("e", WRONG),
+    ]
+    words = in_words([*causes, Cause("f", UNCONFIRMED), Cause("g", UNCONFIRMED), Cause("h", UNCONFIRMED)])
+    assert words.startswith("a and b have been silent since 2023-11-1")  # both had been, since the later time
+    assert ":25; c stopped; d was left out before; what came in the name of e cannot be used; " in words
+    assert words.endswith("; f, g and h did not confirm the code")
+
+
+def test_a_refusal_says_nothing_of_itself_unless_others_were_the_reason():
+    assert RoomError("row 7 is odd").causes == ()
