@@ -179,7 +179,7 @@ FAULTS = [
           close="there is no release in .* for west did not confirm the code"),
     Fault("D3 one gave up waiting, and then the others came", {}, (), wait={"coast": 0.2}, booked=False, quick=True,
           late=dict.fromkeys(FOUR[1:], 0.8),
-          told={"coast": "only coast came within", "": "only east, north and west came .*; coast came, and gave up"},
+          told={"coast": "only coast came within", "": "only .* came within .*; coast gave up waiting; nothing is"},
           show="coast .* gave up and left", close="there is no release in"),
     Fault("D3 one was killed while it waited", {"coast": [At("kill", "0000/hello", after=True)]}, ("coast",),
           told={"": "coast did not confirm the code"}, show="ended        coast did not confirm the code", booked=False,
@@ -215,7 +215,7 @@ class FaultyMailbox:
     def put(self, name, content):
         for after in (False, True):
             if self._dead:
-                raise Killed
+                return True
             for act in self._acts:
                 if act.after == after and re.search(act.place, name):
                     self._counts[act] = self._counts.get(act, 0) + 1
@@ -239,7 +239,7 @@ class FaultyMailbox:
             Path(self.name, place).parent.mkdir(parents=True, exist_ok=True)
             Path(self.name, place).write_bytes(content)
         else:
-            self._dead = what == "gone"
+            self._acts += [At("gone", "")] if what == "gone" else []
             raise RoomError(_FAILURES[what])
 
     def _die(self):

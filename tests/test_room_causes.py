@@ -65,19 +65,19 @@ def test_that_one_was_left_out_before_is_no_reason_alone(rng):
 @pytest.mark.parametrize(
     "data",
     [
-        None, 7, "h01", {"name": "h01"}, [7], [{"name": "h01"}], [{"name": "h01", "what": "silent", "since": 1.5}],
-        [{"name": "h01", "what": "silent", "since": True}], [{"name": "h01", "what": "evil", "since": None}],
-        [{"name": "zorro", "what": "silent", "since": None}], [{"name": "h01", "what": ["silent"], "since": None}],
-        [{"name": ["h01"], "what": "silent", "since": None}], [{"name": "h01", "what": "silent", "since": 10**400}],
+        None, 7, "h01", {"name": "h01"}, [7], [{"name": "h01"}], [{"name": "h01", "what": "silent", "since": 1.5, "by": ""}],
+        [{"name": "h01", "what": "silent", "since": True, "by": ""}], [{"name": "h01", "what": "evil", "since": None, "by": ""}],
+        [{"name": "zorro", "what": "silent", "since": None, "by": ""}], [{"name": "h01", "what": ["silent"], "since": None, "by": ""}],
+        [{"name": ["h01"], "what": "silent", "since": None, "by": ""}], [{"name": "h01", "what": "silent", "since": 10**400, "by": ""}],
         [Cause("h01", SILENT, -1).to_dict()], [Cause("h01", SILENT).to_dict()] * 4,
-        [{**Cause("h01", SILENT).to_dict(), "by": "h02"}],
+        [{**Cause("h01", SILENT).to_dict(), "by": "zorro"}], [{**Cause("h01", SILENT).to_dict(), "by": None}],
     ],
     ids=str,
 )  # fmt: skip
 def test_what_is_no_cause_is_none(data):
     names = {"h01", "h02", "h03"}
     assert read_causes(data, names) == ()
-    good = [Cause("h01", SILENT, THEN), Cause("h02", UNCONFIRMED)]
+    good = [Cause("h01", SILENT, THEN), Cause("h02", UNCONFIRMED), Cause("h03", WRONG, by="h01")]
     assert read_causes([cause.to_dict() for cause in good], names) == tuple(good)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from radoboost.errors import RoomError
 
-UNCONFIRMED, SILENT, STOPPED, LEFT, WRONG = "unconfirmed", "silent", "stopped", "left", "wrong"
-_FIELDS = ("name", "since", "what")
+UNCONFIRMED, SILENT, STOPPED, LEFT, WRONG, GAVE_UP = "unconfirmed", "silent", "stopped", "left", "wrong", "gave up"
+_KINDS = (UNCONFIRMED, SILENT, STOPPED, LEFT, WRONG, GAVE_UP)
+_FIELDS = ("by", "name", "since", "what")
 _LATEST = 1 << 40  # seconds, far beyond any clock
 
 
@@ -28,7 +29,7 @@ class Cause:
     by: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "what": self.what, "since": self.since}
+        return {"name": self.name, "what": self.what, "since": self.since, "by": self.by}
 
 
 def read_causes(data: Any, names: Collection[str]) -> tuple[Cause, ...]:
@@ -39,12 +40,14 @@ def read_causes(data: Any, names: Collection[str]) -> tuple[Cause, ...]:
     for entry in data:
         if not isinstance(entry, dict) or tuple(sorted(entry)) != _FIELDS:
             return ()
-        name, since, what = (entry[field] for field in _FIELDS)
-        if not isinstance(name, str) or name not in names or what not in (UNCONFIRMED, SILENT, STOPPED, LEFT, WRONG):
+        by, name, since, what = (entry[field] for field in _FIELDS)
+        if not isinstance(by, str) or not isinstance(name, str) or not {name, by or name} <= {*names}:
+            return ()
+        if what not in _KINDS:
             return ()
         if since is not None and (type(since) is not int or not 0 <= since < _LATEST):
             return ()
-        found.append(Cause(name, what, since))
+        found.append(Cause(name, what, since, by))
     return tuple(found)
 
 
@@ -74,6 +77,7 @@ def _clause(what: str, by: str, causes: Sequence[Cause]) -> str:
         + (f" since {time_of(max(times))}" if times else ""),
         STOPPED: f"{who} stopped",
         LEFT: f"{who} {'were' if several else 'was'} left out before",
+        GAVE_UP: f"{who} gave up waiting",
         WRONG: f"what came in the name of {who} cannot be used",
     }
     return f"{by} says that {words[what]}" if by else words[what]

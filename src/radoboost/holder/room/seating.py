@@ -21,7 +21,17 @@ from typing import Any, NamedTuple, cast
 
 from radoboost.errors import ArgumentError, RadoError, RoomError
 from radoboost.holder.room.agreement import Agreement
-from radoboost.holder.room.causes import UNCONFIRMED, Cause, can_do_without, in_words, named, once, wrong
+from radoboost.holder.room.causes import (
+    GAVE_UP,
+    UNCONFIRMED,
+    Cause,
+    can_do_without,
+    in_words,
+    named,
+    once,
+    read_causes,
+    wrong,
+)
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import ANYBODY, all_said, place_of, read, say_again, written
@@ -190,12 +200,26 @@ def _greeted_last(mailbox: Mailbox, agreement: Agreement, name: str) -> Party | 
 
 def has_gone(mailbox: Mailbox, agreement: Agreement, party: Party) -> bool:
     """Whether the joining that this greeting began has ended, before anything was computed."""
+    return _gone_word(mailbox, agreement, party) is not None
+
+
+def _gone_word(mailbox: Mailbox, agreement: Agreement, party: Party) -> Mapping[str, Any] | None:
+    """What a holder said when the joining that this greeting began had ended; nothing if it has not."""
     own = signers(agreement.digest, [party])
     for place, content in all_said(mailbox, BEFORE, GONE, party.name):
         with suppress(RoomError):  # what is not right is nobody's word
-            if read(content, place, own, _SHORT_BYTES).body.get("nonce") == party.nonce.hex():
-                return True
-    return False
+            body = read(content, place, own, _ready_bytes(agreement)).body
+            if body.get("nonce") == party.nonce.hex():
+                return body
+    return None
+
+
+def _who_gave_up(mailbox: Mailbox, agreement: Agreement, gone: Sequence[Party]) -> tuple[Cause, ...]:
+    """Of those who have gone the first: who did not go because another of them had."""
+    names = {party.name for party in gone}
+    words = {party.name: _gone_word(mailbox, agreement, party) or {} for party in gone}
+    first = [name for name, word in words.items() if not read_causes(word.get("because"), names)]
+    return tuple(Cause(name, GAVE_UP) for name in first or sorted(names))
 
 
 def ready_rosters(mailbox: Mailbox, agreement: Agreement) -> list[tuple[Seats, set[str]]]:
@@ -268,7 +292,7 @@ def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None)
 
 
 def _ready_bytes(agreement: Agreement) -> int:
-    return _SHORT_BYTES + 108 * agreement.parties  # it has all names, and the number of each
+    return _SHORT_BYTES + 256 * agreement.parties  # it has all names, and the number of each, or what is said of each
 
 
 def take_seat(
@@ -312,9 +336,10 @@ def _is_of(own: Identity, agreement: Agreement, hello: bytes) -> bool:
 def _gone_if_ended(mailbox: Mailbox, agreement: Agreement, own: Identity, nonce: bytes) -> Iterator[None]:
     """Say that a greeting counts no more, if what is done here ends by an error, or by Ctrl-C."""
 
-    def tell(causes: object) -> None:
+    def tell(causes: tuple[Cause, ...]) -> None:
         with suppress(Exception):
-            say_again(mailbox, own, agreement.digest, BEFORE, GONE, {"nonce": nonce.hex()})
+            body = {"nonce": nonce.hex(), "because": [cause.to_dict() for cause in causes]}
+            say_again(mailbox, own, agreement.digest, BEFORE, GONE, body)
 
     with telling(tell):
         yield
@@ -357,13 +382,15 @@ def _seat(
 
     parties = waited(all_here, wait, stop)
     if parties is None:
-        gone = [party.name for party in _greetings(mailbox, agreement, lenient=True) if party not in seen]
-        came = f"{named(gone)} came, and gave up; " if gone else ""
+        gone = [party for party in _greetings(mailbox, agreement, lenient=True) if party not in seen]
+        causes = _who_gave_up(mailbox, agreement, gone)
+        came = f"{in_words(causes)}; " if causes else ""
         missing = agreement.parties - len(seen)
         raise RoomError(
             f"only {named(party.name for party in seen)} came within {wait:,.0f} seconds, and of {agreement.parties} "
             f"holders {missing} {'is' if missing == 1 else 'are'} missing; {came}nothing is spent: join again once the "
-            "others can, or wait longer (wait=SECONDS, or --wait)"
+            "others can, or wait longer (wait=SECONDS, or --wait)",
+            causes,
         )
     seats = seated(agreement, parties)
     if seats.party(own.party.name).nonce != nonce:

@@ -20,7 +20,7 @@ from radoboost.holder.room.parties import Seats
 
 STOP = "stop"
 ONCE = 0  # the stage in its name: a holder stops once, whichever sum it is in
-_LEAST_BYTES, _CAUSE_BYTES = 4096, 160
+_LEAST_BYTES, _CAUSE_BYTES = 4096, 256
 _SECONDS = 5.0  # that a holder spends on saying it, before it ends
 
 
@@ -99,7 +99,7 @@ class Stops:
                 names += [cause.name for cause in believed if cause.what == STOPPED]
             else:
                 (found if self.by_itself(name) else unclear).append(Cause(name, STOPPED))
-        return once(found or unclear)
+        return once(sorted(found, key=lambda cause: bool(cause.by)) or unclear)
 
     def _believed(self, name: str, judge: Callable[[Cause, str], Cause | None]) -> Iterator[Cause]:
         """What one who stopped says, as far as it is believed."""
@@ -108,7 +108,7 @@ class Stops:
             if cause.what == STOPPED:
                 believed = cause if self.among([cause.name]) and cause.name != name else None
             elif cause.what == WRONG:
-                believed = cause if cause.name == name else replace(cause, by=name)
+                believed = cause if cause.by or cause.name == name else replace(cause, by=name)
             else:
                 believed = judge(cause, name)
             if believed is not None:
