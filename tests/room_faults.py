@@ -71,6 +71,8 @@ class Fault:
     spoiled: str = ""  # of whose rows none contributes
     earlier: bool = False  # they were in another room before
     quick: bool = False  # no patience ends
+    again: bool = False  # nothing was spent, so they join the same room again, and end with a release
+    back: str = ""  # who comes back, and is told that nobody does
 
     @property
     def victims(self):
@@ -95,16 +97,16 @@ FAULTS = [
     Fault(
         "A1 killed before its first message", {"west": [At("kill", "0000/hello")]}, (),
         told={"": "only coast, east and north came within .* of 4 holders 1 is missing; nothing is spent"},
-        show="waiting for 4 more", close="3 of 4 holders have joined .* so far", booked=False,
+        show="waiting for 4 more", close="3 of 4 holders have joined .* so far", booked=False, again=True,
     ),
     Fault(
         "A2 killed at the question", {"west": [At("kill", "0000/ready")]}, ("west",),
         told={"": "west did not confirm the code"},
         show="ended        west did not confirm the code; there is no",
-        close="there is no release in .* for west did not confirm the code", booked=False,
+        close="there is no release in .* for west did not confirm the code", booked=False, again=True,
     ),
     Fault("A3 killed after it confirmed", {"west": [At("kill", "0000/ready", after=True)]}, **_LEFT),
-    Fault("A4 killed between two sums", _KILLED, **_LEFT),
+    Fault("A4 and A9 killed between two sums, and comes back", _KILLED, **_LEFT, back="west"),
     Fault("A4 the first one killed between two sums", {"coast": [At("kill", *KEYS_2)]}, ("coast",),
           said=_out("coast"), show="released     signed by 3 of 4: east, north, west;"),
     Fault(
@@ -154,7 +156,7 @@ FAULTS = [
         "C5 a stray file among the greetings", {"coast": [At("put 0000/hello/mallory agreement 50", "0000/hello")]}, (),
         told={"": "the greeting of mallory is damaged, or none: take 0000/hello/mallory out of the room, and join"},
         show="stray        0000/hello/mallory is no greeting: take it out", close="there is no release in",
-        booked=False, quick=True,
+        booked=False, quick=True, again=True,
     ),
     Fault("C9 no row of one contributes, and nobody is asked", {}, ("west",), spoiled="west",
           show="released     signed by 4 of 4", quick=True),
@@ -173,13 +175,13 @@ FAULTS = [
           told={name: "interrupted; epsilon .* stays booked" for name in ("east", "west")}
           | {"": r"east and west stopped, in sum \d \(\w+\), and the room can do without 1 holder"},
           show="ended        east and west stopped; there is no release", close="none, for east and west stopped"),
-    Fault("C16 the answer is no", {}, ("west",), answers={"west": "n"}, booked=False, quick=True,
+    Fault("C16 the answer is no", {}, ("west",), answers={"west": "n"}, booked=False, quick=True, again=True,
           told={"west": "the code was not confirmed, so this holder does not", "": "west did not confirm the code"},
           show="ended        west did not confirm the code; there is no release: join again",
           close="there is no release in .* for west did not confirm the code"),
-    Fault("D3 one gave up waiting, and then the others came", {}, (), wait={"coast": 0.2}, booked=False, quick=True,
-          late=dict.fromkeys(FOUR[1:], 0.8),
-          told={"coast": "only coast came within", "": "only .* came within .*; coast gave up waiting; nothing is"},
+    Fault("D3 one gave up waiting, and then the others came", {}, ("coast",), wait={"coast": 0.2}, booked=False,
+          late=dict.fromkeys(FOUR[1:], 0.8), quick=True,
+          told={"coast": "only coast came within", "": "coast gave up waiting before all were here; nothing is"},
           show="coast .* gave up and left", close="there is no release in"),
     Fault("D3 one was killed while it waited", {"coast": [At("kill", "0000/hello", after=True)]}, ("coast",),
           told={"": "coast did not confirm the code"}, show="ended        coast did not confirm the code", booked=False,

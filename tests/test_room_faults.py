@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,16 @@ def played(kind, fault, place):
     with people_of(place, fault) as (people, room):
         before = {name: bookings(people, name) for name in fault.holders}
         check(fault, kind(people, room).play(fault), people, room, before)
+        if fault.back:
+            own = place / fault.back
+            words = ["--as", fault.back, "--identity", own / "key.pem", "-o", own / "x.rado.parquet"]
+            code, _, err = people.rado("room", "join", room, own / "table.csv", *words)
+            assert code == 1 and f"{fault.back} was in this room before, and nobody comes back" in err
+        if fault.again:
+            for stray in Path(room).glob("0000/hello/mallory"):
+                stray.unlink()
+            healthy = Fault("again", {}, (), "released     signed by 4 of 4", fault.holders)
+            check(healthy, kind(people, room).play(healthy), people, room, before)
 
 
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault.quick], ids=lambda fault: fault.name)

@@ -382,16 +382,7 @@ def _seat(
 
     parties = waited(all_here, wait, stop)
     if parties is None:
-        gone = [party for party in _greetings(mailbox, agreement, lenient=True) if party not in seen]
-        causes = _who_gave_up(mailbox, agreement, gone)
-        came = f"{in_words(causes)}; " if causes else ""
-        missing = agreement.parties - len(seen)
-        raise RoomError(
-            f"only {named(party.name for party in seen)} came within {wait:,.0f} seconds, and of {agreement.parties} "
-            f"holders {missing} {'is' if missing == 1 else 'are'} missing; {came}nothing is spent: join again once the "
-            "others can, or wait longer (wait=SECONDS, or --wait)",
-            causes,
-        )
+        raise _not_all_came(mailbox, agreement, wait)
     seats = seated(agreement, parties)
     if seats.party(own.party.name).nonce != nonce:
         raise RoomError(
@@ -405,6 +396,23 @@ def _seat(
         say_again(mailbox, own, agreement.digest, BEFORE, READY, ready_for(seats))
         _wait_until_ready(mailbox, agreement, seats, wait, stop, tell)
     return seats
+
+
+def _not_all_came(mailbox: Mailbox, agreement: Agreement, wait: float) -> RoomError:
+    """Somebody never came; or all did, and one had given up before the last of them was here."""
+    came = _greetings(mailbox, agreement, lenient=True)
+    missing = agreement.parties - len(came)
+    gone = [party for party in came if has_gone(mailbox, agreement, party)]
+    causes = () if missing else _who_gave_up(mailbox, agreement, gone)
+    why = (
+        f"only {named(party.name for party in came)} came within {wait:,.0f} seconds, and of {agreement.parties} "
+        f"holders {missing} {'is' if missing == 1 else 'are'} missing"
+        if missing
+        else f"{in_words(causes)} before all were here"
+    )
+    return RoomError(
+        f"{why}; nothing is spent: join again once all can, or wait longer (wait=SECONDS, or --wait)", causes
+    )
 
 
 def _check_confirmed(confirm: Confirm, seats: Seats) -> None:
