@@ -9,11 +9,14 @@ import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import radoboost as rb
+from radoboost.holder.room import joining as joining_room
+from radoboost.holder.room import sitting
 from radoboost.holder.room.agreement import agree
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import MemoryMailbox
@@ -172,7 +175,7 @@ def meet(box, tables, **options):
         chosen = {"confirm": lambda code, parties: True, "counts": None, "patience": 300.0, **options.get(name, {})}
         x, y = tables[name]
         try:
-            ends[name] = rb.join_room(box, x, y, identity=Identity.create(name), **chosen)
+            ends[name] = rb.join_room(box, x, y, **{"identity": Identity.create(name), **chosen})
         except rb.RadoError as error:
             ends[name] = error
 
@@ -215,6 +218,35 @@ def test_whoever_refuses_the_code_ends_the_room_for_all_and_is_named(tmp_path, c
     assert "; the last message is of 20" in shown
     state = json.loads(clinic("room", "show", room, "--json")[1])
     assert state["ended"] and state["stopped"][0] == "north"
+
+
+def test_a_room_that_ended_before_the_first_sum_is_shown_anew_once_somebody_joins_again(tmp_path, clinic):
+    """All had confirmed; north stopped before any sum, and all are too few; then two join the same room once more."""
+    room, genuine = str(tmp_path / "flu.room"), joining_room.craft_in_room
+
+    def crafted(*about, **options):
+        if about[4]._identity.party.name == "north":
+            raise rb.TableError("row 7 of the table says too much")
+        about[4].waited(lambda: about[4].stopped(["north"]) or None)
+        return genuine(*about, **options)
+
+    rb.open_room(room, **ARRAYS)
+    keys = {name: Identity.create(name) for name in ("east", "north", "west")}
+    options = {name: {"identity": key, "patience": 60.0} for name, key in keys.items()}
+    with patch.object(joining_room, "craft_in_room", crafted), patch.object(sitting.Sitting, "begin", refuse):
+        ends = meet(room, same_tables(("yes", "no")), **options)
+    assert all(isinstance(end, rb.RadoError) for end in ends.values()), ends
+    shown = clinic("room", "show", room)[1]
+    assert "ended        " in shown and "row 7" not in shown and "join again, all of you" in shown
+    tables = same_tables(("yes", "no"))
+    tables.pop("west")
+    meet(room, tables, **{name: {**options[name], "wait": 0.1} for name in tables})
+    shown = clinic("room", "show", room)[1]
+    assert "ended        " not in shown and "waiting for" in shown
+
+
+def refuse(*_):
+    raise rb.RoomError("no sum is begun here")
 
 
 def test_fetching_with_another_code_or_onto_a_release_says_what_is_true(tmp_path, clinic):

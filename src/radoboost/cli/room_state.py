@@ -11,6 +11,7 @@ from radoboost.errors import RoomError
 if TYPE_CHECKING:
     from radoboost.holder.room.agreement import Agreement
     from radoboost.holder.room.mailbox import Mailbox
+    from radoboost.holder.room.parties import Seats
 
 
 def laid_agreement(agreement: "Agreement", place: str, trust_network: bool, token: str = "") -> str:
@@ -36,10 +37,12 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     agreement = read_agreement(box.get(PLACE), box.name)
     all_ready = ready_rosters(box, agreement)
     rosters = [seats for seats, ready in all_ready if len(ready) == agreement.parties]
-    parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(box, agreement, lenient=True)
-    seats = seated(agreement, parties) if len(parties) == agreement.parties else None
-    if len(rosters) == 1:
-        seats = rosters[0]
+    seats = rosters[0] if len(rosters) == 1 else None
+    if seats is None or _has_begun_again(box, agreement, seats):
+        parties = who_greeted(box, agreement, lenient=True)
+        seats = seated(agreement, parties) if len(parties) == agreement.parties else None
+    else:
+        parties = list(seats.parties)
     gone = [party.name for party in parties if has_gone(box, agreement, party)]
     state = {
         "room": box.name,
@@ -70,6 +73,15 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
         "signatures_needed": seats.threshold,
         "what_now": standing.what_now(),
     }
+
+
+def _has_begun_again(box: "Mailbox", agreement: "Agreement", seats: "Seats") -> bool:
+    """Whether holders of a session that ended before the first sum have joined once more."""
+    from radoboost.holder.room.seating import joined_again
+    from radoboost.holder.room.standing import standing_of
+
+    standing = standing_of(box, seats)
+    return standing.has_ended and not standing.stage and joined_again(box, agreement, seats)
 
 
 _NOTHING_YET = {

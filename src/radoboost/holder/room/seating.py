@@ -176,6 +176,12 @@ def _greetings(mailbox: Mailbox, agreement: Agreement, lenient: bool = False) ->
     return parties
 
 
+def joined_again(mailbox: Mailbox, agreement: Agreement, seats: Seats) -> bool:
+    """Whether one of these has greeted anew since they took their seats."""
+    last = {party.name: party.nonce for party in _greetings(mailbox, agreement, lenient=True)}
+    return any(last.get(party.name, party.nonce) != party.nonce for party in seats.parties)
+
+
 def strays(mailbox: Mailbox, agreement: Agreement) -> list[str]:
     """The places of greetings that are none: nobody joins until they are taken out."""
     found = []
