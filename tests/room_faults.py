@@ -103,7 +103,7 @@ FAULTS = [
         "A2 killed at the question", {"west": [At("kill", "0000/ready")]}, ("west",),
         told={"": "west did not confirm the code"},
         show="ended        west did not confirm the code; there is no",
-        close="there is no release in .* for west did not confirm the code", booked=False, again=True,
+        close="there is no release in .* for west did not confirm the code", booked=False, again=True, quick=True,
     ),
     Fault("A3 killed after it confirmed", {"west": [At("kill", "0000/ready", after=True)]}, **_LEFT),
     Fault("A4 and A9 killed between two sums, and comes back", _KILLED, **_LEFT, back="west"),

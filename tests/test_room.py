@@ -659,9 +659,11 @@ def test_whoever_is_late_only_now_is_not_named_at_once(monkeypatch):
     lines, clock = [], iter((0.0, 2.9, 3.1, 3.2, 6.0, 6.3))
     monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
     whom = waiting.Whom(lines.append, "sum 1")
-    for names in (["west"], ["west"], ["west"], ["east"], ["east"], ["east"]):
-        whom(names)
-    assert lines == ["waiting for west, in sum 1", "waiting for east, in sum 1"]
+    counts = []
+    for name in ("west", "west", "west", "east", "east", "east"):
+        whom([name])
+        counts.append(len(lines))
+    assert lines == ["waiting for west, in sum 1", "waiting for east, in sum 1"] and counts == [0, 0, 1, 1, 1, 2]
 
 
 # ---- the file

@@ -61,8 +61,8 @@ class Holders:
         log = self.place / name / "log"
         with log.open("w") as file:
             process = subprocess.Popen(
-                [sys.executable, *program, "room", "join", str(room), table, "--as", name, "--identity", "key.pem", "-o",
-                 "joint.rado.parquet", *map(str, args)],
+                [sys.executable, *program, "room", "join", str(room), table, "--as", name, "--identity", "key.pem",
+                 "-o", "joint.rado.parquet", *map(str, args)],
                 cwd=self.place / name, env=self.environment, stdin=subprocess.PIPE, stdout=file, stderr=file, text=True,
                 start_new_session=True,
             )  # fmt: skip

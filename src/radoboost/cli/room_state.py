@@ -29,7 +29,7 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     """What is agreed on in a room, who is there, and how far it is, as JSON data."""
     from radoboost.holder.room.agreement import PLACE, read_agreement
     from radoboost.holder.room.mailbox import mailbox_at
-    from radoboost.holder.room.seating import code_of, has_gone, ready_rosters, seated, strays, who_greeted
+    from radoboost.holder.room.seating import code_of, ready_rosters, seated, strays, who_greeted, who_has_gone
     from radoboost.holder.room.standing import standing_of
     from radoboost.holder.room.versions import differing
 
@@ -43,7 +43,7 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
         seats = seated(agreement, parties) if len(parties) == agreement.parties else None
     else:
         parties = list(seats.parties)
-    gone = [party.name for party in parties if has_gone(box, agreement, party)]
+    gone = [party.name for party in who_has_gone(box, agreement, parties)]
     state = {
         "room": box.name,
         "agreement": json.loads(agreement.to_bytes()),

@@ -24,7 +24,7 @@ from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.notes import Notes, noting, session_id
 from radoboost.holder.room.outcome import signed_by_all, signed_release, write_file
-from radoboost.holder.room.seating import Confirm, check_name, take_seat, taken_seats
+from radoboost.holder.room.seating import Confirm, check_name, gone_if_ended, take_seat, taken_seats
 from radoboost.holder.room.sitting import Sitting
 from radoboost.holder.room.standing import standing_of
 from radoboost.holder.room.stops import telling_if_stopped
@@ -204,7 +204,12 @@ def join_room(
     spent = _Spent(mechanism, notes, books, noting(notes, seats, planned_event(mechanism, asked)))
     sitting = Sitting(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=spent.note)
     title = session_id(seats)
-    with spent.said("nothing was written"), telling_if_stopped(mailbox, seats, own):
+    nonce = seats.party(own.party.name).nonce
+    with (
+        spent.said("nothing was written"),
+        telling_if_stopped(mailbox, seats, own),
+        gone_if_ended(mailbox, agreement, own, nonce, unless=lambda: notes.written),
+    ):
         own_part = craft_in_room(
             table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
             engine=machine, threads=threads, progress=progress,

@@ -204,27 +204,37 @@ def _greeted_last(mailbox: Mailbox, agreement: Agreement, name: str) -> Party | 
     return last
 
 
-def has_gone(mailbox: Mailbox, agreement: Agreement, party: Party) -> bool:
-    """Whether the joining that this greeting began has ended, before anything was computed."""
-    return _gone_word(mailbox, agreement, party) is not None
+def who_has_gone(mailbox: Mailbox, agreement: Agreement, parties: Sequence[Party]) -> list[Party]:
+    """Those whose greetings count no more: their joining has ended, before anything was computed."""
+    stale = {
+        str(nonce)
+        for party in parties
+        for body in _gone_words(mailbox, agreement, party)
+        for nonce in (body.get("nonce"), *(body["stale"] if isinstance(body.get("stale"), list) else ()))
+    }
+    return [party for party in parties if party.nonce.hex() in stale]
 
 
-def _gone_word(mailbox: Mailbox, agreement: Agreement, party: Party) -> Mapping[str, Any] | None:
-    """What a holder said when the joining that this greeting began had ended; nothing if it has not."""
+def _gone_words(mailbox: Mailbox, agreement: Agreement, party: Party) -> Iterator[Mapping[str, Any]]:
+    """What a holder said each time that its joining had ended."""
     own = signers(agreement.digest, [party])
     for place, content in all_said(mailbox, BEFORE, GONE, party.name):
         with suppress(RoomError):  # what is not right is nobody's word
-            body = read(content, place, own, _ready_bytes(agreement)).body
-            if body.get("nonce") == party.nonce.hex():
-                return body
-    return None
+            yield read(content, place, own, _ready_bytes(agreement)).body
 
 
 def _who_gave_up(mailbox: Mailbox, agreement: Agreement, gone: Sequence[Party]) -> tuple[Cause, ...]:
     """Of those who have gone the first: who did not go because another of them had."""
     names = {party.name for party in gone}
-    words = {party.name: _gone_word(mailbox, agreement, party) or {} for party in gone}
-    first = [name for name, word in words.items() if not read_causes(word.get("because"), names)]
+    first = [
+        party.name
+        for party in gone
+        if not any(
+            read_causes(body.get("because"), names)
+            for body in _gone_words(mailbox, agreement, party)
+            if body.get("nonce") == party.nonce.hex()
+        )
+    ]
     return tuple(Cause(name, GAVE_UP) for name in first or sorted(names))
 
 
@@ -325,9 +335,10 @@ def take_seat(
     before = mailbox.get(hello_place(name))
     if before is not None and not _is_of(own, agreement, before):
         raise RoomError(f"somebody has joined this room as {name} already; take another name, or open a new room")
-    with _gone_if_ended(mailbox, agreement, own, nonce):
+    taken: list[Party] = []
+    with gone_if_ended(mailbox, agreement, own, nonce, taken):
         say_again(mailbox, own, agreement.digest, BEFORE, HELLO, _greeting(agreement, own, nonce))
-        return _seat(mailbox, agreement, own, nonce, confirm, wait, stop, tell, check)
+        return _seat(mailbox, agreement, own, nonce, taken, confirm, wait, stop, tell, check)
 
 
 def _is_of(own: Identity, agreement: Agreement, hello: bytes) -> bool:
@@ -339,12 +350,29 @@ def _is_of(own: Identity, agreement: Agreement, hello: bytes) -> bool:
 
 
 @contextmanager
-def _gone_if_ended(mailbox: Mailbox, agreement: Agreement, own: Identity, nonce: bytes) -> Iterator[None]:
-    """Say that a greeting counts no more, if what is done here ends by an error, or by Ctrl-C."""
+def gone_if_ended(
+    mailbox: Mailbox,
+    agreement: Agreement,
+    own: Identity,
+    nonce: bytes,
+    seats: Sequence[Party] = (),
+    unless: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Say that a greeting counts no more, if what is done here ends by an error, or by Ctrl-C; `unless` it began sums.
+
+    Nor do those of holders at these `seats` who did not confirm the code: who was killed cannot say it.
+    """
 
     def tell(causes: tuple[Cause, ...]) -> None:
+        if unless():
+            return
         with suppress(Exception):
-            body = {"nonce": nonce.hex(), "because": [cause.to_dict() for cause in causes]}
+            silent = {cause.name for cause in causes if cause.what == UNCONFIRMED}
+            body = {
+                "nonce": nonce.hex(),
+                "because": [cause.to_dict() for cause in causes],
+                "stale": [party.nonce.hex() for party in seats if party.name in silent],
+            }
             say_again(mailbox, own, agreement.digest, BEFORE, GONE, body)
 
     with telling(tell):
@@ -356,6 +384,7 @@ def _seat(
     agreement: Agreement,
     own: Identity,
     nonce: bytes,
+    taken: list[Party],
     confirm: Confirm,
     wait: float,
     stop: threading.Event | None,
@@ -371,12 +400,13 @@ def _seat(
             rosters = [seats for seats, _ in ready_rosters(mailbox, agreement) if own.party in seats.parties]
             parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(mailbox, agreement)
         _check_keys(parties)
-        here = [party for party in parties if not has_gone(mailbox, agreement, party)]
+        left = who_has_gone(mailbox, agreement, parties)
+        here = [party for party in parties if party not in left]
         if here != seen:
             gave_up = [party.name for party in seen if party not in here]
-            left = f"{named(gave_up)} gave up and left; " if gave_up else ""
+            news = f"{named(gave_up)} gave up and left; " if gave_up else ""
             names = ", ".join(party.name for party in here)
-            tell(f"{left}{len(here)} of {agreement.parties} holders are here: {names}")
+            tell(f"{news}{len(here)} of {agreement.parties} holders are here: {names}")
             if (line := differing(here)) is not None:
                 tell(f"{line}: so the room will not begin")
         seen[:] = here
@@ -389,6 +419,7 @@ def _seat(
     parties = waited(all_here, wait, stop)
     if parties is None:
         raise _not_all_came(mailbox, agreement, wait)
+    taken[:] = parties
     seats = seated(agreement, parties)
     if seats.party(own.party.name).nonce != nonce:
         raise RoomError(
@@ -408,7 +439,7 @@ def _not_all_came(mailbox: Mailbox, agreement: Agreement, wait: float) -> RoomEr
     """Somebody never came; or all did, and one had given up before the last of them was here."""
     came = _greetings(mailbox, agreement, lenient=True)
     missing = agreement.parties - len(came)
-    gone = [party for party in came if has_gone(mailbox, agreement, party)]
+    gone = who_has_gone(mailbox, agreement, came)
     causes = () if missing else _who_gave_up(mailbox, agreement, gone)
     why = (
         f"only {named(party.name for party in came)} came within {wait:,.0f} seconds, and of {agreement.parties} "
@@ -443,6 +474,18 @@ def check_code(given: str, code: str, stand: str) -> None:
         )
 
 
+def _greeted_otherwise(mailbox: Mailbox, agreement: Agreement, seats: Seats, theirs: Mapping[str, bytes]) -> list[str]:
+    """Of the same holders with the same keys, those of whom another goes by another greeting; else nobody."""
+    other = [party.name for party in seats.parties if theirs.get(party.name) != party.nonce]
+    if len(theirs) != len(seats.parties):
+        return []
+    for name in other:
+        said = all_said(mailbox, BEFORE, HELLO, name)
+        if theirs.get(name) not in {greeted(content, place, agreement.digest).nonce for place, content in said}:
+            return []
+    return other
+
+
 def _wait_until_ready(
     mailbox: Mailbox,
     agreement: Agreement,
@@ -470,7 +513,13 @@ def _wait_until_ready(
                         f"{name} has joined this room again since the code was compared, so that there is another one; "
                         "nothing was computed: join again, all of you, or open a new room"
                     )
-                if any(_nonces(body).get(name, nonce) == nonce for body in bodies):
+                theirs = next((own for body in bodies if (own := _nonces(body)).get(name, nonce) == nonce), None)
+                if theirs is not None and (again := _greeted_otherwise(mailbox, agreement, seats, theirs)):
+                    raise RoomError(
+                        f"{name} goes by an earlier greeting of {named(again)}, so that there is another code; nothing "
+                        "was computed: join again, all of you, or open a new room"
+                    )
+                if theirs is not None:
                     line = f"{name} sees other holders or keys in this room; compare codes, and open a new room"
                     raise wrong(line, name)
                 continue
