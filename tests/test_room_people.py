@@ -1,14 +1,22 @@
 """What people in a room are told: before they agree, when somebody stops, and of a room that has ended."""
 
+import io
 import json
 import os
+import pty
+import subprocess
+import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import radoboost as rb
+from radoboost.holder.room import joining as joining_room
+from radoboost.holder.room import sitting
 from radoboost.holder.room.agreement import agree
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import MemoryMailbox
@@ -103,6 +111,62 @@ def test_counts_are_shown_on_a_terminal_and_nowhere_else(monkeypatch, capsys):
     assert "1 of 2 rows contribute (50 %)" in shown and "stop here, with Ctrl-C" in shown
 
 
+@pytest.mark.parametrize("mechanism", [rb.Moments(epsilon=1.0), rb.Plain()], ids=["moments", "plain"])
+def test_who_sees_that_no_row_contributes_may_leave_unseen_and_nobody_else_stops(mechanism):
+    """A stop that others see, by what the rows are, would be an exact function of rows."""
+    box, x, y = MemoryMailbox(), [[20.0, 0.5], [30.0, 0.7]], ["JA", "NEE"]
+    rb.open_room(box, **ARRAYS, mechanism=mechanism)
+    seen = []
+
+    def refuse(*counts):
+        seen.append(counts)
+        raise rb.RoomError("not these rows")
+
+    options = {"identity": Identity.create("north"), "confirm": "0123", "counts": None, "wait": 0.05}
+    with pytest.raises(rb.RoomError, match="not these rows"):
+        rb.join_room(box, np.array(x), y, **options, own_rows=refuse)
+    assert seen == [(0, 2)] and box.names("0000/") == []
+    with pytest.raises(rb.RoomError, match="only north came"):
+        rb.join_room(box, np.array(x), y, **options)
+    assert box.names("0000/hello/")
+
+
+@pytest.mark.parametrize(("rows", "answer", "stays"), [(0, "n\n", False), (0, "y\n", True), (7, "", True)])
+def test_whoever_is_there_is_asked_only_if_no_row_contributes(monkeypatch, capsys, rows, answer, stays):
+    from radoboost.cli.room import _Question
+
+    question = _Question()
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    with nullcontext() if stays else pytest.raises(rb.RoomError, match="did not join; nothing is spent"):
+        question.own_rows(rows, 10)
+    assert ("None of your 10 rows contributes" in capsys.readouterr().err) == (rows == 0)
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    assert question.confirmed("0000", [Identity.create("north").party])
+    assert f"your rows, which nobody else sees: {rows} of 10 contribute" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_person_at_a_terminal_is_asked_before_the_others_know(clinic):
+    with open("north.csv", "w") as file:
+        file.write("age,dose,ill\n20,0.5,0\n30,0.7,1\n")
+    assert clinic(*OPEN, "--epsilon", "1")[0] == 0
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "radoboost", *joining("north", "-q")]
+    process = subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.DEVNULL, start_new_session=True)
+    os.close(theirs)
+    try:
+        shown = b""
+        while b"Take part? [y/N]" not in shown:
+            shown += os.read(ours, 1000)
+        os.write(ours, b"n\n")
+        assert b"None of your 2 rows contributes" in shown and process.wait(60) == 1
+        assert not os.path.exists("flu.room/0000")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+
+
 def meet(box, tables, **options):
     """What becomes of each holder: a release, or what it was told."""
     ends = {}
@@ -111,7 +175,7 @@ def meet(box, tables, **options):
         chosen = {"confirm": lambda code, parties: True, "counts": None, "patience": 300.0, **options.get(name, {})}
         x, y = tables[name]
         try:
-            ends[name] = rb.join_room(box, x, y, identity=Identity.create(name), **chosen)
+            ends[name] = rb.join_room(box, x, y, **{"identity": Identity.create(name), **chosen})
         except rb.RadoError as error:
             ends[name] = error
 
@@ -134,7 +198,7 @@ def test_a_pooled_refusal_tells_every_holder_to_look_at_its_own_table():
     rb.open_room(box, **ARRAYS, mechanism=rb.Moments(epsilon=4.0))
     ends = meet(box, same_tables(("JA", "NEE")))
     for error in ends.values():
-        assert str(error).endswith("each holder: rado check TABLE; then open a new room"), error
+        assert "each holder: rado check TABLE; then open a new room; nothing was written" in str(error), error
 
 
 # ---- when somebody stops, and afterwards
@@ -147,12 +211,42 @@ def test_whoever_refuses_the_code_ends_the_room_for_all_and_is_named(tmp_path, c
     ends = meet(room, same_tables(("yes", "no")), north={"confirm": confirm})
     assert "nothing was computed" in str(ends["north"])
     for name in ("east", "west"):
-        assert "north did not confirm the code, and stopped; nothing was computed" in str(ends[name])
+        assert "north did not confirm the code; nothing was computed" in str(ends[name])
     shown = clinic("room", "show", room)[1]
-    assert "ended        north did not confirm the code, and stopped, and then " in shown and "at work" not in shown
+    assert "ended        north did not confirm the code; there is no release: join again" in shown
+    assert "at work" not in shown
     assert "; the last message is of 20" in shown
     state = json.loads(clinic("room", "show", room, "--json")[1])
     assert state["ended"] and state["stopped"][0] == "north"
+
+
+def test_a_room_that_ended_before_the_first_sum_is_shown_anew_once_somebody_joins_again(tmp_path, clinic):
+    """All had confirmed; north stopped before any sum, and all are too few; then two join the same room once more."""
+    room, genuine = str(tmp_path / "flu.room"), joining_room.craft_in_room
+
+    def crafted(*about, **options):
+        if about[4]._identity.party.name == "north":
+            raise rb.TableError("row 7 of the table says too much")
+        about[4].waited(lambda: about[4].stopped(["north"]) or None)
+        return genuine(*about, **options)
+
+    rb.open_room(room, **ARRAYS)
+    keys = {name: Identity.create(name) for name in ("east", "north", "west")}
+    options = {name: {"identity": key, "patience": 60.0} for name, key in keys.items()}
+    with patch.object(joining_room, "craft_in_room", crafted), patch.object(sitting.Sitting, "begin", refuse):
+        ends = meet(room, same_tables(("yes", "no")), **options)
+    assert all(isinstance(end, rb.RadoError) for end in ends.values()), ends
+    shown = clinic("room", "show", room)[1]
+    assert "ended        " in shown and "row 7" not in shown and "join again, all of you" in shown
+    tables = same_tables(("yes", "no"))
+    tables.pop("west")
+    meet(room, tables, **{name: {**options[name], "wait": 0.1} for name in tables})
+    shown = clinic("room", "show", room)[1]
+    assert "ended        " not in shown and "waiting for" in shown
+
+
+def refuse(*_):
+    raise rb.RoomError("no sum is begun here")
 
 
 def test_fetching_with_another_code_or_onto_a_release_says_what_is_true(tmp_path, clinic):

@@ -57,12 +57,12 @@ class Holders:
         assert code == 0, err
         return json.loads(out)["room"]
 
-    def join(self, room, name, *args, table="table.csv", answer="y\n"):
+    def join(self, room, name, *args, table="table.csv", answer="y\n", program=RADO[1:]):
         log = self.place / name / "log"
         with log.open("w") as file:
             process = subprocess.Popen(
-                [*RADO, "room", "join", str(room), table, "--as", name, "--identity", "key.pem", "-o",
-                 "joint.rado.parquet", *map(str, args)],
+                [sys.executable, *program, "room", "join", str(room), table, "--as", name, "--identity", "key.pem",
+                 "-o", "joint.rado.parquet", *map(str, args)],
                 cwd=self.place / name, env=self.environment, stdin=subprocess.PIPE, stdout=file, stderr=file, text=True,
                 start_new_session=True,
             )  # fmt: skip

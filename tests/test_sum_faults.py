@@ -342,7 +342,7 @@ def test_whoever_may_have_shown_two_lists_is_named(rng):
         words = "the mailbox, or h00, who made the list, shows different things to different holders"
         assert words in str(outcomes.pop("h03"))
         for outcome in outcomes.values():
-            assert isinstance(outcome, Total) or re.match("h03 was shown|the room lost .*h03", str(outcome))
+            assert isinstance(outcome, Total) or re.match("h03 was shown|.*h03.* silent since", str(outcome))
         assert any(isinstance(outcome, RoomError) for outcome in outcomes.values())
 
 

@@ -29,8 +29,9 @@ Each message is one line that names the thing and says what to do.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 
 class RadoError(Exception):
@@ -90,7 +91,14 @@ class ClusterError(RadoError, RuntimeError):
 
 
 class RoomError(RadoError, RuntimeError):
-    """A room of several holders that had to stop; it names the one who was the reason."""
+    """A room of several holders that had to stop; it names the one who was the reason.
+
+    `causes` say the same as data, where it was others and all may know.
+    """
+
+    def __init__(self, message: str, causes: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.causes = tuple(causes)
 
 
 class OutputError(RadoError, OSError):

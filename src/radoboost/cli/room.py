@@ -38,6 +38,7 @@ from radoboost.errors import ArgumentError, PersonWarning, RoomError
 if TYPE_CHECKING:
     from radoboost.holder.room.agreement import Agreement
     from radoboost.holder.room.parties import Party
+    from radoboost.release import Release
 
 app = typer.Typer(
     name="room",
@@ -304,6 +305,8 @@ def join(
     check_output(place, table)
     keep_files(place, _joint(room), force)
     question = _Question()
+    # Counts are for this holder's eyes: a log would give them away, and nobody there is asked nothing.
+    attended = code is None and sys.stdin.isatty() and sys.stderr.isatty()
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.join_room(
@@ -323,11 +326,24 @@ def join(
             trust_network=trust_network,
             progress=not quiet,
             look=question.keep if code is None or quiet else question.say,
+            own_rows=question.own_rows if attended else None,
         )
     for warning in () if quiet else notices:
         if not issubclass(warning.category, PersonWarning):  # which was said with what is agreed on
             say(f"rado: {' '.join(str(warning.message).split())}")
-    print_release(release, place, as_json, f"wrote {place}, as all holders do")
+    print_release(release, place, as_json, f"wrote {place}, {_with_whom(release)}")
+
+
+def _with_whom(release: "Release") -> str:
+    """Which holders made a release, as the end of a sentence."""
+    from radoboost.holder.room.causes import named
+
+    assert release.statement.holders is not None, "a room has holders"
+    parts = release.statement.holders.parts
+    left = [str(part.get("name")) for part in parts if part.get("until") is not None]
+    if not left:
+        return "as all holders do"
+    return f"made by {len(parts) - len(left)} of {len(parts)} holders: {named(left)} left"
 
 
 class _Question:
@@ -335,6 +351,7 @@ class _Question:
 
     def __init__(self) -> None:
         self._agreed: list[str] = []
+        self._rows: list[str] = []
 
     def keep(self, agreement: "Agreement") -> None:
         """Keep what is agreed on, to show it above the question."""
@@ -345,20 +362,33 @@ class _Question:
         for line in agreement.in_words():
             say(f"rado: {line}")
 
+    def own_rows(self, contribute: int, rows: int) -> None:
+        """Keep how many of the holder's rows contribute, to show it above the question; if none does, ask at once."""
+        self._rows = [f"your rows, which nobody else sees: {contribute:,} of {rows:,} contribute"]
+        if contribute == 0 and not _answered_yes(
+            f"None of your {rows:,} rows contributes by what is agreed on, as rado check shows. Take part? [y/N] "
+        ):
+            raise RoomError("none of the rows contributes, so this holder did not join; nothing is spent")
+
     def confirmed(self, code: str, parties: Sequence["Party"]) -> bool:
         """Show what is agreed on and who is there, and ask whether all see the same code."""
         width = max(len(party.name) for party in parties)
-        say("\n".join(["what is agreed on:", *(f"  {line}" for line in self._agreed)]))
+        say("\n".join([*self._rows, "what is agreed on:", *(f"  {line}" for line in self._agreed)]))
         for party in parties:
             say(f"  {party.name:{width}}  {party.fingerprint}")
         say(f"the code of this room: {code}")
-        print("Call the others: has each of them this code? [y/N] ", end="", file=sys.stderr, flush=True)
-        answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
-        if not sys.stdin.isatty():
-            say("")  # nobody pressed return where the question stands
-        if not answer:
-            raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question")
-        return answer.strip().lower() in ("y", "yes")
+        return _answered_yes("Call the others: has each of them this code? [y/N] ")
+
+
+def _answered_yes(question: str) -> bool:
+    """Whether the person who is there says yes."""
+    print(question, end="", file=sys.stderr, flush=True)
+    answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
+    if not sys.stdin.isatty():
+        say("")  # nobody pressed return where the question stands
+    if not answer:
+        raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question")
+    return answer.strip().lower() in ("y", "yes")
 
 
 @app.command()

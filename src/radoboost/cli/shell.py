@@ -252,7 +252,8 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
                 say(_with_spent(f"{what}{reason(error)}", error))
             raise typer.Exit(1) from None
         except KeyboardInterrupt as error:
-            say(_with_spent("interrupted; no unfinished file is left", error))
+            what = str(error) or "no unfinished file is left"
+            say(_with_spent(f"interrupted; {what}", error))
             if isinstance(error, Terminated):
                 signal.raise_signal(signal.SIGTERM)  # for whoever sent it, to see that it was that
             raise typer.Exit(130) from None

@@ -220,16 +220,34 @@ def _repeated(
         yield name, (found.people, found.rows - found.nobody - found.beyond - found.people)
 
 
-def tell_beforehand(table: Any, y: Any, asked: Asked, where: Where, *, progress: bool = False) -> None:
+def tell_beforehand(
+    table: Any,
+    y: Any,
+    asked: Asked,
+    where: Where,
+    *,
+    progress: bool = False,
+    ask: Callable[[int, int], None] | None = None,
+) -> None:
     """Show a holder, before it greets the others of a room, what becomes of its rows by what is agreed on.
 
-    The counts go where `craft` shows its own, and nowhere else; nothing depends on them but what the person does. What
-    can be read only once is not looked at.
+    The counts go where `craft` shows its own, and to `ask`: how many rows contribute, of how many; whatever it raises
+    ends the joining. They go nowhere else. Nothing that others see depends on them but by what the person does: so
+    where nobody is asked a table of which no row contributes is joined with as any other, since a stop would be an
+    exact function of its rows (B14 of docs/proofs/secure-sums.md). What can be read only once is not looked at.
     """
     here = sys.stderr is not None and sys.stderr.isatty()
-    if where is None or is_query(table) or (where == "terminal" and not here):
+    shown = where is not None and (where != "terminal" or here)
+    if is_query(table) or not (shown or ask is not None):
         return
     check = check_asked(table, y, asked, progress=progress)
+    if shown:
+        _show_beforehand(check, where)
+    if ask is not None:
+        ask(check.counts.n_rows - check.counts.spoiled, check.counts.n_rows)
+
+
+def _show_beforehand(check: TableCheck, where: Where) -> None:
     if where == "terminal":
         print("your table beside what is agreed on, for your eyes, not protected:", file=sys.stderr)
         for line in (*check.in_words(), _IF_WRONG):
@@ -238,5 +256,6 @@ def tell_beforehand(table: Any, y: Any, asked: Asked, where: Where, *, progress:
     if callable(where):
         where([*check.in_words(), _IF_WRONG])
         return
+    assert where is not None, "there is a place to show it"
     with replacing(Path(where), secret=True) as draft:
         draft.write_text(json.dumps(check.to_dict(), indent=2) + "\n", encoding="utf-8")

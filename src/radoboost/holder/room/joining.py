@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from radoboost.errors import ArgumentError, RoomError
+from radoboost.errors import ArgumentError, RadoError, RoomError
 from radoboost.holder.counts import Where
 from radoboost.holder.craft import check_for_room, craft_in_room, note_digest, planned_event, warn_of_persons
 from radoboost.holder.declared import Bounds
@@ -24,13 +24,15 @@ from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.notes import Notes, noting, session_id
 from radoboost.holder.room.outcome import signed_by_all, signed_release, write_file
-from radoboost.holder.room.seating import Confirm, check_name, take_seat, taken_seats
+from radoboost.holder.room.seating import Confirm, check_name, gone_if_ended, take_seat, taken_seats
 from radoboost.holder.room.sitting import Sitting
+from radoboost.holder.room.standing import standing_of
 from radoboost.holder.room.stops import telling_if_stopped
 from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.table_check import tell_beforehand
+from radoboost.privacy import Composed, Event, epsilon_at
 from radoboost.privacy.ledger import Ledger, as_ledger
-from radoboost.release import Release
+from radoboost.release import Release, rounded_up
 
 Room = Mailbox | str | os.PathLike[str]
 
@@ -119,6 +121,7 @@ def join_room(
     progress: bool = False,
     stop: threading.Event | None = None,
     look: Callable[[Agreement], None] | None = None,
+    own_rows: Callable[[int, int], None] | None = None,
 ) -> Release:
     """Join a room with a table, and make one release with all others: nobody sees another's rows or sums.
 
@@ -157,6 +160,10 @@ def join_room(
         Ends the sitting when it is set.
     look : callable (agreement), optional
         Is shown what was agreed on, before this holder greets the others; whatever it raises ends the joining.
+    own_rows : callable (contribute, rows), optional
+        Is shown how many of this holder's rows contribute, of how many, before it greets the others; whatever it raises
+        ends the joining, and nobody else sees that. Only a person should decide by it: leave it out where nobody is
+        there. A table that can be read only once is not counted.
 
     Examples
     --------
@@ -192,21 +199,27 @@ def join_room(
         look(agreement)
     warn_of_persons(mechanism, asked)
     check_for_room(table, y, mechanism, asked, books, counts, output)
-    if mechanism.private:
-        tell_beforehand(table, y, asked, counts, progress=progress)
+    shown = counts if mechanism.private else None
+    tell_beforehand(table, y, asked, shown, progress=progress, ask=own_rows)
     tell = _teller(progress)
     known = (lambda seats: None) if other_members else notes.check_members
     seats = take_seat(mailbox, agreement, own, confirm, wait, stop, tell, known)
-    note = noting(notes, seats, planned_event(mechanism, asked))
-    sitting = Sitting(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=note)
+    spent = _Spent(mechanism, notes, books, noting(notes, seats, planned_event(mechanism, asked)))
+    sitting = Sitting(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=spent.note)
     title = session_id(seats)
-    with _pointing_to(notes, tell), telling_if_stopped(mailbox, seats, own):
+    nonce = seats.party(own.party.name).nonce
+    with (
+        spent.said("nothing was written"),
+        telling_if_stopped(mailbox, seats, own),
+        gone_if_ended(mailbox, agreement, own, nonce, unless=lambda: notes.written),
+    ):
         own_part = craft_in_room(
             table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
             engine=machine, threads=threads, progress=progress,
         )  # fmt: skip
         content, release = signed_by_all(mailbox, seats, own, sitting, own_part)
-    write_file(output, content)
+    with spent.said("the release is in the room: fetch it with rado room close"):
+        write_file(output, content)
     if books is not None:
         assert release.digest is not None
         note_digest(books, title, release.digest)
@@ -220,7 +233,7 @@ def close_room(
     code: str | None = None,
     trust_network: bool = False,
 ) -> Release:
-    """Fetch the release of a room, for anyone: it must be signed by enough holders, and by all who stayed to the end.
+    """Fetch the release of a room, for anyone: it must be signed by as many holders as a sum needs.
 
     Whose signatures these are follows from the keys in the room: compare the fingerprints in the statement, or give the
     `code` that the holders have. `output` is where to write the file.
@@ -232,22 +245,52 @@ def close_room(
     """
     mailbox = _mailbox(room, trust_network=trust_network)
     agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
-    content, release = signed_release(mailbox, taken_seats(mailbox, agreement, code))
+    seats = taken_seats(mailbox, agreement, code)
+    try:
+        content, release = signed_release(mailbox, seats)
+    except RoomError as error:
+        raise RoomError(f"{error}; {standing_of(mailbox, seats).what_now()}") from None
     write_file(output, content)
     return release
 
 
-@contextmanager
-def _pointing_to(notes: Notes, tell: Callable[[str], None]) -> Iterator[None]:
-    """Say where the receipt lies, if a session ends without a release."""
-    try:
-        yield
-    except BaseException as error:
-        if notes.written:
-            line = f"what this room may have cost is noted in {notes.place}; count it: rado account, or --compose"
-            error.add_note(line)
-            tell(line)
-        raise
+class _Spent:
+    """What a session has spent so far, to be said wherever it ends without a file."""
+
+    def __init__(
+        self, mechanism: Mechanism, notes: Notes, books: Ledger | None, note: Callable[[Event | None], None]
+    ) -> None:
+        self._mechanism, self._notes, self._books, self._note = mechanism, notes, books, note
+        self._events: list[Event] = []
+
+    def note(self, event: Event | None) -> None:
+        """Note that the session begins; what is booked was booked by now."""
+        if event is not None:
+            self._events.append(event)
+        self._note(event)
+
+    @contextmanager
+    def said(self, outcome: str) -> Iterator[None]:
+        """Say in an error, or on Ctrl-C, what stays booked and noted, and what the `outcome` is."""
+        try:
+            yield
+        except BaseException as error:
+            parts = list(self._in_words(outcome))
+            if parts and isinstance(error, RadoError | KeyboardInterrupt):
+                error.args = ("; ".join([*map(str, error.args), *parts]),)
+            elif parts:
+                error.add_note("; ".join(parts))
+            raise
+
+    def _in_words(self, outcome: str) -> Iterator[str]:
+        delta = getattr(self._mechanism, "delta", None)
+        if self._books is not None and self._events and delta is not None:
+            epsilon = rounded_up(epsilon_at(Composed(tuple(self._events)), delta), 4)
+            yield f"epsilon {epsilon} stays booked in {self._books.path}"
+        if self._notes.written or self._events:
+            yield outcome
+        if self._notes.written:
+            yield f"what this room may have cost is noted in {self._notes.place}; count it: rado account, or --compose"
 
 
 # ---- what a caller gave

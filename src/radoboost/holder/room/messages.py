@@ -23,6 +23,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from radoboost.errors import RoomError
+from radoboost.holder.room.causes import wrong
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.parties import Party, Seats
@@ -145,7 +146,7 @@ def announced(content: bytes, place: str, seats: Seats) -> tuple[dict[str, Any],
     if f"{entry['stage']:04d}" != number or entry["kind"] != kind:
         raise _refusal(place, f"is another one: {entry['kind']!r} of stage {entry['stage']}")
     if holder not in (sender, ANYBODY):
-        raise RoomError(f"in the place of {holder} ({place}) lies a message of {sender}; open a new room")
+        raise wrong(f"in the place of {holder} ({place}) lies a message of {sender}; open a new room", holder)
     party = next((party for party in seats.parties if party.name == sender), None)
     if party is None:
         raise _refusal(place, f"is signed by {sender!r}, who is no party of this room")
@@ -156,7 +157,7 @@ def _refusal(place: str, why: str) -> RoomError:
     """What is wrong with the message at a place, in whose name it lies there."""
     number, kind, holder = place.split("/", 2)
     whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
-    return RoomError(f"{whose} ({place}) {why}; open a new room")
+    return wrong(f"{whose} ({place}) {why}; open a new room", *(() if holder == ANYBODY else (holder,)))
 
 
 def _whole(text: str) -> int:

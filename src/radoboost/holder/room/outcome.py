@@ -1,16 +1,24 @@
-"""What comes out of a room: one file, which every holder compares with its own release, and signs."""
+"""What comes out of a room: one file, which every holder compares with its own release, and signs.
+
+As many signatures as a sum needs holders make it the release of the room, whoever else was lost before it signed (B13
+of docs/proofs/secure-sums.md).
+"""
 
 import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from radoboost.errors import ReleaseError, RoomError
+from radoboost.holder.room.causes import SILENT, WRONG, Cause, in_words, named, wrong
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import ANYBODY, Message, place_of, read, written
@@ -30,82 +38,93 @@ def signed_by_all(
     content = file_of(message)
     theirs = loaded(content)
     if not _same(release, theirs):
-        raise RoomError(
+        raise wrong(
             f"the release that {message.sender} wrote is not the one that was computed here; do not use it, and open a "
-            "new room"
+            "new room",
+            message.sender,
         )
     body = {"sha256": hashlib.sha256(content).hexdigest()}
     mailbox.put(
         place_of(sitting.stage, SIGNED, own.party.name), written(own, seats.agreement, sitting.stage, SIGNED, body)
     )
-    signed: set[str] = set()
+    digests: dict[str, str] = {}
+    whom, since = sitting.waiting_in("signing the release"), int(time.time())
 
     def all_signed() -> bool | None:
-        signed.update(signatures(mailbox, seats, sitting.stage, sitting.present, content))
-        missing = [name for name in sitting.present if name not in signed]
-        return True if set(missing) <= sitting.stopped(missing) else None
+        digests.update(_digests(mailbox, seats, sitting.stage, [n for n in sitting.present if n not in digests]))
+        missing = [name for name in sitting.present if name not in digests]
+        silent = [name for name in missing if name not in sitting.stopped(missing)]
+        whom(silent)
+        return None if silent else True
 
     sitting.waited(all_signed)
+    signed = [name for name, digest in digests.items() if digest == body["sha256"]]
+    missing = [name for name in sitting.present if name not in signed]
+    count = f"{len(signed)} of {len(seats.parties)} holders signed the release, and {seats.threshold} must"
+    others = [Cause(name, WRONG) for name in missing if name in digests]  # they signed another file
+    causes = [*others, *sitting.causes([name for name in missing if name not in digests], since)]
     if len(signed) < seats.threshold:
-        missing = [name for name in sitting.present if name not in signed]
-        raise RoomError(
-            f"{', '.join(missing)} did not sign the release in time; once they have, fetch it with rado room close"
-        )
+        late = [cause.name for cause in causes if cause.what == SILENT]
+        hope = f"; if {named(late)} still sign, fetch it with rado room close" if late else "; open a new room"
+        raise RoomError(f"{in_words(causes)}: {count}{hope}", causes)
+    if missing:
+        sitting.tell(f"{in_words(causes)}; {count}")
     return content, theirs
 
 
-def signed_release(mailbox: Mailbox, seats: Seats) -> tuple[bytes, Release]:
-    """The file in a room that enough holders have signed, and all who were there in the end.
+@dataclass(frozen=True)
+class Signed:
+    """A file that lies where the release of a room may lie, who has signed it, and whether these are enough."""
 
-    One holder alone can put something where a release might be; it is passed over, for nobody else signed it.
+    content: bytes
+    names: tuple[str, ...]
+    enough: bool
+
+
+def best_signed(mailbox: Mailbox, seats: Seats) -> Signed | None:
+    """The file that most holders of a session have signed; None if there is none.
+
+    One holder alone can put something where a release might be; nobody else signs it. So do none but who can sign.
     """
-    failure = RoomError(f"there is no release in {mailbox.name} yet; its holders are still at work, or had to stop")
+    found = list(_all_signed(mailbox, seats))
+    return max(found, key=lambda signed: len(signed.names), default=None)
+
+
+def _all_signed(mailbox: Mailbox, seats: Seats) -> Iterator[Signed]:
+    everybody = [party.name for party in seats.parties]
     for place in mailbox.names(""):
         if place.split("/")[1:] != [RELEASE, ANYBODY]:
             continue
-        try:
-            return _signed_at(mailbox, seats, place)
-        except RoomError as error:
-            failure = error
-    raise failure
+        with suppress(RoomError):  # it is of nobody in this session
+            message = read(mailbox.get(place) or b"", place, seats)
+            content = file_of(message)
+            digest = hashlib.sha256(content).hexdigest()
+            names = [n for n, own in _digests(mailbox, seats, message.stage, everybody).items() if own == digest]
+            yield Signed(content, tuple(names), len(names) >= seats.threshold)
 
 
-def _signed_at(mailbox: Mailbox, seats: Seats, place: str) -> tuple[bytes, Release]:
-    message = read(mailbox.get(place) or b"", place, seats)
-    content = file_of(message)
-    names = [party.name for party in seats.parties]
-    signed = signatures(mailbox, seats, message.stage, names, content)
-    if len(signed) >= seats.threshold:  # only then is it worth a look
-        release = loaded(content)
-        missing = [name for name in stayed(release) if name not in signed]
-        if not missing:
-            return content, release
-    else:
-        missing = [name for name in names if name not in signed]
-    raise RoomError(
-        f"the release in {mailbox.name} is not signed by {', '.join(missing)} yet: {len(signed)} of {len(names)} "
-        f"signed, and all who were there in the end must, {seats.threshold} at least; wait for them, or open a new room"
-    )
+def signed_release(mailbox: Mailbox, seats: Seats) -> tuple[bytes, Release]:
+    """The file in a room that enough holders have signed: as many as a sum needs (B13)."""
+    signed = best_signed(mailbox, seats)
+    if signed is None:
+        raise RoomError(f"there is no release in {mailbox.name}")
+    if not signed.enough:
+        raise RoomError(
+            f"the release in {mailbox.name} is signed by {named(signed.names)}: "
+            f"{len(signed.names)} of {len(seats.parties)} holders, and {seats.threshold} must"
+        )
+    return signed.content, loaded(signed.content)
 
 
-def signatures(mailbox: Mailbox, seats: Seats, stage: int, names: Sequence[str], content: bytes) -> list[str]:
-    """Who has signed this file; whoever signed another one is named."""
-    digest, signed = hashlib.sha256(content).hexdigest(), []
+def _digests(mailbox: Mailbox, seats: Seats, stage: int, names: Sequence[str]) -> dict[str, str]:
+    """The SHA-256 of the file that each of them has signed; what is no signature of its holder is none."""
+    digests = {}
     for name in names:
-        place = place_of(stage, SIGNED, name)
-        signature = mailbox.get(place)
-        if signature is None:
-            continue
-        if read(signature, place, seats, 4096).body.get("sha256") != digest:
-            raise RoomError(f"{name} has signed another release; do not use this one, and open a new room")
-        signed.append(name)
-    return signed
-
-
-def stayed(release: Release) -> list[str]:
-    """The holders who were there to the end, by what the statement says."""
-    parts = () if release.statement.holders is None else release.statement.holders.parts
-    return [str(part.get("name")) for part in parts if part.get("until") is None]
+        content = mailbox.get(place := place_of(stage, SIGNED, name))
+        if content is not None:
+            with suppress(RoomError):
+                digests[name] = str(read(content, place, seats, 4096).body.get("sha256"))
+    return digests
 
 
 def _same(mine: Release, theirs: Release) -> bool:

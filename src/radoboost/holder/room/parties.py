@@ -12,12 +12,14 @@ LEAST_PARTIES, MOST_PARTIES = 3, 1000
 class Party:
     """A holder: its name in the room, and its Ed25519 public key, 32 bytes.
 
-    `nonce` is the random number of its greeting, drawn for each joining, so that no two sessions are one.
+    `nonce` is the random number of its greeting, drawn for each joining, so that no two sessions are one. `versions`
+    are those of its program.
     """
 
     name: str
     public_key: bytes = field(repr=False)
     nonce: bytes = field(default=b"", repr=False, compare=False)
+    versions: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
 
     @property
     def fingerprint(self) -> str:

@@ -1,9 +1,10 @@
 """Who is in a room: each holder greets, people compare one code, and all say that they agree.
 
-A greeting has a holder's name, its public key, a random number that it drew for this joining, and the digest of the
-agreement that it read. Once all are there, agreement, keys and numbers together have one code, which people compare by
-telephone: it differs as soon as one byte of the agreement, one name, one key or one number does, so that no two
-sessions have the same one. Only then does each holder sign that it takes part.
+A greeting has a holder's name, its public key, a random number that it drew for this joining, the digest of the
+agreement that it read, and the versions of its program. Once all are there, and have one version, agreement, keys and
+numbers together have one code, which people compare by telephone: it differs as soon as one byte of the agreement, one
+name, one key or one number does, so that no two sessions have the same one. Only then does each holder sign that it
+takes part.
 
 A holder whose joining ended before anything was computed may join again: its next greeting, with a number of its own,
 lies beside the first, and only the last one counts.
@@ -20,11 +21,23 @@ from typing import Any, NamedTuple, cast
 
 from radoboost.errors import ArgumentError, RadoError, RoomError
 from radoboost.holder.room.agreement import Agreement
+from radoboost.holder.room.causes import (
+    GAVE_UP,
+    UNCONFIRMED,
+    Cause,
+    can_do_without,
+    in_words,
+    named,
+    once,
+    read_causes,
+    wrong,
+)
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import ANYBODY, all_said, place_of, read, say_again, written
 from radoboost.holder.room.parties import Party, Seats
 from radoboost.holder.room.stops import Stops, telling, telling_if_stopped
+from radoboost.holder.room.versions import check_versions, differing, versions_of
 from radoboost.holder.room.waiting import waited
 
 BEFORE = 0  # the stage of greetings; sums follow
@@ -32,6 +45,10 @@ HELLO, READY, GONE = "hello", "ready", "gone"
 NONCE_BYTES = 16  # of the random number of a greeting
 Confirm = Callable[[str, Sequence[Party]], bool] | str
 _SHORT_BYTES = 4096  # of a message before the first sum
+_VERSION_LETTERS = 80
+_NOTHING_SPENT = (
+    "nothing was computed, and nothing is spent: find out why, and join again, all of you, or open a new room"
+)
 _OWN_KEY = "each holder needs one of its own: rado room identity FILE, and --identity FILE"
 _CODE_BITS = 200
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"  # without letters that are taken for others
@@ -51,7 +68,7 @@ def check_name(name: Any) -> str:
 
 def greeting(agreement: Agreement, identity: Identity, nonce: bytes | None = None) -> bytes:
     """The first message of a holder: its key and a fresh random number, signed, with the digest of what it read."""
-    return written(identity, agreement.digest, BEFORE, HELLO, _greeting(identity, nonce or new_nonce()))
+    return written(identity, agreement.digest, BEFORE, HELLO, _greeting(agreement, identity, nonce or new_nonce()))
 
 
 def new_nonce() -> bytes:
@@ -59,8 +76,9 @@ def new_nonce() -> bytes:
     return secrets.token_bytes(NONCE_BYTES)
 
 
-def _greeting(identity: Identity, nonce: bytes) -> dict[str, str]:
-    return {"public_key": identity.party.public_key.hex(), "nonce": nonce.hex()}
+def _greeting(agreement: Agreement, identity: Identity, nonce: bytes) -> dict[str, Any]:
+    key = identity.party.public_key.hex()
+    return {"public_key": key, "nonce": nonce.hex(), "versions": versions_of(agreement)}
 
 
 def greeted(content: bytes, place: str, digest: bytes) -> Party:
@@ -72,13 +90,19 @@ def greeted(content: bytes, place: str, digest: bytes) -> Party:
         first, second, *_ = content.split(b"\n")
         about, body = bytes.fromhex(json.loads(first)["agreement"]), json.loads(second)
         key, nonce = bytes.fromhex(body["public_key"]), bytes.fromhex(body["nonce"])
+        versions = body.get("versions", {})  # programs before there were any did not say
         if len(key) != 32 or len(about) != 32 or len(nonce) != NONCE_BYTES:
             raise ValueError
-    except (ValueError, LookupError, TypeError, RecursionError):
-        raise RoomError(f"the greeting of {holder} is damaged, or none; {holder} must join a new room") from None
+        if not all(isinstance(text, str) and len(text) <= _VERSION_LETTERS for text in versions.values()):
+            raise ValueError
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise RoomError(
+            f"the greeting of {holder} is damaged, or none: take {place} out of the room, and join again, all of you; "
+            "or open a new room"
+        ) from None
     if about != digest:
         raise RoomError(f"{holder} has read another agreement than the one that lies here; open a new room")
-    party = Party(check_name(holder), key, nonce)
+    party = Party(check_name(holder), key, nonce, tuple(sorted(versions.items())))
     read(content, place, signers(digest, [party]), _SHORT_BYTES)
     return party
 
@@ -127,9 +151,9 @@ def hello_place(name: str) -> str:
     return place_of(BEFORE, HELLO, name)
 
 
-def who_greeted(mailbox: Mailbox, agreement: Agreement) -> list[Party]:
+def who_greeted(mailbox: Mailbox, agreement: Agreement, lenient: bool = False) -> list[Party]:
     """Who has joined so far, by name; refused where that is more than the agreement has seats for."""
-    parties = _greetings(mailbox, agreement)
+    parties = _greetings(mailbox, agreement, lenient)
     if len(parties) > agreement.parties:
         raise RoomError(
             f"{len(parties)} have joined {mailbox.name}, which is for {agreement.parties}: "
@@ -152,6 +176,23 @@ def _greetings(mailbox: Mailbox, agreement: Agreement, lenient: bool = False) ->
     return parties
 
 
+def joined_again(mailbox: Mailbox, agreement: Agreement, seats: Seats) -> bool:
+    """Whether one of these has greeted anew since they took their seats."""
+    last = {party.name: party.nonce for party in _greetings(mailbox, agreement, lenient=True)}
+    return any(last.get(party.name, party.nonce) != party.nonce for party in seats.parties)
+
+
+def strays(mailbox: Mailbox, agreement: Agreement) -> list[str]:
+    """The places of greetings that are none: nobody joins until they are taken out."""
+    found = []
+    for place in mailbox.names(f"{BEFORE:04d}/{HELLO}/"):
+        try:
+            _greeted_last(mailbox, agreement, place.rpartition("/")[2])
+        except RadoError:
+            found.append(place)
+    return found
+
+
 def _greeted_last(mailbox: Mailbox, agreement: Agreement, name: str) -> Party | None:
     """A holder by the last of its greetings, all of which have the key of the first."""
     last: Party | None = None
@@ -163,14 +204,38 @@ def _greeted_last(mailbox: Mailbox, agreement: Agreement, name: str) -> Party | 
     return last
 
 
-def _has_gone(mailbox: Mailbox, agreement: Agreement, party: Party) -> bool:
-    """Whether the joining that this greeting began has ended, before anything was computed."""
+def who_has_gone(mailbox: Mailbox, agreement: Agreement, parties: Sequence[Party]) -> list[Party]:
+    """Those whose greetings count no more: their joining has ended, before anything was computed."""
+    stale = {
+        str(nonce)
+        for party in parties
+        for body in _gone_words(mailbox, agreement, party)
+        for nonce in (body.get("nonce"), *(body["stale"] if isinstance(body.get("stale"), list) else ()))
+    }
+    return [party for party in parties if party.nonce.hex() in stale]
+
+
+def _gone_words(mailbox: Mailbox, agreement: Agreement, party: Party) -> Iterator[Mapping[str, Any]]:
+    """What a holder said each time that its joining had ended."""
     own = signers(agreement.digest, [party])
     for place, content in all_said(mailbox, BEFORE, GONE, party.name):
         with suppress(RoomError):  # what is not right is nobody's word
-            if read(content, place, own, _SHORT_BYTES).body.get("nonce") == party.nonce.hex():
-                return True
-    return False
+            yield read(content, place, own, _ready_bytes(agreement)).body
+
+
+def _who_gave_up(mailbox: Mailbox, agreement: Agreement, gone: Sequence[Party]) -> tuple[Cause, ...]:
+    """Of those who have gone the first: who did not go because another of them had."""
+    names = {party.name for party in gone}
+    first = [
+        party.name
+        for party in gone
+        if not any(
+            read_causes(body.get("because"), names)
+            for body in _gone_words(mailbox, agreement, party)
+            if body.get("nonce") == party.nonce.hex()
+        )
+    ]
+    return tuple(Cause(name, GAVE_UP) for name in first or sorted(names))
 
 
 def ready_rosters(mailbox: Mailbox, agreement: Agreement) -> list[tuple[Seats, set[str]]]:
@@ -228,17 +293,22 @@ def taken_seats(mailbox: Mailbox, agreement: Agreement, code: str | None = None)
             f"{len(rosters)} groups have taken seats in {mailbox.name}, each with its own code; give the code that a "
             "holder told you (--code)"
         )
-    names = [party.name for party in _greetings(mailbox, agreement, lenient=True)]
-    if len(names) < agreement.parties:
+    parties = _greetings(mailbox, agreement, lenient=True)
+    if len(parties) < agreement.parties:
         raise RoomError(
-            f"{len(names)} of {agreement.parties} holders have joined {mailbox.name} so far"
-            f"{''.join(f', {name}' for name in names)}; the release comes when all have"
+            f"{len(parties)} of {agreement.parties} holders have joined {mailbox.name} so far"
+            f"{''.join(f', {party.name}' for party in parties)}; the release comes when all have"
         )
-    raise RoomError(f"not all of {', '.join(names)} have confirmed the code of {mailbox.name}; see rado room show")
+    digest = seated(agreement, parties).agreement if len(parties) == agreement.parties else b""
+    ready = {name for seats, those in ready_rosters(mailbox, agreement) if seats.agreement == digest for name in those}
+    missing = differing(parties) or in_words(
+        [Cause(party.name, UNCONFIRMED) for party in parties if party.name not in ready]
+    )
+    raise RoomError(f"there is no release in {mailbox.name}, for {missing}; see rado room show")
 
 
 def _ready_bytes(agreement: Agreement) -> int:
-    return _SHORT_BYTES + 108 * agreement.parties  # it has all names, and the number of each
+    return _SHORT_BYTES + 256 * agreement.parties  # it has all names, and the number of each, or what is said of each
 
 
 def take_seat(
@@ -265,9 +335,10 @@ def take_seat(
     before = mailbox.get(hello_place(name))
     if before is not None and not _is_of(own, agreement, before):
         raise RoomError(f"somebody has joined this room as {name} already; take another name, or open a new room")
-    with _gone_if_ended(mailbox, agreement, own, nonce):
-        say_again(mailbox, own, agreement.digest, BEFORE, HELLO, _greeting(own, nonce))
-        return _seat(mailbox, agreement, own, nonce, confirm, wait, stop, tell, check)
+    taken: list[Party] = []
+    with gone_if_ended(mailbox, agreement, own, nonce, taken):
+        say_again(mailbox, own, agreement.digest, BEFORE, HELLO, _greeting(agreement, own, nonce))
+        return _seat(mailbox, agreement, own, nonce, taken, confirm, wait, stop, tell, check)
 
 
 def _is_of(own: Identity, agreement: Agreement, hello: bytes) -> bool:
@@ -279,12 +350,30 @@ def _is_of(own: Identity, agreement: Agreement, hello: bytes) -> bool:
 
 
 @contextmanager
-def _gone_if_ended(mailbox: Mailbox, agreement: Agreement, own: Identity, nonce: bytes) -> Iterator[None]:
-    """Say that a greeting counts no more, if what is done here ends by an error, or by Ctrl-C."""
+def gone_if_ended(
+    mailbox: Mailbox,
+    agreement: Agreement,
+    own: Identity,
+    nonce: bytes,
+    seats: Sequence[Party] = (),
+    unless: Callable[[], bool] = lambda: False,
+) -> Iterator[None]:
+    """Say that a greeting counts no more, if what is done here ends by an error, or by Ctrl-C; `unless` it began sums.
 
-    def tell() -> None:
+    Nor do those of holders at these `seats` who did not confirm the code: who was killed cannot say it.
+    """
+
+    def tell(causes: tuple[Cause, ...]) -> None:
+        if unless():
+            return
         with suppress(Exception):
-            say_again(mailbox, own, agreement.digest, BEFORE, GONE, {"nonce": nonce.hex()})
+            silent = {cause.name for cause in causes if cause.what == UNCONFIRMED}
+            body = {
+                "nonce": nonce.hex(),
+                "because": [cause.to_dict() for cause in causes],
+                "stale": [party.nonce.hex() for party in seats if party.name in silent],
+            }
+            say_again(mailbox, own, agreement.digest, BEFORE, GONE, body)
 
     with telling(tell):
         yield
@@ -295,6 +384,7 @@ def _seat(
     agreement: Agreement,
     own: Identity,
     nonce: bytes,
+    taken: list[Party],
     confirm: Confirm,
     wait: float,
     stop: threading.Event | None,
@@ -310,9 +400,15 @@ def _seat(
             rosters = [seats for seats, _ in ready_rosters(mailbox, agreement) if own.party in seats.parties]
             parties = list(rosters[0].parties) if len(rosters) == 1 else who_greeted(mailbox, agreement)
         _check_keys(parties)
-        here = [party for party in parties if not _has_gone(mailbox, agreement, party)]
-        if len(here) > len(seen):
-            tell(f"{len(here)} of {agreement.parties} holders are here: {', '.join(party.name for party in here)}")
+        left = who_has_gone(mailbox, agreement, parties)
+        here = [party for party in parties if party not in left]
+        if here != seen:
+            gave_up = [party.name for party in seen if party not in here]
+            news = f"{named(gave_up)} gave up and left; " if gave_up else ""
+            names = ", ".join(party.name for party in here)
+            tell(f"{news}{len(here)} of {agreement.parties} holders are here: {names}")
+            if (line := differing(here)) is not None:
+                tell(f"{line}: so the room will not begin")
         seen[:] = here
         if len(parties) < agreement.parties:
             return None
@@ -322,10 +418,8 @@ def _seat(
 
     parties = waited(all_here, wait, stop)
     if parties is None:
-        raise RoomError(
-            f"only {', '.join(party.name for party in seen)} came within {wait:,.0f} seconds, of {agreement.parties} "
-            "holders; join again once the others can, or wait longer (wait=SECONDS, or --wait)"
-        )
+        raise _not_all_came(mailbox, agreement, wait)
+    taken[:] = parties
     seats = seated(agreement, parties)
     if seats.party(own.party.name).nonce != nonce:
         raise RoomError(
@@ -333,11 +427,29 @@ def _seat(
             "both, and join again"
         )
     with telling_if_stopped(mailbox, seats, own):  # without this one's word nobody goes on
+        check_versions(seats)
         check(seats)
         _check_confirmed(confirm, seats)
         say_again(mailbox, own, agreement.digest, BEFORE, READY, ready_for(seats))
         _wait_until_ready(mailbox, agreement, seats, wait, stop, tell)
     return seats
+
+
+def _not_all_came(mailbox: Mailbox, agreement: Agreement, wait: float) -> RoomError:
+    """Somebody never came; or all did, and one had given up before the last of them was here."""
+    came = _greetings(mailbox, agreement, lenient=True)
+    missing = agreement.parties - len(came)
+    gone = who_has_gone(mailbox, agreement, came)
+    causes = () if missing else _who_gave_up(mailbox, agreement, gone)
+    why = (
+        f"only {named(party.name for party in came)} came within {wait:,.0f} seconds, and of {agreement.parties} "
+        f"holders {missing} {'is' if missing == 1 else 'are'} missing"
+        if missing
+        else f"{in_words(causes)} before all were here"
+    )
+    return RoomError(
+        f"{why}; nothing is spent: join again once all can, or wait longer (wait=SECONDS, or --wait)", causes
+    )
 
 
 def _check_confirmed(confirm: Confirm, seats: Seats) -> None:
@@ -360,6 +472,18 @@ def check_code(given: str, code: str, stand: str) -> None:
             f"the code of this room is {code}, and the one given is {given!r}: somebody sees another agreement or "
             f"other keys; do not go on, and find out who ({stand})"
         )
+
+
+def _greeted_otherwise(mailbox: Mailbox, agreement: Agreement, seats: Seats, theirs: Mapping[str, bytes]) -> list[str]:
+    """Of the same holders with the same keys, those of whom another goes by another greeting; else nobody."""
+    other = [party.name for party in seats.parties if theirs.get(party.name) != party.nonce]
+    if len(theirs) != len(seats.parties):
+        return []
+    for name in other:
+        said = all_said(mailbox, BEFORE, HELLO, name)
+        if theirs.get(name) not in {greeted(content, place, agreement.digest).nonce for place, content in said}:
+            return []
+    return other
 
 
 def _wait_until_ready(
@@ -389,28 +513,32 @@ def _wait_until_ready(
                         f"{name} has joined this room again since the code was compared, so that there is another one; "
                         "nothing was computed: join again, all of you, or open a new room"
                     )
-                if any(_nonces(body).get(name, nonce) == nonce for body in bodies):
+                theirs = next((own for body in bodies if (own := _nonces(body)).get(name, nonce) == nonce), None)
+                if theirs is not None and (again := _greeted_otherwise(mailbox, agreement, seats, theirs)):
                     raise RoomError(
-                        f"{name} sees other holders or keys in this room; compare codes, and open a new room"
+                        f"{name} goes by an earlier greeting of {named(again)}, so that there is another code; nothing "
+                        "was computed: join again, all of you, or open a new room"
                     )
+                if theirs is not None:
+                    line = f"{name} sees other holders or keys in this room; compare codes, and open a new room"
+                    raise wrong(line, name)
                 continue
             missing.remove(name)
             if missing:
                 tell(f"{name} is ready; waiting for {', '.join(missing)}")
-        if refused := [name for name in missing if name in gone]:
-            raise RoomError(
-                f"{' and '.join(refused)} did not confirm the code, and stopped; nothing was computed: find out why, "
-                "and open a new room"
-            )
-        if len(gone) > seats.most_lost:
-            raise RoomError(
-                f"{', '.join(sorted(gone))} stopped, and the room can do without {seats.most_lost} holders at most; "
-                "nothing was computed: open a new room"
-            )
+        causes = stops.causes(sorted(gone), judged)
+        refused = [name for name in missing if name in gone]
+        if refused or len(gone) > seats.most_lost:
+            causes = once([*(Cause(name, UNCONFIRMED) for name in refused if stops.by_itself(name)), *causes])
+            lost = "" if causes[0].what == UNCONFIRMED else f", and {can_do_without(seats.most_lost)}"
+            raise RoomError(f"{in_words(causes)}{lost}; {_NOTHING_SPENT}", causes)
         return True if not missing else None
 
+    def judged(cause: Cause, by: str) -> Cause | None:
+        """What one who stopped says of another, as far as it looks so from here."""
+        own = cause.what == UNCONFIRMED and cause.name in missing
+        return cause if own and not stops.by_itself(cause.name) else None
+
     if waited(all_ready, wait, stop) is None:
-        raise RoomError(
-            f"{', '.join(missing)} did not confirm the code within {wait:,.0f} seconds; nothing was computed: open a "
-            "new room"
-        )
+        causes = [Cause(name, UNCONFIRMED) for name in missing]
+        raise RoomError(f"{in_words(causes)} within {wait:,.0f} seconds; {_NOTHING_SPENT}", causes)

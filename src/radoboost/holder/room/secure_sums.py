@@ -19,13 +19,14 @@ There is no server that computes: every holder reads the mailbox, and computes t
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import RoomError
+from radoboost.holder.room.causes import LEFT, SILENT, Cause, can_do_without, in_words, once, wrong
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.masks import session
@@ -33,6 +34,7 @@ from radoboost.holder.room.messages import MOST_BYTES, Message, place_of, read, 
 from radoboost.holder.room.parties import Seats
 from radoboost.holder.room.stops import Stops
 from radoboost.holder.room.sum_secrets import BOX_BYTES, SHARE_BYTES, PublicKeys, SumSecrets, unmasked
+from radoboost.holder.room.waiting import SILENCE
 
 KEYS, SHARES, MASKED, CONFIRM, UNMASK = ROUNDS = ("keys", "shares", "masked", "confirm", "unmask")
 Heard = Mapping[str, tuple[str, str]]  # what one has said for all, by its place: the sender, and the SHA-256
@@ -115,8 +117,11 @@ class SecureSum:
         if self._name not in names:
             raise RoomError(f"{self._name} is no longer in the room: it was lost in an earlier sum; open a new room")
         if len(names) < self._least:
-            lost = ", ".join(party.name for party in seats.parties if party.name not in names)
-            raise RoomError(f"too many have left the room ({lost}): {self._least} are needed; open a new room")
+            lost = [party.name for party in seats.parties if party.name not in names]
+            raise RoomError(
+                f"too many have left the room ({', '.join(lost)}): {self._least} are needed; open a new room",
+                [Cause(name, LEFT) for name in lost],
+            )
         if values.dtype != np.int64 or values.ndim != 1 or values.nbytes > MOST_BYTES - _SLACK:
             raise RoomError(f"a sum is over one row of at most {(MOST_BYTES - _SLACK) // 8:,} int64 numbers")
         identity.begin(seats.agreement, stage)
@@ -180,9 +185,10 @@ class SecureSum:
                 raise self._taken(place)
 
     def _taken(self, place: str) -> RoomError:
-        return RoomError(
+        return wrong(
             f"a message of {self._name} is already there ({place}): a holder who was started anew cannot come back "
-            "into a room, and nobody writes for another; open a new room"
+            "into a room, and nobody writes for another; open a new room",
+            self._name,
         )
 
     def _begin(self, kind: str, body: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], now: float) -> None:
@@ -205,9 +211,10 @@ class SecureSum:
             message = read(content, place, self._seats, self._most_bytes())
             if message.body.get("after") != self._after:
                 maker = f", or {self._maker}, who made the list," if self._maker else ""
-                raise RoomError(
+                raise wrong(
                     f"{name} was shown another list than {self._name} before its message {place}: the mailbox{maker} "
-                    "shows different things to different holders; open a new room"
+                    "shows different things to different holders; open a new room",
+                    self._maker or name,
                 )
             self._check_form(message, place)
             seen[name] = message
@@ -227,16 +234,18 @@ class SecureSum:
         }
         form = {name: (array.dtype.str, array.shape) for name, array in message.arrays.items()}
         if form != forms.get(self._round, {}):
-            raise RoomError(
+            raise wrong(
                 f"{message.sender} sent other numbers than {self._name} expects ({place}): they may have other "
-                "columns, or another version; compare them, and open a new room"
+                "columns, or another version; compare them, and open a new room",
+                message.sender,
             )
         if self._round == KEYS:
             self._check_heard(message)
             try:
                 self._keys[message.sender] = PublicKeys.from_body(message.body)
             except ValueError:
-                raise RoomError(f"the keys of {message.sender} ({place}) cannot be read; open a new room") from None
+                line = f"the keys of {message.sender} ({place}) cannot be read; open a new room"
+                raise wrong(line, message.sender) from None
 
     def _check_heard(self, message: Message) -> None:
         """Refuse a sum with one who goes by other figures; named are those who signed them (B10)."""
@@ -247,10 +256,11 @@ class SecureSum:
         place = next((place for place in sorted({*mine, *theirs}) if theirs.get(place) != mine.get(place)), "")
         signers = [what[0] for what in (mine.get(place), theirs.get(place)) if isinstance(what, list) and what]
         who = [party.name for party in self._seats.parties if party.name in signers] or [message.sender]
-        raise RoomError(
+        raise wrong(
             f"{message.sender} goes by other figures than {self._name}{f' ({place})' if place in mine else ''}: "
             f"{' and '.join(who)} spread different ones, or the mailbox shows different things to different holders; "
-            "open a new room"
+            "open a new room",
+            *who,
         )
 
     def _listed(self, now: float) -> bool:
@@ -268,9 +278,10 @@ class SecureSum:
         waited = now - self._since
         patient = waited < self._patience * (1 + min(turn, 1))
         if len(seen) + len(late) * patient < self._least:
-            raise self._lost([name for name in missing if name in self._stopped or not patient])
+            return self._ended([name for name in missing if name in self._stopped or not patient], now)
         if waited >= self._patience * (3 + self._seats.most_lost):
-            raise RoomError(f"nobody made a list of who is in ({place}): {', '.join(seen)} are silent; open a new room")
+            silent = [Cause(name, SILENT, self._silent_since(now)) for name in seen if name != self._name]
+            raise RoomError(f"nobody made a list of who is in ({place}): {in_words(silent)}; open a new room", silent)
         if self._has_listed or self._name not in seen or waited < self._patience * (turn + bool(late)):
             return False
         present = {name: message.digest.hex() for name, message in self._messages[self._round].items()}
@@ -286,9 +297,10 @@ class SecureSum:
         try:
             return read(content, place, self._seats, _SLACK + 256 * len(members))
         except RoomError as error:
-            stopped = self._stops.among(members)
-            first = next((name for name in members if name not in stopped), members[0])
-            raise RoomError(f"{error}; it was for {first} to make this list, before all others") from None
+            self._stops.among(members)
+            first = next((name for name in members if not self._stops.by_itself(name)), members[0])
+            line = f"{error}; it was for {first} to make this list, before all others"
+            raise wrong(line, *[cause.name for cause in error.causes] or [first]) from None
 
     def _followed(self, now: float) -> tuple[str, ...] | None:
         """Those who are in by the list, once all they have sent is here; a list that cannot be followed is refused."""
@@ -297,7 +309,7 @@ class SecureSum:
         members, seen = self._members[self._round], self._messages[self._round]
 
         def refused(why: str) -> RoomError:
-            return RoomError(f"the list of {maker} ({self._stage:04d}/{self._round}-list) {why}; open a new room")
+            return wrong(f"the list of {maker} ({self._stage:04d}/{self._round}-list) {why}; open a new room", maker)
 
         if not isinstance(present, dict) or self._list.body.get("after") != self._after:
             raise refused("goes by other lists than those that were shown here")
@@ -308,7 +320,8 @@ class SecureSum:
             out = [name for name in members if name not in present]
             raise refused(f"leaves out {', '.join(out)}, so that too few are left: {self._least} are needed")
         if self._name not in present:
-            raise refused(f"leaves {self._name} out, who was late, or whose message did not arrive")
+            late = refused(f"leaves {self._name} out, who was late, or whose message did not arrive")
+            raise RoomError(str(late))  # the others go on: it alone stops
         for name, digest in present.items():
             if name in seen and seen[name].digest.hex() != digest:
                 raise refused(f"has another message of {name} than the one that was shown here")
@@ -317,15 +330,39 @@ class SecureSum:
             raise refused(f"has messages of {', '.join(missing)} that were not shown here")
         return None if missing else tuple(sorted(present))
 
-    def _lost(self, names: Collection[str]) -> RoomError:
-        gone = [party.name for party in self._seats.parties if party.name not in self._members[KEYS]]
-        lost = ", ".join([*gone, *names])
-        stopped = sorted(self._stops.among(self._members[KEYS]) - set(names))  # for whom others may have gone
-        said = f"; {', '.join(stopped)} had said to stop" if stopped else ""
-        return RoomError(
-            f"the room lost {lost} (by sum {self._stage}, {self._round}), and can do without {self._seats.most_lost} "
-            f"holders at most{said}; see what they say, and open a new room"
+    def _ended(self, names: Collection[str], now: float) -> bool:
+        """Too few are left, for these are missing: the first causes are named, and not who went because of them.
+
+        Somebody who is said to be silent is given a moment, in which it may refute that.
+        """
+        causes = once(
+            [
+                *(Cause(name, SILENT, self._silent_since(now)) for name in names if name not in self._stopped),
+                *self._stops.causes([name for name in names if name in self._stopped], self._judged),
+                *(Cause(party.name, LEFT) for party in self._seats.parties if party.name not in self._members[KEYS]),
+            ]
         )
+        hearsay = any(cause.what == SILENT and not cause.by and cause.name not in names for cause in causes)
+        if hearsay and now - self._since < min(SILENCE, self._patience):
+            return False
+        raise RoomError(
+            f"{in_words(causes)}, in sum {self._stage} ({self._round}), and {can_do_without(self._seats.most_lost)}; "
+            "ask them, and open a new room",
+            causes,
+        )
+
+    def _judged(self, cause: Cause, by: str) -> Cause | None:
+        """What another says of a holder, as far as it looks so from here."""
+        if cause.name == self._name:
+            return replace(cause, by=by)  # it did not hear of this holder
+        if cause.what == LEFT:
+            return cause if cause.name not in self._members[KEYS] else None
+        missing = cause.name not in self._messages[self._round] and cause.name not in self._stopped
+        return cause if cause.what == SILENT and missing else None
+
+    def _silent_since(self, now: float) -> int:
+        """Since when whoever is missing was waited for, on the clock of this machine."""
+        return int(time.time() - (now - self._since))
 
     def _next_round(self, present: tuple[str, ...], now: float) -> None:
         """Send what follows on the list that ends this round."""
@@ -350,7 +387,7 @@ class SecureSum:
             stopped = [name for name in missing if name in self._stopped]
             patient = now - self._since < 2 * self._patience
             if not patient or len(present) - len(stopped) < self._seats.threshold:
-                raise self._lost([name for name in missing if name in stopped or not patient])
+                return self._ended([name for name in missing if name in stopped or not patient], now)
             return False
         if self._round == CONFIRM:
             answer = self._own_secrets.answer(self._members[MASKED], present)

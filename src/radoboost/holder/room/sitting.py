@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import RoomError
 from radoboost.holder.mechanisms.contract import Gathering
+from radoboost.holder.room.causes import LEFT, SILENT, STOPPED, Cause, can_do_without, in_words, named, once, wrong
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import Message, place_of, read, written
@@ -87,22 +88,30 @@ class Sitting:
         whom = Whom(self._tell, f"sum {self.stage} of the room")
         total = secure_sum(*about, stop=self._stop, heard=self._heard, watch=lambda own: whom(own.missing))
         self._heard = {}
-        for name in set(self.present) - set(total.present):
+        left = sorted(set(self.present) - set(total.present))
+        for name in left:
             self._until[name] = self.stage - 1
         self.present = tuple(sorted(total.present))
-        self._check_present()
+        why = [Cause(name, STOPPED if name in self.stopped(left) else SILENT) for name in left]
+        self._check_present(why)
+        if left:
+            count = f"{len(self.present)} of {len(self._seats.parties)}"
+            out = f"{named(left)} {'is' if len(left) == 1 else 'are'} left out"
+            self.tell(f"going on with {count}: {out} ({in_words(why)})")
         ends = np.cumsum([array.size for array in arrays])
         parts = np.split(total.values, ends[:-1])
         return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
-    def _check_present(self) -> None:
+    def _check_present(self, why: Sequence[Cause]) -> None:
         """Go on only with enough noise, of which this holder's is a part (D6)."""
         name, seats = self._identity.party.name, self._seats
         if name not in self.present:
             raise RoomError(f"the others have gone on without {name}, in sum {self.stage} of the room; open a new room")
         if len(seats.parties) - len(self.present) > seats.most_lost:
+            causes = once([*why, *(Cause(name, LEFT) for name in sorted(self._until))])
             raise RoomError(
-                f"{', '.join(sorted(self._until))} left the room, and at most {seats.most_lost} may; open a new room"
+                f"{in_words(causes)}, and {can_do_without(seats.most_lost)}; open a new room",
+                causes,
             )
 
     def agreed(self, compute: Callable[[], Any], read: Callable[[Any], Any] = lambda value: value) -> Any:
@@ -115,20 +124,22 @@ class Sitting:
         message = self.said(AGREED, lambda: _packed(mine))
         theirs = _unpacked(message)
         if not _alike(mine, theirs):
-            raise RoomError(
+            raise wrong(
                 f"{message.sender} sent figures of another form than they have here, in stage {self.stage} of the "
-                "room; all need the same version of radoboost: open a new room"
+                "room; all need the same version of radoboost: open a new room",
+                message.sender,
             )
         if message.sender != self._identity.party.name:
-            _check_sizes(mine, theirs, f"{message.sender}, in stage {self.stage} of the room")
+            _check_sizes(mine, theirs, message.sender, self.stage)
         try:
             return read(theirs)
         except Exception:
             if message.sender == self._identity.party.name:
                 raise  # it is this holder's own fault
-            raise RoomError(
+            raise wrong(
                 f"{message.sender} sent figures that cannot be used, in stage {self.stage} of the room, which nobody "
-                f"does who computes them: open a new room, without {message.sender}"
+                f"does who computes them: open a new room, without {message.sender}",
+                message.sender,
             ) from None
 
     def said(self, kind: str, say: Callable[[], tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]]) -> Message:
@@ -147,7 +158,8 @@ class Sitting:
             raise RoomError(f"{self._mailbox.name} has lost the message {place}; open a new room elsewhere")
         message = read(content, place, self._seats)
         if message.sender not in self.present:
-            raise RoomError(f"{message.sender} is no longer in the room, and spoke for all ({place}); open a new room")
+            line = f"{message.sender} is no longer in the room, and spoke for all ({place}); open a new room"
+            raise wrong(line, message.sender)
         self._heard[place] = (message.sender, message.digest.hex())
         return message
 
@@ -168,6 +180,24 @@ class Sitting:
 
     def stopped(self, names: Sequence[str]) -> set[str]:
         return self._stops.among(names)
+
+    def causes(self, names: Sequence[str], late: int) -> tuple[Cause, ...]:
+        """Why nothing comes from these: who stopped, and because of whom; who was late since then."""
+        stopped = self.stopped(names)
+        silent = [Cause(name, SILENT, late) for name in names if name not in stopped]
+
+        def judge(cause: Cause, by: str) -> Cause | None:
+            return cause if cause.what == SILENT and cause.name in names and cause.name not in stopped else None
+
+        return once([*silent, *self._stops.causes(sorted(stopped), judge)])
+
+    def tell(self, line: str) -> None:
+        if self._tell is not None:
+            self._tell(line)
+
+    def waiting_in(self, what: str) -> Whom:
+        """What says for whom this holder waits, and with `what` they are late."""
+        return Whom(self._tell, what)
 
     def waited(self, look: Callable[[], T | None], times: float = 1.0) -> T | None:
         """What `look` finds, as soon as it does; None if it finds nothing in so many times the patience."""
@@ -204,14 +234,16 @@ def _unpacked(message: Message) -> Any:
     return message.arrays["value"].tolist() if "value" in message.arrays else message.body.get("value")
 
 
-def _check_sizes(mine: Any, theirs: Any, whose: str) -> None:
+def _check_sizes(mine: Any, theirs: Any, sender: str, stage: int) -> None:
     """Refuse figures far larger than any that follow from the same totals here: what is computed by them may fail."""
     most = _ODDS * max([1.0, *map(abs, _numbers(mine))])
     largest = max([0.0, *map(abs, _numbers(theirs))])
     if not largest <= most:
-        raise RoomError(
-            f"absurd figures came from {whose}: up to {largest:.3g}, where {most / _ODDS:.3g} is the largest here; "
-            "nobody sends such who computes them: open a new room, without this holder"
+        raise wrong(
+            f"absurd figures came from {sender}, in stage {stage} of the room: up to {largest:.3g}, where "
+            f"{most / _ODDS:.3g} is the largest here; nobody sends such who computes them: open a new room, without "
+            "this holder",
+            sender,
         )
 
 

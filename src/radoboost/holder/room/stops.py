@@ -1,15 +1,18 @@
-"""Whoever has to stop tells the others that it does, so that nobody waits for it: one signed word, and never why.
+"""Whoever has to stop tells the others that it does, so that nobody waits for it: one signed word.
 
-A reason might tell of a table. A holder signs for itself alone, so nobody can stop another; and it sends nothing more
-after that, so the others may count it as lost at once. What it sent before stands: if its numbers are in a list, they
-are in the total (B11 of docs/proofs/secure-sums.md).
+If others were the reason it says who, by what all can see; of its own reasons, which might tell of its table, it says
+nothing. A holder signs for itself alone, so nobody can stop another; and it sends nothing more after that, so the
+others may count it as lost at once. What it sent before stands: if its numbers are in a list, they are in the total
+(B11 of docs/proofs/secure-sums.md).
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 from radoboost.errors import RoomError
+from radoboost.holder.room.causes import LEFT, STOPPED, WRONG, Cause, once, read_causes
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.mailbox import Mailbox
 from radoboost.holder.room.messages import all_said, read, say_again
@@ -17,40 +20,46 @@ from radoboost.holder.room.parties import Seats
 
 STOP = "stop"
 ONCE = 0  # the stage in its name: a holder stops once, whichever sum it is in
-_MOST_BYTES = 4096
+_LEAST_BYTES, _CAUSE_BYTES = 4096, 256
 _SECONDS = 5.0  # that a holder spends on saying it, before it ends
 
 
 @contextmanager
 def telling_if_stopped(mailbox: Mailbox, seats: Seats, identity: Identity) -> Iterator[None]:
     """Tell the others if what is done here ends by an error, or by Ctrl-C."""
-    with telling(lambda: _tell(mailbox, seats, identity)):
+
+    def tell(causes: tuple[Cause, ...]) -> None:
+        with suppress(Exception):
+            body = {"because": [cause.to_dict() for cause in causes]} if causes else {}
+            say_again(mailbox, identity, seats.agreement, ONCE, STOP, body)
+
+    with telling(tell):
         yield
 
 
 @contextmanager
-def telling(tell: Callable[[], None]) -> Iterator[None]:
-    """Do this, for some seconds at most, if what is done here ends by an error, or by Ctrl-C."""
+def telling(tell: Callable[[tuple[Cause, ...]], None]) -> Iterator[None]:
+    """Do this, for some seconds at most, if what is done here ends by an error, or by Ctrl-C.
+
+    Of an error only its `causes` are told, which nothing but messages of others goes into.
+    """
     try:
         yield
-    except BaseException:
-        thread = threading.Thread(target=tell, daemon=True)  # a mailbox may be gone
+    except BaseException as error:
+        causes = error.causes if isinstance(error, RoomError) else ()
+        thread = threading.Thread(target=tell, args=(causes,), daemon=True)  # a mailbox may be gone
         thread.start()
         thread.join(_SECONDS)
         raise
 
 
-def _tell(mailbox: Mailbox, seats: Seats, identity: Identity) -> None:
-    with suppress(Exception):
-        say_again(mailbox, identity, seats.agreement, ONCE, STOP, {})
-
-
 class Stops:
-    """Who has said that it stops, as far as it is asked for."""
+    """Who has said that it stops, and because of whom, as far as it is asked for."""
 
     def __init__(self, mailbox: Mailbox, seats: Seats) -> None:
         self._mailbox, self._seats = mailbox, seats
-        self._stopped: set[str] = set()
+        self._names = {party.name for party in seats.parties}
+        self._stopped: dict[str, tuple[Cause, ...]] = {}
         self._n_read: dict[str, int] = {}
 
     def among(self, names: Collection[str]) -> set[str]:
@@ -65,19 +74,51 @@ class Stops:
             for name in names:
                 if name not in self._stopped:
                     self._look_for(name)
-        return self._stopped & set(names)
+        return self._stopped.keys() & set(names)
+
+    def by_itself(self, name: str) -> bool:
+        """Whether a holder stopped and named nobody else as the reason."""
+        return name in self._stopped and not self._stopped[name]
+
+    def causes(self, names: Iterable[str], judge: Callable[[Cause, str], Cause | None]) -> tuple[Cause, ...]:
+        """Why these holders, who have stopped, did: the first causes, of those that they name.
+
+        `judge` gets what one says of another, and who says it, and gives what to believe of it. Whoever says nothing
+        that is believed is the cause itself. What came wrong may have come so to one alone: it is said who says it.
+        """
+        found, unclear, visited = list[Cause](), list[Cause](), set[str]()
+        names = list(names)
+        for name in names:  # it grows: who stopped because another did leads to that one
+            if name in visited:
+                continue
+            visited.add(name)
+            believed = list(self._believed(name, judge))
+            # That somebody was left out before is no reason to stop, unless others are lost as well.
+            if any(cause.what != LEFT for cause in believed):
+                found += [cause for cause in believed if cause.what != STOPPED]
+                names += [cause.name for cause in believed if cause.what == STOPPED]
+            else:
+                (found if self.by_itself(name) else unclear).append(Cause(name, STOPPED))
+        return once(sorted(found, key=lambda cause: bool(cause.by)) or unclear)
+
+    def _believed(self, name: str, judge: Callable[[Cause, str], Cause | None]) -> Iterator[Cause]:
+        """What one who stopped says, as far as it is believed."""
+        for cause in self._stopped.get(name, ()):
+            believed: Cause | None = cause
+            if cause.what == STOPPED:
+                believed = cause if self.among([cause.name]) and cause.name != name else None
+            elif cause.what == WRONG:
+                believed = cause if cause.by or cause.name == name else replace(cause, by=name)
+            else:
+                believed = judge(cause, name)
+            if believed is not None:
+                yield believed
 
     def _look_for(self, name: str) -> None:
         """Read what lies in the places of a holder, each once: those of earlier sessions are passed over."""
         for place, content in all_said(self._mailbox, ONCE, STOP, name, self._n_read.get(name, 0)):
             self._n_read[name] = self._n_read.get(name, 0) + 1
-            if self._is_one(content, place):
-                self._stopped.add(name)
+            with suppress(RoomError):
+                body = read(content, place, self._seats, _LEAST_BYTES + _CAUSE_BYTES * len(self._names)).body
+                self._stopped[name] = read_causes(body.get("because"), self._names)
                 return
-
-    def _is_one(self, content: bytes, place: str) -> bool:
-        try:
-            read(content, place, self._seats, _MOST_BYTES)
-        except RoomError:
-            return False
-        return True

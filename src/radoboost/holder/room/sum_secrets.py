@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from radoboost.errors import RoomError
 from radoboost.holder.keystream import Key
 from radoboost.holder.room import masks, shamir
+from radoboost.holder.room.causes import wrong
 from radoboost.holder.room.parties import Seats
 
 SHARE_BYTES = shamir.SHARE_BYTES
@@ -88,8 +89,8 @@ class SumSecrets:
             key, about = self._box(sender, self._name, keys[sender])
             share = masks.unseal(key, box, about)
             if share is None:
-                raise RoomError(
-                    f"what {sender} sealed for {self._name} does not open; open a new room, without {sender}"
+                raise wrong(
+                    f"what {sender} sealed for {self._name} does not open; open a new room, without {sender}", sender
                 )
             self._keep(sender, share)
 
@@ -151,9 +152,10 @@ def unmasked(
         shares = {_point(seats, helper): answers[helper][place].tobytes() for helper in helpers}
         secret = shamir.combine(shares, factors)
         if secret is None or not _fits(secret, member, keys[member], session, member in sent):
-            raise RoomError(
+            raise wrong(
                 f"shares of {member} do not fit together: {member}, or one of {', '.join(helpers)}, sent a wrong one; "
-                "open a new room"
+                "open a new room",
+                member,
             )
         if member in sent:
             total -= masks.pad(masks.derived(secret, session, "self", member), len(total))
@@ -195,4 +197,4 @@ def _point(seats: Seats, name: str) -> int:
 
 
 def _useless(name: str) -> RoomError:
-    return RoomError(f"the key of {name} would hide nothing: open a new room, without {name}")
+    return wrong(f"the key of {name} would hide nothing: open a new room, without {name}", name)

@@ -29,18 +29,21 @@ def waited(look: Callable[[], T | None], seconds: float, stop: threading.Event |
 class Whom:
     """Says for whom a holder waits, once that takes long: one line, and another when it is for others.
 
-    `what` they are late with. Call it again and again, with those who are missing.
+    `what` they are late with. Call it again and again, with those who are missing. Each is named only once it has been
+    missing for some seconds on end: who was waited for before may be to blame for what is late now.
     """
 
     def __init__(self, tell: Callable[[str], None] | None, what: str) -> None:
         self._tell, self._what = tell, what
-        self._first = time.monotonic() + SILENCE
+        self._since: dict[str, float] = {}  # when each began to be missing
         self._told: tuple[str, ...] = ()
 
     def __call__(self, names: Sequence[str]) -> None:
         """Say it, if it is time to."""
-        late = tuple(names)
-        if self._tell is None or not late or late == self._told or time.monotonic() < self._first:
+        now = time.monotonic()
+        self._since = {name: self._since.get(name, now) for name in names}
+        late = tuple(name for name, since in self._since.items() if now - since >= SILENCE)
+        if self._tell is None or not late or late == self._told:
             return
         self._told = late
         self._tell(f"waiting for {', '.join(late)}, in {self._what}")
