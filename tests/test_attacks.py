@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_says_what_it_assumes_and_ends_in_time(name):
-    module = importlib.import_module(f"radoboost.{ATTACKS[name]}")
+    module = importlib.import_module(ATTACKS[name])
     assert name == module.NAME and module.TITLE
     assert module.ASSUMES.startswith("The adversary ") and module.ASSUMES.endswith(".")
     for function in (getattr(module, "study", None), *_entries(module)):
@@ -40,7 +40,7 @@ def _entries(module):
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_keeps_a_time_limit_and_gives_findings(name):
     """Half a second of work; what runs over is a single case that was begun, and loading."""
-    importlib.import_module(f"radoboost.{ATTACKS[name]}")
+    importlib.import_module(ATTACKS[name])
     begun = time.process_time()
     document = run_study(name, quick=True, seconds=0.5)
     assert time.process_time() - begun < 60
@@ -52,7 +52,7 @@ def test_a_study_keeps_a_time_limit_and_gives_findings(name):
 def test_every_study_has_settings_for_a_quick_run():
     assert set(_QUICK) == set(STUDIES) >= set(_FULL)
     for name in STUDIES:
-        module = importlib.import_module(f"radoboost.{ATTACKS[name]}")
+        module = importlib.import_module(ATTACKS[name])
         known = set(inspect.signature(module.study).parameters)
         assert {"seed", "seconds", "bar", *_QUICK[name], *_FULL.get(name, {})} <= known
 

@@ -31,8 +31,6 @@ from radoboost.release.words import (
 )
 
 if TYPE_CHECKING:
-    from radoboost.adversary.audits import Audit
-    from radoboost.adversary.exact_audits import ExactAudit
     from radoboost.learner.reliability import Reliability
 
 _WIDTH = 80
@@ -345,52 +343,6 @@ def describe_chain(answer: Mapping[str, Any]) -> str:
             *textwrap.wrap(f"holds if     {answer['holds_if']}", _WIDTH, subsequent_indent=" " * 13),
         ]
     )
-
-
-def describe_audit(result: "Audit") -> str:
-    """An audit, as text for a terminal."""
-    how = "by its exact law" if not result.runs else f"by {result.runs:,} runs of either table"
-    share = f", {100 * result.found / result.claim:.0f} % of it" if 0 < result.claim < math.inf else ""
-    kind = "" if not result.runs else ", if it is this kind of mechanism with whatever noise"
-    return "\n".join(
-        [
-            f"mechanism    {result.mechanism}",
-            f"neighbours   {result.neighbours}",
-            f"claimed      epsilon {epsilon_text(result.claim)} at delta {rounded_up(result.delta, 6)}",
-            f"shown        at least {math.floor(1e4 * result.found) / 1e4:g}{share}, {how}{kind}",
-            f"any kind     at least {math.floor(1e4 * result.found_without_model) / 1e4:g}",
-            f"attack       {result.score}, at confidence {result.confidence:.7g}",
-        ]
-    )
-
-
-def describe_exact_audit(result: "ExactAudit") -> str:
-    """An exact audit, as text for a terminal."""
-    stages = [f"  {one.stage:<19}{_down(one.ratio)}   {one.pair}; {one.transcript}" for one in result.stages]
-    lines = [
-        f"mechanism    {result.mechanism}",
-        f"neighbours   {result.neighbours}",
-        f"claimed      epsilon {epsilon_text(result.claim)} at delta {rounded_up(result.delta, 6)}",
-        f"largest      {_down(result.ratio)} of what the claim allows: {result.pair}; {result.transcript}",
-        f"compared     {result.pairs:,} pairs of neighbouring tables, along {result.transcripts:,} transcripts",
-        *(
-            ["stages       each in units of its own share, with its worst pair and transcript", *stages]
-            if stages
-            else []
-        ),
-        *(["failed       " + fault for fault in result.faults[:8]]),
-        *([f"remark       {result.remark}"] if result.remark else []),
-        f"This is {ABOUT_EXACT}.",
-    ]
-    return "\n".join(lines)
-
-
-def _down(ratio: float) -> str:
-    """A ratio, never rounded up to 1."""
-    return f"{math.floor(1e6 * ratio) / 1e6:.6f}" if math.isfinite(ratio) else "infinite"
-
-
-ABOUT_EXACT = "an audit of this program at these settings on made-up tables, not of this file"
 
 
 def _stated(statement: Statement, n_examples: int | None) -> list[str]:

@@ -4,13 +4,13 @@ Every attack says what it assumes the adversary to know, and ends within its tim
 """
 
 ATTACKS = {
-    "reconstruct": "adversary.reconstruction",
-    "linear": "adversary.linear",
-    "probe": "adversary.probe",
-    "leak": "adversary.joint_leak",
-    "membership": "adversary.membership",
-    "confounder": "paper.hardness.confounder",
-    "hardness": "paper.hardness.solver_limits",
+    "reconstruct": "radoboost.adversary.reconstruction",
+    "linear": "radoboost.adversary.linear",
+    "probe": "radoboost.adversary.probe",
+    "leak": "radoboost.adversary.joint_leak",
+    "membership": "radoboost.adversary.membership",
+    "confounder": "radoboost.paper.hardness.confounder",
+    "hardness": "radoboost.paper.hardness.solver_limits",
 }
 """Name on the command line -> module of radoboost, imported on first use.
 

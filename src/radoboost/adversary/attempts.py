@@ -140,7 +140,7 @@ def attack_all(inputs: Given, *, seconds: float, bar: Progress = silent) -> list
 
 
 def _module(name: str) -> Any:
-    return import_module(f"radoboost.{ATTACKS[name]}")
+    return import_module(ATTACKS[name])
 
 
 def _audit(module: Any, inputs: Given, seconds: float, bar: Progress) -> Attempt:

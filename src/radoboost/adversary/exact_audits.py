@@ -37,7 +37,6 @@ from radoboost.adversary.replay import (
     total_distance,
 )
 from radoboost.adversary.transcripts import ABSURD, LYING, Aimed, row_on_sphere
-from radoboost.describe import ABOUT_EXACT
 from radoboost.errors import ArgumentError
 from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms import Asked, Made
@@ -55,6 +54,8 @@ _STAGES = {"second": "second moments", "whitened": "whitened moments", "rounds":
 _KEY = b"radoboost/exact audits"
 _WIDE, _PAIRS_IF_WIDE = 10_000, 8
 _MANY = 2**50  # steps of noisy counts
+
+ABOUT_EXACT = "an audit of this program at these settings on made-up tables, not of this file"
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def run_study(
     name: str, *, quick: bool = False, seed: int = 0, seconds: float | None = None, bar: Progress = silent
 ) -> Document:
     """One study as a results document, with what the adversary is assumed to know."""
-    module = import_module(f"radoboost.{ATTACKS[name]}")
+    module = import_module(ATTACKS[name])
     settings = dict(_QUICK[name] if quick else _FULL.get(name, {})) | ({} if seconds is None else {"seconds": seconds})
     start = time.monotonic()
     findings = module.study(seed=seed, bar=bar, **settings)

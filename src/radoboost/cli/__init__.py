@@ -3,13 +3,13 @@
 import io
 import os
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
-from radoboost.cli import attack, ledger, room
+from radoboost.cli import ledger, room
 from radoboost.cli.account import account
-from radoboost.cli.audit import audit
 from radoboost.cli.check import check
 from radoboost.cli.craft import craft
 from radoboost.cli.demo import demo
@@ -18,14 +18,12 @@ from radoboost.cli.join import join
 from radoboost.cli.learn import learn
 from radoboost.cli.merge import merge
 from radoboost.cli.predict import predict
-from radoboost.cli.reproduce import reproduce
 from radoboost.cli.schema import schema
 from radoboost.cli.score import score
 from radoboost.cli.share import share
 from radoboost.cli.shell import in_one_line
 from radoboost.cli.show import show
 from radoboost.cli.sign_off import sign_off
-from radoboost.cli.studio import studio
 
 app = typer.Typer(
     name="rado",
@@ -36,12 +34,19 @@ app = typer.Typer(
 )
 for command in (
     *(craft, learn, merge, join, share, predict, score, show, sign_off, export),
-    *(schema, check, account, audit, reproduce, demo, studio),
+    *(schema, check, account, demo),
 ):
     app.command(command.__name__.replace("_", "-"))(in_one_line(command))
 app.add_typer(ledger.app)
-app.add_typer(attack.app)
 app.add_typer(room.app)
+# What attacks, audits and reproduces, and the studio, are found by the names that a distribution gives them: this
+# package imports neither, and another distribution may bring commands of its own.
+for entry in sorted(entry_points(group="radoboost.commands"), key=lambda entry: entry.name):
+    command = entry.load()
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=entry.name)
+    else:
+        app.command(entry.name)(in_one_line(command))
 
 
 def _show_version(wanted: bool) -> None:

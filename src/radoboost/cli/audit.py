@@ -90,8 +90,8 @@ def audit(
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
+    from radoboost.adversary.audit_text import describe_audit, describe_exact_audit
     from radoboost.adversary.audits import audit as attack
-    from radoboost.describe import describe_audit, describe_exact_audit
 
     name = mechanism or "moments"
     if bounds not in (None, "private"):

@@ -16,13 +16,13 @@ from radoboost.paper.domains import choose, find
 from radoboost.progress import Progress, no_progress, show_progress
 
 EXPERIMENTS = {
-    "table1": "table1",
-    "table3": "table3",
-    "feature-privacy": "feature_privacy",
-    "gaussian": "gaussian",
-    "theory": "theory",
+    "table1": "radoboost.paper.table1",
+    "table3": "radoboost.paper.table3",
+    "feature-privacy": "radoboost.paper.feature_privacy",
+    "gaussian": "radoboost.paper.gaussian",
+    "theory": "radoboost.paper.theory",
 }
-"""Name on the command line -> module of this package, imported on first use.
+"""Name on the command line -> module of radoboost, imported on first use.
 
 Each module has NAME, TITLE, cells(options), work(cell, options) and findings(outcomes, options). The module of `work`
 has VERSION; raise it when results that are kept from earlier runs should not be used again.
@@ -66,7 +66,7 @@ def reproduce(
         raise ArgumentError(f"there is no experiment {what!r}; choose one of {', '.join(EXPERIMENTS)}, or all")
     if jobs is not None and jobs < 1:
         raise ArgumentError(f"the number of jobs must be at least 1; it is {jobs}")
-    modules = [import_module(f"radoboost.paper.{EXPERIMENTS[name]}") for name in names]
+    modules = [import_module(EXPERIMENTS[name]) for name in names]
     folder = data or os.environ.get("RADO_DATA")
     if folder:
         chosen, missing = choose(folder, domains)
