@@ -11,9 +11,9 @@ import pytest
 
 import radoboost as rb
 from radoboost.adversary import attempts, program_audit
+from radoboost.adversary.audit_text import ABOUT_EXACT
 from radoboost.adversary.program_audit import audit_in_words, audit_program, why_not_audited
 from radoboost.adversary.replay import NoisySum
-from radoboost.describe import ABOUT_EXACT
 from radoboost.findings.signing import cited
 from radoboost.privacy import Relation
 from radoboost.progress import silent
