@@ -58,12 +58,21 @@ def joined(folder, parts, bounds):
         (folder / name).mkdir()
         write_table(folder / name / "table.csv", x, signs)
         rb.Identity.create(name).save(folder / name / "key.pem")
+    seconds = seconds_together(folder, place)
+    if len({(folder / name / "joint.rado.parquet").read_bytes() for name in NAMES}) != 1:
+        raise SystemExit("the holders' files differ")
+    messages = [file.stat().st_size for file in place.rglob("*") if file.is_file() and not file.name.startswith(".")]
+    return seconds, messages, rb.load(folder / "east" / "joint.rado.parquet")
+
+
+def seconds_together(folder, room):
+    """Seconds from the first start of a process to the last end, of those who join, each in a folder of its own."""
     processes, begun = {}, time.perf_counter()
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     for name in NAMES:
         with (folder / name / "log").open("w") as log:
             processes[name] = subprocess.Popen(
-                [*RADO, "room", "join", str(place), "table.csv", "--as", name, "--identity", "key.pem", "-o",
+                [*RADO, "room", "join", str(room), "table.csv", "--as", name, "--identity", "key.pem", "--force", "-o",
                  "joint.rado.parquet"],
                 cwd=folder / name, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True,
             )  # fmt: skip
@@ -77,10 +86,7 @@ def joined(folder, parts, bounds):
             process.kill()
     if any(codes.values()):
         raise SystemExit("\n".join((folder / name / "log").read_text() for name, code in codes.items() if code))
-    if len({(folder / name / "joint.rado.parquet").read_bytes() for name in NAMES}) != 1:
-        raise SystemExit("the holders' files differ")
-    messages = [file.stat().st_size for file in place.rglob("*") if file.is_file() and not file.name.startswith(".")]
-    return seconds, messages, rb.load(folder / "east" / "joint.rado.parquet")
+    return seconds
 
 
 def one_run(folder, domain, seed):

@@ -40,7 +40,7 @@ import numpy as np
 
 import radoboost as rb
 import rooms_page
-from holders_processes import NAMES, write_table
+from holders_processes import NAMES, seconds_together, write_table
 from measuring import keep, shortfalls
 from radoboost.holder.room.identities import Identity
 from radoboost.holder.room.messages import written
@@ -61,12 +61,12 @@ class Served:
 
     def __init__(self, folder, *args, files=None):
         self.folder, self._args, self._files = folder, args, files
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         self.port = 0
         self.start()
 
     def start(self):
         limit = None if self._files is None else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (self._files,) * 2)
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115
         self.process = subprocess.Popen(
             [*RADO, "room", "serve", "--port", str(self.port), "--json", "--folder", str(self.folder), *self._args],
             stdout=subprocess.PIPE, stderr=self.errors, text=True, preexec_fn=limit,
@@ -105,6 +105,7 @@ def served(*args, folder=None, files=None):
             with suppress(ProcessLookupError, subprocess.TimeoutExpired):
                 server.stop()
             server.process.kill()
+            server.errors.close()
 
 
 def in_threads(count, work):
@@ -392,26 +393,7 @@ def one_room(place, where, token):
     rb.open_room(
         room, bounds=bounds, label="label", classes=("-1", "1"), parties=len(NAMES), mechanism=rb.Moments(epsilon=1.0)
     )
-    room = where if isinstance(room, str) else room.name
-    environment, processes, begun = {**os.environ, "OMP_NUM_THREADS": "1"}, {}, time.perf_counter()
-    for name in NAMES:
-        with (place / name / "log").open("w") as log:
-            processes[name] = subprocess.Popen(
-                [*RADO, "room", "join", room, "table.csv", "--as", name, "--identity", "key.pem", "--force", "-o",
-                 "joint.rado.parquet"],
-                cwd=place / name, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True,
-            )  # fmt: skip
-        processes[name].stdin.write("y\n")
-        processes[name].stdin.close()
-    try:
-        codes = {name: process.wait(600) for name, process in processes.items()}
-        seconds = time.perf_counter() - begun
-    finally:
-        for process in processes.values():
-            process.kill()
-    if any(codes.values()):
-        raise SystemExit("\n".join((place / name / "log").read_text() for name, code in codes.items() if code))
-    return seconds
+    return seconds_together(place, where if isinstance(room, str) else room.name)
 
 
 # ---- all of them

@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import socket
+import tempfile
 import threading
 import time
 import tracemalloc
@@ -151,6 +152,30 @@ def test_a_full_disk_is_an_outage_that_holders_wait_for(tmp_path, identities, mo
             box.put("0002/keys/north", session.said("north", "keys", 2))
         assert str(tmp_path) not in str(caught.value) and len(lines) == 1
         assert kept.get(ROOM, "0002/keys/north") is None
+
+
+def test_a_disk_that_is_full_while_a_message_arrives_is_the_same_outage(tmp_path, identities, monkeypatch):
+    class Full(tempfile.SpooledTemporaryFile):
+        failures = 0
+
+        def write(self, piece):
+            if Full.failures < 2:
+                Full.failures += 1
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return super().write(piece)
+
+        def close(self):
+            super().close()
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    lines = []
+    kept = Shelves(folder=tmp_path, tell=lines.append)
+    session = Session(kept, identities)
+    with served(kept) as address, monkeypatch.context() as patch:
+        box = WebMailbox(f"{address}/{ROOM}")
+        patch.setattr(tempfile, "SpooledTemporaryFile", Full)
+        assert box.put("0001/masked/north", session.said("north", "masked")) and Full.failures == 2
+    assert lines == [f"{tmp_path}: No space left on device"]
 
 
 def test_the_place_of_a_server_is_not_shown_to_holders(tmp_path, identities):

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from radoboost.holder.room.messages import FIRST_LINE
@@ -50,4 +51,5 @@ class Arrival:
     def close(self) -> None:
         """Forget it."""
         self._shelf.arriving -= self.size
-        self._file.close()
+        with suppress(OSError):  # where the disk was full, it still is
+            self._file.close()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from radoboost.errors import RoomError
+from radoboost.errors import RoomError, reason
 from radoboost.holder.room.arrivals import Arrival
 from radoboost.holder.room.folder import FolderMailbox
 from radoboost.holder.room.mailbox import AGREEMENT, LARGEST, DriveError, MemoryMailbox, check_message, is_name
@@ -107,7 +107,7 @@ class Shelves:
                 self._forget(idle=True)
             if len(self._shelves) >= self.limits.rooms:
                 raise Refused(507, f"this mailbox has {self.limits.rooms:,} rooms, and takes no more today; try later")
-            with self._drive():
+            with self.drive():
                 box = MemoryMailbox() if self._folder is None else FolderMailbox(self._folder / room, make=True)
             self._shelves[room] = Shelf(box, self._clock())
 
@@ -141,7 +141,7 @@ class Shelves:
                 raise Refused(507, f"this room is full: {len(shelf.order):,} messages, {shelf.size:,} bytes")
             if self._size() + len(content) > limits.all_bytes:
                 raise Refused(507, f"this mailbox is full: {self._size():,} bytes in {len(self._shelves):,} rooms")
-            with self._drive():
+            with self.drive():
                 if not shelf.box.put(name, content):
                     return False
             shelf.add(name, content, keys)
@@ -151,7 +151,7 @@ class Shelves:
     def get(self, room: str, name: str) -> BinaryIO | None:
         """The message of that name, to be read piece by piece, or None while there is none."""
         shelf = self._shelf(room)
-        with self._drive():
+        with self.drive():
             return shelf.box.open(name) if is_name(name) else None
 
     def news(self, room: str, epoch: str, start: int) -> News:
@@ -176,13 +176,16 @@ class Shelves:
             self._tell(why)
 
     @contextmanager
-    def _drive(self) -> Iterator[None]:
+    def drive(self) -> Iterator[None]:
         """What the drive says, without its places: whoever asks comes again, as if the server were gone."""
         try:
             yield
-        except RoomError as error:
-            why = error.why if isinstance(error, DriveError) else "something else lies where messages should"
-            self.failed(f"{self._folder}: {why}")
+        except Refused:
+            raise
+        except (RoomError, OSError) as error:
+            what = "something else lies where messages should"
+            why = reason(error) if isinstance(error, OSError) else error.why if isinstance(error, DriveError) else what
+            self.failed(f"{self._folder or 'the folder of temporary files'}: {why}")
             raise Refused(503, f"the mailbox cannot keep or read messages now ({why}); tell whoever keeps it") from None
 
     def _content(self, room: str, shelf: Shelf, name: str) -> bytes | None:
@@ -190,7 +193,7 @@ class Shelves:
             return shelf.box.get(name)
         content = self._recent.get((room, name))
         if content is None:
-            with self._drive():
+            with self.drive():
                 content = shelf.box.get(name)
             if content is not None:
                 self._recent.keep((room, name), content)

@@ -103,7 +103,8 @@ def mailbox_app(shelves: Shelves) -> FastAPI:
         if arrival is None:
             return Response(status_code=409)
         try:
-            await _receive(request, arrival)
+            with shelves.drive():
+                await _receive(request, arrival)
             put = await in_thread(lambda: shelves.put(room, name, arrival.content(), sent))
         finally:
             arrival.close()
