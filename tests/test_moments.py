@@ -486,7 +486,8 @@ def test_a_signalling_nan_is_no_reason_to_stop_where_warnings_are_errors(unit, t
             (pa.table(columns), bounds),
         ):
             mechanism = rb.Moments(1.0, unit=unit)
-            release = rb.craft(form, y, mechanism=mechanism, bounds=limits, classes=(0, 1), n_rados=3)
+            label = "y" if unit == "label" else None
+            release = rb.craft(form, y, label=label, mechanism=mechanism, bounds=limits, classes=(0, 1), n_rados=3)
             assert release.rados.shape == (3, 4)
 
 
