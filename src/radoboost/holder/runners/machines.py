@@ -25,7 +25,7 @@ from radoboost.holder.noise import rounded_normals
 from radoboost.holder.persons import CollectRows
 from radoboost.holder.signatures import FixedSupport
 from radoboost.release.columns import Column, constant_column
-from radoboost.release.maps import Direction, FeatureMap, Input, Term
+from radoboost.release.maps import FeatureMap, Input, Term
 from radoboost.tables.labels import LabelRule
 from radoboost.tables.source import Batch
 
@@ -135,13 +135,12 @@ def _maps() -> list[NDArray[Any]]:
         Input("e", limit=4.0),
     )
     labels = [entry.label for entry in inputs]
-    direction = Direction("direction 1", (0.3, -0.7, 0.1, 0.9, -0.2), 0.1)
     terms = [Term("linear", (label,)) for label in labels]
-    terms += [Term("product", (labels[0], label)) for label in (*labels, direction.name)]
-    terms += [Term("hat", (labels[1],), knot=0.3, width=0.7), Term("hat", (labels[3],), knot=-1.0, width=0.1)]
-    terms += [Term("cosine", weights=(0.7, 1.1, -9.3, 0.3, 2.1), phase=0.3 * k, factor=1.4) for k in range(4)]
+    terms += [Term("product", (labels[0], label)) for label in labels]
+    terms += [Term("legendre", (labels[1], labels[3]), (degree, 9 - degree), 0.4) for degree in range(1, 9)]
+    terms += [Term("legendre", (labels[3], labels[4], labels[0]), (2, 1, 1), 0.7), Term("legendre", (labels[2],), (3,))]
     values[3, 1], values[4, 2] = np.nan, np.inf
-    return [FeatureMap(inputs, tuple(terms), (direction,)).apply(values)]
+    return [FeatureMap(inputs, tuple(terms)).apply(values)]
 
 
 def _noise() -> list[NDArray[Any]]:
