@@ -138,7 +138,7 @@ def test_a_ledger_is_about_one_label(tmp_path):
     assert not ledger.problems()
 
 
-@pytest.mark.parametrize(("columns", "unit"), [("auto", "record"), ("hats", "label")])
+@pytest.mark.parametrize(("columns", "unit"), [("auto", "record"), ("degree-2", "label")])
 def test_what_is_foreseen_is_what_is_booked(tmp_path, columns, unit):
     """Of K classes and the widest plan: so no booking is refused after noisy counts were spent."""
     ledger = rb.Ledger.create(tmp_path / "books", "visits", epsilon=6.0, relation=unit)

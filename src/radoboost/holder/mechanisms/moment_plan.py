@@ -22,7 +22,7 @@ from radoboost.holder.mechanisms.moment_budget import Shape
 
 AUTO = "auto"  # the word that leaves the choice to the rule
 _STRENGTH, _SIZE, _LEAST_STRENGTH = 2.5, 6.0, 200.0  # for each column and degree; and in all
-_OF_LABELS = 0.5  # of that strength is enough where labels alone are protected: second moments are exact then
+_IF_DOUBLED = 0.5  # of that is enough where a change moves sums of vectors by two: second moments move less, or not
 # How many mean rados and how far each one goes: the first whose limit is above strength for each column.
 LINEAR_ROUNDS = ((100.0, 8, 1.0), (math.inf, 32, 4.0))
 WIDE_ROUNDS = ((30.0, 16, 1.0), (math.inf, 16, 2.0))
@@ -79,14 +79,14 @@ class Outlook:
         """These and the ranks of numbers, which products come after."""
         return self.n_own + len(self.numbers)
 
-    def classes(self, size: float = math.inf, strength: float = math.inf, *, of_labels: bool = False) -> list[Degrees]:
+    def classes(self, size: float = math.inf, strength: float = math.inf, *, doubled: bool = False) -> list[Degrees]:
         """The classes that a table of this size and strength has."""
         degree = DEGREES.get(self.word)
         if degree is not None:
             return classes_within(len(self.numbers), self.n_ranked, lambda _: MOST_COLUMNS, degree)
         if strength < _LEAST_STRENGTH:
             return []
-        each = _STRENGTH * (_OF_LABELS if of_labels else 1.0)
+        each = _STRENGTH * (_IF_DOUBLED if doubled else 1.0)
         return classes_within(
             len(self.numbers), self.n_ranked, lambda g: min(MOST_COLUMNS, strength / (each * g), size / (_SIZE * g))
         )
@@ -115,13 +115,13 @@ def choose(
     *,
     sharpen: bool = True,
     crowding: float = 1.0,
-    of_labels: bool = False,
+    doubled: bool = False,
 ) -> Plan:
     """The plan of a table: by its noisy `size`, and that in units of noise, `strength`.
 
     Of more than two classes, only a part of both counts for the choice of columns: `crowding` (M18).
     """
-    classes = outlook.classes(size * crowding, strength * crowding, of_labels=of_labels)
+    classes = outlook.classes(size * crowding, strength * crowding, doubled=doubled)
     width = outlook.width(classes)
     return Plan(tuple(classes), width, *rounds_for(bool(classes), strength / width, sharpen))
 

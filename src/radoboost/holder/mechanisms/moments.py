@@ -278,9 +278,8 @@ class Moments:
 
     def choose(self, outlook: Outlook, size: float, strength: float, shape: Shape) -> Plan:
         """The plan of a table of about so many rows, with so much `strength` (M11, M13)."""
-        return choose(
-            outlook, size, strength, sharpen=self.sharpen, crowding=shape.crowding, of_labels=self.unit == "label"
-        )
+        doubled = self.neighbours is not Relation.RECORD
+        return choose(outlook, size, strength, sharpen=self.sharpen, crowding=shape.crowding, doubled=doubled)
 
     def scales(self, n_rounds: int, shape: Shape = Shape()) -> dict[str, float]:  # noqa: B008 - it is frozen
         """The noise of each stage in grid steps; 0 where a stage is exact or not there.
