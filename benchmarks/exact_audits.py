@@ -18,7 +18,7 @@ import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
 from radoboost.adversary.audits import audit
 from radoboost.adversary.exact_audits import ABOUT_EXACT, exact_score_audit
-from radoboost.holder.mechanisms.moment_plan import WORDS
+from radoboost.holder.legendre_classes import DEGREES
 
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}
 
@@ -27,15 +27,15 @@ def cells():
     """Name, and what makes the audit."""
     for what, fields in RELATIONS.items():
         mechanism = rb.Moments(1.0, **fields)
-        for columns in ("linear", *WORDS, "auto"):
+        for columns in ("linear", *DEGREES, "auto"):
             yield f"moments, {what}, {columns}", mechanism, {"columns": columns}
         for n_classes in (3, 4, 5):
             yield f"moments, {what}, {n_classes} classes", mechanism, {"columns": "linear", "n_classes": n_classes}
-        yield f"moments, {what}, 3 classes, ranks", mechanism, {"columns": "ranks", "n_classes": 3}
+        yield f"moments, {what}, 3 classes, degree-3", mechanism, {"columns": "degree-3", "n_classes": 3}
         yield f"moments, {what}, private bounds", mechanism, {"columns": "linear", "private_bounds": True}
-        yield f"moments, {what}, private bounds, ranks", mechanism, {"columns": "ranks", "private_bounds": True}
+        yield f"moments, {what}, private bounds, degree-3", mechanism, {"columns": "degree-3", "private_bounds": True}
         yield f"moments, {what}, schema with gaps and categories", mechanism, {"columns": "linear", "raw": True}
-        yield f"moments, {what}, schema, hats", mechanism, {"columns": "hats", "raw": True}
+        yield f"moments, {what}, schema, degree-2", mechanism, {"columns": "degree-2", "raw": True}
         yield f"moments, {what}, room of 5, 2 lost or colluding", mechanism, {"columns": "linear", "room": (5, 2)}
         unsharpened = rb.Moments(1.0, sharpen=False, **fields)
         yield f"moments, {what}, not sharpened", unsharpened, {"columns": "linear"}
@@ -44,8 +44,8 @@ def cells():
         if what != "replaced":
             for k in (1, 3):
                 yield f"moments, {what}, persons with {k} rows", mechanism, {"columns": "linear", "max_rows": k}
-            yield f"moments, {what}, persons, 3 classes, ranks", mechanism, {
-                "columns": "ranks", "max_rows": 3, "n_classes": 3,
+            yield f"moments, {what}, persons, 3 classes, degree-3", mechanism, {
+                "columns": "degree-3", "max_rows": 3, "n_classes": 3,
             }  # fmt: skip
     for columns in ("both", "auto"):  # so many columns that products are of directions
         yield f"moments, record, {columns}, 16 columns", rb.Moments(1.0), {"columns": columns, "wide": True}

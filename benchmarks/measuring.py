@@ -35,8 +35,8 @@ def machine() -> dict[str, object]:
 def command(words: list[str]) -> str:
     """What was typed, as it can be typed elsewhere: without places on this machine.
 
-    >>> command(["benchmarks/audits.py", "--only", "record, hats", "--data", "/"])
-    "python benchmarks/audits.py --only 'record, hats' --data FOLDER"
+    >>> command(["benchmarks/audits.py", "--only", "record, linear", "--data", "/"])
+    "python benchmarks/audits.py --only 'record, linear' --data FOLDER"
     """
     program, *others = words
     shown = [("FOLDER" if Path(word).is_dir() else "FILE") if Path(word).is_absolute() else word for word in others]

@@ -105,10 +105,10 @@ def ours(cells, domain, settings, draws):
 
 
 def plan_name(release):
-    """Which columns were chosen, and how many there are."""
-    plan = release.mechanism.get("plan") or {"kind": "linear", "ranks": False, "cosines": 0}
-    extras = ["ranks"] * plan["ranks"] + ["cosines"] * (plan["cosines"] > 0)
-    return [" and ".join([plan["kind"], *extras]), len(release.columns)]
+    """Up to which degree products of ranks were taken, and how many columns there are."""
+    classes = release.mechanism.get("plan", {}).get("classes", ())
+    degree = max(map(sum, classes), default=0)
+    return [f"degree {degree}" if degree else "linear", len(release.columns)]
 
 
 def linear(learn):

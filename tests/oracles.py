@@ -8,7 +8,7 @@ import hashlib
 import itertools
 import math
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral
@@ -544,48 +544,6 @@ def log1p(x: float) -> float:
     return d + small
 
 
-def _lost(a: float, b: float, d: float) -> float:
-    w = a - d
-    return (a - (d + w)) + (w - b)
-
-
-def cosine(x: float) -> float:
-    """cos(x), for x up to 2**20."""
-    if math.isnan(x):
-        return x
-    x = min(max(x, -(2.0**20)), 2.0**20)
-    n = float(round(x * float.fromhex("0x1.45f306dc9c883p-1")))  # ties to even
-    t = x - n * float.fromhex("0x1.921fb544p+0")
-    a = n * float.fromhex("0x1.0b4611a6p-34")
-    r = t - a
-    b = n * float.fromhex("0x1.3198a2ep-69")
-    q = r - b
-    e = (_lost(t, a, r) + _lost(r, b, q)) - n * float.fromhex("0x1.b839a252049c1p-104")
-    high = q + e
-    low = (q - high) + e
-    z = high * high
-    quarter = int(n) % 4
-    if quarter % 2 == 0:
-        h, g = _half_square(high)
-        p = _over_factorial(18)
-        for order in range(16, 2, -2):
-            p = p * z + _over_factorial(order)
-        o = 1.0 - h
-        value = o + (((1.0 - o) - h) + ((z * z) * p - (g + high * low)))
-    else:
-        c = high * z
-        p = _over_factorial(17)
-        for order in range(15, 3, -2):
-            p = p * z + _over_factorial(order)
-        value = high + ((c * (z * p) + low * (1.0 - 0.5 * z)) - c / 6.0)
-    return -value if quarter in (1, 2) else value
-
-
-def _over_factorial(n: int) -> float:
-    """1 / n! with the sign of that order in the series of sine or cosine."""
-    return (-1) ** (n // 2) * float(Fraction(1, math.factorial(n)))
-
-
 def map_input(x: float, entry: dict) -> float:
     """The number of one input, described as in a release."""
     if not math.isfinite(x):
@@ -605,12 +563,12 @@ def map_input(x: float, entry: dict) -> float:
     return v
 
 
-def weighted(weights: Sequence[float], numbers: Iterable[float]) -> float:
-    """The sum of weighted numbers, one after another."""
-    total = 0.0
-    for weight, v in zip(weights, numbers, strict=True):
-        total += weight * v
-    return total
+def legendre(v: float, degree: int) -> float:
+    """The Legendre polynomial of this degree, from those of the two degrees before it."""
+    before, last = 1.0, v
+    for k in range(1, degree):
+        before, last = last, (((2 * k + 1) * v) * last - k * before) / (k + 1)
+    return last
 
 
 def mapped_row(row: dict, feature_map: dict) -> list[float]:
@@ -620,23 +578,18 @@ def mapped_row(row: dict, feature_map: dict) -> list[float]:
         label = f"log({entry['name']})" if entry.get("log") else entry["name"]
         label = f"rank({entry['name']})" if "levels" in entry else label
         numbers[label] = map_input(row[entry["name"]], entry)
-    directions = {}
-    for entry in feature_map.get("directions", ()):
-        total, limit = weighted(entry["weights"], numbers.values()) - entry.get("offset", 0.0), entry.get("limit", 1.0)
-        directions[entry["name"]] = min(max(total, -limit), limit)
     outputs = []
     for term in feature_map["terms"]:
-        of = [{**numbers, **directions}[label] for label in term.get("inputs", ())]
+        of = [numbers[label] for label in term["inputs"]]
         if term["kind"] == "linear":
             outputs.append(of[0])
         elif term["kind"] == "product":
             outputs.append(of[0] * of[1])
-        elif term["kind"] == "hat":
-            height = 1.0 - abs(of[0] - term["knot"]) / term["width"]
-            outputs.append(height if not height <= 0.0 else 0.0)
         else:
-            angle = weighted(term["weights"], numbers.values())
-            outputs.append(term["factor"] * cosine(angle + term["phase"]))
+            total = legendre(of[0], term["degrees"][0])
+            for v, degree in zip(of[1:], term["degrees"][1:], strict=True):
+                total *= legendre(v, degree)
+            outputs.append(total * term.get("factor", 1.0))
     return outputs
 
 

@@ -298,7 +298,7 @@ def test_a_release_with_a_schema_says_how_the_table_of_an_attack_is_read(rado, r
     schema = {"radoboost_schema": 1, "label": "ill", "decimal": ",", "columns": {"id": {"kind": "id"}}}
     schema["columns"] |= {name: {"kind": kind} for name, kind in kinds.items()}
     Path("s.json").write_text(json.dumps(schema))
-    for options in ((), ("--columns", "quadratic")):
+    for options in ((), ("--columns", "degree-2")):
         code, _, err = rado(
             "craft", "some.csv", "--schema", "s.json", "-n", 30, "-o", "r.rado.parquet", "--force", *options
         )

@@ -17,7 +17,6 @@ from radoboost.adversary.audits import (
 )
 from radoboost.adversary.canaries import moments_runs
 from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.holder.noise import SCALE_UNIT, rounded_normals
 from radoboost.holder.run import RowNoise, Run
 from radoboost.privacy import band, flatten
@@ -160,18 +159,17 @@ def test_faults_planted_in_moments_are_caught(unit, run):
     assert not audit_moments(rb.Moments(12.0, unit=unit), runs=260, key=KEY, run=run).holds
 
 
-# ---- columns of a plan: by word, and whether there are so many columns that products are of directions
-PLANS = [*((word, False) for word in ("linear", *WORDS)), ("both", True)]
+# ---- columns of a plan
 
 
 @pytest.mark.parametrize(
-    ("columns", "wide"),
-    [pytest.param(*plan, marks=[] if plan == ("ranks", False) else pytest.mark.slow) for plan in PLANS],
+    "columns",
+    ["degree-2", *(pytest.param(word, marks=pytest.mark.slow) for word in ("linear", "degree-4", "degree-8"))],
 )
-def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(columns, wide):
+def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(columns):
     """At an epsilon that leaves little noise, some dozen runs tell the tables apart by every stage."""
     mechanism, runs = rb.Moments(LARGE), 60
-    scores = moments_runs(mechanism, runs=runs, key=KEY, columns=columns, wide=wide)
+    scores = moments_runs(mechanism, runs=runs, key=KEY, columns=columns)
     for name, claim in scores.by_stage.items():
         mu2 = sum(count / leaf.noise_multiplier**2 for leaf, count in flatten(claim).items())
         gains = scores.present[name].mean() - scores.absent[name].mean()  # mu squared, if all of it is used
@@ -179,7 +177,7 @@ def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(col
         assert 0.8 * mu2 - reach < gains < mu2 + reach, name
     expected = {"counts", "second moments", "sum", "whitened moments", "mean rados", "scores"}
     expected |= {"outline"} if columns != "linear" else set()
-    assert scores.by_stage.keys() == expected | ({"ranks"} if columns == "ranks" else set())
+    assert scores.by_stage.keys() == expected
     total = sum(
         count / leaf.noise_multiplier**2 for claim in scores.by_stage.values() for leaf, count in flatten(claim).items()
     )
@@ -203,7 +201,7 @@ class HalvedStage(Run):
 @pytest.mark.parametrize("unit", ["record", pytest.param("label", marks=pytest.mark.slow)])
 def test_a_raw_row_and_private_bounds_are_attacked_through_plans_as_well(unit):
     mechanism = rb.Moments(LARGE, unit=unit)
-    for options in ({"raw": True, "columns": "both"}, {"private_bounds": True, "columns": "ranks"}):
+    for options in ({"raw": True, "columns": "degree-4"}, {"private_bounds": True, "columns": "degree-2"}):
         audits = audit_stages(mechanism, runs=60, key=KEY, **options)
         assert all(audit.holds for audit in audits.values())
         assert audits["mean rados"].found > 0
@@ -212,9 +210,8 @@ def test_a_raw_row_and_private_bounds_are_attacked_through_plans_as_well(unit):
 
 def test_columns_are_words_and_only_of_moments():
     for mechanism, options, message in (
-        (rb.NoisyRados(epsilon=4.0), {"columns": "hats"}, "only moments"),
+        (rb.NoisyRados(epsilon=4.0), {"columns": "degree-2"}, "only moments"),
         (rb.Moments(4.0), {"columns": "trees"}, "one of auto, linear"),
-        (rb.Moments(4.0), {"wide": True, "raw": True}, "leave wide out"),
         (rb.Moments(4.0), {"max_rows": 4}, "exact audits"),
         (rb.Moments(4.0), {"room": (5, 1)}, "exact audits"),
     ):

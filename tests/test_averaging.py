@@ -258,7 +258,7 @@ def test_what_cannot_be_averaged_is_refused_by_name(three, rng, tmp_path):
         ([three[0], three[0]], "are one release"),
         ([three[0], private(x, y, bounds={**BOUNDS, "x1": (-4, 4)})], "'x1' has the bounds -3 to 3"),
         ([three[0], private(x, y, classes=(1, -1))], "in the same order"),
-        ([three[0], private(x, y, columns="hats")], "--columns linear, or make one release in a room"),
+        ([three[0], private(x, y, columns="degree-2")], "--columns linear, or make one release in a room"),
         ([three[0], private(x, y, mechanism=rb.Moments(1.0, unit="label"))], "promise different things: .* flipped"),
         ([private(x, y % 3, classes=(0, 1, 2))] * 2, "has 3 classes, and averages are of two"),
         ([three[0], private(x[:, :2], y, bounds={"x0": (-3, 3), "x1": (-3, 3)})], "'x2' is in one alone"),

@@ -187,7 +187,7 @@ def test_penalties_stops_and_tilted_rados_are_among_the_learners():
     assert all(word in ids for word in ("scores", "lasso", "ridge", "held-out", "MomentsClassifier-['signatures']"))
 
 
-@pytest.mark.parametrize("columns", ["linear", "quadratic"])
+@pytest.mark.parametrize("columns", ["linear", "degree-2"])
 @pytest.mark.parametrize(("shell", "own", "crafting"), list(learners()))
 def test_a_model_and_all_that_it_says_of_itself_follow_from_the_file_alone(shell, own, crafting, columns, tmp_path):
     """`fit` has the examples at hand, and gives the model of `fit_rados` on the file of its release."""

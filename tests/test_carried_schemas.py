@@ -91,7 +91,7 @@ def test_craft_says_which_values_the_schema_does_not_have(rado, both):
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"columns": "hats"}, {"missing": "drop"}, {"threads": 2},
+    {}, {"columns": "degree-2"}, {"missing": "drop"}, {"threads": 2},
 ], ids=str)  # fmt: skip
 def test_they_are_counted_in_every_plain_pass(both, options):
     schema = rb.Schema(WARDS, "outcome", ("no", "yes"))

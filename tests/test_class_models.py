@@ -199,7 +199,7 @@ def test_what_is_added_to_all_scores_changes_no_effect(model):
 
 def test_pairs_of_columns_have_effects_by_class():
     rng = np.random.default_rng(0)
-    release = rb.craft(rng.normal(size=(60, 2)), np.arange(60) % 3, n_rados=5, columns="quadratic")
+    release = rb.craft(rng.normal(size=(60, 2)), np.arange(60) % 3, n_rados=5, columns="degree-2")
     explanation = explain(by_hand(release))
     corners = np.array([each.pairs[0].corners for each in explanation.by_class])
     np.testing.assert_allclose(corners.sum(axis=0), 0, atol=1e-9)
@@ -259,7 +259,7 @@ def test_commands_on_a_model(rado, files):
     assert code == 0 and "one record added or removed" in " ".join(out.split())
 
 
-@pytest.mark.parametrize("columns", ["linear", "hats"])
+@pytest.mark.parametrize("columns", ["linear", "degree-2"])
 def test_from_a_table_to_predictions(rado, files, columns):
     code, _, _ = rado(
         "craft", "wine.csv", "--label", "grade", "-o", "a.rado.parquet", "--columns", columns, "--seed", "1"

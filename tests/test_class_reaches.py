@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from radoboost.holder.engines import ENGINES, get_engine, reference_rows
 from radoboost.holder.mechanisms import moment_classes
-from radoboost.holder.mechanisms.bins import CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import Shape, planned_stages
 from radoboost.holder.mechanisms.moment_classes import MeanSlots, SumSlots, WhitenedClasses
 from radoboost.holder.mechanisms.moment_passes import SphereRows
@@ -34,14 +33,13 @@ class Sums:
 
     def __init__(self, d, n_classes, seed, size, engine):
         rng = np.random.default_rng(seed)
-        self.shape = Shape(d + 1, n_planned=d + 1, n_ranked=d, n_classes=n_classes)
+        self.shape = Shape(d + 1, n_planned=d + 1, n_classes=n_classes)
         columns = tuple(Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(d))
         self.rule, engine = LabelRule("y", tuple(range(n_classes))), get_engine(engine)
         self.sphere = SphereRows(engine, self.rule, columns, True)
         white = WhitenedClasses(self.sphere, np.round(rng.normal(size=(d + 1, d + 1)), 6))
         theta, weights = (np.round(rng.normal(size=(n_classes, d + 1)) * size, 6) for _ in range(2))
         self.of_table = {
-            "bins": CountBins(self.rule, d, tuple(range(d)), EqualBins(np.full(d, -3.0), np.full(d, 3.0)), "ranks"),
             "cells": HitCounts(self.rule, columns, weights, 1.0),
         }
         self.white, self.slots = white, SumSlots(engine, d + 1, n_classes=n_classes)
@@ -49,19 +47,17 @@ class Sums:
 
     def __call__(self, rows):
         """By the names of stages, as Python's whole numbers."""
-        values = np.array([row[:-1] for row in rows]).reshape(len(rows), self.shape.n_ranked)
+        values = np.array([row[:-1] for row in rows]).reshape(len(rows), self.shape.n_columns - 1)
         labels = pa.array([row[-1] for row in rows], pa.int64())
         batch = Batch(len(rows), labels, lambda: values, str)
-        first, bins, cells = (
-            self._sum(task, batch) for task in (self.sphere, self.of_table["bins"], self.of_table["cells"])
-        )
+        first, cells = (self._sum(task, batch) for task in (self.sphere, self.of_table["cells"]))
         white = self.white.rows(batch)
         kept = RowBatch(len(rows), lambda: white)
         slots, mean = self._sum(self.slots, kept), self._sum(self.means, kept)
         spoiled = first.counts.spoiled
         sums = {
             "counts": np.array([first.counts.n_rows - spoiled, spoiled]) * 2**15, "outline": first.products,
-            "ranks": bins.bins, "second": first.products, "sum": slots.vector, "whitened": slots.products,
+            "second": first.products, "sum": slots.vector, "whitened": slots.products,
             "rounds": mean.vector, "scores": cells.cells,
         }  # fmt: skip
         return {name: block.astype(object) for name, block in sums.items()}

@@ -75,11 +75,10 @@ SPARSE = sparse.csr_array(np.where(np.arange(150 * 4).reshape(150, 4) % 23 == 0,
 def crafted_everything():
     """Crafts that together need every pass that there is."""
     y, k, table = np.arange(150) % 2, np.arange(150) % 3, TABLE.slice(0, 150)
-    for name in ("plain", "classes", "feature band", "noisy-rados, persons", "noisy-examples", "moments, both"):
+    for name in ("plain", "classes", "feature band", "noisy-rados, persons", "noisy-examples", "moments, degree-2"):
         yield table, CASES[name]
     yield table, moments(bounds="private", drop=EXTRA, columns="linear")
-    yield table, moments(columns="quadratic")
-    yield table, moments(**THREE, columns="both")
+    yield table, moments(**THREE, columns="degree-2")
     yield table, moments(**THREE, columns="linear")
     yield table, {"label": "y", "drop": EXTRA, "n_rados": 20, "share": ["a"]}
     yield SPARSE, {"y": y, "n_rados": 20}
@@ -321,7 +320,7 @@ def test_noise_on_rados_has_a_key_in_no_message(drawn):
     assert {0, 1} & set.union(*found) == set()
 
 
-@pytest.mark.parametrize("word", ["linear", "both"])
+@pytest.mark.parametrize("word", ["linear", "degree-4"])
 def test_moments_send_no_key(drawn, word):
     _, found = messages_with_keys(drawn, **moments(columns=word))
     assert drawn.keys and not set.union(*found)

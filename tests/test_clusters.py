@@ -72,8 +72,8 @@ CASES = {
     "tilted, unseeded": plain(signatures=rb.Tilted(3, rb.next_theta), n_rados=80),
     "whole support": plain(signatures=rb.FixedSupport(ROWS), n_rados=1),
     "schema": plain(drop=(), schema=RAW),
-    "quadratic map": plain(columns="quadratic"),
-    "terms": plain(columns={"a": ["linear", "a^2", "hats"], "b": ["signed-log", "a*b"]}),
+    "a map": plain(columns="degree-2"),
+    "terms": plain(columns={"a": ["linear", "a^2"], "b": ["signed-log", "a*b"]}),
     "weights": plain(weights="w", drop=["id", "k"]),
     "classes": plain(label="k", drop=["id", "y", "w"]),
     "feature band": plain(mechanism=rb.FeatureBand("bit", 3.0)),
@@ -86,8 +86,7 @@ CASES = {
     ),
     "noisy-examples, persons": private(mechanism=rb.NoisyExamples(1.0), n_rados=40, person="id", max_rows=3),
     "moments": moments(),
-    **{f"moments, {word}": moments(columns=word) for word in ("linear", "ranks", "both")},
-    "moments, fourier": moments(columns="fourier"),
+    **{f"moments, {word}": moments(columns=word) for word in ("linear", "degree-2", "degree-5")},
     "moments, unsharpened": moments(of={"sharpen": False}, columns="linear"),
     "moments, label": moments(of={"unit": "label"}, columns="linear"),
     "moments, replace": moments(of={"relation": "replace"}, columns="linear"),
@@ -96,7 +95,7 @@ CASES = {
     "moments, persons": moments(columns="linear", person="id", max_rows=2),
     "moments, persons' labels": moments(of={"unit": "label"}, columns="linear", person="id", max_rows=2),
     "moments, classes": moments(**THREE, columns="linear"),
-    "moments, classes, both": moments(**THREE, columns="both"),
+    "moments, classes, degree-4": moments(**THREE, columns="degree-4"),
     "moments, classes, label": moments(of={"unit": "label"}, **THREE, columns="linear"),
 }  # fmt: skip
 
@@ -281,7 +280,7 @@ def parts_frames(monkeypatch):
     monkeypatch.setattr(cluster_frames, "_library", lambda table: PartsFrames)
 
 
-@pytest.mark.parametrize("name", ["plain", "support 0.3", "weights", "noisy-rados, persons", "moments, ranks"])
+@pytest.mark.parametrize("name", ["plain", "support 0.3", "weights", "noisy-rados, persons", "moments, degree-2"])
 def test_frames_on_a_cluster_have_the_bytes_of_the_collected_frame(name, tmp_path, one_key, parts_frames):
     assert_same(TABLE, tmp_path, 5, PartsFrame(TABLE, CUTS), **CASES[name])
 

@@ -51,13 +51,13 @@ CASES = {
     "seeded": {**PLAIN, "seed": 3},
     "fixed support": {**PLAIN, "signatures": rb.FixedSupport(0.3)},
     "tilted": {**PLAIN, "seed": 3, "signatures": rb.Tilted(2, rb.next_theta)},
-    "quadratic": {**PLAIN, "columns": "quadratic"},
+    "degree-2": {**PLAIN, "columns": "degree-2"},
     "feature band": {**PLAIN, "mechanism": rb.FeatureBand("b", 3.0)},
     "weights": {**PLAIN, "drop": ["id", "z"], "weights": "w"},
     "noisy rados": {**PRIVATE, "n_rados": 70, "mechanism": rb.NoisyRados(1.0)},
     "noisy examples": {**PRIVATE, "n_rados": 70, "mechanism": rb.NoisyExamples(1.0)},
     "moments": {**PRIVATE, "mechanism": rb.Moments(1.0), "columns": "linear"},
-    "ranks": {**PRIVATE, "mechanism": rb.Moments(3.0), "columns": "ranks"},
+    "degree-2, private": {**PRIVATE, "mechanism": rb.Moments(3.0), "columns": "degree-2"},
     "not sharpened": {**PRIVATE, "mechanism": rb.Moments(3.0, sharpen=False), "columns": "linear"},
     "private bounds": {"drop": PLAIN["drop"], "classes": (0, 1), "mechanism": rb.Moments(3.0), "bounds": "private"},
     "persons": {**PRIVATE, "mechanism": rb.Moments(3.0), "columns": "linear", "person": "id", "max_rows": 2},
@@ -347,7 +347,7 @@ def test_both_workers_die_while_rows_are_kept(client, folder, one_key, monkeypat
 
 @pytest.mark.slow
 def test_kept_rows_make_room_for_those_that_are_made_of_them(client, folder, one_key, monkeypatch):
-    runs, options = [], CASES["ranks"]
+    runs, options = [], CASES["degree-2, private"]
     hook(monkeypatch, lambda run, futures: runs.append(sum(piece.future is not None for piece in run._held)))
     crafted(f"{folder}/*.parquet", **options, cluster=client)
     assert max(runs) == len(CUTS) - 1

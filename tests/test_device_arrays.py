@@ -68,7 +68,7 @@ PLAIN = {
     "clipped": {"bounds": BOUNDS},
     "fixed support": {"signatures": rb.FixedSupport(0.5)},
     "feature band": {"mechanism": rb.FeatureBand("x2", 3.0)},
-    "mapped": {"columns": "quadratic"},
+    "mapped": {"columns": "degree-2"},
     "some columns": {"features": ["x2", "x0"]},
     "weights": {"weights": [k % 3 for k in range(500)]},
 }
@@ -113,7 +113,7 @@ PRIVATE = {
     "noisy-examples": (rb.NoisyExamples(epsilon=4.0), {"n_rados": 15}),
     "moments of labels": (rb.Moments(epsilon=8.0, unit="label"), {"columns": "linear"}),
     **{f"moments {word}": (rb.Moments(epsilon=8.0), {"columns": word})
-       for word in ("linear", "ranks", "both")},
+       for word in ("linear", "degree-2", "degree-5")},
 }  # fmt: skip
 
 

@@ -232,7 +232,7 @@ def test_columns_beyond_linear_and_many_classes():
     rng = np.random.default_rng(9)
     x = rng.normal(size=(3_000, 2))
     y = np.digitize(np.square(x).sum(axis=1), [0.6, 1.4, 2.5, 4.0])
-    clf = rb.MomentsClassifier(columns="quadratic", random_state=0).fit(x, y)
+    clf = rb.MomentsClassifier(columns="degree-2", random_state=0).fit(x, y)
     assert clf.score(x, y) > 0.6 > 0.4 > rb.MomentsClassifier(random_state=0).fit(x, y).score(x, y)
     many = np.arange(360) % 24
     angles = many * np.pi / 12

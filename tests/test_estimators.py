@@ -44,8 +44,8 @@ EXPECTED = dict.fromkeys(
 
 
 OTHERS = [
-    rb.MomentsClassifier(columns="fitting", n_rados=200),
-    rb.MomentsClassifier(columns="signed-log", signatures=rb.FixedSupport(0.5), intercept=False, n_rados=100),
+    rb.MomentsClassifier(columns="degree-2", n_rados=200),
+    rb.MomentsClassifier(columns="degree-3", signatures=rb.FixedSupport(0.5), intercept=False, n_rados=100),
     rb.RadoBoostClassifier(n_rounds=40, n_rados=None, penalty="scores", stop="held-out"),
     rb.RadoBoostClassifier(n_rounds=40, n_rados=None, penalty="lasso", strength=0.01),
 ]

@@ -14,7 +14,7 @@ import radoboost as rb
 import radoboost.holder.expected_error as model
 from radoboost.holder.expected_error import NEAR, TYPICAL, expect, expect_of, expected_error, expected_error_of
 from radoboost.holder.foreseen import all_plans
-from radoboost.holder.mechanisms.moment_plan import WORDS
+from radoboost.holder.legendre_classes import DEGREES
 from schema_files import write_schema
 
 MEASURED = Path(__file__).parent.parent / "experiments" / "results" / "utility.json"
@@ -68,7 +68,7 @@ def distances(group, word):
 
 @pytest.mark.parametrize(
     ("group", "word", "mean"),
-    [("main", "linear", 1.3), ("fresh", "linear", 1.5), ("main", "auto", 2.1), ("fresh", "auto", 1.7)],
+    [("main", "linear", 1.3), ("fresh", "linear", 1.5), ("main", "auto", 2.1), ("fresh", "auto", 1.9)],
 )
 def test_it_agrees_with_what_was_measured(group, word, mean):
     """On average over tables and epsilons; how many directions noise enters was set on main tables.
@@ -173,13 +173,14 @@ def test_the_account_says_it(rado):
 def test_the_plan_is_said_beforehand():
     foreseen = rb.plan_for(rb.Moments(1.0), 19_000, 10)
     assert foreseen.sentence() == (
-        "about 19,000 rows at epsilon 1, for one record added or removed, carry products, hats and cosines: 300 columns"
+        "about 19,000 rows at epsilon 1, for one record added or removed, carry ranks and their products up to degree "
+        "4: 441 columns"
     )
     assert rb.plan_for(rb.Moments(1.0, unit="label"), 500, 10).sentence().endswith("the table's own: 11 columns")
     replaced = rb.plan_for(rb.Moments(1.0, relation="replace"), 19_000, 10)
-    assert "for one record replaced" in replaced.sentence() and replaced.plan.n_columns < 300  # by half the strength
-    assert rb.plan_for(rb.Moments(1.0), 10, 4, "quadratic").plan.kind == "products"
-    for bad in ((0, 3), (3, 0), (3, 3, "trees"), (3, 200, "quadratic"), (True, 3)):
+    assert "for one record replaced" in replaced.sentence() and replaced.plan.n_columns == foreseen.plan.n_columns
+    assert rb.plan_for(rb.Moments(1.0), 10, 4, "degree-2").plan.classes == ((2,), (1, 1))
+    for bad in ((0, 3), (3, 0), (3, 3, "trees"), (3, 200, "degree-2"), (True, 3)):
         with pytest.raises(rb.ArgumentError):
             rb.plan_for(rb.Moments(1.0), *bad)
 
@@ -188,9 +189,9 @@ def test_the_plan_is_said_beforehand():
     ("rows", "columns", "about"),
     [(6000, 3, {}), (900, 2, {"unit": "label"}), (3000, 3, {"relation": "replace"})],
 )
-@pytest.mark.parametrize("word", ["auto", "ranks"])
+@pytest.mark.parametrize("word", ["auto", "degree-3"])
 def test_what_was_foreseen_is_what_is_crafted(rng, rows, columns, about, word):
-    """But for how many cosines there are, which goes by the noisy size to the last one; false alarm: 1e-6."""
+    """The classes as well, where the noisy size is not near to what makes room for one more."""
     mechanism = rb.Moments(1.0, **about)
     x = rng.normal(size=(rows, columns))
     release = rb.craft(
@@ -198,9 +199,11 @@ def test_what_was_foreseen_is_what_is_crafted(rng, rows, columns, about, word):
         counts=None,
     )  # fmt: skip
     foreseen = rb.plan_for(mechanism, rows, columns, word)
-    plan = release.mechanism.get("plan", {"kind": "linear", "ranks": False, "cosines": 0})
-    assert (foreseen.plan.kind, foreseen.plan.ranks) == (plan["kind"], plan["ranks"])
-    assert abs(foreseen.plan.cosines - plan["cosines"]) <= 8
+    plan = release.mechanism["plan"]
+    chosen = {tuple(degrees) for degrees in plan["classes"]}
+    assert len(chosen ^ set(foreseen.plan.classes)) <= 2 * (word == "auto")
+    if chosen != set(foreseen.plan.classes):
+        return
     noise = {stage: value for stage, value in release.mechanism["noise"].items() if stage != "rounds"}
     assert {stage: foreseen.noise[stage] for stage in noise} == pytest.approx(noise, rel=1e-9)
     if foreseen.plan.rounds == release.mechanism["rounds"]:
@@ -209,12 +212,12 @@ def test_what_was_foreseen_is_what_is_crafted(rng, rows, columns, about, word):
 
 def test_wider_plans_are_expected_to_lose_more_to_noise():
     plans = all_plans(rb.Moments(0.3), 40_000, 10)
-    assert list(plans) == ["linear", *WORDS]
+    assert list(plans) == ["linear", *DEGREES]
     errors = [dict(expect_of(plan).errors)[TYPICAL] for plan in plans.values()]
     by_width = sorted(zip((plan.plan.n_columns for plan in plans.values()), errors, strict=True))
     assert [error for _, error in by_width] == pytest.approx(sorted(errors), abs=0.002)
     assert errors[0] < 0.201 < max(errors)
-    assert "quadratic" not in all_plans(rb.Moments(0.3), 4000, 200)
+    assert "degree-2" not in all_plans(rb.Moments(0.3), 4000, 200)
 
 
 def test_noise_enters_no_more_directions_than_stand_out_of_it():
@@ -238,7 +241,7 @@ def test_crafting_says_the_plan_before_it_opens_the_table(rado, tmp_path):
     assert " columns" in rado("show", tmp_path / "t.rado.parquet")[1]
 
 
-SAID = "rado: about 6,000 rows at epsilon 1, for one record added or removed, carry products"
+SAID = "rado: about 6,000 rows at epsilon 1, for one record added or removed, carry ranks and their products"
 
 
 @pytest.mark.parametrize(
@@ -277,14 +280,14 @@ def test_the_command_says_the_plan_of_private_bounds(rado, tmp_path):
 def test_the_account_has_the_plan_and_its_noise(rado):
     code, out, err = rado("account", "--epsilon", 1, "--rows", 19_000, "--columns", 10)
     words = " ".join(out.split())
-    assert (code, err) == (0, "") and "carry products, hats and cosines: 300 columns" in words
+    assert (code, err) == (0, "") and "carry ranks and their products up to degree 4" in words
     assert "second moments of the table's own columns" in words and "the table alone knows" in words
     answer = json.loads(
-        rado("account", "--epsilon", 1, "--rows", 19_000, "--columns", 10, "--columns-word", "ranks", "--json")[1]
+        rado("account", "--epsilon", 1, "--rows", 19_000, "--columns", 10, "--columns-word", "degree-3", "--json")[1]
     )
-    assert answer["plan"]["kind"] == "hats" and answer["plan"]["ranks"] and answer["noise"]["ranks"] > 0
-    assert [other["word"] for other in answer["expected"]["by_word"]] == ["linear", *WORDS]
+    assert max(map(sum, answer["plan"]["classes"])) == 3 and answer["noise"]["outline"] > 0
+    assert [other["word"] for other in answer["expected"]["by_word"]] == ["linear", *DEGREES]
     assert all(math.isfinite(other["expected"]) for other in answer["expected"]["by_word"])
-    for bad in (["--columns-word", "trees"], ["--mechanism", "noisy-rados", "--columns-word", "hats"]):
+    for bad in (["--columns-word", "trees"], ["--mechanism", "noisy-rados", "--columns-word", "degree-2"]):
         code, out, err = rado("account", "--epsilon", 1, "--rows", 900, "--columns", 3, *bad)
         assert (code, out, err.count("\n")) == (1, "", 1)

@@ -21,7 +21,7 @@ import radoboost as rb
 from radoboost.learner.export.sql_text import identifier
 from radoboost.learner.link import Link
 from radoboost.learner.predict import written_names
-from radoboost.release.maps import Direction, FeatureMap, Input, Term
+from radoboost.release.maps import FeatureMap, Input, Term
 from raw_cells import N_ROWS, ODD_NAMES, WARDS, learned, learned_classes, of_classes, raw_rows
 
 # ---- what exports say
@@ -96,8 +96,8 @@ def check_all(model, texts, fed, n_python):
 
 
 PRIVATE = rb.Moments(epsilon=20.0, delta=1e-6)
-PLANS = [(name, None) for name in ("linear", "signed-log")]
-PLANS += [(name, PRIVATE) for name in ("ranks", "both", "fourier")]
+PLANS = [(name, None) for name in ("linear", "degree-2")]
+PLANS += [(name, PRIVATE) for name in ("degree-2", "degree-5")]
 
 
 @pytest.mark.parametrize(("columns", "mechanism"), PLANS)
@@ -107,13 +107,13 @@ def test_every_plan_of_columns_with_a_schema(columns, mechanism):
     check_all(model, *raw_rows(1), N_ROWS if (columns, mechanism) == PLANS[0] else 300)
 
 
-@pytest.mark.parametrize(("columns", "mechanism"), [("hats", None), ("both", PRIVATE)])
+@pytest.mark.parametrize(("columns", "mechanism"), [("degree-2", None), ("degree-4", PRIVATE)])
 def test_more_than_two_classes(columns, mechanism):
     model = of_classes(learned(columns, mechanism), ("low", "it's", 'high "3"'))
     check_all(model, *raw_rows(2), 1000)
 
 
-@pytest.mark.parametrize("columns", ["hats"])
+@pytest.mark.parametrize("columns", ["degree-2"])
 def test_classes_that_were_learned(columns):
     model = learned_classes(columns)
     texts, fed = raw_rows(2)
@@ -123,10 +123,8 @@ def test_classes_that_were_learned(columns):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [None, PRIVATE])
-@pytest.mark.parametrize("columns", ["linear", "signed-log", "quadratic", "hats", "ranks", "both", "fourier", "auto"])
+@pytest.mark.parametrize("columns", ["linear", "degree-2", "degree-4", "degree-8", "auto"])
 def test_all_rows_of_all_plans(columns, mechanism):
-    if mechanism is None and columns in ("ranks", "both"):
-        pytest.skip("plans of moments alone")
     model = learned(columns, mechanism)
     for own in (model, of_classes(model, (10, 20, 30, 40, 50))):
         check_all(own, *raw_rows(3), N_ROWS)
@@ -156,7 +154,7 @@ def numbers(rng, names, n=N_ROWS):
 
 
 @pytest.mark.parametrize(
-    ("columns", "bounds"), [("linear", None), ("quadratic", (0.0, 50.0)), ("hats", None), ("fourier", (0.0, 50.0))]
+    ("columns", "bounds"), [("linear", None), ("degree-2", (0.0, 50.0)), ("degree-2", None), ("degree-3", (0.0, 50.0))]
 )
 def test_models_without_a_schema(columns, bounds, rng):
     names = ("label", 'a "b"', "probabilities", "x'; --", "é")
@@ -184,16 +182,12 @@ def test_a_map_of_everything(rng):
         Input("b", low=0.0, high=9.0, divisor=9.0, factor=2.0, offset=1.0, limit=1.0, levels=(-1.0, -0.9, 0.3, 1.0)),
         Input("c", limit=2.0**19),
     )
-    directions = (
-        Direction("d1", (0.5, -0.25, 1.0, 0.001), offset=0.1, limit=2.0),
-        Direction("d2", (1.0, 1.0, 0.0, -1.0)),
-    )
     terms = (
-        Term("linear", ("rank(b)",)), Term("product", ("log(a)", "d1")), Term("product", ("d2", "d2")),
-        Term("hat", ("b",), knot=0.25, width=0.5), Term("linear", ("log(a)",)),
-        Term("cosine", weights=(1.0, 2.0, 3.0, 100.0), phase=0.5, factor=0.7), Term("product", ("log(a)", "b")),
+        Term("linear", ("rank(b)",)), Term("product", ("log(a)", "c")), Term("product", ("c", "c")),
+        Term("legendre", ("rank(b)", "b"), (3, 2), 0.5), Term("linear", ("log(a)",)),
+        Term("legendre", ("rank(b)",), (8,)), Term("legendre", ("log(a)", "b", "c", "rank(b)"), (1, 1, 1, 1), 0.7),
     )  # fmt: skip
-    feature_map = FeatureMap(inputs, terms, directions)
+    feature_map = FeatureMap(inputs, terms)
     scales = [
         {"scale": "none"}, {"scale": "standard", "mean": 0.5, "std": 2.0}, {"scale": "bounds", "low": 0.0, "high": 0.5},
         {"scale": "none", "low": 0.1}, {"scale": "standard", "mean": 1.0, "std": 3.0, "low": -2.0, "high": 2.0},
@@ -250,7 +244,7 @@ def test_a_row_that_has_no_score_is_none_anywhere(several):
 
 
 def test_typed_columns_of_a_database(rng):
-    model, n = learned("hats"), 2000
+    model, n = learned("degree-2"), 2000
     age = np.where(rng.random(n) < 0.1, np.nan, rng.choice([50.25, np.inf, -np.inf, 1e300, 17.0, 5e-324], n))
     seen = rng.integers(-3_000_000_000, 4_000_000_000, n).astype("M8[s]")
     table = pa.table(
@@ -272,7 +266,7 @@ def test_typed_columns_of_a_database(rng):
 
 
 def test_cells_that_are_objects():
-    model = learned("hats")
+    model = learned("degree-2")
     cells = {
         ODD_NAMES["age"]: [1, 2.5, Decimal("3.25"), True, np.int64(7), np.float32(2.5), b"12", None, np.nan, pd.NA],
         ODD_NAMES["dose"]: [10**400, np.nan, "1e2", Decimal("NaN"), [4], date(2024, 1, 1), np.True_, "", -0.0, "x"],
@@ -431,7 +425,7 @@ def test_postgresql_runs_the_same_query():
         with connection.cursor().copy('COPY "a ""table""" FROM STDIN') as copy:
             for number, row in enumerate(zip(*texts.values(), strict=True)):
                 copy.write_row([number, *row])
-        for columns, mechanism in (("linear", None), ("signed-log", None), ("both", PRIVATE), ("ranks", PRIVATE)):
+        for columns, mechanism in (("linear", None), ("degree-2", None), ("degree-4", PRIVATE)):
             model = learned(columns, mechanism)
             for own in (model, of_classes(model, ("a", "b'", "c"))):
                 rows = connection.execute(rb.export(own, "sql", table='a "table"', keep=["number"])).fetchall()

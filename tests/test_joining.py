@@ -128,7 +128,7 @@ def test_a_release_says_what_it_shares_and_what_that_tells(both):
         ({"share": [3]}, "names"),
         ({"share": ["age"], "intercept": False}, "constant"),
         ({"share": ["age"], "signatures": rb.FixedSupport(0.5)}, "signatures"),
-        ({"share": ["age"], "columns": "quadratic"}, "linear"),
+        ({"share": ["age"], "columns": "degree-2"}, "linear"),
         ({"share": ["age"], "mechanism": rb.Moments(1.0)}, "moments cannot share"),
     ],
 )  # fmt: skip

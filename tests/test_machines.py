@@ -155,7 +155,7 @@ def fault_of(name, **options):
 
 
 def test_a_machine_with_another_logarithm_sums_no_mapped_rows(monkeypatch):
-    options = {"columns": "signed-log", "seed": 1}
+    options = {"columns": {"a": "signed-log"}, "seed": 1}
     expected = rb.craft(TABLE, **{**CASES["plain"], **options})
     monkeypatch.setattr(maps, "_kernel", lambda n_values: None)
     monkeypatch.setattr(maps, "log1p", lambda x: np.nextafter(polynomials.log1p(x), 2.0))
@@ -195,7 +195,7 @@ def test_tilted_rados_are_proved_with_and_without_compiled_words(monkeypatch):
 
 PLANTED = {
     "contributions": ("noisy-rados", "radoboost.holder.runners.machines:contributions", 1),
-    "bins": ("moments, ranks", "radoboost.holder.mechanisms.bins:EqualBins.numbers", 1),
+    "bins": ("moments, private bounds", "radoboost.holder.mechanisms.bins:EqualBins.numbers", 1),
     "scores": ("moments, linear", "radoboost.holder.mechanisms.score_counts:ScoreCounts.scores", 1e-15),
     "choice of rows": ("noisy-rados, persons", "radoboost.holder.persons:_mixed", np.uint64(1)),
     "noise": ("noisy-examples", "radoboost.holder.runners.machines:rounded_normals", 1),

@@ -30,8 +30,7 @@ BRIEF = {"sharpen": False}  # few passes
 ALL = {
     **CASES,
     "plan": moments(of=BRIEF),
-    "ranks": moments(of=BRIEF, columns="ranks"),
-    "quadratic": moments(of=BRIEF, columns="quadratic"),
+    "degree-2": moments(of=BRIEF, columns="degree-2"),
     "label": moments(of={**BRIEF, "unit": "label"}, columns="linear"),
     "replace": moments(of={**BRIEF, "relation": "replace"}, columns="linear"),
     "private bounds": moments(of=BRIEF, bounds="private", drop=EXTRA, columns="linear"),

@@ -20,7 +20,7 @@ from radoboost.describe import describe, describe_model
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.holder.declared import read_bounds
 from radoboost.holder.engines import get_engine
-from radoboost.holder.feature_maps import WORDS, check_columns, make_map, n_outputs, outline
+from radoboost.holder.feature_maps import check_columns, make_map, make_terms, n_outputs
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Asked
 from radoboost.holder.mechanisms.contributions import contributions
@@ -30,8 +30,8 @@ from radoboost.release.columns import Column
 from radoboost.release.maps import FeatureMap, Input, Term
 from radoboost.tables import open_table
 
-MAPS = [word for word in WORDS if word not in ("auto", "linear")]
-BY_COLUMN = {"x0": ["linear", "hats", "x0*x1"], "x1": "signed-log", "x2": ["linear", "signed-log", "x2^2"]}
+MAPS = ["degree-2", "degree-4"]
+BY_COLUMN = {"x0": ["linear", "x0^2", "x0*x1"], "x1": "signed-log", "x2": ["linear", "signed-log", "x2^2"]}
 BOUNDS = {"x0": (-2.0, 2.0), "x1": (-1.0, 3.0), "x2": (0.0, 0.1)}
 MECHANISMS = (rb.Moments(epsilon=8.0), rb.NoisyRados(epsilon=8.0), rb.NoisyExamples(epsilon=8.0))
 
@@ -67,7 +67,7 @@ def test_rados_are_those_of_the_oracle(columns, scale):
         k = int(entry["name"][1:])
         mean, _, std = oracles.exact_statistics(values[:, k].tolist())
         if scale == "standard":
-            assert (entry["shift"], entry["divisor"]) in ((mean, std), (mean, 2 * std))
+            assert (entry["shift"], entry["divisor"]) in ((mean, std), (mean, 4 * std))
         else:
             assert (entry["low"], entry["high"]) == BOUNDS[entry["name"]]
     names = ("x0", "x1", "x2")
@@ -103,7 +103,7 @@ def made(mechanism, source, columns, threads, engine="auto"):
     return mechanism.make(asked, run)
 
 
-IN_TURN = [(columns, MECHANISMS[k % 3]) for k, columns in enumerate([*MAPS, BY_COLUMN, "quadratic"])]
+IN_TURN = [(columns, MECHANISMS[k % 3]) for k, columns in enumerate([*MAPS, BY_COLUMN])]
 
 
 @pytest.mark.parametrize(("columns", "mechanism"), IN_TURN, ids=str)
@@ -138,7 +138,7 @@ def test_linear_terms_contribute_the_integers_that_they_would_without_a_map(rows
     values, step = np.array(rows), 2.0**-22
     signs = np.ones(len(values), dtype=np.int8)
     scaled = [Column(name, "bounds", step, *pair) for name, pair in BOUNDS.items()]
-    feature_map = make_map("quadratic", scaled, {})
+    feature_map = make_map("degree-2", scaled, {})
     mapped_columns = [Column(name, "bounds", step, -1.0, 1.0) for name in feature_map.output_names]
     plain, _ = contributions(values, signs, scaled, None, step)
     through, good = contributions(feature_map.apply(values), signs, mapped_columns, None, step)
@@ -193,10 +193,10 @@ def test_a_map_costs_its_width_and_nothing_else():
                 counts=None,
                 n_rados=9,
             )
-            for columns in ("linear", "quadratic")
+            for columns in ("linear", "degree-2")
         )
         width = mapped.rados.shape[1]
-        assert (width, plain.rados.shape[1]) == (10, 4)
+        assert (width, plain.rados.shape[1]) == (13 if mechanism.name == "moments" else 10, 4)
         assert mapped.statement.epsilon == pytest.approx(plain.statement.epsilon, rel=1e-6)
         names = [f"w{k}" for k in range(width - 1)]
         wide = rb.craft(
@@ -210,7 +210,7 @@ def test_a_map_costs_its_width_and_nothing_else():
 def test_bounds_that_were_found_become_the_constants_of_the_map():
     values, labels = table(rows=3000)
     release = rb.craft(
-        values, labels, columns={"x0": ["linear", "hats"]}, bounds="private", classes=(0, 1),
+        values, labels, columns={"x0": ["linear", "x0^2"]}, bounds="private", classes=(0, 1),
         mechanism=rb.Moments(epsilon=8.0), counts=None,
     )  # fmt: skip
     assert release.mechanism["searched"] == ["x0", "x1", "x2"]
@@ -228,7 +228,7 @@ def test_counts_are_of_the_columns_of_the_table(tmp_path):
     frame = pa.table({"x0": values[:, 0], "x1": values[:, 1], "x2": values[:, 2], "who": np.arange(300), "y": labels})
     for mechanism in MECHANISMS:
         rb.craft(
-            frame, label="y", columns="quadratic", bounds=BOUNDS, classes=(0, 1), mechanism=mechanism, n_rados=5,
+            frame, label="y", columns="degree-2", bounds=BOUNDS, classes=(0, 1), mechanism=mechanism, n_rados=5,
             person="who", max_rows=1, counts=tmp_path / "c.json",
         )  # fmt: skip
         counts = json.loads((tmp_path / "c.json").read_text())
@@ -239,7 +239,7 @@ def test_counts_are_of_the_columns_of_the_table(tmp_path):
 def test_a_plain_release_warns_of_clipped_values_of_the_table():
     values, labels = table(rows=100)
     with pytest.warns(rb.ClippedWarning, match=r"'x0' \d+, 'x1' \d+, 'x2' \d+$"):
-        rb.craft(values, labels, columns="quadratic", bounds=BOUNDS, n_rados=5)
+        rb.craft(values, labels, columns="degree-2", bounds=BOUNDS, n_rados=5)
 
 
 # ---- which columns there are
@@ -247,47 +247,36 @@ def test_a_plain_release_warns_of_clipped_values_of_the_table():
 
 def test_slots_of_a_category_stay_linear():
     names, groups = ["age", "w=A", "w=B", "age=(missing)"], {"w=A": "w", "w=B": "w", "age=(missing)": "age"}
-    made_of = {word: outline(word, names, groups, bounded=False)[1].output_names for word in MAPS}
-    assert made_of["signed-log"] == ("log(age)", "w=A", "w=B", "age=(missing)")
-    assert made_of["quadratic"][4:] == (
-        *("log(age)^2", "log(age)*w=A", "log(age)*w=B", "log(age)*age=(missing)"),
-        *("w=A*age=(missing)", "w=B*age=(missing)"),
-    )
-    assert made_of["hats"] == (*names, "age~-1", "age~-0.5", "age~0", "age~0.5", "age~1")
-    assert made_of["fourier"][:5] == (*names, "cos1") and len(made_of["fourier"]) == 44
-    for word, outputs in made_of.items():
-        assert n_outputs(word, names, groups, bounded=False) == len(outputs)
-    bounded = [Column(name, "bounds", 1.0, *((0.0, 90.0) if name == "age" else (-1.0, 1.0))) for name in names]
+    made_of = {(word, bounded): [term.name for term in make_terms(word, names, groups, bounded=bounded)]
+               for word in ("degree-2", "degree-3") for bounded in (True, False)}  # fmt: skip
+    assert made_of["degree-2", True] == [*names, "P2(age)"]
+    assert made_of["degree-3", False] == [*names, "rank(age)", "P2(rank(age))", "P3(rank(age))"]
+    for (word, bounded), outputs in made_of.items():
+        assert n_outputs(word, names, groups, bounded=bounded) == len(outputs)
+    bounds = [Column(name, "bounds", 1.0, *((0.0, 90.0) if name == "age" else (-1.0, 1.0))) for name in names]
     standard = [Column(name, "standard", 1.0, mean=0.3, std=0.2) for name in names]
-    for scaled in (bounded, standard):
-        row = make_map("hats", scaled, groups).apply(np.array([[45.0, 1.0, 0.0, 0.0]]))
+    for scaled in (bounds, standard):
+        row = make_map("degree-2", scaled, groups).apply(np.array([[45.0, 1.0, 0.0, 0.0]]))
         assert row[0, 1:4].tolist() == [1.0, 0.0, 0.0]
 
 
-def test_the_cosines_are_the_same_for_everyone():
-    first = make_map("fourier", [Column("a", "bounds", 1.0, 0.0, 1.0), Column("b", "bounds", 1.0, 0.0, 1.0)], {})
-    cosines = [term for term in first.terms if term.kind == "cosine"]
-    weights, phases = np.array([term.weights for term in cosines]), np.array([term.phase for term in cosines])
-    assert weights.shape == (20, 2) and (weights * 2**20 == np.rint(weights * 2**20)).all()
-    assert (phases >= 0).all() and (phases < 2 * math.pi).all()
-    names = [f"c{k}" for k in range(40)]
-    many = outline("fourier", names, {}, bounded=True)[1]
-    drawn = np.array([term.weights for term in many.terms if term.kind == "cosine"])
-    assert drawn.shape == (300, 40)
-    # A mean of 12,000 normal numbers beyond 5 deviations has a probability below 1e-6, and so has their variance.
-    assert abs(drawn.mean()) < 5 * (4 / math.sqrt(40)) / math.sqrt(drawn.size)
-    assert abs(drawn.var() / (16 / 40) - 1) < 5 * math.sqrt(2 / drawn.size)
+def test_standardised_ranks_are_soft():
+    z = np.linspace(-5, 5, 101)
+    standard = [Column("a", "standard", 1.0, mean=2.0, std=3.0)]
+    rank = make_map("degree-2", standard, {}).apply((2 + 3 * z)[:, None])[:, 1]
+    within = np.clip(z, -4, 4)
+    np.testing.assert_allclose(rank, within / np.sqrt(2 + within**2) / (4 / np.sqrt(18)), atol=1e-3)
 
 
 def test_terms_of_a_schema_are_those_of_a_mapping():
     values, labels = table()
     frame = pa.table({"age": values[:, 0], "dose": values[:, 1], "ward": ["A", "B", None] * 50, "y": labels})
-    kinds = {"age": rb.Number(-9, 9, terms=("linear", "hats")), "dose": rb.Number(-9, 9)}
+    kinds = {"age": rb.Number(-9, 9, terms=("linear", "signed-log", "square")), "dose": rb.Number(-9, 9)}
     kinds["ward"] = rb.Category(("A", "B"), gaps=True)
     schema = rb.Schema(kinds, "y", (0, 1))
     release = rb.craft(frame, schema=schema, n_rados=20)
-    hats = tuple(f"age~{knot:g}" for knot in (-1, -0.5, 0, 0.5, 1))
-    assert release.feature_names == ("age", "dose", "ward=A", "ward=B", "ward=(missing)", *hats, "(constant)")
+    wards = "ward=A", "ward=B", "ward=(missing)"
+    assert release.feature_names == ("age", "log(age)", "dose", *wards, "age^2", "(constant)")
     private = rb.craft(frame, schema=schema, mechanism=rb.Moments(epsilon=4.0), counts=None)
     assert private.feature_names == release.feature_names
     model = rb.MomentsClassifier().fit_rados(private).model_
@@ -296,7 +285,7 @@ def test_terms_of_a_schema_are_those_of_a_mapping():
         scores = model.decision_function({"age": [None, 1.0], "dose": [0.0, 0.5], "ward": ["A", "Z"]})
     np.testing.assert_array_equal(scores, model.scores([[0.0, 0.0, 1, 0, 0], [1.0, 0.5, 0, 0, 0]]))
     with pytest.raises(ArgumentError, match="the schema has terms of 'age'"):
-        rb.craft(frame, schema=schema, columns="hats")
+        rb.craft(frame, schema=schema, columns="degree-2")
     for word in MAPS:
         plain = rb.Schema({**kinds, "age": rb.Number(-3, 3)}, "y", (0, 1))
         rb.craft(frame, schema=plain, columns=word, n_rados=20, mechanism=rb.NoisyRados(epsilon=4.0), counts=None)
@@ -306,7 +295,7 @@ def test_the_table_of_an_attack_is_read_through_the_map():
     from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
 
     values, labels = table(rows=60)
-    release = rb.craft(values, labels, columns="quadratic", n_rados=9, seed=3)
+    release = rb.craft(values, labels, columns="degree-2", n_rados=9, seed=3)
     edges = table_edges(release, values, labels)
     np.testing.assert_array_equal(inclusion_bits(release, 3, 60) @ edges, rado_integers(release))
 
@@ -321,7 +310,7 @@ def test_the_table_of_an_attack_is_read_through_the_map():
         (7, "it is 7"),
         ({"x0": ["hat", "cubes"], "x1": []}, "'x1' has none .*'hat', 'cubes'"),
         ({"zz": ["linear"], "x0": ["x0*x9"]}, r"'zz'.*'x0\*x9'"),
-        ({"a": ["hats"], "b": ["linear", "hats"]}, "'a', 'b'"),
+        ({"a": ["signed-log"], "b": ["linear", "b*c"]}, "'a'.*b\\*c"),
         ({"x0": ["x0*x7", "b^2"]}, r"'x0\*x7', 'b\^2'"),
     ],
 )
@@ -339,33 +328,35 @@ def test_what_cannot_be_made_is_refused_in_one_line(columns, words, private):
 def test_other_refusals():
     values, labels = table()
     with pytest.raises(ArgumentError, match="leave columns out"):
-        rb.craft(values, labels, columns="hats", mechanism=rb.FeatureBand("x0", epsilon=1.0))
+        rb.craft(values, labels, columns="degree-2", mechanism=rb.FeatureBand("x0", epsilon=1.0))
     with pytest.raises(ArgumentError, match="scale=None"):
-        rb.craft(values, labels, columns="hats", scale=None)
-    frame = pa.table({"a": values[:, 0], "a~0": values[:, 1], "y": labels})
-    with pytest.raises(ArgumentError, match="several columns of one name: 'a~0'"):
-        rb.craft(frame, label="y", columns="hats")
+        rb.craft(values, labels, columns="degree-2", scale=None)
+    frame = pa.table({"a": values[:, 0], "P2(rank(a))": values[:, 1], "y": labels})
+    with pytest.raises(ArgumentError, match=r"several columns of one name: 'P2\(rank\(a\)\)'"):
+        rb.craft(frame, label="y", columns="degree-2")
+    with pytest.raises(ArgumentError, match="3,000 numbers make more than 600 columns"):
+        rb.craft(np.zeros((3, 3000)), [0, 1, 1], columns="degree-2")
     with pytest.raises(ArgumentError, match="16,384 is the most"):
-        rb.craft(np.zeros((3, 3000)), [0, 1, 1], columns="hats")
-    release = rb.craft(values, labels, columns="hats", n_rados=20)
+        rb.craft(np.zeros((3, 9000)), [0, 1, 1], columns={"x0": ["x0^2"]})
+    release = rb.craft(values, labels, columns="degree-2", n_rados=20)
     model = rb.MomentsClassifier().fit_rados(release).model_
     with pytest.raises(TableError, match="x1"):
         model.decision_function({"x0": [1.0], "x2": [1.0]})
     with pytest.raises(TableError, match="must have 3 columns"):
-        model.scores(np.zeros((2, 18)))
+        model.scores(np.zeros((2, 15)))
 
 
 def test_a_gap_is_filled_before_the_map():
     values, labels = table()
-    for columns, scale in (("hats", "auto"), ("signed-log", "auto"), ("hats", "bounds")):
+    for columns, scale in (("degree-2", "auto"), ({"x1": "signed-log"}, "auto"), ("degree-2", "bounds")):
         ends = dict.fromkeys(BOUNDS, (-30.0, 30.0))
         release = rb.craft(values, labels, columns=columns, scale=scale, bounds=ends, n_rados=20)
         model = rb.MomentsClassifier().fit_rados(release).model_
-        neutral = [entry.neutral for entry in release.map.inputs]
+        neutral = release.map.neutral
         with pytest.warns(rb.FilledWarning, match="'x1' 1"):
             scores = model.decision_function(np.array([[1.0, math.nan, 0.1]]))
         assert scores == model.scores(np.array([[1.0, neutral[1], 0.1]]))
-        assert release.map.inputs[0].apply(np.array(neutral[:1])) == pytest.approx(0.0, abs=1e-15)
+        assert release.map.inputs[0].apply(np.array([release.map.inputs[0].neutral])) == pytest.approx(0.0, abs=1e-15)
 
 
 # ---- files
@@ -380,11 +371,11 @@ def test_a_release_without_a_map_says_nothing_of_one():
 
 def with_blocks(release, **changes):
     """A release with a block that has columns of its own."""
-    own = {"ranks": np.arange(6.0).reshape(3, 2)}
+    own = {"counts": np.arange(6.0).reshape(3, 2)}
     fields = {
         "blocks": {**release.blocks, **own}, "columns": release.columns, "classes": release.classes,
         "mechanism": release.mechanism, "signatures": release.signatures, "statement": release.statement,
-        "n_examples": release.n_examples, "block_columns": {"ranks": ("x1", "rank of x1")},
+        "n_examples": release.n_examples, "block_columns": {"counts": ("x1", "rank of x1")},
     }  # fmt: skip
     return rb.Release(**{**fields, **changes})
 
@@ -392,7 +383,7 @@ def with_blocks(release, **changes):
 def test_a_block_may_have_columns_of_its_own(tmp_path):
     values, labels = table()
     release = with_blocks(rb.craft(values, labels, n_rados=20))
-    assert release.columns_of("ranks") == ("x1", "rank of x1") and release.columns_of("rados") == release.feature_names
+    assert release.columns_of("counts") == ("x1", "rank of x1") and release.columns_of("rados") == release.feature_names
     release.save(tmp_path / "own.rado.parquet")
     stored = pq.read_table(tmp_path / "own.rado.parquet")
     assert stored.column_names == ["block", "x0", "x1", "x2", "(constant)", "rank of x1"]
@@ -401,13 +392,19 @@ def test_a_block_may_have_columns_of_its_own(tmp_path):
     assert loaded.block_columns == release.block_columns
     for name, rows in release.blocks.items():
         np.testing.assert_array_equal(loaded.blocks[name], rows)
-    assert pickle.loads(pickle.dumps(loaded)).columns_of("ranks") == ("x1", "rank of x1")
+    assert pickle.loads(pickle.dumps(loaded)).columns_of("counts") == ("x1", "rank of x1")
     rb.MomentsClassifier().fit_rados(loaded)
 
 
 @pytest.mark.parametrize(
     "own",
-    [{"rados": ("x0",)}, {"nothing": ("x0",)}, {"ranks": ("x1",)}, {"ranks": ("x1", "x1")}, {"ranks": ("x1", "block")}],
+    [
+        {"rados": ("x0",)},
+        {"nothing": ("x0",)},
+        {"counts": ("x1",)},
+        {"counts": ("x1", "x1")},
+        {"counts": ("x1", "block")},
+    ],
 )
 def test_columns_of_blocks_that_do_not_fit_are_refused(own):
     release = rb.craft(*table(), n_rados=20)
@@ -468,22 +465,22 @@ def test_a_file_whose_map_or_blocks_do_not_fit_is_refused(tmp_path, change, word
 
 def test_a_release_and_a_model_with_a_map_are_described():
     values, labels = table()
-    release = rb.craft(values, labels, columns="quadratic", n_rados=20)
-    assert "9 columns made of 3: 3 linear, 6 product" in describe(release)
+    release = rb.craft(values, labels, columns="degree-2", n_rados=20)
+    assert "12 columns made of 3: 6 linear, 6 legendre" in describe(release)
     model = rb.MomentsClassifier().fit_rados(release).model_
     text = describe_model(model)
-    assert "9 columns made of 3" in text and "log(x0)*log(x1)" in text
+    assert "12 columns made of 3" in text and "P1(rank(x0))*P1(rank(x1))" in text
     assert len(model.to_json().splitlines()) < 120
     bounds = {"x0": (-2, 2), "x1": "private", "x2": (0, 1)}
-    found = rb.craft(values, labels, bounds=bounds, mechanism=rb.Moments(5.0), classes=(0, 1), columns="hats")
+    found = rb.craft(values, labels, bounds=bounds, mechanism=rb.Moments(5.0), classes=(0, 1), columns="degree-2")
     assert re.search(r"x0 +-2 +2  declared\nx1 +[-\d.]+ +[-\d.]+  found privately\n", describe(found))
 
 
 def test_shells_pass_columns_on():
     values, labels = table()
     for shell in (rb.MomentsClassifier, rb.RadoBoostClassifier):
-        clf = shell(columns="hats", n_rados=50, random_state=0).fit(values, labels)
-        assert clf.coef_.shape == (1, 18) and clf.predict(values).shape == (150,)
+        clf = shell(columns="degree-2", n_rados=50, random_state=0).fit(values, labels)
+        assert clf.coef_.shape == (1, 12) and clf.predict(values).shape == (150,)
         assert clf.n_features_in_ == 3 and clf.release_.map.input_names == ("x0", "x1", "x2")
 
 
@@ -495,11 +492,11 @@ def test_the_command_takes_columns(tmp_path):
     )
     run = CliRunner().invoke
     release, model, scores = (str(tmp_path / name) for name in ("t.rado.parquet", "t.model.json", "t.scores.csv"))
-    assert run(app, ["craft", str(path), "--label", "ill", "--columns", "hats", "-o", release]).exit_code == 0
+    assert run(app, ["craft", str(path), "--label", "ill", "--columns", "degree-2", "-o", release]).exit_code == 0
     assert run(app, ["learn", release, "-o", model]).exit_code == 0
     assert run(app, ["predict", model, str(path), "-o", scores]).exit_code == 0
     shown = run(app, ["show", release, "--json"])
-    assert "age~-0.5" in shown.stdout and '"map"' in shown.stdout
+    assert "P2(rank(age))" in shown.stdout and '"map"' in shown.stdout
     assert "feature map" in run(app, ["show", release]).stdout
     refused = run(app, ["craft", str(path), "--label", "ill", "--columns", "cubes", "-o", str(tmp_path / "no.parquet")])
     assert refused.exit_code == 1 and not (tmp_path / "no.parquet").exists()

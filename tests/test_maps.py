@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import oracles
 from radoboost.errors import ReleaseError, TableError
 from radoboost.release import map_kernel
-from radoboost.release.maps import Direction, FeatureMap, Input, Term
+from radoboost.release.maps import FeatureMap, Input, Term
 from radoboost.tables import open_table
 from radoboost.tables.mapped import mapped
 
@@ -51,21 +51,18 @@ def maps(draw, extreme=False):
     above_zero = usual | st.just(1e-300) if extreme else usual
     entries = tuple(draw(inputs(name, above_zero)) for name in NAMES)
     labels = st.sampled_from([entry.label for entry in entries])
-    weights = st.tuples(*[small | st.just(1e6) if extreme else small] * len(entries))
-    directions = tuple(
-        Direction(f"direction {k + 1}", draw(weights), draw(small), draw(above_zero))
-        for k in range(draw(st.integers(0, 3)))
-    )
-    factors = st.sampled_from([*(entry.label for entry in entries), *(entry.name for entry in directions)])
+    several = st.lists(st.tuples(labels, st.integers(1, 9)), min_size=1, max_size=4)
     term = st.one_of(
         st.builds(Term, st.just("linear"), st.tuples(labels)),
-        st.builds(Term, st.just("product"), st.tuples(factors, factors)),
-        st.builds(Term, st.just("hat"), st.tuples(labels), knot=st.sampled_from([-1.0, -0.5, 0.25]), width=above_zero),
-        st.builds(Term, st.just("cosine"), weights=weights, phase=small, factor=above_zero),
+        st.builds(Term, st.just("product"), st.tuples(labels, labels)),
+        st.builds(
+            lambda some, factor: Term("legendre", *(tuple(part) for part in zip(*some, strict=True)), factor),
+            several,
+            small,
+        ),
     )
     terms = draw(st.lists(term, min_size=1, max_size=9))
-    unique = {other if other.kind == "cosine" else other.name(0): other for other in terms}
-    return FeatureMap(entries, tuple(unique.values()), directions)
+    return FeatureMap(entries, tuple({other.name: other for other in terms}.values()))
 
 
 rows = st.lists(st.tuples(*[numbers] * len(NAMES)), min_size=1, max_size=20)
@@ -107,7 +104,7 @@ def test_no_row_moves_another(feature_map, table, data):
 def test_rows_in_blocks_are_those_of_one_row(monkeypatch):
     feature_map = FeatureMap(
         tuple(Input(name, divisor=3.0, log=name == "age") for name in NAMES),
-        (Term("product", ("log(age)", "dose")), Term("cosine", weights=(1.0, 2.0, -0.5))),
+        (Term("product", ("log(age)", "dose")), Term("legendre", ("dose", "ward=B"), (3, 2), 0.5)),
     )
     values = np.random.default_rng(0).normal(size=(1000, 3))
     whole = feature_map.apply(values)
@@ -129,12 +126,11 @@ def test_names_say_what_a_column_is():
             Term("linear", ("log(age)",)),
             Term("product", ("age", "age")),
             Term("product", ("age", "dose")),
-            Term("hat", ("age",), knot=-0.5, width=0.5),
-            Term("cosine", weights=(1.0, 0.0, 0.0)),
-            Term("cosine", weights=(0.0, 1.0, 0.0)),
+            Term("legendre", ("age",), (2,)),
+            Term("legendre", ("dose", "log(age)"), (1, 3), 0.5),
         ),
     )
-    assert feature_map.output_names == ("age", "log(age)", "age^2", "age*dose", "age~-0.5", "cos1", "cos2")
+    assert feature_map.output_names == ("age", "log(age)", "age^2", "age*dose", "P2(age)", "P1(dose)*P3(log(age))")
     assert feature_map.input_names == ("age", "dose")
     assert {feature_map: 1}[pickle.loads(pickle.dumps(feature_map))] == 1
 
@@ -143,9 +139,8 @@ GOOD = {
     "inputs": [{"name": "age", "shift": 1.0, "divisor": 2.0}, {"name": "dose"}],
     "terms": [
         {"kind": "linear", "inputs": ["age"]},
-        {"kind": "hat", "inputs": ["age"], "knot": 0.0, "width": 0.5},
         {"kind": "product", "inputs": ["age", "dose"]},
-        {"kind": "cosine", "weights": [1.0, 2.0], "phase": 0.5, "factor": 1.0},
+        {"kind": "legendre", "inputs": ["age", "dose"], "degrees": [3, 1], "factor": 0.5},
     ],
 }
 
@@ -165,10 +160,17 @@ def broken(change):
         (lambda d: d["terms"][0].update(inputs=["age", "dose"]), "linear"),
         (lambda d: d["terms"][0].update(inputs="age"), "does not know"),
         (lambda d: d["terms"].append(d["terms"][0]), "one name: 'age'"),
-        (lambda d: d["terms"][1].pop("width"), "does not know"),
-        (lambda d: d["terms"][1].update(width=0.0), "width"),
-        (lambda d: d["terms"][1].update(knot=math.nan), "finite"),
-        (lambda d: d["terms"][3].update(weights=[1.0]), "cosine"),
+        (lambda d: d["terms"][0].update(factor=2.0), "does not know"),
+        (lambda d: d["terms"][1].update(degrees=[1, 1]), "does not know"),
+        (lambda d: d["terms"][2].pop("degrees"), "degrees"),
+        (lambda d: d["terms"][2].update(degrees=[3]), "degrees"),
+        (lambda d: d["terms"][2].update(degrees=[3, 0]), "degrees"),
+        (lambda d: d["terms"][2].update(degrees=[3, 65]), "degrees"),
+        (lambda d: d["terms"][2].update(degrees=[3, True]), "degrees"),
+        (lambda d: d["terms"][2].update(degrees=[3, 1.0]), "degrees"),
+        (lambda d: d["terms"][2].update(factor=math.nan), "finite"),
+        (lambda d: d["terms"][2].update(inputs=[], degrees=[]), "inputs"),
+        (lambda d: d["terms"][2].update(kind="cosine"), "cosine"),
         (lambda d: d["inputs"][0].update(divisor=0.0), "divisor"),
         (lambda d: d["inputs"][0].update(shift=None), "finite"),
         (lambda d: d["inputs"][0].update(low=2.0, high=1.0), "low"),

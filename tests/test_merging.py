@@ -75,7 +75,7 @@ def test_every_way_to_sum_follows_the_numbers_of_rows(table, form, rng):
     elif form == "shared":
         options["share"] = ["x1"]
     elif form == "mapped":
-        options["columns"] = "quadratic"
+        options["columns"] = "degree-2"
     x = x if form == "sparse" else np.clip(x, [-3, 0, -4], [3, 40, -2])
     if form == "weights":
         weights = rng.integers(0, 4, len(y))
@@ -358,7 +358,7 @@ def refusals(x, y):
     noisy = {"mechanism": rb.NoisyRados(1.0), "classes": (-1, 1), "bounds": bounds["bounds"], "seed": 3, "i_know": True}
     yield "noisy rados", [made(**noisy), made(rest)], "only plain rados add up"
     yield "fixed supports", [one, made(rest, signatures=rb.FixedSupport(0.5))], "leave --support out"
-    yield "other maps", [made(columns="quadratic"), made(rest, columns="quadratic")], "different constants"
+    yield "other maps", [made(columns="degree-2"), made(rest, columns="degree-2")], "different constants"
     gaps = np.where(np.arange(300) % 7, x[:, 0], np.nan)
     schemas = [
         rb.craft({"a": gaps[part].tolist()}, y[part], schema=rb.Schema({"a": number}), n_rados=16)

@@ -71,10 +71,10 @@ def test_more_than_two_classes():
         {},
         {"signatures": rb.FixedSupport(0.3)},
         {"mechanism": rb.FeatureBand("x1", epsilon=1.0, delta=0.1), "n_rados": 100},
-        {"columns": "quadratic"},
+        {"columns": "degree-2"},
         {"mechanism": rb.Moments(epsilon=2.0), "bounds": [(-5, 5), (0, 1)], "classes": ("no", "yes")},
     ],
-    ids=["plain", "fixed", "band", "quadratic", "moments"],
+    ids=["plain", "fixed", "band", "degree-2", "moments"],
 )
 def test_a_release_tells_the_shares(options):
     """Within 8 deviations, by chance of rados or of noise on 12 counts: a false alarm has a probability below 1e-14."""

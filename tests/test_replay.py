@@ -31,7 +31,6 @@ from radoboost.holder.engines import get_engine, kernel_classes, reference_rows
 from radoboost.holder.engines.kernel import Kernel
 from radoboost.holder.mechanisms import contributions, moment_classes, records
 from radoboost.holder.mechanisms.moment_passes import SphereRows
-from radoboost.holder.mechanisms.moment_plan import WORDS
 from radoboost.holder.noise import _WORDS_PER_NUMBER, _WORDS_PER_ROW
 from radoboost.holder.persons import choose_rows
 from radoboost.holder.run import Run
@@ -56,9 +55,9 @@ def check(result, least=NEAR):
 
 FEW = [
     *((what, {"columns": "linear"}) for what in RELATIONS),
-    *(("record", {"columns": word}) for word in ("ranks", "quadratic", "both", "auto")),
+    *(("record", {"columns": word}) for word in ("degree-2", "degree-8", "auto")),
     *((what, {"columns": "linear", "n_classes": 3}) for what in RELATIONS),
-    *((what, {"columns": "hats", "raw": True}) for what in RELATIONS),
+    *((what, {"columns": "degree-2", "raw": True}) for what in RELATIONS),
     *((what, {"columns": "linear", "private_bounds": True}) for what in RELATIONS),
     *((what, {"columns": "linear", "max_rows": 3}) for what in ("record", "label")),
     *((what, {"columns": "linear", "room": (5, 2)}) for what in RELATIONS),
@@ -77,7 +76,7 @@ def test_no_pair_is_further_apart_than_promised(what, options):
 @pytest.mark.slow
 @pytest.mark.parametrize("what", RELATIONS)
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
-@pytest.mark.parametrize("columns", ["linear", *WORDS, "auto"])
+@pytest.mark.parametrize("columns", ["linear", "degree-2", "degree-4", "degree-8", "auto"])
 def test_every_plan_at_every_number_of_classes(what, n_classes, columns):
     check(replay_moments(moments(what), columns=columns, n_classes=n_classes), 0.8 if what == "replaced" else NEAR)
 
@@ -86,7 +85,8 @@ def test_every_plan_at_every_number_of_classes(what, n_classes, columns):
 @pytest.mark.parametrize("what", RELATIONS)
 @pytest.mark.parametrize(
     "options",
-    [{"raw": True}, {"private_bounds": True}, {"room": (3, 1)}, {"room": (9, 4)}, {"n_columns": 16, "columns": "both"}]
+    [{"raw": True}, {"private_bounds": True}, {"room": (3, 1)}, {"room": (9, 4)}]
+    + [{"n_columns": 16, "columns": "degree-2"}]
     + [{"max_rows": k} for k in (1, 2, 7)],
 )  # fmt: skip
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
@@ -190,17 +190,15 @@ def test_what_a_replay_makes_is_not_saved(tmp_path):
 
 
 def test_stages_without_noise_are_equal_where_a_label_is_flipped():
-    result = replay_moments(moments("label"), columns="ranks", thorough=False)
-    exact = {
-        one.stage: one.ratio for one in result.stages if one.stage in ("outline", "ranks", "second moments", "counts")
-    }
-    assert len(exact) == 4 and not any(exact.values())
+    result = replay_moments(moments("label"), columns="degree-3", thorough=False)
+    exact = {one.stage: one.ratio for one in result.stages if one.stage in ("outline", "second moments", "counts")}
+    assert len(exact) == 3 and not any(exact.values())
 
 
 def test_shares_of_all_stages_add_up():
-    result = replay_moments(moments(), columns="ranks", thorough=False)
+    result = replay_moments(moments(), columns="degree-3", thorough=False)
     assert {one.stage for one in result.stages} == {
-        "counts", "outline", "ranks", "second moments", "sum", "whitened moments", "mean rados", "scores",
+        "counts", "outline", "second moments", "sum", "whitened moments", "mean rados", "scores",
     }  # fmt: skip
     assert all(NEAR < one.ratio <= 1 for one in result.stages)
 
@@ -352,18 +350,6 @@ def test_a_sensitivity_of_one_for_two(what):
     result = replay_moments(SensitivityOne(1.0, **RELATIONS[what]), columns="linear", thorough=False)
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "sum"
-
-
-class RanksOfOneColumn(rb.Moments):
-    """A record that is taken to be in one bin of one column, where it is in one of each."""
-
-    def scales(self, n_rounds, shape):
-        scales = super().scales(n_rounds, shape)
-        return {stage: scale / 3**0.5 if stage == "ranks" else scale for stage, scale in scales.items()}
-
-
-def test_ranks_with_the_sensitivity_of_one_column():
-    caught(replay_moments(RanksOfOneColumn(1.0), columns="ranks", thorough=False))
 
 
 class AnotherPlan(rb.Moments):

@@ -107,9 +107,9 @@ def test_no_example_is_needed():
     assert clf.used_features_[0] == "x0"
 
 
-@pytest.mark.parametrize("columns", ["linear", "quadratic", "hats"])
+@pytest.mark.parametrize("columns", ["linear", "degree-2"])
 def test_boosting_over_columns_that_a_map_makes(columns, tmp_path):
-    """From a table to predictions, by a file: products and hats are what this table needs."""
+    """From a table to predictions, by a file: products are what this table needs."""
     x = np.random.default_rng(0).normal(size=(1500, 2))
     y = np.where(np.abs(x[:, 0]) > 0.67, "far", "near")
     rb.craft(x, y, n_rados=400, columns=columns, seed=0).save(tmp_path / "x.rado.parquet")

@@ -87,13 +87,13 @@ def one_release(ends):
     "agreed",
     [
         {"mechanism": rb.Moments(1.0)},
-        {"mechanism": rb.Moments(4.0, sharpen=False), "columns": "ranks"},
-        {"mechanism": rb.Moments(4.0, unit="label"), "columns": "both"},
+        {"mechanism": rb.Moments(4.0, sharpen=False), "columns": "degree-3"},
+        {"mechanism": rb.Moments(4.0, unit="label"), "columns": "degree-4"},
         {"mechanism": rb.Moments(4.0, relation="replace"), "columns": "linear"},
         {"mechanism": rb.Moments(8.0), "classes": (0, 1, 2)},
         {"mechanism": rb.Moments(40.0), "bounds": {"x0": "private", "x1": (0, 9)}, "columns": "linear"},
-        {"mechanism": rb.NoisyRados(4.0), "n_rados": 20, "columns": "quadratic"},
-        {"mechanism": rb.Plain(), "n_rados": 20, "columns": "hats"},
+        {"mechanism": rb.NoisyRados(4.0), "n_rados": 20, "columns": "degree-2"},
+        {"mechanism": rb.Plain(), "n_rados": 20, "columns": "degree-2"},
         {"mechanism": rb.Plain(), "n_rados": 20, "classes": (0, 1, 2), "intercept": False},
     ],
     ids=lambda agreed: f"{agreed['mechanism'].name} {agreed.get('columns', '')} {len(agreed.get('classes', '12'))}",
@@ -125,9 +125,7 @@ def _shape_of(agreed, release):
     asked = agree(**{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": 3}).asked()
     shape = _shape(asked, ["x0", "x1"], _outlook(asked, ["x0", "x1"]))
     beyond = "outline" in release.blocks
-    return replace(
-        shape, n_planned=len(release.columns) if beyond else 0, n_ranked=len(release.block_columns.get("ranks", ()))
-    )
+    return replace(shape, n_planned=len(release.columns) if beyond else 0)
 
 
 def seats_of(box):

@@ -54,7 +54,7 @@ def assert_same_bits(release, plain):
 
 @pytest.mark.parametrize(
     ("options", "engine"),
-    [({}, "kernel"), ({"scale": None, "intercept": False}, "reference"), ({"columns": "quadratic"}, "kernel"),
+    [({}, "kernel"), ({"scale": None, "intercept": False}, "reference"), ({"columns": "degree-2"}, "kernel"),
      ({"signatures": rb.FixedSupport(0.3)}, "reference")],
 )  # fmt: skip
 def test_two_servers_give_the_bits_of_the_plain_release(monkeypatch, table, tmp_path, options, engine):

@@ -46,14 +46,14 @@ CASES = {
     "seeded": {"drop": ["id", "z"], "seed": 3},
     "fixed support": {"drop": ["id", "z"], "signatures": rb.FixedSupport(0.3)},
     "feature band": {"drop": ["id", "z"], "mechanism": rb.FeatureBand("b", 3.0)},
-    "quadratic": {"drop": ["id", "z"], "columns": "quadratic"},
+    "degree-2": {"drop": ["id", "z"], "columns": "degree-2"},
     "three classes": {"drop": ["id", "y"], "label": "z"},
     "noisy rados": {"mechanism": rb.NoisyRados(1.0), **PRIVATE},
     "noisy examples": {"mechanism": rb.NoisyExamples(1.0), **PRIVATE},
     "persons": {"mechanism": rb.NoisyRados(1.0), **PRIVATE, "person": "id", "max_rows": 2},
     "moments": {"mechanism": rb.Moments(1.0), "n_rados": None, **PRIVATE},
-    "moments of hats": {
-        "mechanism": rb.Moments(3.0, sharpen=False), "n_rados": None, **PRIVATE, "columns": "hats",
+    "moments of degree 2": {
+        "mechanism": rb.Moments(3.0, sharpen=False), "n_rados": None, **PRIVATE, "columns": "degree-2",
     },
     "moments of three classes": {
         "mechanism": rb.Moments(3.0, sharpen=False), "n_rados": None, "bounds": BOUNDS, "classes": (0, 1, 2),
@@ -134,7 +134,7 @@ def travelling_keys(monkeypatch):
     monkeypatch.setattr(Key, "from_system", classmethod(lambda cls: Key(range(32))))
 
 
-@pytest.mark.parametrize("name", some("persons", "moments of hats"))
+@pytest.mark.parametrize("name", some("persons", "moments of degree 2"))
 def test_files_give_the_same_bytes(spark, folder, constant_keys, name):
     paths = f"{folder}/*.parquet"
     same(crafted(paths, **CASES[name]), crafted(paths, **CASES[name], cluster=spark))
@@ -848,7 +848,7 @@ spark = SparkSession.builder.remote("local[2]").getOrCreate()
 frame = spark.read.parquet(*sorted(map(str, Path({folder!r}).iterdir()))).filter("c0 > -1.5")
 Key.from_system = classmethod(lambda cls: Key(KEY))
 here = frame.toArrow()
-for name in ("plain", "moments of hats", "seeded"):
+for name in ("plain", "moments of degree 2", "seeded"):
     same(crafted(here, **CASES[name]), crafted(frame, **CASES[name]))
 before, limits, collected = spark.conf.get(BATCH_BYTES, None), [], runner_module.collected
 if before is not None:

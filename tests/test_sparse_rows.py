@@ -162,7 +162,7 @@ def test_a_band_over_a_sparse_column():
 def test_a_feature_map_takes_sparse_rows():
     matrix, y = some_matrix(d=30)
     releases = [
-        rb.craft(table, y, n_rados=9, seed=1, columns={"x1": ["x1^2"], "x2": ["hats"], "x3": ["linear"]})
+        rb.craft(table, y, n_rados=9, seed=1, columns={"x1": ["x1^2"], "x2": ["signed-log"], "x3": ["linear"]})
         for table in (matrix, matrix.toarray())
     ]
     assert releases[0].rados.tobytes() == releases[1].rados.tobytes()

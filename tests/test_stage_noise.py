@@ -50,8 +50,8 @@ def test_noise_is_what_the_promise_takes_and_not_a_thousandth_less(n_classes, op
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize(
     "options",
-    [{"columns": "auto", "epsilon": 8.0}, {"columns": "both", "epsilon": 8.0}, {"columns": "ranks", "epsilon": 8.0},
-     {"columns": "hats", "unit": "label"}, {"bounds": "private", "epsilon": 8.0},
+    [{"columns": "auto", "epsilon": 8.0}, {"columns": "degree-4", "epsilon": 8.0},
+     {"columns": "degree-2", "unit": "label"}, {"bounds": "private", "epsilon": 8.0},
      {"bounds": "private", "epsilon": 8.0, "relation": "replace"}],
 )  # fmt: skip
 def test_every_plan_passes(n_classes, options, tmp_path):

@@ -335,7 +335,7 @@ def test_wrong_cells_are_said_by_their_column(studio):
 def test_addends_make_up_the_score_of_two_classes_and_of_more():
     table = patients()
     two = rb.MomentsClassifier().fit_rados(rb.craft(table, schema=SCHEMA, seed=1)).model_
-    mapped = rb.MomentsClassifier().fit_rados(rb.craft(table, schema=SCHEMA, columns="quadratic", seed=1)).model_
+    mapped = rb.MomentsClassifier().fit_rados(rb.craft(table, schema=SCHEMA, columns="degree-2", seed=1)).model_
     private = rb.MomentsClassifier().fit_rados(release_of(1, mechanism=rb.Moments(20.0), counts=None)).model_
     many = pa.table({**{name: table[name] for name in ("age", "dose")}, "ward": table["ward"]})
     three = rb.MomentsClassifier().fit_rados(rb.craft(many.drop_null(), label="ward", seed=1)).model_

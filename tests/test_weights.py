@@ -98,7 +98,7 @@ def test_a_feature_map_sees_the_repeated_table():
     rng = np.random.default_rng(0)
     x, y, w = rng.normal(size=(60, 2)), rng.integers(0, 2, 60), rng.integers(0, 4, 60)
     releases = [
-        rb.craft(rows, labels, n_rados=9, seed=1, columns="quadratic", weights=weights)
+        rb.craft(rows, labels, n_rados=9, seed=1, columns="degree-2", weights=weights)
         for rows, labels, weights in ((x, y, w), (np.repeat(x, w, axis=0), np.repeat(y, w), None))
     ]
     assert releases[0].rados.tobytes() == releases[1].rados.tobytes()

@@ -46,7 +46,6 @@ _NOT_FOR_PEOPLE = (
     "constant",
     "eta",
     "score_unit",
-    "fitting",
 )
 _SAID_APART = (
     "standard_errors",
@@ -420,12 +419,9 @@ def _made_by(
 ) -> list[str]:
     """How the release was made: the mechanism, its noise, and the signatures of rados, where there are any."""
     noise, made = _noise(mechanism), {key: value for key, value in mechanism.items() if key not in _NOT_FOR_PEOPLE}
-    kinds = set() if feature_map is None else {term.kind for term in feature_map.terms}
-    absent = {"hat", "product"} - kinds
     return [
         *_field("mechanism", _named(made)),
-        *(_field("columns", plan_in_words(mechanism["plan"], absent)) if "plan" in mechanism else []),
-        *(_field("fitting", mechanism["fitting"]["why"]) if "fitting" in mechanism else []),
+        *(_field("columns", plan_in_words(mechanism["plan"])) if "plan" in mechanism else []),
         *(_field("noise", noise) if noise else []),
         *(_field("signatures", _named(in_short(signatures))) if signatures is not None else []),
     ]

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from radoboost.adversary.canaries import Runs, moments_runs, noisy_rows_runs, noisy_sums_runs
 from radoboost.adversary.rates import CHOOSING, CONFIDENCE, LEAST_RUNS, rate_above, rate_below
 from radoboost.errors import ArgumentError
+from radoboost.holder.legendre_classes import DEGREES
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.claims import DEFAULT_DELTA
-from radoboost.holder.mechanisms.moment_plan import AUTO, WORDS
+from radoboost.holder.mechanisms.moment_plan import AUTO
 from radoboost.holder.mechanisms.records import check_person
 from radoboost.holder.room.parties import check_numbers
 from radoboost.holder.run import Run
@@ -75,7 +76,6 @@ def audit(
     private_bounds: bool = False,
     raw: bool = False,
     columns: str = "auto",
-    wide: bool = False,
     n_classes: int = 2,
     room: tuple[int, int] | None = None,
     exact: bool = False,
@@ -89,15 +89,15 @@ def audit(
 
     With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. A `raw`
     canary is a row with a category and a gap, which a schema reads: so what it makes of cells is attacked as well.
-    `columns` is the word for the columns that a release of `moments` has, as in `craft`; a `wide` canary has 16 of its
-    own, so that columns="both" takes products of directions. Tables may have more than two classes, `n_classes`.
+    `columns` is the word for the columns that a release of `moments` has, as in `craft`. Tables may have more than two
+    classes, `n_classes`.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
     """
     if exact:
         return _replayed(
             mechanism, runs, n_rados=n_rados, n_examples=n_examples, max_rows=max_rows, key=key, raw=raw,
-            private_bounds=private_bounds, columns=columns, wide=wide, n_classes=n_classes, room=room,
+            private_bounds=private_bounds, columns=columns, n_classes=n_classes, room=room,
             progress=progress,
         )  # fmt: skip
     if max_rows is not None or room is not None:
@@ -118,9 +118,9 @@ def audit(
         raise ArgumentError("a raw canary is for declared bounds, a record and mechanisms of whole rows; leave raw out")
     if raw:
         options["raw"] = True
-    if columns != "auto" or wide:
-        _check_words(mechanism, columns, wide and raw)
-        options |= {"columns": columns, "wide": wide}
+    if columns != "auto":
+        _check_columns(mechanism, columns)
+        options["columns"] = columns
     if n_classes != 2:
         if mechanism.law != "noisy moments":
             raise ArgumentError(f"{mechanism.name} is not attacked with more than two classes; leave n_classes out")
@@ -129,10 +129,7 @@ def audit(
         return attack(mechanism, **options, bar=bar)
 
 
-WIDE = 16  # columns of wide tables
-
-
-def _replayed(mechanism: Mechanism, runs: int | None, *, wide: bool, progress: bool, **options: Any) -> "ExactAudit":
+def _replayed(mechanism: Mechanism, runs: int | None, *, progress: bool, **options: Any) -> "ExactAudit":
     """An exact audit of a mechanism, refusing what it has no use for."""
     from radoboost.adversary.exact_audits import REPLAYS
 
@@ -143,8 +140,8 @@ def _replayed(mechanism: Mechanism, runs: int | None, *, wide: bool, progress: b
         raise ArgumentError("an exact audit has no runs to count; leave runs out")
     moments = mechanism.law == "noisy moments"
     words = {name: options[name] for name in ("private_bounds", "room") if options[name]}
-    if options["columns"] != AUTO or wide:
-        _check_words(mechanism, options["columns"], wide and options["raw"])
+    if options["columns"] != AUTO:
+        _check_columns(mechanism, options["columns"])
     if not moments and (words or options["n_classes"] != 2):
         raise ArgumentError(f"private bounds, rooms and classes are for moments, not {mechanism.name}; leave them out")
     if options["max_rows"] is not None:
@@ -158,19 +155,17 @@ def _replayed(mechanism: Mechanism, runs: int | None, *, wide: bool, progress: b
     if options["room"] is not None:
         check_numbers(*options["room"])
     with show_progress("runs") if progress else no_progress() as bar:
-        return replay(mechanism, n_columns=WIDE if wide else 3, bar=bar, **options)
+        return replay(mechanism, bar=bar, **options)
 
 
-def _check_words(mechanism: Mechanism, columns: str, two_canaries: bool) -> None:
-    """Refuse columns that follow from no plan, and a wide canary where there is another one."""
+def _check_columns(mechanism: Mechanism, columns: str) -> None:
+    """Refuse columns that follow from no plan."""
     if mechanism.law != "noisy moments":
         raise ArgumentError(f"only moments makes columns of others by a plan, not {mechanism.name}; leave columns out")
-    if columns not in (AUTO, "linear", *WORDS):
+    if columns not in (AUTO, "linear", *DEGREES):
         raise ArgumentError(
-            f"an audit of columns is of one of {', '.join((AUTO, 'linear', *WORDS))}; it is {columns!r}"
+            f"an audit of columns is of one of {', '.join((AUTO, 'linear', *DEGREES))}; it is {columns!r}"
         )
-    if two_canaries:
-        raise ArgumentError("a wide canary is a record of numbers; leave wide out")
 
 
 def _enough_runs(epsilon: float | None) -> int:
@@ -221,7 +216,6 @@ def audit_moments(
     private_bounds: bool = False,
     raw: bool = False,
     columns: str = "auto",
-    wide: bool = False,
     n_classes: int = 2,
     **unused: Any,
 ) -> Audit:
@@ -231,7 +225,7 @@ def audit_moments(
     """
     scores = moments_runs(
         mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw, columns=columns,
-        wide=wide, n_classes=n_classes,
+        n_classes=n_classes,
     )  # fmt: skip
     return _audit(mechanism, scores)
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from radoboost.adversary.canary import WIDTH, Canary, long_row, raw_row
 from radoboost.adversary.moments_audit import (
     ALL_STAGES,
-    MANY_NUMBERS,
     NUMBERS,
     OF_SLOTS,
     ON_EDGES,
@@ -227,16 +226,15 @@ def moments_runs(
     private_bounds: bool = False,
     raw: bool = False,
     columns: str = "auto",
-    wide: bool = False,
     far: bool | None = None,
     n_classes: int = 2,
 ) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
-    With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads, and a `wide`
-    one has so many columns that products are of directions. `columns` is the word for the columns of the release. Where
-    a record is replaced, it is by its opposite, or by one that is `far` in its features: by default by the one that
-    moves the stages further, all of them together. There may be more than two classes, `n_classes`.
+    With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads. `columns`
+    is the word for the columns of the release. Where a record is replaced, it is by its opposite, or by one that is
+    `far` in its features: by default by the one that moves the stages further, all of them together. There may be more
+    than two classes, `n_classes`.
     """
     check_distance(mechanism)
     names = (*STATISTICS, *(OF_SLOTS if n_classes > 2 else ()))
@@ -250,7 +248,7 @@ def moments_runs(
         return Gaussian(multiplier, mechanism.neighbours)
 
     numbers = ON_EDGES if replaced and not far else NUMBERS
-    canary = raw_row() if raw else MANY_NUMBERS if wide else numbers
+    canary = raw_row() if raw else numbers
     about = private_bounds, canary, columns, far, n_classes
     *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, *about)
     present, absent = (

@@ -336,7 +336,7 @@ def _shares(mechanism: Any, log: Log) -> dict[str, float]:
         return {}
     made, shape = log.made, log.made.circumstances.shape
     n_planned = len(made.blocks["moment:C"]) if "outline" in made.blocks else 0
-    planned = replace(shape, n_planned=n_planned, n_ranked=len(made.block_columns.get("ranks", ())))
+    planned = replace(shape, n_planned=n_planned)
     stages = mechanism.stages(planned, made.parameters["rounds"])
     return {_STAGES.get(one.name, one.name): one.share if one.times else 0.0 for one in stages}
 

@@ -33,7 +33,7 @@ from radoboost.adversary.row_sums import RowSums, cells_of
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
-from radoboost.holder.mechanisms.bins import Binned, CountBins, EqualBins
+from radoboost.holder.mechanisms.bins import Binned, CountBins
 from radoboost.holder.mechanisms.moment_budget import Shape, composed
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.score_counts import ScoreCounts
@@ -44,25 +44,14 @@ from radoboost.progress import Progress
 from radoboost.release.maps import FeatureMap
 
 NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
-MANY_NUMBERS = row_of_numbers(np.linspace(1.0, -0.9, 16).tolist())  # so many that products are of directions
 # Just below the edge of a bin, of which a record in its place is just above: in all else the two are alike.
 _NUDGE = 2.0**-30
 ON_EDGES = row_of_numbers((0.5 - _NUDGE, 0.25 - _NUDGE))
 _FAR = (0.75, -1.0)  # times the canary: on the sphere it is at a right angle, and no column has the same bin
 _PULL = (75.0, 15.0)  # other records in units of the noise, and for each column: few enough for few rounds
 ALL_STAGES = "all stages"
-STAGES = ("counts", "bounds", "outline", "ranks", "second moments", "sum", "whitened moments", "mean rados", "scores")
-_STAGE_NAMES = (
-    "counts",
-    "bounds",
-    "outline",
-    "ranks",
-    "second",
-    "sum",
-    "whitened",
-    "rounds",
-    "scores",
-)  # in the budget
+STAGES = ("counts", "bounds", "outline", "second moments", "sum", "whitened moments", "mean rados", "scores")
+_STAGE_NAMES = ("counts", "bounds", "outline", "second", "sum", "whitened", "rounds", "scores")  # in the budget
 STATISTICS = (
     *STAGES, "sum less a mean rado", "mean rados apart", "searches apart", "numbers without noise",
 )  # fmt: skip
@@ -157,8 +146,7 @@ def _claims(mechanism: Moments, made: Made) -> dict[str, Event]:
     shape = made.circumstances.shape
     assert shape is not None
     n_planned = made.blocks["moment:C"].shape[0] if "outline" in made.blocks else 0
-    n_ranked = len(made.block_columns.get("ranks", ()))
-    planned = replace(shape, n_planned=n_planned, n_ranked=n_ranked)
+    planned = replace(shape, n_planned=n_planned)
     mu, relation = mechanism.distance(shape), mechanism.relation_for(shape)
     claims = {ALL_STAGES: mechanism.dearest(shape)}
     for name, stage in zip(STAGES, _STAGE_NAMES, strict=True):
@@ -315,20 +303,19 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
         part(bins / GRID, task.stage, GRID, partial(_Contributions.bins, kind=task.kind, places=task.places))
         for task, bins in heard
     ]
-    ranks = [part(blocks["ranks"].T, "ranks", GRID, _ranks_of(made))] if "ranks" in blocks else []
     scored = part(blocks["scores"], "scores", GRID, partial(_Contributions.cells, by=sums.score_counts(made)))
     rows = made.parameters["rows"]
     good = np.array([rows["good"] - rows.get("unforeseen", 0.0)])
     counted = part(good, "counts", GRID, lambda one: np.full(1, 0.0 if one.row is None else GRID))
     total, *means = (log_ratio(*vector) for vector in vectors)
-    bare = sum(_bare(rest, change) for rest, change, s in (*searches, *ranks, *squares.values(), *vectors, scored) if s)
+    bare = sum(_bare(rest, change) for rest, change, s in (*searches, *squares.values(), *vectors, scored) if s)
     against = 0.0
     if means:
         (r, u, s), (t, v, w) = vectors[:2]
         against = float(np.vdot(r / s - t / w, u / s - v / w))
-    found, ranked = (sum(log_ratio(*one) for one in some) for some in (searches, ranks))
+    found = sum(log_ratio(*one) for one in searches)
     of = {stage: log_ratio(*square) for stage, square in squares.items()}
-    early = [log_ratio(*counted), found, of.get("outline", 0.0), ranked]
+    early = [log_ratio(*counted), found, of.get("outline", 0.0)]
     stages = [*early, of["second"], total, of["whitened"], sum(means), log_ratio(*scored)]
     apart = [_slots_apart(vectors)] if sums.n_classes > 2 else []
     return [*stages, against, _apart(vectors[1:]), _apart(searches[1:]), bare, *apart]
@@ -337,14 +324,6 @@ def _statistics(made: Made, knowledge: _Knowledge, heard: Sequence[tuple[CountBi
 def _square(row: NDArray[np.int32]) -> NDArray[np.float64]:
     column = row[:, 0].astype(np.float64)
     return np.outer(column, column)
-
-
-def _ranks_of(made: Made) -> Callable[[_Contributions], NDArray[np.float64]]:
-    """What a record gives to the histograms behind ranks, between the released bounds."""
-    assert made.map is not None
-    places = [made.map.input_names.index(name) for name in made.block_columns["ranks"]]
-    low, high = limits_of(made)
-    return partial(_Contributions.bins, kind=EqualBins(low[places], high[places]), places=places)
 
 
 def _apart(parts: Sequence[Part]) -> float:

@@ -27,7 +27,6 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.declared import Declared
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Asked, Made, Moments
-from radoboost.holder.mechanisms.bins import EqualBins
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.mechanisms.moment_passes import GRID
 from radoboost.holder.persons import choose_rows
@@ -217,8 +216,6 @@ class _Attack:
         yield np.array([good * GRID]), np.array([times * GRID * 1.0]), noise["counts"] * GRID
         if "outline" in blocks:
             yield self._square(blocks["outline"], *self._own_rows, noise["outline"])
-        if "ranks" in blocks:
-            yield self._ranks(made)
         yield self._square(blocks["moment:C"], canary, others, noise["second"])
         place = np.array([self.visits.place])
         edge = self._whitened(canary, blocks["whitening"], place)
@@ -252,15 +249,3 @@ class _Attack:
         """The part of second moments."""
         row, known = canary[:, 0].astype(np.float64), sum(self.engine.products(rows)[0] for rows in others)
         return released * GRID**2 - known, self.times * np.outer(row, row), noise * GRID**2
-
-    def _ranks(self, made: Made) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """The part of the histograms behind ranks."""
-        r, n_bins = made.blocks["ranks"].T.shape
-        bins = EqualBins(-np.ones(r), np.ones(r))
-
-        def counts(values: NDArray[np.float64]) -> NDArray[np.float64]:
-            of = [np.bincount(bins.numbers(values[:, k], k), minlength=n_bins) for k in range(r)]
-            return GRID * np.array(of, dtype=np.float64)
-
-        rest = made.blocks["ranks"].T * GRID - sum(counts(values) for values, _ in self._others)
-        return rest, self.times * counts(self.visits.canary[None]), made.parameters["noise"]["ranks"] * GRID

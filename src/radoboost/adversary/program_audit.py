@@ -129,7 +129,7 @@ def _options(release: Release) -> dict[str, Any]:
     return {
         "max_rows": most,
         "n_classes": release.n_classes,
-        "columns": attacked_columns(release)[0],
+        "columns": attacked_columns(release),
         "private_bounds": private,
         "raw": release.schema is not None and most is None and not private,
         "room": _room(release),

@@ -44,7 +44,7 @@ def account(
         str,
         typer.Option(
             metavar="WORD",
-            help="The columns that moments makes of these: auto, linear, hats, ranks, quadratic, both or fourier.",
+            help="The columns that moments makes of these: auto, linear, or degree-2 to degree-8.",
         ),
     ] = "auto",
     n_classes: Annotated[
@@ -93,7 +93,7 @@ def account(
     \b
     Examples:
       rado account --epsilon 0.1 --rows 5000 --columns 20
-      rado account --epsilon 1 --rows 19000 --columns 10 --columns-word quadratic
+      rado account --epsilon 1 --rows 19000 --columns 10 --columns-word degree-2
       rado account --epsilon 1 --rows 5000 --columns 10 --n-classes 5
       rado account --epsilon 1 --rows 5000 --columns 20 --bounds private --no-sharpen
       rado account --epsilon 1 --rows 5000 --schema patients.schema.json

@@ -33,12 +33,9 @@ def audit(
         str,
         typer.Option(
             metavar="WORD",
-            help="The columns that moments makes: auto, linear, hats, ranks, quadratic, both or fourier.",
+            help="The columns that moments makes: auto, linear, or degree-2 to degree-8.",
         ),
     ] = "auto",
-    wide: Annotated[
-        bool, typer.Option("--wide", help="Attack a row of 16 columns, so that --columns both has directions.")
-    ] = False,
     n_classes: Annotated[
         int, typer.Option(metavar="K", help="How many classes the attacked tables have; more than two for moments.")
     ] = 2,
@@ -76,15 +73,14 @@ def audit(
     \b
     Examples:
       rado audit --epsilon 4
-      rado audit --exact --epsilon 1 --columns ranks
+      rado audit --exact --epsilon 1 --columns degree-4
       rado audit --exact --epsilon 1 --mechanism score --json
       rado audit --epsilon 4 --unit label
       rado audit --epsilon 4 --relation replace
       rado audit --epsilon 4 --bounds private
       rado audit --exact --max-rows 4
       rado audit --epsilon 4 --raw
-      rado audit --epsilon 4 --columns ranks
-      rado audit --epsilon 4 --columns both --wide
+      rado audit --epsilon 4 --columns degree-2
       rado audit --epsilon 4 --n-classes 5
       rado audit --exact --parties 5 --tolerate 1
       rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
@@ -104,7 +100,7 @@ def audit(
         options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
         result = attack(
             audited(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
-            private_bounds=bounds is not None, raw=raw, columns=columns, wide=wide, n_classes=n_classes,
+            private_bounds=bounds is not None, raw=raw, columns=columns, n_classes=n_classes,
             room=None if parties is None else (parties, 1 if tolerate is None else tolerate), exact=exact,
             progress=not as_json,
         )  # fmt: skip

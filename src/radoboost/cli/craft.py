@@ -138,10 +138,10 @@ def craft(
         typer.Option(
             metavar="WORD",
             autocompletion=complete_columns,
-            help="Which columns the release has: linear (the table's own), signed-log, quadratic, hats or fourier, and "
-            "for moments also ranks or both. fitting is, of plain rados, one of the first three, by the numbers of "
-            "rows and columns. auto is what the schema says, and else what the mechanism prescribes: "
-            "linear, and for moments what the table carries.",
+            help="Which columns the release has: linear (the table's own), signed-log (skewed ones), or degree-2 to "
+            "degree-8: also products of Legendre polynomials of numbers up to that total degree, 600 columns at most. "
+            "auto is what the schema says, and else what the mechanism prescribes: linear, and for moments what the "
+            "table carries.",
         ),
     ] = "auto",
     share: Annotated[
@@ -254,9 +254,9 @@ def craft(
       rado craft wine.csv --label grade --class low --class middle --class high
       rado craft patients.csv --label readmitted --missing drop --separator ';' --decimal ,
       rado craft patients.csv --label readmitted --unlabelled drop
-      rado craft patients.csv --label readmitted --columns fitting
+      rado craft patients.csv --label readmitted --columns degree-2
       rado craft patients.csv --label readmitted --share age,region
-      rado craft patients.csv --label readmitted --columns quadratic --tilted 2
+      rado craft patients.csv --label readmitted --columns degree-2 --tilted 2
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
@@ -276,7 +276,7 @@ def craft(
         mechanism, {**options, "unit": unit, "relation": relation, "sharpen": sharpen, "bounds_share": bounds_share}
     )
     signatures = chosen_signatures(support, tilted)
-    check_together(protection, signatures, columns)
+    check_together(protection, signatures)
     if protection.private and schema is None and bounds is None:
         left_out = [*(drop or ()), *([] if person is None else [person])]
         about = (label, feature, left_out, separator, classes or class_)
@@ -331,8 +331,6 @@ def craft(
     for warning in () if quiet else notices:
         for line in getattr(warning, "lines", (warning,)):
             say(f"rado: {' '.join(str(line).split())}")
-    if "fitting" in release.mechanism and not quiet:
-        say(f"rado: columns: {release.mechanism['fitting']['why']}")
     advice = None if declared_classes or schema or quiet else class_advice(label or "", release.classes)
     if advice:
         say(f"rado: {advice}")

@@ -15,9 +15,9 @@ def complete_mechanism(incomplete: str) -> list[str]:
 
 def complete_columns(incomplete: str) -> list[str]:
     """Words for the columns of a release that begin with `incomplete`."""
-    from radoboost.holder.feature_maps import ALL_WORDS
+    from radoboost.holder.feature_maps import WORDS
 
-    return [word for word in ALL_WORDS if word.startswith(incomplete)]
+    return [word for word in WORDS if word.startswith(incomplete)]
 
 
 def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
@@ -61,18 +61,12 @@ def chosen_signatures(support: str | None, tilted: int | None = None) -> Any:
         raise ArgumentError(f"--support must be a count, or a fraction such as 0.5; it is {support!r}") from None
 
 
-def check_together(mechanism: Any, signatures: Any, columns: str) -> None:
-    """Refuse what no schema would help: tilted rados, or columns by the number of rows, with a promise."""
+def check_together(mechanism: Any, signatures: Any) -> None:
+    """Refuse what no schema would help: tilted rados with a promise."""
     from radoboost import Tilted
-    from radoboost.holder.feature_maps import FITTING
 
     if isinstance(signatures, Tilted) and not getattr(mechanism, "may_tilt", False):
         raise ArgumentError(
             f"no promise is proved for tilted rados, and the mechanism {mechanism.name} cannot have them; leave "
             "--tilted out, or craft plain rados"
-        )
-    if columns == FITTING and mechanism.private:
-        raise ArgumentError(
-            "--columns fitting goes by the exact number of rows, which a promise about records covers; leave it out, "
-            "for what the mechanism prescribes, or name columns"
         )

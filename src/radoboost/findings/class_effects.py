@@ -60,7 +60,7 @@ def class_findings(explanations: Explanations) -> Findings:
         )
     pairs = [(pair, f", for {value}") for pair, value in _pairs(explanations)]
     figures += pair_figures(pairs, explanations.by_class[0].curves)
-    notes += map(rest_in_words, explanations.by_class[0].rest)  # the same columns for all classes
+    notes += rest_in_words(explanations.by_class[0].rest)  # the same columns for all classes
     return Findings("effects", "What the model does", tables, figures, notes=notes)
 
 
@@ -77,7 +77,7 @@ def class_lines(explanations: Explanations) -> list[str]:
         lines += [line for item in items[:_ITEM_LINES] for line in item_lines(item)]
     if any(item.band is not None for items in shown.values() for item in items):
         lines.append(MARGINS)
-    lines += map(rest_in_words, explanations.by_class[0].rest)
+    lines += rest_in_words(explanations.by_class[0].rest)
     hidden = len(explanations.classes) - len(places)
     more = f"... and {hidden:,} classes more, which stand out less; " if hidden else ""
     return [*lines, f"{more}--html PAGE shows pictures of effects"]

@@ -75,7 +75,7 @@ def explain(source: Any) -> Explanation | Explanations:
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-3, 3, size=(20_000, 2))
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(2 - x[:, 0] ** 2))
-    >>> declared = {"bounds": [[-3, 3]] * 2, "classes": (False, True), "columns": "hats"}
+    >>> declared = {"bounds": [[-3, 3]] * 2, "classes": (False, True), "columns": "degree-2"}
     >>> release = rb.craft(x, y, mechanism=rb.Moments(epsilon=5.0), **declared)
     >>> curve = rb.explain(release).curves[0]
     >>> curve.name, curve.effects[0] > 1, curve.effects[32] < 0, curve.effects[64] > 1
@@ -124,15 +124,17 @@ def findings_of(explanation: Explanation | Explanations) -> Findings:
     figures += pair_figures(pairs, explanation.curves)
     chance = 1 / (1 + np.exp(-explanation.log_odds))
     notes = [f"At the score of an average row the probability of {positive!r} is {chance:.3f}."]
-    notes += map(rest_in_words, explanation.rest)
+    notes += rest_in_words(explanation.rest)
     return Findings("effects", "What the model does", tables, figures, notes=notes)
 
 
-def rest_in_words(rest: Rest) -> str:
-    return (
-        f"The rest: what {rest.n_columns:,} {rest.kind} of all columns add beyond curves and pairs: "
-        f"{percent(rest.share)} of the variance of the parts of scores."
-    )
+def rest_in_words(rest: Rest | None) -> list[str]:
+    if rest is None:
+        return []
+    return [
+        f"The rest: {rest.n_columns:,} products of three columns: {percent(rest.share)} of the variance of parts of "
+        "scores."
+    ]
 
 
 def pair_figures(pairs: Sequence[tuple[Pair, str]], curves: Sequence[Curve]) -> list[Figure]:
@@ -262,7 +264,8 @@ def effect_lines(explanation: Explanation | Explanations) -> list[str]:
     lines = [HEADING, *(line for item in shown[:_LINES] for line in item_lines(item))]
     pairs = [pair for pair in explanation.pairs if any(pair.corners)][:_PAIR_LINES]
     lines += _pair_lines(pairs)
-    lines += [f"the rest: {percent(rest.share)} in {rest.n_columns:,} {rest.kind}" for rest in explanation.rest]
+    rest = explanation.rest
+    lines += [f"the rest: {percent(rest.share)} in {rest.n_columns:,} products of three columns"] if rest else []
     if any(item.band is not None for item in [*shown[:_LINES], *pairs]):
         lines.append(MARGINS)
     hidden = len(shown) - _LINES

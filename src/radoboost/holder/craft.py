@@ -158,14 +158,12 @@ def craft(
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
         paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
-    columns : "auto", "linear", "signed-log", "quadratic", "hats", "fourier", "fitting", "ranks", "both", or a mapping
-        Which columns the release has: the table's own, their signed logarithms, squares and products, hats, or random
-        cosines; or by column a list of terms: "linear", "signed-log", "hats", a square "age^2", a product "age*dose".
-        "auto" is what the schema says, and else what the mechanism prescribes: "linear", but for `Moments` a plan by
-        what its first stage released; quadratic, hats, ranks (hats of ranks), both and fourier force a plan there.
-        Plans need the constant feature: with `intercept=False`, "auto" is "linear". "fitting", for `Plain`, is
-        "quadratic", or "signed-log" of few rows, or "linear" of very many columns; the release says why.
-        There "quadratic" has at most 400 squares and products; of more, a public key chooses, for everyone alike.
+    columns : "auto", "linear", "signed-log", "degree-2" to "degree-8", or a mapping
+        Which columns the release has: the table's own; their signed logarithms; or its own and products of Legendre
+        polynomials of numbers up to a total degree, as many as 600 columns have room for; or by column a list of terms:
+        "linear", "signed-log", a square "age^2", a product "age*dose". "auto" is what the schema says, and else what
+        the mechanism prescribes: "linear", but for `Moments` as many products of ranks as the table carries, by what
+        its first stage released. Those need the constant feature: with `intercept=False`, "auto" is "linear".
         `release.map` computes them, also from new rows.
     share : sequence of str, optional
         The columns that another holder has too, of other columns for such people: their sums without labels stand
@@ -519,7 +517,6 @@ def _check(mechanism: Mechanism, asked: Asked, progress: bool | Progress | None)
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
         asked.refuse_first_row(mechanism.name)
-        asked.refuse_fitting()
     if not getattr(mechanism, "may_share", False):
         asked.refuse_share(mechanism.name)
     if not getattr(mechanism, "may_tilt", False):

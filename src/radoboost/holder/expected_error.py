@@ -84,7 +84,6 @@ def expected_error(
     n_searched: int = 0,
     max_rows: int = 1,
     n_planned: int = 0,
-    n_ranked: int = 0,
     n_classes: int = 2,
     *,
     related: bool = True,
@@ -92,7 +91,7 @@ def expected_error(
     """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
 
     Bounds of `n_searched` columns are found privately, which leaves less for the rest. Of one person there are at most
-    `max_rows` rows. A plan makes `n_planned` columns of these, with `n_ranked` ranks: `best_error` is then that of the
+    `max_rows` rows. A plan makes `n_planned` columns of these: `best_error` is then that of the
     plan's columns. By how much it is smaller than that of the table's own, no model of this kind can know. Of
     `n_classes`, two have 2 / `n_classes` of the rows. Columns are `related`, or have nothing to do with each other.
     """
@@ -101,7 +100,7 @@ def expected_error(
     if not 0 < best_error < 0.5:
         raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
     t = -float(ndtri(best_error))
-    shape = Shape(n_columns, n_searched, max_rows, n_planned=n_planned, n_ranked=n_ranked)
+    shape = Shape(n_columns, n_searched, max_rows, n_planned=n_planned)
     width = float(n_planned or n_columns)
     directions = min(width, _standing_out(mechanism, n_examples, shape)) if related else width
     length = n_examples * (2 / n_classes) * t / math.sqrt(directions * (1 + t**2))
@@ -133,7 +132,6 @@ def expect(
     n_searched: int = 0,
     max_rows: int = 1,
     n_planned: int = 0,
-    n_ranked: int = 0,
     n_classes: int = 2,
 ) -> Expectation:
     """What to expect of a table with so many rows and columns, the constant among them.
@@ -145,7 +143,7 @@ def expect(
             raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
 
     def error(mechanism: Moments, rows: int, best: float, related: bool = True) -> float:
-        about = n_searched, max_rows, n_planned, n_ranked, n_classes
+        about = n_searched, max_rows, n_planned, n_classes
         return expected_error(mechanism, rows, n_columns, best, *about, related=related)
 
     def near_with_rows(rows: int) -> bool:
@@ -187,8 +185,8 @@ def expected_error_of(foreseen: Foreseen, best_error: float) -> float:
     return expected_error(foreseen.mechanism, foreseen.n_examples, n_columns, best_error, *others)
 
 
-def _about(shape: Shape) -> tuple[int, int, int, int, int, int]:
-    return shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_ranked, shape.n_classes
+def _about(shape: Shape) -> tuple[int, int, int, int, int]:
+    return shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_classes
 
 
 def _two_digits_up(number: int) -> int:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.legendre_classes import DEGREES
 from radoboost.holder.mechanisms.moment_budget import Shape, released_noise
-from radoboost.holder.mechanisms.moment_columns import MOST_ASKED, check_outlook
-from radoboost.holder.mechanisms.moment_plan import AUTO, WORDS, Outlook, Plan, choose, rounds_for
+from radoboost.holder.mechanisms.moment_columns import check_outlook
+from radoboost.holder.mechanisms.moment_plan import AUTO, Outlook, Plan, rounds_for
 from radoboost.holder.mechanisms.moments import Moments
 from radoboost.release.words import plan_in_words
 from radoboost.tables.labels import check_n_classes
@@ -20,13 +21,12 @@ LINEAR = "linear"
 
 @dataclass(frozen=True)
 class Foreseen:
-    """The plan that about so many rows get, and what noise depends on with it, without the `absent` kinds of terms."""
+    """The plan that about so many rows get, and what noise depends on with it."""
 
     mechanism: Moments
     n_examples: int
     plan: Plan
     shape: Shape
-    absent: tuple[str, ...] = ()
 
     @property
     def noise(self) -> dict[str, float]:
@@ -36,7 +36,7 @@ class Foreseen:
     def sentence(self) -> str:
         return (
             f"about {self.n_examples:,} rows at epsilon {self.mechanism.epsilon:g}, for "
-            f"{self.mechanism.relation_for(self.shape).value}, carry {plan_in_words(self.plan.to_dict(), self.absent)}"
+            f"{self.mechanism.relation_for(self.shape).value}, carry {plan_in_words(self.plan.to_dict())}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -50,12 +50,11 @@ def foresee(mechanism: Moments, rows: int, outlook: Outlook | None, shape: Shape
     strength = mechanism.strength(float(rows), shape)
     if outlook is None:
         width = shape.n_columns
-        steps = rounds_for(LINEAR, strength / width, mechanism.sharpen)
-        return Foreseen(mechanism, rows, Plan(LINEAR, False, 0, width, *steps), shape)
-    plan = choose(outlook, float(rows), strength, sharpen=mechanism.sharpen, crowding=shape.crowding)
-    if plan.beyond:
-        shape = replace(shape, n_planned=plan.n_columns, n_ranked=len(outlook.numbers) if plan.ranks else 0)
-    return Foreseen(mechanism, rows, plan, shape, () if outlook.numbers else ("hat",))
+        return Foreseen(
+            mechanism, rows, Plan((), width, *rounds_for(False, strength / width, mechanism.sharpen)), shape
+        )
+    plan = mechanism.choose(outlook, float(rows), strength, shape)
+    return Foreseen(mechanism, rows, plan, replace(shape, n_planned=plan.n_columns) if plan.beyond else shape)
 
 
 def plan_for(
@@ -73,10 +72,10 @@ def plan_for(
     a noisy number of rows, so near a threshold the release may have another plan. The more classes, the fewer columns.
 
     >>> import radoboost as rb
-    >>> rb.plan_for(rb.Moments(1.0), 800, 10).plan.kind
-    'linear'
+    >>> rb.plan_for(rb.Moments(1.0), 800, 10).plan.classes
+    ()
     >>> [rb.plan_for(rb.Moments(1.0), 19_000, 10, n_classes=k).plan.n_columns for k in (2, 4, 16)]
-    [300, 112, 11]
+    [441, 76, 11]
     """
     check_n_classes(n_classes)
     if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
@@ -91,8 +90,8 @@ def plan_for(
 
 def outlook_of(n_columns: int, word: str) -> Outlook | None:
     """What a plan of so many numbers may be made of; None where they stay as they are."""
-    if word not in (AUTO, LINEAR, *WORDS):
-        raise ArgumentError(f"columns follow from one of {', '.join((AUTO, LINEAR, *WORDS))}; it is {word!r}")
+    if word not in (AUTO, LINEAR, *DEGREES):
+        raise ArgumentError(f"columns follow from one of {', '.join((AUTO, LINEAR, *DEGREES))}; it is {word!r}")
     return None if word == LINEAR else Outlook(tuple(f"x{k}" for k in range(n_columns)), {}, word)
 
 
@@ -101,8 +100,8 @@ def all_plans(
 ) -> dict[str, Foreseen]:
     """What each word would give, but for those that would make too many columns."""
     plans = {}
-    for word in (LINEAR, *WORDS):
+    for word in (LINEAR, *DEGREES):
         outlook = outlook_of(columns, word)
-        if outlook is None or outlook.widest <= MOST_ASKED:
+        if outlook is None or outlook.classes():
             plans[word] = plan_for(mechanism, rows, columns, word, private_bounds=private_bounds, n_classes=n_classes)
     return plans

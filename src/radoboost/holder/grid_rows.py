@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, SchemaWarning, TableError
+from radoboost.errors import SchemaWarning, TableError
 from radoboost.holder.counts import RowCounts, beyond_bounds
 from radoboost.holder.craft import left_out, warn_clipped
 from radoboost.holder.declared import Bounds, declaration, schema_origin, written
 from radoboost.holder.engines import Engine, cpu_engine
-from radoboost.holder.feature_maps import FITTING, Columns, check_columns
+from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.grid import make_columns
 from radoboost.holder.mechanisms import Asked, Circumstances, Made, Plain
 from radoboost.holder.mechanisms.contract import CHANGED, Through
@@ -96,11 +96,6 @@ def grid_rows(
         intercept=bool(intercept),
         weights=weights,
     )
-    if asked.columns == FITTING:
-        raise ArgumentError(
-            "columns='fitting' goes by the number of rows, which is known when all of them have arrived; name the "
-            "columns (--columns quadratic)"
-        )
     check_scale(asked)
     engine, found = cpu_engine(), []
     with (show_progress if progress else no_progress)() as bar, at_rest(table, bar=bar) as kept:

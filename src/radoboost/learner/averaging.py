@@ -23,11 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.effects import dependencies, parts_of
 from radoboost.learner.groups import settling
 from radoboost.learner.link import counted_link
 from radoboost.learner.model import Model
-from radoboost.learner.moments import without
 from radoboost.learner.uncertainty import Curvature, empty_chance, measure
 from radoboost.release.alike import Part, check_alike, check_different, pooled_schema
 from radoboost.release.laws import NOISY_MOMENTS
@@ -109,8 +107,6 @@ def average(parts: Sequence[Part]) -> Average:
         shares = [inverse @ own.weight for own in used]
         theta = np.sum([share @ own.theta for share, own in zip(shares, used, strict=True)], axis=0)
         covariance = np.sum([share @ own.covariance @ share.T for share, own in zip(shares, used, strict=True)], axis=0)
-        project = without(*_nothing(parts[0]))
-        theta, covariance = project @ theta, project @ covariance @ project.T
         weight = np.sum([own.weight for own in used], axis=0)
         whole = float(theta @ weight @ theta)
         share = min(float(np.trace(weight @ covariance)) / whole, 1.0) if whole > 0 else 1.0
@@ -119,23 +115,14 @@ def average(parts: Sequence[Part]) -> Average:
     return Average(theta, errors, share, min(own.empty_chance for own in owns), left_out)
 
 
-def _nothing(part: Part) -> tuple[Vector, float | None]:
-    """Sums of columns that are 0 in every row, and the value of the constant column on the sphere."""
-    release = part.release
-    constant = float(release.mechanism["constant"]) if release.columns[-1].scale == "constant" else None
-    parts = parts_of(release.columns, release.map, release.schema)
-    return dependencies(parts, release.columns, release.map, constant), constant
-
-
 def _own(part: Part) -> Own:
     release = part.release
     mechanism, blocks, d = release.mechanism, release.blocks, len(release.columns)
     floor = noise_floor(floor_noise(mechanism["noise"], "whitened"), d, HESSIAN_FLOOR)
     curvature, whitened = Curvature.of(blocks["moment:C2"], floor), whitened_theta(blocks, mechanism)
-    nothing, constant = _nothing(part)
     factors = column_factors(blocks, mechanism, release.columns)
-    to_columns = counted_link(release).scale * without(nothing, constant) @ settling(release) @ factors
-    doubt = measure(release, curvature, to_columns, whitened, [range(d)], nothing)
+    to_columns = counted_link(release).scale * settling(release) @ factors
+    doubt = measure(release, curvature, to_columns, whitened, [range(d)])
     back = curvature.vectors.T @ np.linalg.inv(factors)
     weight = back.T @ (back / curvature.inverses[:, None])
     return Own(to_columns @ whitened, weight, np.asarray(doubt.covariances[0]), empty_chance(release))

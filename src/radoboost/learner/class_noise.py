@@ -25,18 +25,15 @@ def measure_classes(
     curvature: Curvature,
     to_columns: NDArray[np.float64],
     whitened: NDArray[np.float64],
-    nothing: NDArray[np.float64],
 ) -> Uncertainty:
     """The uncertainty of theta = `whitened` times the transpose of `to_columns`; each class has a row in both."""
-    curved = Curved.of(release, curvature, nothing)
+    curved = Curved.of(release, curvature)
     values, own = np.linalg.eigh(_slopes(release, curvature))
     variances = _variances(release, curvature, curved.values, np.maximum(values, 0.0), own)
     columns = np.square(to_columns @ curvature.vectors)
     errors = np.sqrt(np.square(own) @ variances @ columns.T)
-    # Weights that add up to 0 in every row, however much noise they have, are in no score.
-    to_scores = curved.without(np.diag(np.sqrt(curved.values)))
-    made = float(variances.sum(axis=0) @ np.square(to_scores).sum(axis=0))
-    whole = float(np.square(whitened @ curvature.vectors @ to_scores.T).sum())
+    made = float(variances.sum(axis=0) @ curved.values)
+    whole = float(np.square(whitened @ curvature.vectors).sum(axis=0) @ curved.values)
     share = min(made / whole, 1.0) if whole > 0 else 1.0
     return Uncertainty(errors, (), share, empty_chance(release))
 

@@ -2,11 +2,9 @@
 
 An effect is what a column adds to the score, less its mean over the rows of the release as far as that tells: so 0 is
 what an average row has. Bands are two standard errors to either side: by the declared noise, or, for rados, by the rows
-and the draw. They come from the covariances of all weights that make a curve, for neighbouring hats are far from
-independent; where a model keeps none, a curve of a single weight has a band by that weight's own error.
-
-Cosines are of all columns at once: a curve shows their mean over the other columns, and a pair what they have of two
-columns beyond both curves (`learner.shapes`). What remains of them is the rest.
+and the draw. They come from the covariances of all weights that make a curve, for these are far from independent; where
+a model keeps none, a curve of a single weight has a band by that weight's own error. Products of three columns are the
+rest, of which only the share is told.
 
 Of more than two classes each has effects of its own: what a column adds to its score, less the mean over classes of
 what it adds to theirs, for only differences between scores tell classes apart.
@@ -21,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit, softmax
 
-from radoboost.learner.effects import CATEGORY, COSINES, NUMBER, PAIR, Part
+from radoboost.learner.effects import CATEGORY, NUMBER, PAIR, Part
 from radoboost.learner.model import Model
 from radoboost.learner.shapes import Shape, Shapes
 from radoboost.tables.kinds import UNITS, Date, seconds_of
@@ -94,13 +92,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Rest:
-    """Columns of the release that are of all columns at once, and their share of the variance of the parts of scores.
+    """Columns of the release that are of three of the table's, and their share of the variance of the parts of scores.
 
-    Of cosines, that is the share of what curves and pairs do not show of them.
     It is None where that is not known: the model keeps nothing of its release, or noise exceeds what there is.
     """
 
-    kind: str
     n_columns: int
     share: float | None
 
@@ -118,7 +114,7 @@ class Explanation:
     curves: tuple[Curve, ...]
     bars: tuple[Bars, ...]
     pairs: tuple[Pair, ...]
-    rest: tuple[Rest, ...]
+    rest: Rest | None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -198,17 +194,13 @@ class _Reader:
     def _effect(self, k: int, part: Part) -> tuple[Shape, NDArray[np.float64], NDArray[np.float64] | None]:
         """The shape of a part, its effects where they are shown, and their bands."""
         shape = self.shapes.shape(k)
-        theta, kept, own = self.theta[shape.places], self.model.effects, len(part.places)
-        self.average += float(shape.middle[:own] @ theta[:own])
+        theta, kept = self.theta[list(part.places)], self.model.effects
+        self.average += float(shape.middle @ theta)
         effects, band = shape.rows @ theta, None
-        if len(shape.places) > own:  # cosines are in it
-            if kept is not None and kept.errors and len(kept.errors[k]) == len(effects):
-                band = _BAND * kept.errors[k]
-        elif kept is not None:
-            covariance = kept.covariances[k]
-            variances = np.einsum("ij,jk,ik->i", shape.rows, covariance, shape.rows)
+        if kept is not None:
+            variances = np.einsum("ij,jk,ik->i", shape.rows, kept.covariances[k], shape.rows)
             band = _BAND * np.sqrt(np.maximum(variances, 0.0))
-        elif self.errors is not None and own == 1:  # of one weight, its error says all
+        elif self.errors is not None and len(theta) == 1:  # of one weight, its error says all
             band = _BAND * self.errors[part.places[0]] * np.abs(shape.rows[:, 0])
         return shape, effects, band
 
@@ -216,7 +208,7 @@ class _Reader:
         (name,) = part.names
         shape, effects, band = self._effect(k, part)
         values, _, bounded = self.shapes.reach(name)
-        spread = math.sqrt(_variance(shape.spread @ self.theta[shape.places], shape.masses))
+        spread = math.sqrt(_variance(shape.spread @ self.theta[list(part.places)], shape.masses))
         points, heights, widths = _listed(values, effects, band)
         return Curve(name, spread, points, heights, widths, self._dates(name, values), bounded)
 
@@ -244,10 +236,10 @@ class _Reader:
 
     def _pair(self, k: int, part: Part) -> Pair:
         shape, effects, band = self._effect(k, part)
-        kept, mixed = self.model.effects, len(shape.places) > len(part.places)
-        variance = None if kept is None or mixed or self.model.n_classes > 2 else kept.variances[k]
+        kept = self.model.effects
+        variance = None if kept is None or self.model.n_classes > 2 else kept.variances[k]
         if variance is None:  # as if the two had nothing to do with each other
-            variance = _variance(shape.spread @ self.theta[shape.places], shape.masses)
+            variance = _variance(shape.spread @ self.theta[list(part.places)], shape.masses)
         low_low, low_high, high_low, high_high = effects[:4].tolist()
         along, values, levels = self.shapes.along(part)
         form = len(levels), len(values)
@@ -264,27 +256,14 @@ class _Reader:
             None if band is None else tuple(_listed(*band[4:].reshape(form))),
         )
 
-    def _rest(self, shown: float) -> tuple[Rest, ...]:
-        """Parts of all columns at once, less what curves and pairs show of them, with their share.
-
-        It is known where the release told the variance of such a part. That of what remains of cosines is taken over
-        normal rows.
-        """
-        kept, parts = self.model.effects, [part for part in self.shapes.parts if not part.shown]
-        known = dict(zip(self.shapes.parts, () if kept is None else kept.variances, strict=False))
-        left = [known.get(part) for part in parts]
-        for k, part in enumerate(parts):
-            if part.kind == COSINES and left[k] is not None:
-                left[k] = self.shapes.remaining_variance(self.theta)
-        whole = shown + math.fsum(variance or 0.0 for variance in left)
-        return tuple(
-            Rest(
-                "cosines" if part.kind == COSINES else "products of directions",
-                len(part.places),
-                None if variance is None or whole <= 0 else variance / whole,
-            )
-            for part, variance in zip(parts, left, strict=True)
-        )
+    def _rest(self, shown: float) -> Rest | None:
+        """What curves and pairs do not show, with its share where the release told its variance."""
+        for k, part in enumerate(self.shapes.parts):
+            if not part.shown:
+                variance = None if self.model.effects is None else self.model.effects.variances[k]
+                whole = shown + (variance or 0.0)
+                return Rest(len(part.places), None if variance is None or whole <= 0 else variance / whole)
+        return None
 
 
 def _errors(model: Model, place: int) -> NDArray[np.float64] | None:

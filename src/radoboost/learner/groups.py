@@ -24,17 +24,18 @@ _DEVIATIONS = 3.0  # of noise, beyond which there is something
 def settling(release: Release) -> NDArray[np.float64]:
     """The matrix that takes theta, over the columns of a release of noisy moments, to one with settled categories."""
     d = len(release.columns)
-    matrix = np.eye(d)
     if release.schema is None or release.columns[-1].scale != "constant":
-        return matrix
+        return np.eye(d)
     second, noise = release.blocks["moment:C"], float(release.mechanism["noise"]["second"])
-    products = _products(release)
+    constant, products, matrix = float(release.mechanism["constant"]), _products(release), np.eye(d)
+    coding = _coding(release)
+    slots = coding / np.append(np.ones(d - 1), constant)  # the constant column has this value on the sphere
     for places in _groups(release).values():
-        across = np.zeros(d)  # times a row on the sphere: 0 if one of the values is there, but for its rounding
-        across[places], across[-1] = 1.0, -1.0 / release.mechanism["constant"]
+        across = slots[places].sum(axis=0)  # times a row on the sphere: 0 if one of the values is there, but for its
+        across[-1] -= 1.0 / constant  # rounding
         without = float(across @ second @ across)
-        counts = np.diag(second)[places]
-        known = counts > _DEVIATIONS * noise
+        counts = np.einsum("ij,jk,ik->i", slots[places], second, slots[places])
+        known = counts > _DEVIATIONS * noise * np.square(slots[places]).sum(axis=1)
         rounding = float(np.trace(second)) * (float(np.abs(across).sum()) / release.mechanism["grid"]) ** 2
         if without > max(_DEVIATIONS * noise * float(across @ across), rounding) or not known.any():
             continue
@@ -44,11 +45,23 @@ def settling(release: Release) -> NDArray[np.float64]:
             step[np.ix_(of, of)] = centred
             step[factor, of] = shares
         matrix = step @ matrix
+    return np.asarray(coding.T @ matrix @ np.linalg.inv(coding).T)
+
+
+def _coding(release: Release) -> NDArray[np.float64]:
+    """What takes the columns of a release to those in which slots are 0 and 1; the constant one counts as 1."""
+    matrix = np.eye(len(release.columns))
+    assert release.schema is not None
+    inputs = {} if release.map is None else {entry.label: entry for entry in release.map.inputs}
+    for place, column in enumerate(release.columns):
+        entry = inputs.get(column.name)
+        if entry is not None and column.name in release.schema.groups:
+            matrix[place, place], matrix[place, -1] = entry.divisor / entry.factor, entry.neutral
     return matrix
 
 
 def _products(release: Release) -> dict[frozenset[int], int]:
-    """The places of products, by those of the two columns that they are of, without squares and those of directions.
+    """The places of products, by those of the two columns that they are of, without squares.
 
     Products of a column with all slots of a category add up to that column, as the slots do to the constant one.
     """

@@ -6,7 +6,6 @@ covariance^-1 mean, back in the columns of the release. Rados have moments that 
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ReleaseError
 from radoboost.learner.class_noise import measure_classes
 from radoboost.learner.class_scores import Clouds, score_scale
-from radoboost.learner.effects import Effects, cosine_inputs, dependencies, parts_of
+from radoboost.learner.effects import Effects, parts_of
 from radoboost.learner.groups import settling
 from radoboost.learner.link import Link, score_link
 from radoboost.learner.released_effects import read_effects
@@ -82,43 +81,26 @@ def learn_released_moments(release: Release) -> MomentFit:
 
     They are of rows that were put on the sphere, whitened, and put on the sphere again. Theta is for rows as they are,
     so it is divided by how far a typical row was stretched, as far as the moments say. What the moments do not tell
-    about categories is settled (`learner.groups`), and of weights that add up to 0 in every row, such as those of all
-    hats of a column against the constant, there is none. However little there is, theta is what the moments say:
+    about categories is settled (`learner.groups`). However little there is, theta is what the moments say:
     shrinking it by the noise, towards zero or towards the noisy class balance, was measured, and gives more errors.
     """
     from threadpoolctl import threadpool_limits
 
     mechanism, blocks, columns = release.mechanism, release.blocks, release.columns
     parts = parts_of(columns, release.map, release.schema)
-    constant = float(mechanism["constant"]) if columns[-1].scale == "constant" else None
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         curvature = Curvature.of(
             blocks["moment:C2"], noise_floor(floor_noise(mechanism["noise"], "whitened"), len(columns), HESSIAN_FLOOR)
         )
         whitened = whitened_theta(blocks, mechanism)
-        nothing = dependencies(parts, columns, release.map, constant)
         if release.n_classes > 2:
             clouds = Clouds.of(release, curvature.inverse, whitened)
-            to_columns = score_scale(release, clouds) * without(nothing, constant) @ settling(release)
-            to_columns = to_columns @ column_factors(blocks, mechanism, columns)
-            doubt = measure_classes(release, curvature, to_columns, whitened, nothing)
+            to_columns = score_scale(release, clouds) * settling(release) @ column_factors(blocks, mechanism, columns)
+            doubt = measure_classes(release, curvature, to_columns, whitened)
             return MomentFit(whitened @ to_columns.T, doubt)
         link = score_link(release)
-        to_columns = link.scale * without(nothing, constant) @ settling(release)
-        to_columns = to_columns @ column_factors(blocks, mechanism, columns)
-        groups: list[Sequence[int]] = [part.kept for part in parts]
-        if cosine_inputs(release.map):  # which show in the parts of all columns
-            groups.append(range(len(columns) - (constant is not None)))
-        doubt = measure(release, curvature, to_columns, whitened, groups, nothing)
+        to_columns = link.scale * settling(release) @ column_factors(blocks, mechanism, columns)
+        doubt = measure(release, curvature, to_columns, whitened, [part.kept for part in parts])
         theta = to_columns @ whitened
         return MomentFit(theta, doubt, link, read_effects(release, theta, parts, doubt.covariances))
-
-
-def without(nothing: NDArray[np.float64], constant: float | None) -> NDArray[np.float64]:
-    """The matrix that takes out of theta what adds up to 0 in every row; there the constant column counts as 1."""
-    sums = nothing.copy()
-    if constant is not None:
-        sums[-1] *= constant
-    span = np.linalg.qr(sums)[0]
-    return np.asarray(np.eye(len(nothing)) - span @ span.T)

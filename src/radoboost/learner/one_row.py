@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.effects import Part
+from radoboost.learner.effects import Part, parts_of
 from radoboost.learner.model import Model
 from radoboost.learner.rows import Filled, filled_batches, open_rows, scores_of
-from radoboost.learner.shapes import Shapes
 
 
 @dataclass(frozen=True)
 class Addend:
-    """What one column of the table adds to a score, or several together; no names stand for all columns at once."""
+    """What one column of the table adds to a score, or several together; no names stand for the rest."""
 
     names: tuple[str, ...]
     effect: float
@@ -59,29 +57,15 @@ def explain_row(model: Model, row: Any) -> ExplainedRow:
     known = model.effects is not None or all(model.columns[k].scale == "standard" for k in features)
     added = theta[features] * (scaled - means)
     addends: dict[tuple[str, ...], float] = {}
-    owners, shapes = _owners(model), Shapes(model.columns, model.map, model.schema, model.effects)
-    for part in shapes.parts:
+    owners = _owners(model)
+    for part in parts_of(model.columns, model.map, model.schema):
         names = _raw_names(part, owners)
         addends[names] = addends.get(names, 0.0) + float(added[list(part.places)].sum())
-    for k, part in enumerate(shapes.parts):
-        if part.shown and shapes.has_cosines(part):  # what curves and pairs show of cosines, the rest does not have
-            names, effect = _raw_names(part, owners), _by_cosines(shapes, k, values, theta)
-            addends[names] += effect
-            addends[()] -= effect
     listed = sorted((Addend(names, effect) for names, effect in addends.items()), key=lambda item: -abs(item.effect))
     chances = tuple(model.probabilities(scores)[0].tolist())
     return ExplainedRow(
         model.classes[place], chances, score, score - float(added.sum()), known, tuple(listed), filled.settled()
     )
-
-
-def _by_cosines(shapes: Shapes, k: int, values: NDArray[np.float64], theta: NDArray[np.float64]) -> float:
-    """What cosines add to a part of a row, on average over all other columns."""
-    assert shapes.map is not None
-    part, shape, names = shapes.parts[k], shapes.shape(k), shapes.map.input_names
-    at = {name: values[:, names.index(name)] for name in shapes.inputs_of(part)}
-    own = len(part.places)
-    return float((shapes.rows(part, at)[0] - shape.middle)[own:] @ theta[shape.places[own:]])
 
 
 def _owners(model: Model) -> dict[str, str]:

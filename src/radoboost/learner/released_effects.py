@@ -1,13 +1,11 @@
 """What a model keeps of released moments to explain itself."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.learner.effects import Effects, Part, cosine_inputs
-from radoboost.learner.shapes import Shapes
+from radoboost.learner.effects import Effects, Part
 from radoboost.release import Release
 
 _DEVIATIONS = 2.0  # of noise, beyond which a variance is known
@@ -19,7 +17,7 @@ def read_effects(
 ) -> Effects | None:
     """The effects of a classifier from released moments; None where there is no constant column to centre them by.
 
-    `covariances` are those of the weights of each part, and, where there are cosines, of all weights at last.
+    `covariances` are those of the weights of each part.
     """
     if release.columns[-1].scale != "constant":
         return None
@@ -28,19 +26,9 @@ def read_effects(
     means = np.clip(constant * second[-1, :-1] / weight, -1.0, 1.0)
     covariance = constant**2 * second[:-1, :-1] / weight - np.outer(means, means)
     deviations = np.sqrt(np.clip(np.diag(covariance), 1e-4, 1.0))
-    # Hats add up to 1, so their weights may vary far more than the curve that they make: no digit is dropped there.
+    # Weights of a part may vary far more than the curve that they make together: no digit is dropped there.
     variances = _variances(release, theta, parts)
-    by_part = tuple(covariances[: len(parts)])
-    effects = Effects(by_part, variances, tuple(_rounded(means)), tuple(_rounded(deviations)))
-    used = cosine_inputs(release.map)
-    if not used or release.map is None:
-        return effects
-    labels = [entry.label for entry in release.map.inputs]
-    names = [column.name for column in release.columns]
-    places = [names.index(labels[k]) for k in used]
-    effects = replace(effects, inputs=np.array([_rounded(row) for row in covariance[np.ix_(places, places)]]))
-    errors = Shapes(release.columns, release.map, release.schema, effects).errors(covariances[-1])
-    return replace(effects, errors=tuple(np.array(_rounded(some)) for some in errors))
+    return Effects(tuple(covariances), variances, tuple(_rounded(means)), tuple(_rounded(deviations)))
 
 
 def _variances(release: Release, theta: NDArray[np.float64], parts: Sequence[Part]) -> tuple[float | None, ...]:

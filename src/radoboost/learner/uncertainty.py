@@ -60,16 +60,11 @@ def measure(
     to_columns: NDArray[np.float64],
     whitened: NDArray[np.float64],
     groups: Sequence[Sequence[int]] = (),
-    nothing: NDArray[np.float64] | None = None,
 ) -> Uncertainty:
-    """The uncertainty of theta = `to_columns` times `whitened`; `groups` are places of columns.
-
-    `nothing` are sums of columns that are 0 in every row, whatever the table (see `Curved`).
-    """
+    """The uncertainty of theta = `to_columns` times `whitened`; `groups` are places of columns."""
     d = len(whitened)
-    curved = Curved.of(release, curvature, np.zeros((d, 0)) if nothing is None else nothing)
-    # Weights that add up to 0 in every row, however much noise they have, are in no score.
-    to_scores = curved.without(np.diag(np.sqrt(curved.values)))
+    curved = Curved.of(release, curvature)
+    to_scores = np.diag(np.sqrt(curved.values))
     outwards = np.vstack([to_columns @ curvature.vectors, to_scores])
     variances, covariances = np.zeros(2 * d), [np.zeros((len(group), len(group))) for group in groups]
     for response in _responses(release, curvature, outwards, curved):
@@ -121,30 +116,17 @@ def noisy_size(release: Release) -> tuple[float, float]:
 class Curved:
     """The second moment of whitened rows as far as it is known, in the eigenvectors of the noisy one.
 
-    Noise makes eigenvalues too large, but not their sum. And it mixes directions that no row has with those of rows, so
-    that a weight which nothing pinned down would seem to move scores. What is 0 in every row is known from the feature
-    map: `nothing` spans these directions, and is taken out.
+    Noise makes eigenvalues too large, but not their sum.
     """
 
     values: NDArray[np.float64]
-    nothing: NDArray[np.float64]
     size: float
 
     @classmethod
-    def of(cls, release: Release, curvature: Curvature, nothing: NDArray[np.float64]) -> "Curved":
-        """From sums of columns that are 0 in every row: a row's whitened image has none of their images."""
+    def of(cls, release: Release, curvature: Curvature) -> "Curved":
         whole = max(float(curvature.values.sum()), LEAST)
         size = min(max(noisy_size(release)[0], LEAST), whole)
-        images = curvature.vectors.T @ np.linalg.solve(release.blocks["whitening"], nothing)
-        return cls(curvature.values * (size / whole), np.linalg.qr(images)[0], size)
-
-    def times(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows times the second moment."""
-        return self.without(self.without(rows) * self.values)
-
-    def without(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows without what is 0 in every row of the table."""
-        return rows - (rows @ self.nothing) @ self.nothing.T
+        return cls(curvature.values * (size / whole), size)
 
 
 def _responses(
@@ -172,7 +154,7 @@ def _responses(
         yield 4 * eta * noise["rounds"] * back * h
         theta = release.blocks["theta"][k]
         inner = curvature.vectors.T @ theta
-        pulled = curved.times(inner)
+        pulled = inner * curved.values
         squares = float(inner @ pulled)
         if squares > 0:
             slopes = _derivative(float(total @ theta) / curved.size, squares / curved.size)
@@ -180,7 +162,7 @@ def _responses(
             along, across = (min(slope, 1 / (2 * eta)) for slope in slopes)
             direction, scaled = pulled / math.sqrt(squares), back * h
             back = back - 4 * eta * (
-                across * curved.times(scaled) + np.outer(scaled @ direction, (along - across) * direction)
+                across * scaled * curved.values + np.outer(scaled @ direction, (along - across) * direction)
             )
     yield 4 * noise["sum"] * back * h
 

@@ -13,22 +13,16 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from radoboost.release import polynomials
-from radoboost.release.polynomials import COS_LIMIT, COS_SERIES, HALF_PI, LN2_HIGH, LN2_LOW, LOG_SERIES, SIN_SERIES
+from radoboost.release.polynomials import LN2_HIGH, LN2_LOW, LOG_SERIES
 
 if TYPE_CHECKING:
     from radoboost.release.maps import FeatureMap
 
-_LINEAR, _PRODUCT, _HAT, _COSINE = range(4)
-_CODES = {"linear": _LINEAR, "product": _PRODUCT, "hat": _HAT, "cosine": _COSINE}
 _BLOCK_ROWS = 128  # whose inputs stay in the cache
 _CONVERTED_ROWS = 1 << 15  # that are made float64 at a time
 _ONE, _ROOT_HALF, _FRACTION, _HIGH_HALF = (
     np.int64(bits) for bits in (polynomials.ONE, polynomials.ROOT_HALF, polynomials.FRACTION, polynomials.HIGH_HALF)
 )
-_TWO_OVER_PI = polynomials.TWO_OVER_PI
-_PI1, _PI2, _PI3, _PI4 = HALF_PI
-_C18, _C16, _C14, _C12, _C10, _C8, _C6, _C4 = COS_SERIES
-_S17, _S15, _S13, _S11, _S9, _S7, _S5 = SIN_SERIES
 _L23, _L21, _L19, _L17, _L15, _L13, _L11, _L9, _L7, _L5, _L3 = LOG_SERIES
 
 _JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
@@ -51,10 +45,8 @@ def blocks(feature_map: "FeatureMap", values: NDArray[Any], step: int) -> Iterat
 @lru_cache(maxsize=8)
 def prepare(feature_map: "FeatureMap") -> tuple[NDArray[Any], ...]:
     """The map as arrays, as `fill` takes them."""
-    inputs, directions, terms = feature_map.inputs, feature_map.directions, feature_map.terms
+    inputs, factors = feature_map.inputs, feature_map.factors
     columns = {name: k for k, name in enumerate(feature_map.input_names)}
-    labels = [entry.label for entry in inputs] + [entry.name for entry in directions]
-    place = {label: k for k, label in enumerate(labels)}
     constants = [
         (
             -np.inf if entry.low is None else entry.low,
@@ -65,23 +57,15 @@ def prepare(feature_map: "FeatureMap") -> tuple[NDArray[Any], ...]:
         )
         for entry in inputs
     ]  # fmt: skip
-    cosines = [term for term in terms if term.kind == "cosine"]
-    numbers = [(term.phase, term.factor) if term.kind == "cosine" else (term.knot, term.width) for term in terms]
-    factors, rows = [], iter(range(len(cosines)))
-    for term in terms:
-        of = [place[label] for label in term.inputs] or [next(rows)]  # for a cosine, the row of its weights
-        factors.append((_CODES[term.kind], of[0], of[-1]))
-    width = len(inputs)
     return (
         np.array([columns[entry.name] for entry in inputs]),
         np.array(constants, dtype=np.float64),
         np.cumsum([0, *(len(entry.levels) for entry in inputs)]),
         np.array([level for entry in inputs for level in entry.levels], dtype=np.float64),
-        np.array([entry.weights for entry in directions], dtype=np.float64).reshape(len(directions), width),
-        np.array([(entry.offset, entry.limit) for entry in directions], dtype=np.float64).reshape(-1, 2),
-        np.array(factors),
-        np.array(numbers, dtype=np.float64),
-        np.array([term.weights for term in cosines], dtype=np.float64).reshape(len(cosines), width),
+        np.array(feature_map.degrees),
+        np.cumsum([0, *map(len, factors)]),
+        np.array([place for places in factors for place in places]),
+        np.array([term.factor for term in feature_map.terms], dtype=np.float64),
     )
 
 
@@ -168,105 +152,71 @@ def _log(v, u, f, k, upper, half, rest):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _weigh(inputs, weights, total):  # type: ignore[no-untyped-def]
-    """Sums of weighted inputs: four terms at a time, added one after another."""
-    d = len(weights)
-    total[:] = 0.0
-    for k in range(0, d - 3, 4):
-        w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-        x0, x1, x2, x3 = inputs[k], inputs[k + 1], inputs[k + 2], inputs[k + 3]
-        for i in range(len(total)):
-            total[i] = (((total[i] + w0 * x0[i]) + w1 * x1[i]) + w2 * x2[i]) + w3 * x3[i]
-    for k in range(d // 4 * 4, d):
-        w0, x0 = weights[k], inputs[k]
-        for i in range(len(total)):
-            total[i] += w0 * x0[i]
-
-
-@njit(**_JIT)
-def _cos(x, factor, n, high, low, upper, half, rest):  # type: ignore[no-untyped-def]
-    """Replace each number by factor times its cosine; the others are scratch."""
-    for i in range(len(x)):
-        y = -COS_LIMIT if x[i] < -COS_LIMIT else x[i]
-        y = COS_LIMIT if y > COS_LIMIT else y
-        m = np.rint(y * _TWO_OVER_PI)
-        t = y - m * _PI1
-        a = m * _PI2
-        r = t - a
-        part = t - r
-        r_rest = (t - (r + part)) + (part - a)
-        b = m * _PI3
-        q = r - b
-        part = r - q
-        q_rest = (r - (q + part)) + (part - b)
-        lost = (r_rest + q_rest) - m * _PI4
-        h = q + lost
-        n[i], high[i], low[i] = m - 4.0 * np.floor(m * 0.25), h, (q - h) + lost
-    _half_squares(high, upper, half, rest)
-    for i in range(len(x)):
-        r, below, h = high[i], low[i], half[i]
-        z = r * r
-        p = ((((((_C18 * z + _C16) * z + _C14) * z + _C12) * z + _C10) * z + _C8) * z + _C6) * z + _C4
-        one = 1.0 - h
-        cosine = one + (((1.0 - one) - h) + ((z * z) * p - (rest[i] + r * below)))
-        cube = r * z
-        p = (((((_S17 * z + _S15) * z + _S13) * z + _S11) * z + _S9) * z + _S7) * z + _S5
-        sine = r + ((cube * (z * p) + below * (1.0 - 0.5 * z)) - cube / 6.0)
-        value = sine if n[i] == 1.0 or n[i] == 3.0 else cosine
-        x[i] = factor * (-value if n[i] == 1.0 or n[i] == 2.0 else value)
+def _legendre(block, start, degree):  # type: ignore[no-untyped-def]
+    """The polynomials of the degrees 2 to `degree` of the input at `start`, in the rows that follow it."""
+    v = block[start]
+    for k in range(1, degree):
+        later, last = block[start + k], block[start + k - 1]
+        a, b, c = np.float64(2 * k + 1), np.float64(k), np.float64(k + 1)
+        if k == 1:
+            for i in range(len(v)):
+                later[i] = ((a * v[i]) * last[i] - b) / c
+        else:
+            before = block[start + k - 2]
+            for i in range(len(v)):
+                later[i] = ((a * v[i]) * last[i] - b * before[i]) / c
 
 
 @njit(
     types.void(
         _array(_FLOATS, 2), _WHOLE, _array(_WHOLE, 1), _array(_FLOATS, 2), _array(_WHOLE, 1), _array(_FLOATS, 1),
-        _array(_FLOATS, 2), _array(_FLOATS, 2), _array(_WHOLE, 2), _array(_FLOATS, 2), _array(_FLOATS, 2),
-        _FLOATS[:, ::1],
+        _array(_WHOLE, 1), _array(_WHOLE, 1), _array(_WHOLE, 1), _array(_FLOATS, 1), _FLOATS[:, ::1],
     ),
     **_JIT,
 )  # fmt: skip
 def fill(  # type: ignore[no-untyped-def]
-    values, start, columns, constants, ends, levels, directions, offsets, terms, numbers, waves, outputs
+    values, start, columns, constants, ends, levels, degrees, starts, places, factors, outputs
 ):
     """The outputs of rows of values from `start` on, column-first; what stands between them is of `prepare`."""
     d, n = outputs.shape
-    n_inputs, n_all = len(columns), len(columns) + len(directions)
     scratch = np.empty((6, _BLOCK_ROWS))
-    block = np.empty((n_all, _BLOCK_ROWS))
+    polynomials = np.empty((degrees.sum(), _BLOCK_ROWS))
     for first in range(0, n, _BLOCK_ROWS):
         b = min(_BLOCK_ROWS, n - first)
         s0, s1, s2 = scratch[0, :b], scratch[1, :b], scratch[2, :b]
         s3, s4, s5 = scratch[3, :b], scratch[4, :b], scratch[5, :b]
-        for k in range(n_inputs):
-            v = block[k, :b]
+        block, place = polynomials[:, :b], 0
+        for k in range(len(columns)):
+            v = block[place]
             _scale(values, start + first, columns[k], constants[k], v)
             if constants[k, 7]:
                 _log(v, s0, s1, s2, s3, s4, s5)
             _limit(v, constants[k, 6])
             if ends[k] < ends[k + 1]:
                 _level(v, levels[ends[k] : ends[k + 1]])
-        for j in range(n_all - n_inputs):
-            v, offset = block[n_inputs + j, :b], offsets[j, 0]
-            _weigh(block, directions[j], v)
-            for i in range(b):
-                v[i] = v[i] - offset
-            _limit(v, offsets[j, 1])
+            _legendre(block, place, degrees[k])
+            place += degrees[k]
         for j in range(d):
-            target, kind = outputs[j, first : first + b], terms[j, 0]
-            if kind == _COSINE:
-                _weigh(block, waves[terms[j, 1]], target)
-                phase = numbers[j, 0]
+            target, factor, at, count = outputs[j, first : first + b], factors[j], starts[j], starts[j + 1] - starts[j]
+            x = block[places[at]]
+            if count == 1:
                 for i in range(b):
-                    target[i] = target[i] + phase
-                _cos(target, numbers[j, 1], s0, s1, s2, s3, s4, s5)
+                    target[i] = x[i] * factor
                 continue
-            x, y = block[terms[j, 1], :b], block[terms[j, 2], :b]
-            if kind == _PRODUCT:
+            y = block[places[at + 1]]
+            if count == 2:
                 for i in range(b):
-                    target[i] = x[i] * y[i]
-            elif kind == _LINEAR:
-                target[:] = x
-            else:
-                knot, width = numbers[j, 0], numbers[j, 1]
+                    target[i] = (x[i] * y[i]) * factor
+                continue
+            z = block[places[at + 2]]
+            if count == 3:
                 for i in range(b):
-                    t = 1.0 - abs(x[i] - knot) / width
-                    target[i] = 0.0 if t < 0.0 else t
+                    target[i] = ((x[i] * y[i]) * z[i]) * factor
+                continue
+            target[:] = x
+            for k in range(at + 1, starts[j + 1]):
+                more = block[places[k]]
+                for i in range(b):
+                    target[i] = target[i] * more[i]
+            for i in range(b):
+                target[i] = target[i] * factor

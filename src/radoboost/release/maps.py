@@ -8,16 +8,14 @@ same values to the last bit. First every input gets one number a row,
     v = clip(v, -limit, limit)                                           if it has a limit
     v = the line through its two neighbours among levels                 if it has levels
 
-then every direction, which is clip(sum of weight_k v_k over all inputs k - offset, -limit, limit), and then every term
-gives one column:
+and then every term gives one column:
 
     linear     v
-    product    v w                                                       of two inputs or directions, or one with itself
-    hat        max(0, 1 - |v - knot| / width)
-    cosine     factor cos(sum of weight_k v_k over all inputs k + phase)
+    product    v w                                                       of two inputs, or one with itself
+    legendre   P_j(v) P_k(w) ... factor                                  of inputs, each with a degree
 
-All of it is elementwise float64 in the order that docs/exactness.md says, with a logarithm and a cosine of our own, so
-that what a row gives depends on nothing but that row.
+P_k is the Legendre polynomial of degree k. All of it is elementwise float64 in the order that docs/exactness.md says,
+with a logarithm of our own, so that what a row gives depends on nothing but that row.
 """
 
 import dataclasses
@@ -35,20 +33,16 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
 from radoboost.numba_cache import prepare_cache
-from radoboost.release.polynomials import cos, log1p
+from radoboost.release.polynomials import legendre, log1p
 
-# What each kind of term has besides its kind: how many inputs, and which numbers. A cosine is of all inputs.
-KINDS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "linear": (1, ()),
-    "product": (2, ()),
-    "hat": (1, ("knot", "width")),
-    "cosine": (0, ("phase", "factor")),
-}
+# What each kind of term has besides its kind.
+KINDS = {"linear": {"inputs"}, "product": {"inputs"}, "legendre": {"inputs", "degrees", "factor"}}
+MOST_DEGREE = 64  # of one polynomial
 _BLOCK_ROWS = 1 << 12  # whose inputs are made at a time
 _BLOCK_VALUES = 1 << 17  # outputs that are made at a time: they stay in the cache until they are put row by row
-_COSINES = 1 << 13  # so many at a time: few enough for the cache, and many enough for NumPy
 _MANY = 1 << 23  # values that pay for loading a compiler
-_UNKNOWN = "the feature map has {what}, which this version does not know; upgrade radoboost"
+_OTHER_VERSION = "it may be of another version of radoboost"
+_UNKNOWN = f"the feature map has {{what}}, which this version does not know; {_OTHER_VERSION}"
 
 
 @dataclass(frozen=True)
@@ -108,27 +102,6 @@ class Input:
         return _without_defaults(self)
 
 
-@dataclass(frozen=True)
-class Direction:
-    """A sum of all inputs, weighted and limited, for products to be made of."""
-
-    name: str
-    weights: tuple[float, ...]
-    offset: float = 0.0
-    limit: float = 1.0
-
-    def apply(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The direction of rows whose inputs are given column-first: terms are added in the order of the inputs."""
-        total = np.zeros(inputs.shape[1])
-        for weight, row in zip(self.weights, inputs, strict=True):
-            total += weight * row
-        return np.asarray(np.minimum(np.maximum(total - self.offset, -self.limit), self.limit))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The direction as JSON data, without what is as usual."""
-        return _without_defaults(self)
-
-
 def _without_defaults(entry: Any) -> dict[str, Any]:
     """The fields of an entry as JSON data, without those that are as usual."""
     values = {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry) if getattr(entry, f.name) != f.default}
@@ -137,37 +110,40 @@ def _without_defaults(entry: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Term:
-    """One output of a map: its kind, the labels of its inputs, and the numbers of its kind."""
+    """One output of a map: its kind, the labels of its inputs, and for polynomials their degrees and a factor.
+
+    >>> Term("legendre", ("rank(age)", "dose"), (2, 1), 0.8).name
+    'P2(rank(age))*P1(dose)'
+    """
 
     kind: str
-    inputs: tuple[str, ...] = ()
-    knot: float = 0.0
-    width: float = 1.0
-    weights: tuple[float, ...] = ()
-    phase: float = 0.0
+    inputs: tuple[str, ...]
+    degrees: tuple[int, ...] = ()
     factor: float = 1.0
 
-    def name(self, number: int) -> str:
-        """The output's name; `number` counts the cosines from 1."""
+    @property
+    def name(self) -> str:
+        """The output's name."""
         if self.kind == "linear":
             return self.inputs[0]
         if self.kind == "product":
             first, second = self.inputs
             return f"{first}^2" if first == second else f"{first}*{second}"
-        return f"{self.inputs[0]}~{self.knot:.12g}" if self.kind == "hat" else f"cos{number}"
+        return "*".join(f"P{degree}({label})" for label, degree in zip(self.inputs, self.degrees, strict=True))
+
+    @property
+    def factors(self) -> tuple[tuple[str, int], ...]:
+        """What is multiplied, in this order: inputs, each as the polynomial of its degree."""
+        return tuple(zip(self.inputs, self.degrees or (1,) * len(self.inputs), strict=True))
 
     def to_dict(self) -> dict[str, Any]:
         """The term as JSON data, with what its kind has."""
-        count, numbers = KINDS[self.kind]
-        what = {"inputs": list(self.inputs)} if count else {"weights": list(self.weights)}
-        return {"kind": self.kind, **what, **{name: getattr(self, name) for name in numbers}}
+        return {"kind": self.kind, **{k: v for k, v in _without_defaults(self).items() if k in KINDS[self.kind]}}
 
 
 @dataclass(frozen=True)
 class FeatureMap:
     """Columns made of columns: `inputs`, and the `terms` made of them, one for each output.
-
-    Products may also be of `directions`, which are sums of inputs.
 
     >>> age = Input("age", shift=40.0, divisor=8.0)
     >>> square = FeatureMap((age,), (Term("linear", ("age",)), Term("product", ("age", "age"))))
@@ -177,13 +153,10 @@ class FeatureMap:
 
     inputs: tuple[Input, ...]
     terms: tuple[Term, ...]
-    directions: tuple[Direction, ...] = ()
 
     def __post_init__(self) -> None:
         _check_inputs(self.inputs)
-        labels = [entry.label for entry in self.inputs]
-        _check_directions(self.directions, labels)
-        _check_terms(self.terms, labels, [entry.name for entry in self.directions])
+        _check_terms(self.terms, {entry.label for entry in self.inputs})
         if double := repeated(self.output_names):
             raise ReleaseError(f"the feature map makes several columns of one name: {', '.join(map(repr, double))}")
 
@@ -195,7 +168,7 @@ class FeatureMap:
     @cached_property
     def output_names(self) -> tuple[str, ...]:
         """The columns that it makes, in order."""
-        return names_of(self.terms)
+        return tuple(term.name for term in self.terms)
 
     @property
     def neutral(self) -> tuple[float, ...]:
@@ -237,61 +210,40 @@ class FeatureMap:
                 yield outputs
 
     def _inputs(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """The numbers of all inputs, column-first, and of all directions."""
+        """The numbers of all inputs, column-first."""
         columns = values.T.astype(np.float64, order="C")
         place = {name: k for k, name in enumerate(self.input_names)}
-        inputs = np.array([entry.apply(columns[place[entry.name]]) for entry in self.inputs])
-        return np.vstack([inputs, *(entry.apply(inputs) for entry in self.directions)])
+        return np.array([entry.apply(columns[place[entry.name]]) for entry in self.inputs])
 
     @cached_property
-    def _plan(self) -> list[tuple[str, int, list[int], Term]]:
-        """Kind, place of the output and places of the inputs of every term but cosines."""
-        labels = [entry.label for entry in self.inputs] + [entry.name for entry in self.directions]
-        place = {label: k for k, label in enumerate(labels)}
-        return [
-            (term.kind, k, [place[label] for label in term.inputs], term)
-            for k, term in enumerate(self.terms)
-            if term.kind != "cosine"
-        ]
+    def degrees(self) -> tuple[int, ...]:
+        """The highest degree of a polynomial of each input."""
+        highest = {entry.label: 1 for entry in self.inputs}
+        for label, degree in (factor for term in self.terms for factor in term.factors):
+            highest[label] = max(highest[label], degree)
+        return tuple(highest.values())
+
+    @cached_property
+    def factors(self) -> list[list[int]]:
+        """For each term, the places of what it multiplies among all polynomials, those of the first input first."""
+        ends = np.cumsum([0, *self.degrees]).tolist()
+        start = {entry.label: end for entry, end in zip(self.inputs, ends, strict=False)}
+        return [[start[label] + degree - 1 for label, degree in term.factors] for term in self.terms]
 
     def _outputs(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """The outputs of a block of rows, column-first."""
+        polynomials = [row for v, degree in zip(inputs, self.degrees, strict=True) for row in legendre(v, degree)]
         outputs = np.empty((len(self.terms), inputs.shape[1]))
-        for kind, k, of, term in self._plan:
-            if kind == "product":
-                np.multiply(inputs[of[0]], inputs[of[1]], out=outputs[k])
-            elif kind == "linear":
-                outputs[k] = inputs[of[0]]
-            else:
-                outputs[k] = np.maximum(1.0 - np.abs(inputs[of[0]] - term.knot) / term.width, 0.0)
-        self._add_cosines(inputs, outputs)
+        for output, places, term in zip(outputs, self.factors, self.terms, strict=True):
+            output[:] = polynomials[places[0]]
+            for place in places[1:]:
+                output *= polynomials[place]
+            output *= term.factor
         return outputs
-
-    def _add_cosines(self, inputs: NDArray[np.float64], outputs: NDArray[np.float64]) -> None:
-        places, weights, phases, factors = self.cosines
-        if not len(places):
-            return
-        step = max(1, _COSINES // inputs.shape[1])
-        for start in range(0, len(places), step):
-            some = slice(start, start + step)
-            angles = np.zeros((len(places[some]), inputs.shape[1]))
-            for k, row in enumerate(inputs[: len(self.inputs)]):
-                angles += weights[some, k : k + 1] * row
-            outputs[places[some]] = factors[some] * cos(angles + phases[some])
-
-    @cached_property
-    def cosines(self) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Places of the cosines, and their weights, phases and factors, a row for each."""
-        places = [k for k, term in enumerate(self.terms) if term.kind == "cosine"]
-        terms = [self.terms[k] for k in places]
-        weights = np.array([term.weights for term in terms], dtype=np.float64).reshape(len(terms), len(self.inputs))
-        phases, factors = np.array([(term.phase, term.factor) for term in terms]).reshape(-1, 2, 1).swapaxes(0, 1)
-        return places, weights, phases, factors
 
     def to_dict(self) -> dict[str, Any]:
         """The map as JSON data."""
-        parts: dict[str, Sequence[Any]] = {"inputs": self.inputs, "directions": self.directions, "terms": self.terms}
-        return {name: [entry.to_dict() for entry in entries] for name, entries in parts.items() if entries}
+        return {"inputs": [each.to_dict() for each in self.inputs], "terms": [each.to_dict() for each in self.terms]}
 
     @classmethod
     def from_dict(cls, entry: Any) -> "FeatureMap":
@@ -301,18 +253,13 @@ class FeatureMap:
         >>> FeatureMap.from_dict(data).to_dict() == data
         True
         """
-        if not isinstance(entry, Mapping) or not {"inputs", "terms"} <= set(entry) <= {"inputs", "directions", "terms"}:
-            raise ReleaseError(
-                "a feature map must have inputs and terms, and nothing else but directions; upgrade radoboost"
-            )
+        if not isinstance(entry, Mapping) or set(entry) != {"inputs", "terms"}:
+            raise ReleaseError(f"a feature map must have inputs and terms, and nothing else; {_OTHER_VERSION}")
         if not all(isinstance(part, list) and part for part in entry.values()):
             raise ReleaseError("a feature map must have at least one input and one term, and no empty list")
         return cls(
             tuple(_entry(Input, item, {"name"}, _INPUT_FIELDS) for item in entry["inputs"]),
-            tuple(_entry(Term, item, *_term_keys(item)) for item in entry["terms"]),
-            tuple(
-                _entry(Direction, item, {"name", "weights"}, _DIRECTION_FIELDS) for item in entry.get("directions", [])
-            ),
+            tuple(_entry(Term, item, {"kind", "inputs"}, _term_keys(item)) for item in entry["terms"]),
         )
 
 
@@ -329,13 +276,6 @@ def _kernel(n_values: int) -> ModuleType | None:
 
 
 _INPUT_FIELDS = {f.name for f in dataclasses.fields(Input)}
-_DIRECTION_FIELDS = {f.name for f in dataclasses.fields(Direction)}
-
-
-def names_of(terms: Sequence[Term]) -> tuple[str, ...]:
-    """The names of the columns that terms make; cosines are counted from 1."""
-    cosines = np.cumsum([term.kind == "cosine" for term in terms]).tolist()
-    return tuple(term.name(number) for term, number in zip(terms, cosines, strict=True))
 
 
 def repeated(names: Sequence[str]) -> list[str]:
@@ -344,21 +284,19 @@ def repeated(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
 
 
-def _term_keys(item: Any) -> tuple[set[str], set[str]]:
-    """Which keys a term's entry must have: all those of its kind, and no others."""
+def _term_keys(item: Any) -> set[str]:
+    """Which keys a term's entry may have: those of its kind."""
     kind = item.get("kind") if isinstance(item, Mapping) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise ReleaseError(_UNKNOWN.format(what=f"a term of the kind {str(kind)[:40]!r}"))
-    count, numbers = KINDS[kind]
-    keys = {"kind", "inputs" if count else "weights", *numbers}
-    return keys, keys
+    return {"kind", *KINDS[kind]}
 
 
 def _entry(cls: Any, item: Any, needed: set[str], known: set[str]) -> Any:
     """An input or a term from its JSON data; lists become tuples."""
     if not isinstance(item, Mapping) or not needed <= set(item) <= known:
         raise ReleaseError(_UNKNOWN.format(what=f"an entry {str(item)[:80]!r}"))
-    for key in ("inputs", "weights", "levels"):
+    for key in ("inputs", "degrees", "levels"):
         if not isinstance(item.get(key, []), list):
             raise ReleaseError(_UNKNOWN.format(what=f"an entry {str(item)[:80]!r}"))
     return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in item.items()})
@@ -387,42 +325,24 @@ def _check_inputs(inputs: tuple[Input, ...]) -> None:
         raise ReleaseError(f"the feature map has several inputs of one name: {', '.join(map(repr, double))}")
 
 
-def _check_directions(directions: tuple[Direction, ...], labels: list[str]) -> None:
-    """Refuse directions with other weights than one for each input, or with the name of an input."""
-    for entry in directions:
-        numbers = [*entry.weights, entry.offset, entry.limit]
-        fits = isinstance(entry.name, str) and len(entry.weights) == len(labels) and all(map(_finite, numbers))
-        if not fits or entry.limit <= 0:
-            raise ReleaseError(
-                f"the direction {entry.name!r} of the feature map needs a name, {len(labels)} weights, finite numbers "
-                "and a limit above 0"
-            )
-    if double := repeated([*labels, *(entry.name for entry in directions)]):
-        raise ReleaseError(f"the feature map has directions and inputs of one name: {', '.join(map(repr, double))}")
-
-
-def _check_terms(terms: tuple[Term, ...], labels: list[str], directions: list[str]) -> None:
+def _check_terms(terms: tuple[Term, ...], labels: set[str]) -> None:
     """Refuse terms of unknown kinds, of inputs that are not there, or with numbers that cannot be used."""
-    known = set(labels), {*labels, *directions}
-    if missing := list(
-        dict.fromkeys(
-            str(label) for term in terms for label in term.inputs if label not in known[term.kind == "product"]
-        )
-    ):
+    if missing := list(dict.fromkeys(str(label) for term in terms for label in term.inputs if label not in labels)):
         raise ReleaseError(
             f"the feature map has terms of inputs that it does not have: {', '.join(map(repr, missing))}"
         )
     for term in terms:
         if term.kind not in KINDS:
             raise ReleaseError(_UNKNOWN.format(what=f"a term of the kind {str(term.kind)[:40]!r}"))
-        count = KINDS[term.kind][0]
-        numbers = [term.knot, term.width, term.phase, term.factor, *term.weights]
-        weights = 0 if count else len(labels)
-        fits = len(term.inputs) == count and len(term.weights) == weights and all(map(_finite, numbers))
-        if not fits or term.width <= 0:
+        if term.kind == "legendre":
+            degrees = all(type(degree) is int and 1 <= degree <= MOST_DEGREE for degree in term.degrees)
+            fits = degrees and len(term.degrees) == len(term.inputs) > 0 and _finite(term.factor)
+        else:
+            fits = len(term.inputs) == 1 + (term.kind == "product") and not term.degrees and term.factor == 1.0
+        if not fits:
             raise ReleaseError(
-                f"a term {term.kind!r} of the feature map needs {count or len(labels)} inputs, finite numbers and a "
-                "width above 0"
+                f"a term {term.kind!r} of the feature map needs its inputs, and of polynomials degrees from 1 to "
+                f"{MOST_DEGREE} and a finite factor"
             )
 
 

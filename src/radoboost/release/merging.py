@@ -139,7 +139,7 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
 
 def _made_by(release: Release) -> dict[str, Any]:
     """The mechanism, without what differs among holders whose rados add up: why columns fitted the rows of each."""
-    return {key: value for key, value in release.mechanism.items() if key not in ("law", "fitting")}
+    return {key: value for key, value in release.mechanism.items() if key != "law"}
 
 
 def _check_kind(part: Part) -> None:

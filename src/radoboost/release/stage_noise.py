@@ -1,7 +1,7 @@
 """The noise that noisy moments declare against the event of their statement, and words against the number of classes.
 
 How far one unit of privacy moves the sums of a stage depends on the neighbours, on whether there are two classes or
-more, and on a few numbers that stand in the release (M4, M7, M10, M12, M14 to M17 and P4 of docs/proofs). Each stage is
+more, and on a few numbers that stand in the release (M4, M7, M10, M14 to M17 and P4 of docs/proofs). Each stage is
 a Gaussian mechanism whose mu is that over its noise, and together they must not come to more than the event. What was
 added to the sums nobody can see: this holds what a file says of its noise against what it says of its promise. Nor may
 a file hold what such a mechanism never releases.
@@ -138,8 +138,6 @@ def _stages(release: "Release", relation: Relation) -> dict[str, _Moved]:
         stages["counts"] = _Moved(k * apart)
     if "outline" in blocks:
         stages["outline"] = _Moved(k * apart)
-    if "ranks" in blocks:
-        stages["ranks"] = _Moved(k * apart * math.sqrt(len(release.columns_of("ranks"))))
     if searched := mechanism.get("searched", ()):
         searches = [stage for stage in mechanism["noise"] if stage.startswith("bounds ")]
         stages |= {stage: _Moved(k * apart * math.sqrt(len(searched))) for stage in searches or ["bounds 1"]}

@@ -1,7 +1,7 @@
 """What a statement, its event and its noise say, as sentences."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from radoboost.privacy import event_from_dict, figures
@@ -12,7 +12,6 @@ _LENGTHS = "standard deviations, where one row counts 1 and has length 1"
 _STAGES = {  # what a stage of several is called, by its name in a release
     "counts": "numbers of rows",
     "outline": "second moments of the table's own columns",
-    "ranks": "histograms of columns",
     "scores": "numbers of rows by score and class",
     "second": "second moments",
     "sum": "sum",
@@ -30,16 +29,12 @@ _WAYS = {
 }
 
 
-def plan_in_words(plan: Mapping[str, Any], absent: Collection[str] = ()) -> str:
-    """Which columns a plan of the mechanism `moments` has; `absent` are kinds of terms that its map has none of."""
-    hats = "hats on ranks" if plan["ranks"] else "hats"
-    parts = ["products"] if plan["kind"] in ("products", "both") and "product" not in absent else []
-    parts += [hats] if plan["kind"] in ("hats", "both") and "hat" not in absent else []
-    parts += ["cosines"] if plan["cosines"] else []
-    if not parts:
+def plan_in_words(plan: Mapping[str, Any]) -> str:
+    """Which columns a plan of the mechanism `moments` has."""
+    if not plan["classes"]:
         return f"the table's own: {plan['n_columns']:,} columns"
-    named = f"{', '.join(parts[:-1])} and {parts[-1]}" if len(parts) > 1 else parts[0]
-    return f"{named}: {plan['n_columns']:,} columns"
+    degree = max(map(sum, plan["classes"]))
+    return f"ranks and their products up to degree {degree}: {plan['n_columns']:,} columns"
 
 
 def statement_in_words(statement: Statement) -> dict[str, list[str]]:

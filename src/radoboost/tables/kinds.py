@@ -19,7 +19,7 @@ PARTS = {
     "month": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
 }
 ORIGIN = "1970-01-01"
-TERMS = ("linear", "signed-log", "hats")  # of one column, besides squares and products
+TERMS = ("linear", "signed-log")  # of one column, besides squares and products
 SQUARE = "square"  # of one column too: in a schema, its product with itself
 _SLOT = (-1.0, 1.0)  # declared bounds that leave 0 and 1 as they are
 
@@ -46,7 +46,7 @@ class Slots(NamedTuple):
 
 Factor = str | Slots
 Word = str | tuple[Factor, Factor]
-"""What is made of a column: a word such as "hats", or a product of two factors."""
+"""What is made of a column: a word such as "signed-log", or a product of two factors."""
 
 
 @dataclass(frozen=True)

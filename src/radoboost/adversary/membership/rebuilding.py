@@ -20,7 +20,7 @@ from radoboost.holder.mechanisms import Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape
 from radoboost.holder.mechanisms.moment_classes import CLASS_CAP
 from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
-from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, MOST_ROUNDS, WIDE_ROUNDS, WORDS
+from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, MOST_ROUNDS, WIDE_ROUNDS
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
@@ -67,8 +67,8 @@ def _moments(release: Release) -> "_Released":
     parameters = release.mechanism
     n_searched = len(parameters.get("searched", ()))
     searches = [f"bounds {j + 1}" for j in range(len(SEARCHES))] if n_searched else []
-    columns, n_ranked = attacked_columns(release)
-    first = [] if columns == LINEAR else ["outline", "ranks"] if n_ranked else ["outline"]
+    columns = attacked_columns(release)
+    first = [] if columns == LINEAR else ["outline"]
     names = ["counts", *searches, *first, "second", "sum", "whitened", "rounds", "scores"]
     noise = tuple((stage, float(parameters["noise"][stage])) for stage in names)
     _expect(release, grid=GRID, constant=CONSTANT_VALUE)
@@ -80,7 +80,6 @@ def _moments(release: Release) -> "_Released":
         noise=noise,
         noise_rounds=parameters["rounds"],
         n_searched=n_searched,
-        n_ranked=n_ranked,
         columns=columns,
         relation=parameters.get("relation", "add"),
         n_classes=release.n_classes,
@@ -95,7 +94,7 @@ def _moments(release: Release) -> "_Released":
             f"no release of moments has sharpen {mechanism.sharpen}, {parameters['rounds']!r} rounds and eta "
             f"{parameters['eta']!r}; get it again from its maker"
         )
-    for scale in mechanism.scales(MOST_ROUNDS if mechanism.sharpen else 0, Shape(n_ranked=n_ranked)).values():
+    for scale in mechanism.scales(MOST_ROUNDS if mechanism.sharpen else 0).values():
         if scale:
             noise_scale(scale / math.sqrt(2))  # off the diagonal, where it is least
             noise_scale(scale)
@@ -103,18 +102,14 @@ def _moments(release: Release) -> "_Released":
     return mechanism
 
 
-def attacked_columns(release: Release) -> tuple[str, int]:
-    """The word for columns whose release has the same stages, and how many columns are ranked.
+def attacked_columns(release: Release) -> str:
+    """The word for columns whose release has the same stages.
 
     Which columns there are, and how many, changes neither what a stage is nor its noise; whether there is an outline
-    before them, and ranks, does.
+    before them does.
     """
     plan = release.mechanism.get("plan")
-    if plan is None or plan["kind"] == "linear":
-        return LINEAR, 0
-    if plan["ranks"]:
-        return "ranks", len(release.block_columns["ranks"])
-    return {kind: word for word, kind in WORDS.items() if word != "ranks"}[plan["kind"]], 0
+    return LINEAR if plan is None or not plan["classes"] else "degree-2"
 
 
 _REBUILT: dict[str, Callable[[Release], NoisyRados | NoisyExamples | Moments]] = {
@@ -136,7 +131,6 @@ class _Released(Moments):
     noise: tuple[tuple[str, float], ...] = ()
     noise_rounds: int = 0
     n_searched: int = 0
-    n_ranked: int = 0
     columns: str = LINEAR
     n_classes: int = 2
 
@@ -144,15 +138,13 @@ class _Released(Moments):
         """The noise in grid steps.
 
         That of the mean rados is for as many as the release has: fewer get less each. So do fewer columns that are
-        searched or ranked. Until there is a plan, the first moments may yet be all of them.
+        searched. Until there is a plan, the first moments may yet be all of them.
         """
         unit = {"outline": GRID**2, "second": GRID**2, "whitened": GRID**2}
         scales = {stage: noise * unit.get(stage, GRID) for stage, noise in self.noise}
         for stage in scales:
             if stage.startswith("bounds"):
                 scales[stage] *= math.sqrt(shape.n_searched / self.n_searched)
-        if "ranks" in scales:
-            scales["ranks"] *= math.sqrt(shape.n_ranked / self.n_ranked)
         if "outline" in scales and not shape.n_planned:
             scales["second"] = scales["outline"]
         scales["rounds"] *= math.sqrt(n_rounds / self.noise_rounds) if self.noise_rounds else 0.0
@@ -171,7 +163,6 @@ class _Released(Moments):
         if self.protects == "record":
             reach |= {stage: apart * math.sqrt(self.n_searched) for stage in noise if stage.startswith("bounds")}
             reach |= {stage: apart for stage in noise if stage == "outline"}
-            reach |= {stage: apart * math.sqrt(self.n_ranked) for stage in noise if stage == "ranks"}
         parts = [reach[stage] / noise[stage] if noise[stage] else math.inf for stage in reach if reach[stage]]
         return min(math.hypot(*parts), _LARGEST_DISTANCE)
 

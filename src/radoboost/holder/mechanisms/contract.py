@@ -18,7 +18,7 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.batch_sizes import BatchSizes
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared
-from radoboost.holder.feature_maps import FITTING, PLANNED, Columns, n_outputs
+from radoboost.holder.feature_maps import Columns, n_outputs
 from radoboost.holder.mechanisms.moment_budget import Shape
 from radoboost.holder.run import Run
 from radoboost.holder.signatures import AllSignatures, SignatureSet
@@ -45,7 +45,7 @@ class Asked:
     the release has: "linear" are the table's own, and what "auto" means is the mechanism's. `weights` say how often
     each row counts: they are one for each row, or the name of a column. Rows have numbers from `first_row` on, where
     holders with one seed number the rows of all of them. Noise on sums is drawn in so many `shares`, one of each holder
-    of a room; 1 where there is one holder. `fitted` says what columns="fitting" came to. `share` names the columns that
+    of a room; 1 where there is one holder. `share` names the columns that
     another holder has too, whose sums without labels stand beside the rados; None where none stand there.
     `label_apart` is what labels are called that are not in the table; a label that nobody named is the `one_label` of
     this call, or of this room, and of no other.
@@ -75,7 +75,6 @@ class Asked:
     share: tuple[str, ...] | None = None
     first_row: int = 0
     shares: int = 1
-    fitted: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def numbering(self) -> dict[str, int]:
@@ -90,12 +89,6 @@ class Asked:
     @property
     def fixed_columns(self) -> Columns:
         """Which columns the release has, for mechanisms that make no plan: "auto" are the table's own."""
-        if self.columns in PLANNED:
-            raise ArgumentError(
-                f"columns={self.columns!r} follow from what the mechanism moments releases first; take that mechanism "
-                "(--epsilon), or other columns (--columns)"
-            )
-        self.refuse_fitting()
         return "linear" if self.columns == "auto" else self.columns
 
     def width(self, features: Sequence[str]) -> int:
@@ -125,14 +118,6 @@ class Asked:
             raise ArgumentError(
                 f"{name} is for two classes, and there are {len(classes)}; take moments (--epsilon) or plain rados, or "
                 "make two classes of them"
-            )
-
-    def refuse_fitting(self) -> None:
-        """Refuse columns="fitting", for mechanisms that may not go by the number of rows, or have other columns."""
-        if self.columns == FITTING:
-            raise ArgumentError(
-                "columns='fitting' goes by the exact number of rows, so it is for crafting plain releases alone; leave "
-                "columns out (--columns), for what the mechanism prescribes, or name them"
             )
 
     def refuse_rows(self) -> None:

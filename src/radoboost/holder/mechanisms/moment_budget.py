@@ -30,9 +30,7 @@ _SHARES = {
     ("label", True): {"second": 0.0, "sum": 0.3, "whitened": 0.0, "rounds": 0.7},
     ("label", False): {"second": 0.0, "sum": 1.0, "whitened": 0.0, "rounds": 0.0},
 }
-# Beyond the table's own columns their second moments are the outline, and those of the plan's columns come after.
-_BEYOND = {True: {"second": 0.1, "rounds": -0.1}, False: {"second": 0.1, "sum": -0.1}}
-_RANKS = {True: {"ranks": 0.1, "rounds": -0.1}, False: {"ranks": 0.1, "sum": -0.1}}
+_OUTLINE = 0.1  # beyond the table's own columns, of what mean rados have, or else the sum
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,10 @@ class Shape:
 
     `n_columns` counts the constant feature; `n_searched` are columns whose bounds are found privately; of one person,
     by the column `person`, at most `max_rows` rows contribute. Of `raw` tables, which a schema reads, rows that it does
-    not foresee are counted too. Where a plan may make other columns of these, there are `widest` at most, and
-    `rankable` of these may be ranked; once it is chosen there are `n_planned`, and `n_ranked` are ranked. Of more than
-    two classes, `n_classes`, each has a slot in sums of vectors. `label` is the label's column and classes, as
-    `label_spelling` has them; no noise depends on it, but what adds up with what does (M21). Noise is drawn in so many
-    `shares`: each is a little off (D5).
+    not foresee are counted too. Where a plan may make other columns of these, there are `widest` at most; once it is
+    chosen there are `n_planned`. Of more than two classes, `n_classes`, each has a slot in sums of vectors. `label` is
+    the label's column and classes, as `label_spelling` has them; no noise depends on it, but what adds up with what
+    does (M21). Noise is drawn in so many `shares`: each is a little off (D5).
     """
 
     n_columns: int = 2
@@ -54,9 +51,7 @@ class Shape:
     person: str = ""
     raw: bool = False
     widest: int = 0
-    rankable: int = 0
     n_planned: int = 0
-    n_ranked: int = 0
     n_classes: int = 2
     label: str = ""
     shares: int = 1
@@ -73,17 +68,17 @@ class Shape:
 
     @property
     def crowding(self) -> float:
-        """Which part of size and strength columns are chosen by (M18): the square of 2 / classes, as measured.
+        """Which part of size and strength columns are chosen by (M18): the third power of 2 / classes, as measured.
 
         A class has 2 / classes of the rows that one of two has; and the more classes, the more boundaries between them,
         at which noise on columns that are not needed costs errors.
         """
-        return (2 / self.n_classes) ** 2
+        return float((2 / self.n_classes) ** 3)
 
     @property
     def at_most(self) -> "Shape":
         """With the plan that draws the most deviates."""
-        return replace(self, n_planned=self.widest, n_ranked=self.rankable)
+        return replace(self, n_planned=self.widest)
 
 
 @dataclass(frozen=True)
@@ -143,9 +138,6 @@ def planned_stages(
         for j, (bins, share) in enumerate(SEARCHES if shape.n_searched else ())
     ]
     first = [Stage("outline", square, shares["outline"], _pairs(shape.n_columns))] if shape.n_planned else []
-    if shape.n_ranked:
-        reach = count * math.sqrt(shape.n_ranked)
-        first.append(Stage("ranks", reach, shares["ranks"], EQUAL_BINS * shape.n_ranked))
     return (
         Stage("counts", count, counts, 2 + shape.raw),
         *searches,
@@ -160,15 +152,18 @@ def planned_stages(
 
 
 def _shares(unit: str, sharpen: bool, shape: Shape) -> dict[str, float]:
-    """The share of each stage but counts and searches; that of the first moments is the same for every plan."""
+    """The share of each stage but counts and searches; that of the first moments is the same for every plan.
+
+    Beyond the table's own columns their second moments are the outline, and those of the plan's columns come after.
+    """
     shares = dict(_SHARES[unit, sharpen])
-    if shape.n_planned:
-        shares = {"outline": shares["second"], **shares, "second": 0.0}
-    moved = [_BEYOND[sharpen]] * (shape.n_planned > 0) + [_RANKS[sharpen]] * (shape.n_ranked > 0)
-    for moves in moved if unit == "record" else []:
-        for stage, share in moves.items():
-            shares[stage] = shares.get(stage, 0.0) + share
-    return {"ranks": 0.0, **shares}
+    if not shape.n_planned:
+        return shares
+    shares = {"outline": shares["second"], **shares, "second": 0.0}
+    if unit == "record":
+        shares["second"] = _OUTLINE
+        shares["rounds" if sharpen else "sum"] -= _OUTLINE
+    return shares
 
 
 def _pairs(n_columns: int) -> int:

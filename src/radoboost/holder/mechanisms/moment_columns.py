@@ -1,53 +1,49 @@
 """The columns of a plan: made from declared bounds and from what was released before, and from nothing else (M12).
 
 Numbers are centred by their mean in the outline and scaled to [-1, 1] by two deviations, or as far as their bounds go,
-up to what `units_of` has. Slots of a category stay 0 and 1. Means, deviations, ranks and directions are rounded to a
-grid, and all constants stand in the release, within its feature map.
+up to 2.5. Slots of a category become -1 and 1. Beside each number stands its rank, by the Beta distribution between its
+bounds that has its mean and deviation, and products are of these ranks. Means, deviations and the levels of ranks are
+rounded to a grid, and all constants stand in the release, within its feature map.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.feature_maps import cosine_terms, pairs
+from radoboost.holder.legendre_classes import (
+    CLASSES,
+    DEGREES,
+    MOST_COLUMNS,
+    Degrees,
+    check_degree,
+    n_products,
+    product_terms,
+)
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID
-from radoboost.holder.mechanisms.moment_plan import MOST_FACTORS, Outlook, Plan, knots_of
+from radoboost.holder.mechanisms.moment_plan import Outlook, Plan
 from radoboost.release.columns import Column
-from radoboost.release.maps import Direction, FeatureMap, Input, Term, names_of, repeated
+from radoboost.release.maps import FeatureMap, Input, Term, repeated
 from radoboost.release.spectra import LEAST
 from radoboost.tables.columns import listed
 
-MOST_ASKED = 4096  # columns, the constant among them
-LEAST_UNIT = 2.0  # deviations that a number is scaled by, however narrow its bounds
+_LEAST_REACH, _MOST_REACH = 2.0, 2.5  # deviations that a number is scaled by
 _LEAST_VARIANCE = 0.01  # of a column within its bounds, so that a constant one is not blown up
+_BINS = 64  # between the levels of a rank
+_NEAREST_MEAN = 0.005  # to a bound, of the Beta distribution, as a share of the width between bounds;
+_WIDEST = 0.98  # its variance, as a share of the largest there is for its mean;
+_LEAST_PARAMETER = 0.02  # and its parameters
 _SNAP = 2.0**-20
-
-
-class Units(NamedTuple):
-    """How many deviations a number is scaled by at most, and how many of them cosines count as 1."""
-
-    numbers: float
-    cosines: float
-
-
-def units_of(plan: Plan, n_classes: int) -> Units:
-    """The units of a plan: values beyond `numbers` deviations are cut, which costs products and many classes most."""
-    if n_classes > 2:
-        return Units(3.0, 3.0)
-    return Units(2.5 if plan.kind in ("products", "both") else LEAST_UNIT, LEAST_UNIT)
 
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """What the first release says of the columns within their bounds: means, deviations and covariances."""
+    """What the first release says of the columns within their bounds: means and deviations."""
 
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
-    covariance: NDArray[np.float64]
 
 
 def read_outline(second: NDArray[np.float64], noise: float) -> Outline:
@@ -57,113 +53,61 @@ def read_outline(second: NDArray[np.float64], noise: float) -> Outline:
     """
     weight = max(float(second[-1, -1]), noise, LEAST)
     mean = _snapped(np.clip(CONSTANT_VALUE * second[-1, :-1] / weight, -1.0, 1.0))
-    covariance = CONSTANT_VALUE**2 * second[:-1, :-1] / weight - np.outer(mean, mean)
-    return Outline(mean, _snapped(np.sqrt(np.clip(np.diag(covariance), _LEAST_VARIANCE, 1.0))), covariance)
+    variance = CONSTANT_VALUE**2 * np.diag(second)[:-1] / weight - np.square(mean)
+    return Outline(mean, _snapped(np.sqrt(np.clip(variance, _LEAST_VARIANCE, 1.0))))
 
 
-def plan_map(
-    outlook: Outlook,
-    plan: Plan,
-    columns: Sequence[Column],
-    outline: Outline,
-    ranks: NDArray[np.float64] | None = None,
-    *,
-    n_classes: int = 2,
-) -> FeatureMap:
-    """The columns of a plan as a feature map of the table's `columns`, which have bounds.
-
-    `ranks` are the released histograms of numbers, a column for each, where the plan has ranks.
-    """
-    units = units_of(plan, n_classes)
-    reach = np.clip(1 + np.abs(outline.mean), LEAST_UNIT * outline.deviation, units.numbers * outline.deviation)
-    inputs = [
-        _slot(column) if column.name in outlook.groups else _centred(column, mean, far)
-        for column, mean, far in zip(columns, outline.mean.tolist(), reach.tolist(), strict=True)
-    ]
-    by_name = {column.name: column for column in columns}
-    if plan.ranks:
-        assert ranks is not None
-        inputs += [_ranked(by_name[name], ranks[:, k]) for k, name in enumerate(outlook.numbers)]
-    directions = _directions(outlook, plan, outline, len(inputs) - len(columns), reach)
-    speeds = (reach / (units.cosines * outline.deviation)).tolist() + [1.0] * (len(inputs) - len(columns))
-    terms = [_faster(term, speeds) if term.kind == "cosine" else term for term in _terms(outlook, plan)]
-    return FeatureMap(tuple(inputs), tuple(terms), directions)
+def plan_map(outlook: Outlook, plan: Plan, columns: Sequence[Column], outline: Outline) -> FeatureMap:
+    """The columns of a plan as a feature map of the table's `columns`, which have bounds."""
+    own, ranks = [], []
+    for column, mean, deviation in zip(columns, outline.mean.tolist(), outline.deviation.tolist(), strict=True):
+        if column.name in outlook.groups:
+            own.append(Input(column.name, 0.5, 0.5, column.low, column.high))
+        else:
+            own.append(_centred(column, mean, deviation))
+            ranks.append(_ranked(column, mean, deviation))
+    return FeatureMap((*own, *ranks), tuple(_terms(outlook, plan.classes)))
 
 
-def _slot(column: Column) -> Input:
-    return Input(column.name, low=column.low, high=column.high)
-
-
-def _faster(cosine: Term, speeds: Sequence[float]) -> Term:
-    """A cosine that varies so much faster with each input."""
-    weights = (weight * speed for weight, speed in zip(cosine.weights, speeds, strict=True))
-    return replace(cosine, weights=tuple(weights))
-
-
-def _centred(column: Column, mean: float, reach: float) -> Input:
-    """A number, centred by its mean within its bounds, which are -1 and 1, in units of its `reach`."""
+def _centred(column: Column, mean: float, deviation: float) -> Input:
+    """A number, centred by its mean within its bounds, which are -1 and 1, in units of two to 2.5 deviations."""
     assert column.low is not None
     assert column.high is not None
+    reach = min(max(1 + abs(mean), _LEAST_REACH * deviation), _MOST_REACH * deviation)
     width = column.high - column.low
     shift = column.low + (1.0 + mean) * (width / 2)
     return Input(column.name, shift, width * (reach / 2), column.low, column.high, limit=1.0)
 
 
-def _ranked(column: Column, counts: NDArray[np.float64]) -> Input:
-    """The rank of a number among all rows, from -1 to 1, by a noisy histogram between its bounds."""
+def _ranked(column: Column, mean: float, deviation: float) -> Input:
+    """The rank of a number, from -1 to 1."""
     low, high, shift, factor, divisor, offset = column.constants
-    levels = tuple(levels_of(counts).tolist())
+    levels = beta_levels(mean, deviation)
     return Input(column.name, shift, divisor, low, high, 1.0, factor=factor, offset=offset, levels=levels)
 
 
-def levels_of(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The distribution function of a noisy histogram at the ends of its bins, onto [-1, 1] and never falling."""
-    below = np.maximum.accumulate(np.maximum(np.concatenate([[0.0], np.cumsum(counts)]), 0.0))
-    if below[-1] <= 0:
-        return np.linspace(-1.0, 1.0, len(counts) + 1)
-    return _snapped(2 * (below / below[-1]) - 1)
+def beta_levels(mean: float, deviation: float) -> tuple[float, ...]:
+    """The distribution function, onto [-1, 1], of the Beta distribution on [-1, 1] with this mean and deviation.
+
+    It is taken at equally spaced points, and rounded so far that every machine has the same levels.
+
+    >>> beta_levels(0.0, 3**-0.5)[::16]  # that of even numbers
+    (-1.0, -0.5, 0.0, 0.5, 1.0)
+    """
+    from scipy.special import betainc
+
+    middle = min(max((1 + mean) / 2, _NEAREST_MEAN), 1 - _NEAREST_MEAN)
+    largest = middle * (1 - middle)
+    size = largest / min(deviation**2 / 4, _WIDEST * largest) - 1
+    a, b = (max(share * size, _LEAST_PARAMETER) for share in (middle, 1 - middle))
+    levels = _snapped(2 * betainc(a, b, np.linspace(0.0, 1.0, _BINS + 1)) - 1)
+    return tuple(np.maximum.accumulate(levels).tolist())
 
 
-def _directions(
-    outlook: Outlook, plan: Plan, outline: Outline, others: int, reach: NDArray[np.float64]
-) -> tuple[Direction, ...]:
-    """The leading directions of all inputs but `others`, each of a variance of at most 1/4."""
-    names = direction_names(outlook, plan)
-    if not names:
-        return ()
-    slots = np.array([name in outlook.groups for name in outlook.names])
-    unit = np.where(slots, 1.0, reach)
-    values, vectors = np.linalg.eigh(4 * outline.covariance / np.outer(unit, unit))
-    weights = (vectors / np.sqrt(np.maximum(values, 1.0)))[:, ::-1][:, : len(names)]
-    weights = _snapped(weights.T)
-    centre = np.where(slots, outline.mean, 0.0)
-    offsets = _snapped(weights @ centre)
-    return tuple(
-        Direction(name, (*row, *[0.0] * others), offset)
-        for name, row, offset in zip(names, weights.tolist(), offsets.tolist(), strict=True)
-    )
-
-
-def direction_names(outlook: Outlook, plan: Plan) -> list[str]:
-    """The directions that products are of; none where they are of columns."""
-    if plan.kind != "both" or len(outlook.names) <= MOST_FACTORS:
-        return []
-    return [f"direction {k + 1}" for k in range(MOST_FACTORS)]
-
-
-def _terms(outlook: Outlook, plan: Plan) -> list[Term]:
-    """The columns of a plan, in order: the table's, ranks, hats, products, cosines."""
-    ranked = [f"rank({name})" for name in outlook.numbers] if plan.ranks else []
-    terms = [Term("linear", (name,)) for name in (*outlook.names, *ranked)]
-    if plan.kind in ("hats", "both"):
-        knots = knots_of(plan.kind, plan.ranks)
-        width = 2 / (len(knots) - 1)
-        terms += [Term("hat", (name,), knot=knot, width=width) for name in ranked or outlook.numbers for knot in knots]
-    if plan.kind in ("products", "both"):
-        factors = [(name, outlook.groups.get(name)) for name in direction_names(outlook, plan) or outlook.names]
-        terms += [Term("product", pair) for pair in pairs(factors)]
-    places = tuple(k for k, name in enumerate(outlook.names) if name not in outlook.groups)
-    return [*terms, *cosine_terms(plan.cosines, places, len(outlook.names) + len(ranked))]
+def _terms(outlook: Outlook, classes: Sequence[Degrees]) -> list[Term]:
+    """The columns of a plan, in order: the table's, ranks, and products of ranks."""
+    ranks = [f"rank({name})" for name in outlook.numbers]
+    return [*(Term("linear", (name,)) for name in (*outlook.names, *ranks)), *product_terms(classes, ranks)]
 
 
 def planned_columns(feature_map: FeatureMap) -> tuple[Column, ...]:
@@ -173,24 +117,17 @@ def planned_columns(feature_map: FeatureMap) -> tuple[Column, ...]:
 
 def check_outlook(outlook: Outlook) -> None:
     """Refuse too many columns, or names that columns of some plan would share, before anything is spent."""
-    if outlook.widest > MOST_ASKED:
+    if outlook.word in DEGREES:
+        check_degree(outlook.word, len(outlook.numbers), outlook.classes())
+    if not outlook.classes():
+        return
+    room = MOST_COLUMNS - outlook.n_ranked
+    possible = [degrees for degrees in CLASSES if n_products(len(outlook.numbers), degrees) <= room]
+    if double := repeated([term.name for term in _terms(outlook, possible)]):
         raise ArgumentError(
-            f"columns={outlook.word!r} would make {outlook.widest:,} columns of {len(outlook.names):,}, and "
-            f"{MOST_ASKED:,} is the most; use fewer columns, or leave columns out (--columns)"
+            f"several columns would be called {listed(double)}, among those that are made of others; rename "
+            "columns of the table, or take columns='linear' (--columns linear)"
         )
-    if outlook.word in ("hats", "ranks", "fourier") and not outlook.numbers:
-        raise ArgumentError(
-            f"columns={outlook.word!r} are made of numbers, and all columns are categories; leave columns out "
-            "(--columns)"
-        )
-    for plan in outlook.possible():
-        for ranks in {False, plan.ranks}:
-            terms = _terms(outlook, Plan(plan.kind, ranks, plan.cosines, 0, 0, 0.0))
-            if double := repeated([*names_of(terms), *direction_names(outlook, plan)]):
-                raise ArgumentError(
-                    f"several columns would be called {listed(double)}, among those that are made of others; rename "
-                    "columns of the table, or take columns='linear' (--columns linear)"
-                )
 
 
 def _snapped(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,7 +17,6 @@ from radoboost import memory
 from radoboost.errors import TableError
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.guessing import names_in_doubt
-from radoboost.holder.mechanisms.bins import CountBins, EqualBins
 from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, released_noise
 from radoboost.holder.mechanisms.moment_classes import (
     WEIGHTS,
@@ -38,7 +37,7 @@ from radoboost.holder.mechanisms.moment_passes import (
     Whiten,
     WhitenedRows,
 )
-from radoboost.holder.mechanisms.moment_plan import MOST_ROUNDS, Outlook, Plan, choose, rounds_for
+from radoboost.holder.mechanisms.moment_plan import MOST_ROUNDS, Outlook, Plan, rounds_for
 from radoboost.holder.mechanisms.score_counts import SIZES, HitCounts, ScoreCounts
 from radoboost.holder.passes import Readable, RowPass
 from radoboost.holder.run import Noise, Run
@@ -184,7 +183,7 @@ class Stages:
         self.counts = RowCounts.zeros(len(sphere.counted))
         self.rows = rows or {}
         self._searches = len(SEARCHES) if shape.n_searched else 0
-        self.plan = Plan("linear", False, 0, sphere.width, 0, 0.0)
+        self.plan = Plan((), sphere.width)
         self.map: FeatureMap | None = None
         self.score_unit = 0.0
         self.blocks: dict[str, NDArray[np.float64]] = {}
@@ -217,7 +216,7 @@ class Stages:
         run.add_noise(first, Noise("products", scale, symmetric=True))
         second = first.products / GRID**2
         self._choose(second)
-        self._expect(3 + 2 * self.plan.beyond + self.plan.ranks + (1 + self.plan.rounds) * sharpen)
+        self._expect(3 + 2 * self.plan.beyond + (1 + self.plan.rounds) * sharpen)
         if not self.plan.beyond:
             of_table = WhitenedRows if self._two else WhitenedClasses
             self._whiten(second, lambda a: of_table(self._sphere, a), None)
@@ -250,13 +249,11 @@ class Stages:
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width
-            self.plan = Plan("linear", False, 0, width, *rounds_for("linear", strength / width, self._budget.sharpen))
+            self.plan = Plan((), width, *rounds_for(False, strength / width, self._budget.sharpen))
         else:
-            crowding = self._shape.crowding
-            self.plan = choose(outlook, size, strength, sharpen=self._budget.sharpen, crowding=crowding)
+            self.plan = self._budget.choose(outlook, size, strength, self._shape)
         if self.plan.beyond:
-            n_ranked = len(outlook.numbers) if outlook is not None and self.plan.ranks else 0
-            self._shape = replace(self._shape, n_planned=self.plan.n_columns, n_ranked=n_ranked)
+            self._shape = replace(self._shape, n_planned=self.plan.n_columns)
 
     def _go_beyond(self, second: NDArray[np.float64], noise: float) -> None:
         """Let the table be seen through the columns of the plan (M12)."""
@@ -264,26 +261,13 @@ class Stages:
         assert outlook is not None
         names = [column.name for column in sphere.columns]
         self.blocks["outline"], self.block_columns["outline"] = second, (*names, CONSTANT)
-        ranks = None
-        if self.plan.ranks:
-            ranks = self.blocks["ranks"] = self._ranks(outlook.numbers)
-            self.block_columns["ranks"] = outlook.numbers
-        outline, plan, n_classes = read_outline(second, noise), self.plan, self._shape.n_classes
+        outline, plan = read_outline(second, noise), self.plan
         self.map = run.agreed_data(
-            lambda: plan_map(outlook, plan, sphere.columns, outline, ranks, n_classes=n_classes).to_dict(),
-            FeatureMap.from_dict,
+            lambda: plan_map(outlook, plan, sphere.columns, outline).to_dict(), FeatureMap.from_dict
         )
         run.source = mapped(run.source, self.map)
         outputs = planned_columns(self.map)
         self._sphere = SphereRows(run.engine, sphere.rule, outputs, sphere.intercept, sphere.columns)
-
-    def _ranks(self, numbers: Sequence[str]) -> NDArray[np.float64]:
-        """Noisy histograms of the numbers between their bounds, a column for each (M12)."""
-        by_name = {column.name: (k, *column.constants[:2]) for k, column in enumerate(self._sphere.columns)}
-        places, low, high = zip(*(by_name[name] for name in numbers), strict=True)
-        bins = EqualBins(np.array(low), np.array(high))
-        task = CountBins(self._sphere.rule, len(self._sphere.columns), places, bins, "ranks")
-        return self._run.noisy_sum(task, Noise("bins", self._scales()["ranks"])).bins.T / GRID
 
     def _whiten(
         self,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from radoboost.errors import ArgumentError
 from radoboost.holder.declared import check_names
 from radoboost.holder.grid import check_size
+from radoboost.holder.legendre_classes import DEGREES
 from radoboost.holder.mechanisms.claims import (
     COMMON,
     DEFAULT_DELTA,
@@ -34,7 +35,7 @@ from radoboost.holder.mechanisms.moment_budget import (
 )
 from radoboost.holder.mechanisms.moment_columns import check_outlook, planned_columns
 from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
-from radoboost.holder.mechanisms.moment_plan import AUTO, LINEAR_ROUNDS, MOST_ROUNDS, WORDS, Outlook
+from radoboost.holder.mechanisms.moment_plan import AUTO, LINEAR_ROUNDS, MOST_ROUNDS, Outlook, Plan, choose
 from radoboost.holder.mechanisms.moment_stages import Stages, check_memory
 from radoboost.holder.mechanisms.person_claims import protected
 from radoboost.holder.mechanisms.private_bounds import bounds_in_words, check_rows_carry, find_bounds
@@ -292,6 +293,11 @@ class Moments:
             )
         return mu
 
+    def choose(self, outlook: Outlook, size: float, strength: float, shape: Shape) -> Plan:
+        """The plan of a table of about so many rows, with so much `strength` (M11, M13)."""
+        doubled = self.neighbours is not Relation.RECORD
+        return choose(outlook, size, strength, sharpen=self.sharpen, crowding=shape.crowding, doubled=doubled)
+
     def scales(self, n_rounds: int, shape: Shape = Shape()) -> dict[str, float]:  # noqa: B008 - it is frozen
         """The noise of each stage in grid steps; 0 where a stage is exact or not there.
 
@@ -390,7 +396,7 @@ class Moments:
         if foreseen is None:
             return event, {}
         plans = {}
-        for word in ("linear", *WORDS) if _is_planned(asked) else ():
+        for word in ("linear", *DEGREES) if _is_planned(asked) else ():
             with suppress(ArgumentError):  # it would make too many columns
                 plans[word] = self._foreseen(replace(asked, columns=word)) or foreseen
         expected = _expected(foreseen, plans, len(names), _n_classes(asked))
@@ -438,7 +444,7 @@ def _of_classes(n_classes: int) -> Callable[[str], str]:
 
 def _is_planned(asked: Asked) -> bool:
     """Whether columns follow from what is released first: they are then the table's own at first."""
-    return asked.columns in tuple(WORDS) or (asked.columns == AUTO and asked.intercept)
+    return asked.columns in tuple(DEGREES) or (asked.columns == AUTO and asked.intercept)
 
 
 def _outlook(asked: Asked, features: Sequence[str]) -> Outlook | None:
@@ -460,7 +466,7 @@ def _outlook(asked: Asked, features: Sequence[str]) -> Outlook | None:
 def _shape(asked: Asked, features: Sequence[str], outlook: Outlook | None) -> Shape:
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
-    width = asked.width(features) if outlook is None else outlook.n_columns("linear")
+    width = asked.width(features) if outlook is None else outlook.n_own
     shape = _shape_about(asked, Shape(width, len(searched)))
     return shape if outlook is None else outlook.shaped(shape)
 
@@ -525,7 +531,7 @@ def _account_of_table(
     others = all_plans(mechanism, rows, n_features, **about)
     expected = _expected(foreseen, others, n_features, question.n_classes)
     plan = {"word": question.columns, **foreseen.to_dict()}
-    shape = replace(foreseen.shape, n_planned=0, n_ranked=0)
+    shape = replace(foreseen.shape, n_planned=0)
     return mechanism.dearest(shape), {"plan": plan, "noise": foreseen.noise, "expected": expected}
 
 
@@ -555,10 +561,10 @@ _LABEL_PROMISES = (
     "exp(epsilon), up to delta. This is about everything in the release together, and all rados drawn from it.",
 )
 _LABEL_EXPOSED = (
-    "Features are not protected at all: their second moments, histograms of columns where the release has ranks, and "
-    "the number of examples are in the release exactly. Exact second moments may determine the rows of a small table, "
-    "and two releases of a table differ by the rows that were added in between. Nor is it protected whether a row has "
-    "one of the two classes at all; only which of them it has.",
+    "Features are not protected at all: their second moments and the number of examples are in the release exactly. "
+    "Exact second moments may determine the rows of a small table, and two releases of a table differ by the rows that "
+    "were added in between. Nor is it protected whether a row has one of the two classes at all; only which of them it "
+    "has.",
     "What all labels say together: that is what a release is for.",
     "A label that is also among the features, under whatever name, or that these determine, is as little protected: it "
     "must not be among the columns.",

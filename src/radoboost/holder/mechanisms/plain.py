@@ -98,7 +98,7 @@ class Plain:
         if isinstance(asked.subsets, Tilted):
             made = sum_batches(asked, run, facts, columns, asked.subsets, self, through)
         else:
-            made = sum_rados(asked, run, facts, columns, asked.subsets, asked.fitted, through=through)
+            made = sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
         return replace(made, outliers=odd)
 
     def statement(self, circumstances: Circumstances) -> Statement:

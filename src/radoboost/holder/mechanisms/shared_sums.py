@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.engines import Engine
-from radoboost.holder.feature_maps import FITTING
 from radoboost.holder.mechanisms.contract import Asked
 from radoboost.holder.passes import RadoSums, SumRados
 from radoboost.holder.signatures import Prepared
@@ -96,7 +95,7 @@ def check_share(asked: Asked) -> None:
             "a release with shared columns tells second moments, and rados of a prescribed support do not; leave "
             "signatures out (--support)"
         )
-    if asked.columns == FITTING or asked.fixed_columns != "linear":
+    if asked.fixed_columns != "linear":
         raise ArgumentError("shared columns are the table's own; take columns='linear' with share (--columns linear)")
     asked.refuse_many_classes("a release with shared columns", asked.classes)
 

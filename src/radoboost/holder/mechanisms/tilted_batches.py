@@ -57,7 +57,7 @@ def sum_batches(
     asked.refuse_many_classes("a release of tilted rados", facts.rule.classes)
     assert subsets.learner is not None
     first, *others = subsets.sizes(asked.n_rados)
-    made = sum_rados(replace(asked, n_rados=first), run, facts, columns, subsets, asked.fitted, through=through)
+    made = sum_rados(replace(asked, n_rados=first), run, facts, columns, subsets, {}, through=through)
     sizes, batches = [first], list[BatchSizes]()
     thetas: list[list[float]] = []
     steps = np.array([column.step for column in columns])

@@ -14,8 +14,7 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.class_sums import SumClasses
 from radoboost.holder.counts import RowCounts
 from radoboost.holder.declared import Declared, check_bounds, check_names, limit_arrays
-from radoboost.holder.feature_maps import FITTING, MOST_PRODUCTS, make_map, n_outputs
-from radoboost.holder.fitting import Fitting
+from radoboost.holder.feature_maps import make_map, n_outputs
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
 from radoboost.holder.mechanisms.contract import CHANGED, Asked, Circumstances, Made, Through
 from radoboost.holder.mechanisms.shared_sums import SumShared, shared_places
@@ -55,7 +54,7 @@ def check_scale(asked: Asked) -> str:
     asked.refuse_person("this mechanism")
     LabelsSeen(asked.label_name, asked.classes)
     scale = resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
-    if (asked.columns == FITTING or asked.fixed_columns != "linear") and scale == "none":
+    if asked.fixed_columns != "linear" and scale == "none":
         raise ArgumentError("scale=None leaves columns as they are, and a feature map does not; leave one of them out")
     return scale
 
@@ -66,21 +65,14 @@ def through_map(asked: Asked, run: Run) -> tuple[Asked, Through | None]:
     What is asked for of the mapped table, and the map; None where columns stay as they are.
     """
     features, groups, bounded = run.source.features, run.source.groups, check_scale(asked) == "bounds"
-    fitting = Fitting.of(features, groups) if asked.columns == FITTING else None
-    if fitting is not None and fitting.wide:  # however many rows there are, so that no pass is needed
-        asked, fitting = _fitted(asked, fitting, 0), None
-    columns = "quadratic" if fitting else asked.fixed_columns  # that is the widest that it may come to
+    columns = asked.fixed_columns
     if columns == "linear":
         return asked, None
-    width = n_outputs(columns, features, groups, bounded=bounded, most=MOST_PRODUCTS) + asked.intercept
+    width = n_outputs(columns, features, groups, bounded=bounded) + asked.intercept
     check_memory(run.engine, asked.n_rados, width)  # all that can be refused by the names comes before the first pass
     facts = survey(asked, run, passes=3)
-    if fitting is not None:
-        asked = _fitted(asked, fitting, facts.all_rows)
-        if asked.columns == "linear":  # of few rows, which are soon read again
-            return asked, None
     inputs = make_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
-    feature_map, odd = make_map(asked.fixed_columns, inputs, groups, MOST_PRODUCTS), outliers_of(facts, run.source)
+    feature_map, odd = make_map(columns, inputs, groups), outliers_of(facts, run.source)
     run.source = mapped(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
     return replace(asked, declared=Declared(limits)), Through(feature_map, inputs, odd)
@@ -93,11 +85,6 @@ def outliers_of(facts: Surveyed, source: Source) -> dict[str, float]:
     """
     looked = facts.scale == "standard" and source.sparse_rows is None
     return outliers(source.features, facts.exact) if looked else {}
-
-
-def _fitted(asked: Asked, fitting: Fitting, n_rows: int) -> Asked:
-    """What is asked for, with the columns that fit so many rows, and the reason."""
-    return replace(asked, columns=fitting.columns(n_rows), fitted={"fitting": fitting.to_dict(n_rows)})
 
 
 def survey(asked: Asked, run: Run, *, unbounded: str | None = None, passes: int = 2) -> Surveyed:

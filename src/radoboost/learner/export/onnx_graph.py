@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from radoboost.errors import ModelError
 from radoboost.learner.export.onnx_cells import encoded_cells
@@ -12,7 +11,6 @@ from radoboost.learner.export.summary import summary
 from radoboost.learner.link import Link
 from radoboost.learner.model import Model
 from radoboost.release.maps import FeatureMap
-from radoboost.release.polynomials import COS_LIMIT
 
 _OUTPUTS = ("label", "probabilities")
 
@@ -79,33 +77,40 @@ def _encoded(nodes: Nodes, model: Model) -> tuple[str, str]:
 def _mapped(nodes: Nodes, model: Model, feature_map: FeatureMap, values: str) -> str:
     """The columns that a feature map makes, in order."""
     inputs = _inputs(nodes, feature_map, model.input_names, values)
-    both, in_order = inputs, _unbounded(model, feature_map)
-    if feature_map.directions:
-        weights = np.array([entry.weights for entry in feature_map.directions], dtype=np.float64).T
-        offsets, limits = (
-            np.array([[getattr(entry, name) for entry in feature_map.directions]], dtype=np.float64)
-            for name in ("offset", "limit")
-        )
-        sums = nodes.op("Sub", nodes.weighted(inputs, weights, in_order), offsets)
-        both = nodes.joined([inputs, nodes.clip(sums, -limits, limits)])
-    labels = [entry.label for entry in feature_map.inputs] + [entry.name for entry in feature_map.directions]
-    parts, order = [], []
-    for kind in ("linear", "product", "hat", "cosine"):
-        places = [k for k, term in enumerate(feature_map.terms) if term.kind == kind]
-        if places:
-            terms = [feature_map.terms[k] for k in places]
-            parts.append(_terms(nodes, kind, terms, labels, inputs, both, in_order))
-            order += places
+    polynomials, ends = _polynomials(nodes, feature_map, inputs), np.cumsum([0, *feature_map.degrees])
+    # By degree first, as the graph has them, and not by input.
+    by_degree = {
+        int(ends[k]) + degree: None
+        for degree in range(max(feature_map.degrees))
+        for k, most in enumerate(feature_map.degrees)
+        if degree < most
+    }
+    place = {polynomial: k for k, polynomial in enumerate(by_degree)}
+    parts, order, factors = [], [], feature_map.factors
+    for count in sorted({len(places) for places in factors}):
+        terms = [k for k, places in enumerate(factors) if len(places) == count]
+        product = nodes.columns(polynomials, [place[factors[k][0]] for k in terms])
+        for j in range(1, count):
+            product = nodes.op("Mul", product, nodes.columns(polynomials, [place[factors[k][j]] for k in terms]))
+        weights = np.array([[feature_map.terms[k].factor for k in terms]])
+        parts.append(product if (weights == 1.0).all() else nodes.op("Mul", product, weights))
+        order += terms
     return nodes.columns(nodes.joined(parts), np.argsort(order).tolist())
 
 
-def _unbounded(model: Model, feature_map: FeatureMap) -> bool:
-    """Whether inputs may be so large that the order in which they are added decides more than the last bits."""
-    slots = {} if model.schema is None else model.schema.groups
-    return any(
-        entry.limit is None and None in (entry.low, entry.high) and entry.name not in slots
-        for entry in feature_map.inputs
-    )
+def _polynomials(nodes: Nodes, feature_map: FeatureMap, inputs: str) -> str:
+    """The Legendre polynomials of all inputs: those of the first degree, then those of the second, and so on."""
+    degrees = feature_map.degrees
+    parts, before, last, some = [inputs], "", inputs, list(range(len(degrees)))
+    for k in range(1, max(degrees)):
+        kept = [place for place, which in enumerate(some) if degrees[which] > k]
+        some = [some[place] for place in kept]
+        last, v = nodes.columns(last, kept), nodes.columns(inputs, some)
+        less = nodes.op("Mul", nodes.columns(before, kept), float(k)) if before else 1.0
+        more = nodes.op("Sub", nodes.op("Mul", nodes.op("Mul", v, 2.0 * k + 1), last), less)
+        before, last = last, nodes.op("Div", more, k + 1.0)
+        parts.append(last)
+    return nodes.joined(parts)
 
 
 def _inputs(nodes: Nodes, feature_map: FeatureMap, names: tuple[str, ...], values: str) -> str:
@@ -141,23 +146,6 @@ def _levels(nodes: Nodes, feature_map: FeatureMap, v: str) -> str:
     table = np.array([level for own in levels for level in own], dtype=np.float64)
     low, high = nodes.op("Gather", table, place), nodes.op("Gather", table, nodes.op("Add", place, np.array(1)))
     return nodes.op("Add", low, nodes.op("Mul", nodes.op("Sub", point, k), nodes.op("Sub", high, low)))
-
-
-def _terms(nodes: Nodes, kind: str, terms: list[Any], labels: list[str], inputs: str, both: str, in_order: bool) -> str:
-    def numbers(name: str) -> NDArray[np.float64]:
-        return np.array([[getattr(term, name) for term in terms]], dtype=np.float64)
-
-    if kind == "cosine":
-        weights = np.array([term.weights for term in terms], dtype=np.float64).T
-        angles = nodes.op("Add", nodes.weighted(inputs, weights, in_order), numbers("phase"))
-        return nodes.op("Mul", nodes.op("Cos", nodes.clip(angles, -COS_LIMIT, COS_LIMIT)), numbers("factor"))
-    first = nodes.columns(both, [labels.index(term.inputs[0]) for term in terms])
-    if kind == "product":
-        return nodes.op("Mul", first, nodes.columns(both, [labels.index(term.inputs[1]) for term in terms]))
-    if kind == "hat":
-        away = nodes.op("Abs", nodes.op("Sub", first, numbers("knot")))
-        return nodes.op("Max", nodes.op("Sub", 1.0, nodes.op("Div", away, numbers("width"))), 0.0)
-    return first
 
 
 # ---- scores and classes

@@ -10,7 +10,7 @@ from radoboost.learner.export.summary import one_line, summary
 from radoboost.learner.model import Model
 from radoboost.learner.predict import written_names
 from radoboost.release.columns import Column
-from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.release.maps import FeatureMap, Input
 from radoboost.tables.cells import GAPS
 from radoboost.tables.kinds import PARTS, UNITS, Category, Date, Kind, Number, seconds_of
 from radoboost.tables.labels import class_key
@@ -109,20 +109,16 @@ def _scale(column: Column) -> tuple[float | None, ...]:
 
 def _mapped(feature_map: FeatureMap | None, names: tuple[str, ...]) -> dict[str, Any]:
     if feature_map is None:
-        return {"inputs": [], "directions": [], "terms": []}
-    labels = [entry.label for entry in feature_map.inputs] + [entry.name for entry in feature_map.directions]
-    directions = [
-        {"weights": list(entry.weights), "offset": entry.offset, "limit": entry.limit}
-        for entry in feature_map.directions
-    ]
+        return {"inputs": [], "terms": []}
     return {
-        "inputs": [_input(entry, names) for entry in feature_map.inputs],
-        "directions": directions,
-        "terms": [_term(entry, labels) for entry in feature_map.terms],
+        "inputs": [
+            _input(entry, degree, names) for entry, degree in zip(feature_map.inputs, feature_map.degrees, strict=True)
+        ],
+        "terms": [(places, term.factor) for places, term in zip(feature_map.factors, feature_map.terms, strict=True)],
     }
 
 
-def _input(entry: Input, names: tuple[str, ...]) -> dict[str, Any]:
+def _input(entry: Input, degree: int, names: tuple[str, ...]) -> dict[str, Any]:
     scale = entry.low, entry.high, entry.shift, entry.factor, entry.divisor, entry.offset
     return {
         "name": entry.label,
@@ -131,15 +127,5 @@ def _input(entry: Input, names: tuple[str, ...]) -> dict[str, Any]:
         **({"log": True} if entry.log else {}),
         **({} if entry.limit is None else {"limit": entry.limit}),
         **({"levels": list(entry.levels)} if entry.levels else {}),
+        **({"degree": degree} if degree > 1 else {}),
     }
-
-
-def _term(entry: Term, labels: list[str]) -> dict[str, Any]:
-    places = [labels.index(label) for label in entry.inputs]
-    if entry.kind == "product":
-        return {"product": places}
-    if entry.kind == "hat":
-        return {"hat": places[0], "knot": entry.knot, "width": entry.width}
-    if entry.kind == "cosine":
-        return {"cosine": list(entry.weights), "phase": entry.phase, "factor": entry.factor}
-    return {"linear": places[0]}

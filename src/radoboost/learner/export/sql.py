@@ -11,8 +11,7 @@ from radoboost.learner.export.summary import one_line, summary
 from radoboost.learner.model import Model
 from radoboost.learner.predict import written_names
 from radoboost.release.columns import Column
-from radoboost.release.maps import FeatureMap, Input, Term
-from radoboost.release.polynomials import COS_LIMIT
+from radoboost.release.maps import FeatureMap, Input
 from radoboost.tables.columns import listed
 
 _LARGEST = 1.7976931348623157e308
@@ -139,13 +138,29 @@ def _either(condition: str, values: list[float]) -> str:
 
 def _terms(query: Query, feature_map: FeatureMap, encoded: dict[str, Encoded]) -> Terms:
     """The columns that a feature map makes."""
-    inputs = [_input(query, entry, encoded[entry.name]) for entry in feature_map.inputs]
-    labels = dict(zip([entry.label for entry in feature_map.inputs], inputs, strict=True))
-    for entry in feature_map.directions:
-        total = _weighted(query, entry.weights, inputs)
-        total = query.let(scaled(total, entry.offset, 1.0, 1.0, 0.0), total)
-        labels[entry.name] = query.let(clipped(total, -entry.limit, entry.limit), total)
-    return [_term(query, term, [labels[label] for label in term.inputs], inputs) for term in feature_map.terms]
+    factors: list[str] = []
+    for entry, degree in zip(feature_map.inputs, feature_map.degrees, strict=True):
+        factors += _polynomials(query, _input(query, entry, encoded[entry.name]), degree)
+    terms = zip(feature_map.factors, feature_map.terms, strict=True)
+    return [_product([factors[place] for place in places], float(term.factor)) for places, term in terms]
+
+
+def _polynomials(query: Query, v: str, degree: int) -> list[str]:
+    """The Legendre polynomials of a number, from the first degree on."""
+    found = ["1e0", v]
+    for k in range(1, degree):
+        used = dict.fromkeys((v, *found[max(k - 1, 1) :]))
+        text = (
+            f"({literal(2.0 * k + 1)} * {v} * {found[k]} - {literal(float(k))} * {found[k - 1]}) / {literal(k + 1.0)}"
+        )
+        found.append(query.let(text, *used))
+    return found[1:]
+
+
+def _product(factors: list[str], factor: float) -> tuple[str, tuple[str, ...]]:
+    """One column that the map makes."""
+    parts = [*factors, *([] if factor == 1.0 else [literal(factor)])]
+    return parts[0] if len(parts) == 1 else f"({' * '.join(parts)})", tuple(dict.fromkeys(factors))
 
 
 def _input(query: Query, entry: Input, cells: Encoded) -> str:
@@ -168,24 +183,6 @@ def _level(query: Query, levels: tuple[float, ...], v: str) -> str:
     low = query.let(f"({table})[CAST({k} AS integer) + 1]", k)
     high = query.let(f"({table})[CAST({k} AS integer) + 2]", k)
     return query.let(f"{low} + ({point} - {k}) * ({high} - {low})", low, high, point, k)
-
-
-def _weighted(query: Query, weights: Sequence[float], inputs: list[str]) -> str:
-    return query.sum([(f"{literal(float(w))} * {v}", (v,)) for w, v in zip(weights, inputs, strict=True)])
-
-
-def _term(query: Query, term: Term, of: list[str], inputs: list[str]) -> tuple[str, tuple[str, ...]]:
-    """One column that the map makes."""
-    if term.kind == "cosine":
-        angle = _weighted(query, term.weights, inputs)
-        angle = query.let(scaled(angle, -term.phase, 1.0, 1.0, 0.0), angle)
-        return f"({literal(float(term.factor))} * cos({clipped(angle, -COS_LIMIT, COS_LIMIT)}))", (angle,)
-    if term.kind == "product":
-        return f"({of[0]} * {of[1]})", tuple(dict.fromkeys(of))
-    if term.kind == "hat":
-        hat = query.let(f"1e0 - abs({of[0]} - {literal(float(term.knot))}) / {literal(float(term.width))}", of[0])
-        return f"({clipped(hat, 0.0, None)})", (hat,)
-    return of[0], (of[0],)
 
 
 # ---- classes

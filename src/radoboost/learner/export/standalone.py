@@ -189,25 +189,20 @@ def mapped_input(entry: dict[str, Any], v: float) -> float:
     return v
 
 
-def weighted(weights: list[float], numbers: list[float]) -> float:
-    """A sum of weighted numbers, added one after another: the order decides the last bits."""
-    total = 0.0
-    for weight, v in zip(weights, numbers, strict=True):
-        total += weight * v
-    return total
+def polynomials(v: float, degree: int) -> list[float]:
+    """The Legendre polynomials of a number, from the first degree on."""
+    found = [1.0, v]
+    for k in range(1, degree):
+        found.append((((2 * k + 1) * v) * found[k] - k * found[k - 1]) / (k + 1))
+    return found[1:]
 
 
-def term(entry: dict[str, Any], inputs: list[float], factors: list[float]) -> float:
-    """One column that the feature map makes of inputs; products are of `factors`, which are inputs and sums of them."""
-    if "product" in entry:
-        first, second = entry["product"]
-        return float(factors[first] * factors[second])
-    if "hat" in entry:
-        return float(max(0.0, 1.0 - abs(inputs[entry["hat"]] - entry["knot"]) / entry["width"]))
-    if "cosine" in entry:
-        angle = weighted(entry["cosine"], inputs) + entry["phase"]
-        return float(entry["factor"] * math.cos(clip(angle, -(2.0**20), 2.0**20)))
-    return float(inputs[entry["linear"]])
+def product(places: list[int], factor: float, factors: list[float]) -> float:
+    """One column that the feature map makes: a product, in this order, times a factor."""
+    total = factors[places[0]]
+    for place in places[1:]:
+        total *= factors[place]
+    return total * factor
 
 
 def numbers(row: dict[str, Any], typed: bool) -> list[float]:
@@ -219,13 +214,10 @@ def numbers(row: dict[str, Any], typed: bool) -> list[float]:
         raw += encoded(column, plain(row[column["name"]]), typed)
     if not MODEL["terms"]:
         return raw
-    inputs = [mapped_input(entry, raw[entry["of"]]) for entry in MODEL["inputs"]]
-    sums = [
-        clip(weighted(entry["weights"], inputs) - entry["offset"], -entry["limit"], entry["limit"])
-        for entry in MODEL["directions"]
-    ]
-    factors = inputs + sums
-    return [term(entry, inputs, factors) for entry in MODEL["terms"]]
+    factors: list[float] = []
+    for entry in MODEL["inputs"]:
+        factors += polynomials(mapped_input(entry, raw[entry["of"]]), entry.get("degree", 1))
+    return [product(places, factor, factors) for places, factor in MODEL["terms"]]
 
 
 def scores(row: dict[str, Any], typed: bool = True) -> list[float]:
