@@ -42,7 +42,7 @@ def crafted(mechanism, n_classes=2, **options):
         (rb.Moments(2.0, bounds_share=0.3), {"bounds": "private"}),
         (rb.Moments(2.0), {"bounds": "private", **BY_PERSON}),
         (rb.Moments(2.0), {"schema": SCHEMA}),
-        (rb.Moments(2.0), {"n_classes": 3, "columns": "ranks"}),
+        (rb.Moments(2.0), {"n_classes": 3, "columns": "degree-2"}),
         (rb.Moments(4.0, unit="label"), {}),
         (rb.Moments(4.0, unit="label"), {"n_classes": 3, **BY_PERSON}),
         (rb.NoisyRados(2.0, clip=0.5), {"n_rados": 20}),

@@ -187,7 +187,7 @@ def test_a_full_disk_of_a_ledger(table, ledger, monkeypatch):
 
 
 @pytest.mark.parametrize("mechanism", [rb.Moments(1.0), rb.Moments(50.0, unit="label"), rb.NoisyRados(1.0)], ids=str)
-@pytest.mark.parametrize("columns", ["auto", "quadratic"])
+@pytest.mark.parametrize("columns", ["auto", "degree-2"])
 @pytest.mark.parametrize("n_columns", [1, 9])
 def test_no_file_is_larger_than_the_room_that_was_looked_for(mechanism, columns, n_columns, rng, tmp_path, monkeypatch):
     X, y, sizes = rng.uniform(0, 1, (2000, n_columns)), rng.integers(0, 2, 2000), []
