@@ -47,8 +47,6 @@ def cells():
             yield f"moments, {what}, persons, 3 classes, degree-3", mechanism, {
                 "columns": "degree-3", "max_rows": 3, "n_classes": 3,
             }  # fmt: skip
-    for columns in ("degree-2", "auto"):
-        yield f"moments, record, {columns}, 16 columns", rb.Moments(1.0), {"columns": columns, "wide": True}
     for name, options in {"": {}, ", schema": {"raw": True}, ", persons with 3 rows": {"max_rows": 3}}.items():
         yield f"noisy-rados{name}", rb.NoisyRados(1.0), options
     yield "noisy-examples, rows", rb.NoisyExamples(1.0), {}

@@ -4,6 +4,8 @@
 pairs that are drawn and the dependences that are planted go through it alike.
 """
 
+import json
+import re
 import time
 import warnings
 import zlib
@@ -87,7 +89,8 @@ def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
     if "plan" in document["mechanism"] and "map" in document:
         inputs = [(entry["name"], "levels" in entry) for entry in document["map"]["inputs"]]
         document = {**document, "map": {"inputs": inputs, "terms": document["map"]["terms"]}}
-    return {**_but(document, {"id"}), "columns": columns, "mechanism": mechanism}
+    named = re.sub(r"unnamed [0-9a-f]{32}", "unnamed", json.dumps(document["statement"]))  # a label that nobody named
+    return {**_but(document, {"id"}), "statement": json.loads(named), "columns": columns, "mechanism": mechanism}
 
 
 def _but(record: dict[str, Any], names: set[str]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from pathlib import Path
 
 import dask
 import dask.array as da
@@ -100,6 +101,18 @@ REFUSED = {
         "read_parquet with a file that is named twice",
         lambda f, p, q: dd.read_parquet([f"{p.expr.path}/0.parquet"] * 2),
     ),
+    "a file and a link to it": (
+        "read_parquet with a file that is named twice",
+        lambda f, p, q: dd.read_parquet(names_of_one_file(p)[:2]),
+    ),
+    "a folder with a file by two names": (
+        "read_parquet with a file that is named twice",
+        lambda f, p, q: dd.read_parquet(str(Path(names_of_one_file(p)[1]).parent), filesystem="arrow"),
+    ),
+    "concat of a file and a link to it": (
+        "concat of a table with itself",
+        lambda f, p, q: dd.concat([dd.read_parquet(name) for name in names_of_one_file(p)[:2]]),
+    ),
     "explode": ("explode", lambda f, p, q: f.explode("s")),
     "sort_values": ("sort_values", lambda f, p, q: f.sort_values("a")),
     "repartition": ("repartition by size", lambda f, p, q: p.repartition(partition_size="1kB")),
@@ -120,6 +133,16 @@ REFUSED = {
         lambda f, p, q: dd.read_parquet(str(p.expr.path), filesystem="arrow", arrow_to_pandas={"types_mapper": {}.get}),
     ),
 }
+
+
+def names_of_one_file(frame):
+    """A file, a link to it and another name of it."""
+    file, others = Path(frame.expr.path) / "0.parquet", Path(frame.expr.path).parent / "names"
+    if not others.exists():
+        others.mkdir()
+        (others / "link.parquet").symlink_to(file)
+        (others / "hard.parquet").hardlink_to(file)
+    return [str(name) for name in (file, others / "link.parquet", others / "hard.parquet")]
 
 
 def undetermined(frame):
@@ -148,6 +171,37 @@ def test_other_steps_are_refused_in_words_also_once_they_are_fused(step, files):
     with pytest.raises(ArgumentError, match="Parquet") as failure:
         check_determined(frame, None)
     assert "\n" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("notes", "kind"),
+    [("_delta_log/0.json", "Delta"), (".hoodie/hoodie.properties", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")],
+)
+def test_files_of_tables_with_old_versions_are_refused(tmp_path, notes, kind):
+    import fsspec
+
+    store, rows = fsspec.filesystem("memory"), pa.Table.from_pandas(ROWS, preserve_index=False)
+    place = f"lake-{kind}"
+    for name in ("a.parquet", "b.parquet"):
+        pq.write_table(rows, tmp_path / name)
+        store.pipe(f"/{place}/data/{name}", (tmp_path / name).read_bytes())
+    frames = [
+        dd.read_parquet(tmp_path),
+        dd.read_parquet(f"{tmp_path}/*.parquet"),
+        dd.read_parquet(str(tmp_path), filesystem="arrow"),
+        dd.concat([dd.read_parquet(tmp_path / "a.parquet"), dd.read_parquet(tmp_path / "b.parquet")]),
+        dd.read_parquet(f"memory://{place}/data"),
+        dd.read_parquet([f"memory://{place}/data/{name}" for name in ("a.parquet", "b.parquet")]),
+    ]
+    for frame in frames:
+        check_determined(frame, None)
+    (tmp_path / notes).parent.mkdir()
+    (tmp_path / notes).touch()
+    store.pipe(f"/{place}/{notes}", b"{}")
+    for frame in frames:
+        with pytest.raises(TableError, match=kind):
+            check_determined(frame, None)
+    check_determined(dd.read_parquet(tmp_path / "a.parquet"), None)  # one file alone is what it says
 
 
 def test_a_runner_that_is_given_changes_nothing_about_that(here):

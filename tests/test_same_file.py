@@ -7,7 +7,9 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.table_check import check_table
-from radoboost.tables.paths import expand_paths
+from radoboost.tables.addresses import StoreAddress
+from radoboost.tables.paths import expand_paths, refuse_repeats
+from radoboost.tables.stores import store_path
 
 MECHANISM = rb.Moments(1.0)
 BOUNDS = {"age": (0, 100)}
@@ -108,15 +110,82 @@ def test_tables_with_old_versions_are_refused(tmp_path, notes, kind):
     assert expand_paths(lake / "data/a.csv") == [lake / "data/a.csv"]  # one file alone is what it says
 
 
-def test_one_file_of_a_store_by_two_addresses_is_refused():
+@pytest.fixture
+def memory():
     import fsspec
 
-    fsspec.filesystem("memory").pipe("/clinic/a.csv", ROWS.encode())
-    for table in (["memory://clinic/a.csv", "memory://clinic/*.csv"], ["memory://clinic/", "memory://clinic/a.csv"]):
+    system = fsspec.filesystem("memory")
+    yield system
+    system.rm("/clinic", recursive=True)
+
+
+def test_one_file_of_a_store_by_two_addresses_is_refused(memory):
+    memory.pipe("/clinic/a.csv", ROWS.encode())
+    for other in ("memory://clinic/*.csv", "memory://clinic/", "memory:///clinic/a.csv"):
+        for table in (["memory://clinic/a.csv", other], [other, "memory://clinic/a.csv"]):
+            with pytest.raises(rb.TableError, match="twice"):
+                expand_paths(table)
+
+
+@pytest.mark.parametrize(
+    ("notes", "kind"),
+    [("_delta_log/0.json", "Delta"), (".hoodie/hoodie.properties", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")],
+)
+def test_parts_of_a_table_with_old_versions_in_a_store_are_refused(memory, notes, kind):
+    for name in ("a.csv", "b.csv", "year=2024/c.csv", "year=2024/d.csv"):
+        memory.pipe(f"/clinic/lake/{name}", ROWS.encode())
+    ways = (
+        "memory://clinic/lake",
+        "memory://clinic/lake/*.csv",
+        "memory://clinic/lake/year=2024",
+        "memory:///clinic/lake/year=2024/",
+        "memory://clinic/lake/year=2024/*.csv",
+        ["memory://clinic/lake/a.csv", "memory://clinic/lake/b.csv"],
+        ["memory://clinic/lake/a.csv", "memory://clinic/lake/year=2024/c.csv"],
+    )
+    assert [len(expand_paths(table)) for table in ways] == [4, 2, 2, 2, 2, 2, 2]
+    memory.pipe("/clinic/lake/metadata/README.md", b"of no table with versions")
+    assert len(expand_paths(ways[-1])) == 2
+    memory.pipe(f"/clinic/lake/{notes}", b"{}")
+    for table in ways:
+        with pytest.raises(rb.TableError, match=kind):
+            expand_paths(table)
+    assert len(expand_paths("memory://clinic/lake/a.csv")) == 1  # one file alone is what it says
+
+
+SAME = [
+    ("s3://b/t.csv", "s3a://b/t.csv"),
+    ("s3://b/t.csv", "s3://anonymous@b/t.csv?region=eu-west-1"),
+    ("s3://b/t.csv", "s3://b/t.csv?endpoint_override=minio:9000"),
+    ("gs://b/t.csv", "gcs://b/t.csv"),
+    ("az://data/t.csv", "abfs://data/t.csv"),
+    ("az://data/t.csv", "abfss://data@east.dfs.core.windows.net/t.csv"),
+    ("abfs://data@east.dfs.core.windows.net/t.csv", "abfss://data@east.blob.core.windows.net/t.csv"),
+    ("abfs://east.blob.core.windows.net/data/t.csv", "abfss://data@east.dfs.core.windows.net/t.csv"),
+    ("hdfs:///d/t.csv", "hdfs://namenode:8020/d/t.csv"),
+    ("http://clinic.example/t.csv", "https://clinic.example/t.csv"),
+    ("az://data/t.csv", "abfs://data/t.csv.gz"),
+]
+DIFFERENT = [
+    ("s3://b/t.csv", "s3://c/t.csv"),
+    ("s3://b/t.csv", "gs://b/t.csv"),
+    ("s3://b/t.csv?endpoint_override=minio:9000", "s3://b/t.csv?endpoint_override=ceph:9000"),
+    ("abfss://data@east.dfs.core.windows.net/t.csv", "abfss://data@west.dfs.core.windows.net/t.csv"),
+    ("az://east/t.csv", "az://d/t.csv"),
+    ("sftp://east/t.csv", "sftp://west/t.csv"),
+]
+
+
+@pytest.mark.parametrize("pair", [*SAME, *DIFFERENT])
+def test_addresses_of_one_file(pair):
+    named = [(store_path(address), address) for address in map(public, pair)]
+    for both in (named, named[::-1]):
+        if pair in DIFFERENT:
+            refuse_repeats(both)
+            continue
         with pytest.raises(rb.TableError, match="twice"):
-            expand_paths(table)
-    fsspec.filesystem("memory").pipe("/clinic/_delta_log/0.json", b"{}")
-    for table in ("memory://clinic/", "memory://clinic/*.csv"):
-        with pytest.raises(rb.TableError, match="Delta"):
-            expand_paths(table)
-    fsspec.filesystem("memory").rm("/clinic", recursive=True)
+            refuse_repeats(both)
+
+
+def public(address):
+    return StoreAddress.of(address).public()

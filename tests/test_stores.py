@@ -10,6 +10,7 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from radoboost.tables.paths import expand_paths
 from radoboost.tables.read_ahead import parts_ahead, read_ahead
 from radoboost.tables.source import Source
 from radoboost.tables.store_files import Windows, joined_ranges
-from radoboost.tables.stores import opened_store
+from radoboost.tables.stores import names_in, opened_store
 from schema_files import write_schema
 from store_server import KEY, SECRET, store_server
 
@@ -492,6 +493,30 @@ def test_a_file_that_changes_is_refused(store, tmp_path):
         with pytest.raises(rb.TableError, match=rf"s3://clinic/t.{ending} changed while it was read"):
             list(source.batches())
         assert not threads()
+
+
+def test_notes_of_tables_with_versions_are_looked_for_above_files(store, tmp_path):
+    """Three requests for each folder above, however many files there are; one that may not be listed has none."""
+    place = written(rows(30), tmp_path / "t.csv")
+    for k in range(5):
+        store.put(f"lake/year=2024/{k}.csv", place)
+    part, some = "s3://clinic/lake/year=2024", [f"s3://clinic/lake/year=2024/{k}.csv" for k in range(5)]
+    for table, others in ((part, 2), (f"{part}/*.csv", 1), (some, 5 + 3)):
+        store.clear()
+        assert len(expand_paths(table)) == 5
+        assert store.n_requests == others + 2 * 3
+    store.put("lake/_delta_log/0.json", b"{}")
+    for table in (part, f"{part}/*.csv", some):
+        with pytest.raises(rb.TableError, match="clinic/lake is a folder of a Delta table"):
+            expand_paths(table)
+    store.clear()
+    assert len(expand_paths(some[0])) == 1
+    assert store.n_requests == 1  # one file alone is what it says
+
+    def denied(selector):
+        raise PermissionError("ACCESS_DENIED")
+
+    assert names_in(SimpleNamespace(get_file_info=denied), "clinic/lake/_delta_log") == []
 
 
 def test_what_is_not_there(store, rado, tmp_path, one_attempt):

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from radoboost.errors import ArgumentError
-from radoboost.tables.dask_steps import Undetermined, check_steps, files_of, sources
+from radoboost.tables.dask_steps import Undetermined, check_steps, files_of, is_local, sources, system_of
+from radoboost.tables.folders import refuse_old_versions, refuse_stored_versions
 from radoboost.tables.paths import stamp
 
 
@@ -36,11 +38,33 @@ def check_determined(frame: Any, person: str | None) -> None:
             f"record each, and after {step} that is not certain of a Dask frame; write it to Parquet files, and craft "
             "these"
         ) from None
+    _refuse_old_versions([step for step in sources(frame.expr) if _reads_files(step)])
     if person in loose and loose[person].itemsize == 8 and loose[person].kind in "iu":
         raise ArgumentError(
             f"persons in {person!r} are whole numbers of Parquet files, which pandas reads as floats wherever one is "
             "missing, and large ones are then no longer told apart: read them with dd.read_parquet(..., "
             "dtype_backend='pyarrow'), or craft the files themselves with cluster=client"
+        )
+
+
+def _reads_files(step: Any) -> bool:
+    return type(step).__name__.startswith("ReadParquet")
+
+
+def _refuse_old_versions(readers: Sequence[Any]) -> None:
+    """Refuse files of a Delta, Iceberg or Hudi table, unless one is all that is read."""
+    systems = [system_of(step) for step in readers]
+    files = {
+        (type(system).__name__, name): system
+        for system, step in zip(systems, readers, strict=True)
+        for name in files_of(step)
+    }
+    if len(files) > 1:
+        refuse_old_versions([Path(name) for (_, name), system in files.items() if is_local(system)])
+        refuse_stored_versions(
+            (kind, system if hasattr(system, "get_file_info") else PyFileSystem(FSSpecHandler(system)), name)
+            for (kind, name), system in files.items()
+            if not is_local(system)
         )
 
 
@@ -51,19 +75,18 @@ def stamps(frame: Any) -> dict[str, Any]:
     """What changes when a file behind the frame does, by file; other sources have none."""
     found: dict[str, Any] = {}
     for step in sources(frame.expr):
-        if type(step).__name__.startswith("ReadParquet"):
+        if _reads_files(step):
             found |= _file_stamps(step)
     return found
 
 
 def _file_stamps(step: Any) -> dict[str, Any]:
     """The stamps of the files that a reader of Parquet reads."""
-    names, system = files_of(step), step._dataset_info.get("fs") or step.fs
+    names, system = files_of(step), system_of(step)
     if hasattr(system, "get_file_info"):
         infos = system.get_file_info(names)
         return {name: (info.size, info.mtime_ns) for name, info in zip(names, infos, strict=True)}
-    local = getattr(system, "fs", system)
-    if type(local).__name__ == "LocalFileSystem":
+    if is_local(system):
         return {name: _local_stamp(name) for name in names}
     system.invalidate_cache()
     return {name: system.checksum(name) for name in names}

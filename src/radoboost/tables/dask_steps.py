@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from radoboost.tables.paths import local_identity
+
 SOURCES = {"ReadParquetFSSpec", "ReadParquetPyarrowFS", "FromPandas", "FromPandasDivisions", "FromArray"}
 _READERS = ("ReadParquetFSSpec", "ReadParquetPyarrowFS")
 _SAME_ROWS = {"Projection", "Drop", "RenameFrame", "ColumnsSetter", "ToFrame", "Assign", "Fillna", "AsType"}
@@ -208,7 +210,7 @@ def _check_source(step: Any) -> dict[Any, np.dtype[Any]]:
     system = step.operand("filesystem")
     if not (system is None or isinstance(system, str) or type(system).__module__.startswith(_FILE_SYSTEMS)):
         raise Undetermined("read_parquet with a file system of your own")
-    files = files_of(step)
+    files = _identities(step)
     if len(set(files)) < len(files):
         raise Undetermined("read_parquet with a file that is named twice")
     meta = step._dataset_info["base_meta"]
@@ -234,6 +236,29 @@ def files_of(step: Any) -> list[str]:
     return [str(wrapper.fragment.path) for wrapper in about["fragments"]]
 
 
+def system_of(step: Any) -> Any:
+    """The file system of a reader of Parquet, of fsspec or of pyarrow."""
+    system = step._dataset_info.get("fs") or step.fs
+    return system if hasattr(system, "get_file_info") else getattr(system, "fs", system)
+
+
+def is_local(system: Any) -> bool:
+    """Whether a file system is that of this machine."""
+    return type(system).__name__ == "LocalFileSystem"
+
+
+def _identities(step: Any) -> list[Any]:
+    """What all names of each file have in common, links too."""
+    return [_identity(name) if is_local(system_of(step)) else name for name in files_of(step)]
+
+
+def _identity(name: str) -> Any:
+    try:
+        return local_identity(name)
+    except OSError:
+        return name  # it is gone
+
+
 def _check_stacked(step: Any, below: list[Any]) -> None:
     """Refuse frames beside each other, and a record that would be in two of those that follow one another."""
     if step.operand("axis") not in (0, "index"):
@@ -247,7 +272,7 @@ def _check_stacked(step: Any, below: list[Any]) -> None:
             if type(source).__name__ not in SOURCES:  # the values of an isin
                 continue
             reads = type(source).__name__ in _READERS
-            mine |= set(files_of(source)) if reads else {_data_of(source)}
+            mine |= set(_identities(source)) if reads else {_data_of(source)}
         if mine & seen:
             raise Undetermined("concat of a table with itself")
         seen |= mine

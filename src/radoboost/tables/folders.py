@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from radoboost.errors import TableError
 from radoboost.tables.columns import NO_VALUE
 from radoboost.tables.named_paths import NamedPath, folder_columns, named_path
-from radoboost.tables.stores import Listed, StorePath
+from radoboost.tables.stores import Listed, StorePath, names_in
 
 _PARTITION = re.compile(r"([^=]+)=(.*)")
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # what Hive, Spark and Arrow write for a missing value
@@ -84,8 +85,22 @@ def refuse_old_versions(files: Sequence[Path]) -> None:
                 raise _table_with_versions(str(folder), kind)
 
 
+def refuse_stored_versions(places: Iterable[tuple[str, Any, str]]) -> None:
+    """The same for stores: by the names in the folders above some places, each a store, its file system and a key."""
+    seen = set()
+    for store, system, key in places:
+        parts = key.rstrip("/").split("/")
+        for folder in ("/".join(parts[:depth]) for depth in range(len(parts) - 1, 0, -1)):
+            for name, kind in _VERSIONED if (store, folder) not in seen else ():
+                notes = names_in(system, f"{folder}/{name}")
+                if notes and (kind != "Iceberg" or any(note.endswith(".metadata.json") for note in notes)):
+                    raise _table_with_versions(folder, kind)
+            seen.add((store, folder))
+
+
 def _refuse_listed_versions(listed: Listed) -> None:
-    """The same for a store, by the names that it has listed."""
+    """The same for a folder of a store, by the names that it has listed, and by those above it."""
+    refuse_stored_versions([listed.place])
     for parts in listed.listed:
         for name, kind in _VERSIONED:
             if name not in parts[:-1] or (kind == "Iceberg" and not parts[-1].endswith(".metadata.json")):

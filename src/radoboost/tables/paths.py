@@ -3,16 +3,23 @@
 import glob
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError, reason
-from radoboost.tables.addresses import is_squeezed, is_store, local_path, masked
-from radoboost.tables.folders import folder_files, pattern_files, refuse_old_versions, store_files
+from radoboost.tables.addresses import StoreAddress, is_squeezed, is_store, local_path, masked
+from radoboost.tables.folders import (
+    folder_files,
+    pattern_files,
+    refuse_old_versions,
+    refuse_stored_versions,
+    store_files,
+)
 from radoboost.tables.named_paths import NamedPath
 from radoboost.tables.store_files import WindowedFile, store_stamp
 from radoboost.tables.stores import StorePath
@@ -31,6 +38,7 @@ KINDS = {
     ".ipc": "arrow",
 }
 _PARTITION = re.compile(r"([A-Za-z_]\w*)=(.*)")
+_SAME_STORES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs", "http": "https", "ssh": "sftp"}
 
 
 def is_paths(table: Any) -> bool:
@@ -52,12 +60,15 @@ def expand_paths(paths: Any) -> list[Path]:
 
 def _expand(items: Sequence[Any]) -> list[Path]:
     named: list[tuple[Path, str]] = []  # each file, and how the caller spelled it
+    stored: list[StorePath] = []  # files of stores, of whose folders nothing is known yet
     for item in items:
         if isinstance(item, StorePath):
             named.append((item, str(item)))
             continue
         if is_store(item):
-            named += [(path, str(path)) for path in store_files(item, file_kind)]
+            found = store_files(item, file_kind)
+            named += [(path, str(path)) for path in found]
+            stored += [path for path in found if path.named and not path.place.startswith("http")]
             continue
         path = item if isinstance(item, Path) else Path(item := local_path(item))
         spelled = str(item)
@@ -89,6 +100,7 @@ def _expand(items: Sequence[Any]) -> list[Path]:
     refuse_repeats(named)
     if len(files) > 1:
         refuse_old_versions([path for path in files if not isinstance(path, StorePath)])
+        refuse_stored_versions((_store_of(path), path.store.system, path.key) for path in stored)
     return files
 
 
@@ -97,21 +109,28 @@ def refuse_repeats(named: Sequence[tuple[Path, str]]) -> None:
 
     Names alone decide, never content, which would be a function of rows: a copy under another name goes unnoticed.
     """
-    spellings: dict[Any, str] = {}
-    tables: dict[Any, str] = {}
+    spellings: dict[Any, dict[str, str]] = {}
+    tables: dict[Any, dict[str, str]] = {}
     for path, spelled in named:
-        file = _identity(path)
-        if (first := spellings.get(file)) is not None:
+        file, holder = _identity(path)
+        if (first := _first_spelling(spellings, file, holder)) is not None:
             ways = f"{spelled!r} is named twice" if first == spelled else f"{first!r} and {spelled!r} are the same file"
             raise TableError(f"{ways}, so its records would count twice; name it once")
-        folder, name = os.path.split(os.fspath(path))
-        table = (folder if isinstance(path, StorePath) else os.path.realpath(folder), _without_ending(name))
-        if (other := tables.get(table)) is not None:
+        folder, name = os.path.split(file[1] if isinstance(path, StorePath) else os.fspath(path))
+        place = (file[0], folder) if isinstance(path, StorePath) else os.path.realpath(folder)
+        table = (place, _without_ending(name))
+        if (other := _first_spelling(tables, table, holder)) is not None:
             raise TableError(
                 f"by their names {other!r} and {spelled!r} hold the same table, so its records would count twice; "
                 "name one of them, or rename one if they are different tables"
             )
-        spellings[file] = tables[table] = spelled
+        spellings.setdefault(file, {})[holder] = tables.setdefault(table, {})[holder] = spelled
+
+
+def _first_spelling(spellings: Mapping[Any, Mapping[str, str]], file: Any, holder: str) -> str | None:
+    """How the same file was spelled before; an address that does not say who holds it may mean any holder's."""
+    known = spellings.get(file, {}).items()
+    return next((text for other, text in known if other == holder or not (other and holder)), None)
 
 
 def _without_ending(name: str) -> str:
@@ -120,13 +139,31 @@ def _without_ending(name: str) -> str:
     return name[: len(name) - len(ending)]
 
 
-def _identity(path: Path) -> Any:
-    """What all names of one file have in common: device and inode, or the real path where there are none."""
-    if isinstance(path, StorePath):
-        scheme, rest = path.place.split("://", 1)
-        return {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}.get(scheme, scheme), rest
+def _identity(path: Path) -> tuple[Any, str]:
+    """What all names of one file have in common, and who holds it, as far as the address of a store says that."""
+    if not isinstance(path, StorePath):
+        return local_identity(path), ""
+    address = StoreAddress.of(path.place)
+    scheme, host, place = _SAME_STORES.get(address.scheme, address.scheme), address.host, address.path
+    if scheme in ("s3", "gs"):
+        return (scheme, f"{host}/{place}"), address.option("endpoint_override") or ""
+    if scheme == "memory":
+        return (scheme, f"{host}/{place}".lstrip("/")), ""
+    if scheme != "abfs":
+        return (scheme, place), host
+    if address.user:  # CONTAINER@ACCOUNT.dfs.core.windows.net
+        return (scheme, f"{address.user}/{place}"), host.partition(".")[0]
+    return ((scheme, place), host.partition(".")[0]) if "." in host else ((scheme, f"{host}/{place}"), "")
+
+
+def local_identity(path: str | os.PathLike[str]) -> Any:
+    """What all names of a file on this machine have in common: device and inode, or else the real path."""
     state = os.stat(path)
     return (state.st_dev, state.st_ino) if state.st_ino else os.path.realpath(path)
+
+
+def _store_of(path: StorePath) -> str:
+    return replace(StoreAddress.of(path.place), path="").public()
 
 
 def _check_size(path: Path) -> None:

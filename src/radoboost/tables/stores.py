@@ -150,6 +150,17 @@ def _stays_here(shown: str) -> TableError:
     )
 
 
+def names_in(system: Any, folder: str) -> list[str]:
+    """The names in a folder of a file system; none where there is no such folder, or where nobody may list it."""
+    from pyarrow.fs import FileSelector
+
+    try:
+        infos = system.get_file_info(FileSelector(folder, allow_not_found=True))
+    except Exception:  # of whatever library; who may read a file need not be allowed to list folders above it
+        return []
+    return [info.base_name for info in infos]
+
+
 @lru_cache(maxsize=64)
 def opened_store(address: StoreAddress) -> Store:
     """The store of paths that came without credentials."""
@@ -209,6 +220,12 @@ class Listed:
             return sorted(self._sizes)
         patterns = self._address.path.rstrip("/")[len(self.top) :].lstrip("/").split("/")
         return sorted(parts for parts in self._sizes if _matches(parts, patterns))
+
+    @property
+    def place(self) -> tuple[str, Any, str]:
+        """The store, its file system, and what the folder is called there."""
+        root = replace(self._address, path="")
+        return root.public(), self._store.system, self._store.key(replace(root, path=self.top))
 
     @property
     def listed(self) -> Collection[tuple[str, ...]]:
