@@ -75,18 +75,17 @@ def guess_rate(definitions, names):
 # ---- imports
 
 
-def importers(trees):
+def importers(nodes, names):
     """Who imports each module, and which folders import which."""
     by, folders = defaultdict(set), set()
-    for module, (_, tree) in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
-                for alias in node.names:
-                    inner = f"{node.module}.{alias.name}"
-                    target = inner if inner in trees else node.module
-                    if target in trees and target != module:
-                        by[target].add(module)
-                        folders.add((folder_of(module), folder_of(target)))
+    for module, node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == PACKAGE:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                target = inner if inner in names else node.module
+                if target in names and target != module:
+                    by[target].add(module)
+                    folders.add((folder_of(module), folder_of(target)))
     return by, folders
 
 
@@ -120,7 +119,7 @@ def numbers(repo):
     core = [size for module, size in sizes.items() if not module.startswith(OUTSIDE)]
     in_python = [len(parameters(f)) for module, f in functions if ".cli" not in module and f.name not in EXEMPT]
     in_commands = [len(parameters(f)) for module, f in functions if ".cli" in module]
-    by, folders = importers(trees)
+    by, folders = importers(nodes, trees)
     pairs = {tuple(sorted(pair)) for pair in folders if pair[0] != pair[1] and pair[::-1] in folders}
     once = 0
     for text, tree in trees.values():
