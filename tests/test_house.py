@@ -1,4 +1,8 @@
-"""Documentation and names that must keep up with the code, and the contracts of the registries."""
+"""Documentation and names that must keep up with the code, contracts of the registries, and figures that may not grow.
+
+python tests/test_house.py            all figures, beside their limits
+python tests/test_house.py --write    limits as the figures are now: for a commit that lowers some
+"""
 
 import ast
 import dataclasses
@@ -7,6 +11,7 @@ import inspect
 import json
 import pickle
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -14,6 +19,8 @@ from pathlib import Path
 import pytest
 
 import radoboost as rb
+from house import cli_options
+from house.house_numbers import numbers
 from radoboost import errors
 from radoboost.cli import app
 from radoboost.holder.engines import ENGINES, get_engine
@@ -221,3 +228,65 @@ def test_functions_are_short(trees):
             if isinstance(node, ast.FunctionDef) and not any(path.startswith(kernel) for kernel in KERNELS):
                 most = 40 if (path, node.name) == ("holder/craft.py", "craft") else 80
                 assert lines_of_code(node) < most, f"{path}: {node.name} is too long"
+
+
+# ---- figures of the house: where there is a limit, none is above it
+
+LIMITS = ROOT / "tests" / "house" / "limits.json"
+
+
+def ways():
+    """The ways of data, in a process of their own: a profiler watches it."""
+    script = ROOT / "tests" / "house" / "house_ways.py"
+    return json.loads(subprocess.run([sys.executable, script], check=True, capture_output=True, text=True).stdout)
+
+
+def beyond(figures, limits):
+    return [f"{name} is {figures[name]}, above {limit}" for name, limit in limits.items() if figures[name] > limit]
+
+
+def test_no_figure_of_the_house_grows():
+    limits = json.loads(LIMITS.read_text())
+    figures = {**numbers(ROOT), **cli_options.figures(), **ways()}
+    assert not beyond(figures, limits)
+
+
+PLANTED = """
+from radoboost.{other} import thing
+
+class Plan:
+    def __init__(self, a, b, c, d, e, f, g, h, i, j, k): ...
+
+def thing(label, classes, *, features, drop, person, schema=None, x=0, y=0, z=0, w=0, **others):
+    if schema is None or n_classes > 2:
+        return getattr(mechanism, "withheld", None)
+"""
+
+
+def test_what_is_planted_is_counted(tmp_path):
+    for own, other in (("tables", "holder"), ("holder", "tables")):
+        folder = tmp_path / "src" / "radoboost" / own
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text(PLANTED.format(other=other))
+    figures = numbers(tmp_path)
+    planted = {
+        "modules": 2, "max_params_python": 10, "functions_of_10_params": 2, "star_star_functions": 2,
+        "table_clump_functions": 2, "defs_with_namesake_percent": 100.0, "class_names_used_twice": 1,
+        "modules_with_one_importer": 2, "two_way_rooms": 1, "schema_is_none_tests": 2, "two_or_more_classes_tests": 2,
+        "optional_mechanism_attributes": 1,
+    }  # fmt: skip
+    assert {name: figures[name] for name in planted} == planted
+    assert not beyond(figures, planted)
+    assert beyond(figures, {**planted, "modules": 1}) == ["modules is 2, above 1"]
+
+
+def main(words):
+    limits, figures = json.loads(LIMITS.read_text()), {**numbers(ROOT), **cli_options.figures(), **ways()}
+    if words == ["--write"]:
+        LIMITS.write_text(json.dumps({name: figures[name] for name in limits}, indent=1) + "\n")
+    for name, figure in figures.items():
+        print(f"{name:34}{figure:>9}{f'   limit {limits[name]}' if name in limits else ''}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
