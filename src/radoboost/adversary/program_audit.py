@@ -9,8 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from radoboost.adversary.audit_text import ABOUT_EXACT
-from radoboost.adversary.exact_audits import ALL_STAGES, REPLAYS, ExactAudit, StageRatio
+from radoboost.adversary.exact_audits import ABOUT_EXACT, ALL_STAGES, REPLAYS, ExactAudit, StageRatio
 from radoboost.adversary.known import deadline
 from radoboost.adversary.membership.rebuilding import attacked_columns
 from radoboost.errors import ArgumentError
