@@ -11,7 +11,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.adversary import attempts, program_audit
-from radoboost.adversary.audit_text import ABOUT_EXACT
+from radoboost.adversary.exact_audits import ABOUT_EXACT
 from radoboost.adversary.program_audit import audit_in_words, audit_program, why_not_audited
 from radoboost.adversary.replay import NoisySum
 from radoboost.findings.signing import cited

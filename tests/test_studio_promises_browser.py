@@ -5,7 +5,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.adversary import attempts
-from radoboost.adversary.audit_text import ABOUT_EXACT
+from radoboost.adversary.exact_audits import ABOUT_EXACT
 from studio_browser import press, visiting
 from test_studio_holder import patients
 from test_studio_holder_browser import choose, decide, write
