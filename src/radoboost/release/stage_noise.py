@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from radoboost.errors import ReleaseError
 from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, event_from_dict, flatten, gaussian_distance
-from radoboost.release.laws import NOISY_MOMENTS
+from radoboost.release.laws import EXACT_MOMENTS, NOISY_MOMENTS
 
 if TYPE_CHECKING:
     from radoboost.release import Release, Statement
@@ -34,6 +34,11 @@ def check_release(release: "Release") -> None:
     _check_words(release.statement, release.n_classes)
     if not math.isfinite(release.statement.epsilon):
         return
+    if release.law == EXACT_MOMENTS:
+        raise ReleaseError(
+            f"the statement promises epsilon {release.statement.epsilon:g}, and the sums of the release are exact; do "
+            "not trust it"
+        )
     if release.law == NOISY_MOMENTS:
         _check_noise(release)
     elif release.mechanism.get("noise_on") in ("rados", "examples"):
