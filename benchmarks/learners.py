@@ -7,7 +7,7 @@
 Ten stratified folds (shuffled, random_state 0). Of each a release of n = min(1000, train // 2) rados is crafted from
 the rows to train on, and learners see that release alone: boosting as in the paper, with a constant, with a penalty or
 a stop, and over more columns; least squares from moments with several columns; and tilted rados, as many in all.
-Figures are means of three draws, but of one draw for boosting over quadratic columns or hats and for the Newton step
+Figures are means of three draws, but of one draw for boosting over columns of degree 2 and for the Newton step
 that may go by the Hessian alone. Logistic regression (C = 1) has all rows to train on, or n of them at random, in the
 same columns: those that the release's own map makes of them.
 
@@ -117,16 +117,6 @@ def by_hessian(columns, *rows):
         return from_rados(rb.MomentsClassifier, columns, *rows, batches=2, draws=1)
 
 
-def fitting(x, signs, train, test):
-    """Which columns fit: errors are then those of moments with these columns, whose rados are the same."""
-    options = {"n_rados": n_rados(len(train)), "seed": 0}
-    release = rb.craft(x[train], signs[train], columns="fitting", **options)
-    word = release.mechanism["fitting"]["columns"]
-    same = rb.craft(x[train], signs[train], columns=word, **options)
-    assert np.array_equal(release.rados, same.rados)
-    return {"as": word}
-
-
 # ---- logistic regression on examples
 
 
@@ -179,9 +169,8 @@ METHODS = {
         for name, restraint in (("", {}), ("stop, ", HELD_OUT), ("scores, ", {"penalty": "scores", **HELD_OUT}))
     },
     **{f"moments, {word}": partial(from_rados, rb.MomentsClassifier, word) for word in learners_page.WORDS},
-    learners_page.FITTING: fitting,
     **{f"tilted, {word}": partial(from_rados, rb.MomentsClassifier, word, batches=2) for word in learners_page.WORDS},
-    learners_page.HESSIAN: partial(by_hessian, "quadratic"),
+    learners_page.HESSIAN: partial(by_hessian, "degree-2"),
     **{f"regression, {word}": partial(from_examples, word, False) for word in learners_page.WORDS},
     **{f"regression on n rows, {word}": partial(from_examples, word, True) for word in learners_page.WORDS},
 }

@@ -13,12 +13,12 @@ from utility_pictures import _pyplot, _save
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, TABLES, PICTURE = DOCS / "learners.md", RESULTS / "learners.md", DOCS / "images" / "learners.svg"
-PAPER, CONSTANT, FITTING = "RadoBoost, paper", "RadoBoost, constant", "moments, fitting"
-HESSIAN = "tilted by Hessian, quadratic"
-WORDS = ("linear", "signed-log", "quadratic")
-WIDE = ("quadratic", "hats")  # columns that boosting goes over, too
-MOST_GAP = {"linear": 0.9, "signed-log": 0.9, "quadratic": 1.5}  # points behind regression with the same columns
-LEAST_GAIN = 1.5  # points, of moments with quadratic columns over regression with linear ones
+PAPER, CONSTANT = "RadoBoost, paper", "RadoBoost, constant"
+HESSIAN = "tilted by Hessian, degree-2"
+WORDS = ("linear", "signed-log", "degree-2")
+WIDE = ("degree-2",)  # columns that boosting goes over, too
+MOST_GAP = {"linear": 0.9, "signed-log": 0.9, "degree-2": 1.5}  # points behind regression with the same columns
+LEAST_GAIN = 1.5  # points, of moments with degree-2 columns over regression with linear ones
 MANY_ROWS, MOST_LOSS, EXCEPTED = 1000, 1.0, "eeg"  # of tilted rados on one domain
 CLOSE, CLOSE_ON = 1.05, 8  # log-loss as a ratio to that of regression, and the number of domains
 NEAR, NEAR_ON = 2.0, 10  # points between the error that was expected and that of the test, and the number of domains
@@ -33,8 +33,7 @@ NAMES = {
     **{f"RadoBoost, {word}": f"RadoBoost, {word} columns" for word in WIDE},
     **{f"RadoBoost, stop, {word}": f"RadoBoost, stop alone, {word} columns" for word in WIDE},
     **{f"RadoBoost, scores, {word}": f"RadoBoost, penalty on scores, {word} columns" for word in WIDE},
-    HESSIAN: "tilted, quadratic, Hessian alone tried, too",
-    FITTING: '**moments, `columns="fitting"`**',
+    HESSIAN: "tilted, degree-2, Hessian alone tried, too",
 }
 
 
@@ -45,18 +44,7 @@ class Figures:
         self.sizes, self.domains = results["domains"], list(results["domains"])
         rows = {(row["method"], row["domain"]): row for row in results["figures"]}
         self.methods = list(dict.fromkeys(method for method, _ in rows))
-        self._rows = {key: self._own(row, rows) for key, row in rows.items()}
-
-    @staticmethod
-    def _own(row, rows):
-        """The row itself, or of columns that fit those with the columns they came to, fold by fold."""
-        if "as" not in row:
-            return row
-        others = [rows.get((f"moments, {word}", row["domain"])) for word in row["as"]]
-        if None in others:
-            return {}
-        keys = set.intersection(*({"errors", "log_loss", "expected"} & set(other) for other in others))
-        return {key: [other[key][fold] for fold, other in enumerate(others)] for key in keys}
+        self._rows = rows
 
     def has(self, *methods, key="errors"):
         """Whether methods have a figure on every domain."""
@@ -93,11 +81,6 @@ class Figures:
     def columns(self, method, domain):
         return self._rows[method, domain].get("columns")
 
-    def as_words(self, domain, results):
-        """The columns that fitted a domain."""
-        words = [w for row in results["figures"] if row["domain"] == domain for w in row.get("as", ())]
-        return ", ".join(dict.fromkeys(words))
-
 
 # ---- aims
 
@@ -111,11 +94,11 @@ def checks(results):
             gap = figures.mean(f"moments, {word}") - figures.mean(f"regression, {word}")
             what = f"moments with {word} columns are at most {most:g} points behind regression in the same, on average"
             found.append((what, gap <= most, f"{gap:+.2f}"))
-    if figures.has("moments, quadratic", "regression, linear"):
-        gain = figures.mean("regression, linear") - figures.mean("moments, quadratic")
-        what = f"moments with quadratic columns are at least {LEAST_GAIN:g} points better than linear regression"
+    if figures.has("moments, degree-2", "regression, linear"):
+        gain = figures.mean("regression, linear") - figures.mean("moments, degree-2")
+        what = f"moments with degree-2 columns are at least {LEAST_GAIN:g} points better than linear regression"
         found.append((what, gain >= LEAST_GAIN, f"{gain:.2f}"))
-    if figures.has("tilted, quadratic", "moments, quadratic"):
+    if figures.has("tilted, degree-2", "moments, degree-2"):
         found += tilted_checks(figures)
     if figures.has("moments, signed-log", "regression, signed-log", key="log_loss"):
         close = [domain for domain in figures.domains if loss_ratio(figures, domain) <= CLOSE]
@@ -136,7 +119,7 @@ def tilted_checks(figures):
     worst = max(large, key=losses.get) if large else None
     excepted = f"; {EXCEPTED} {losses[EXCEPTED]:+.2f}" if EXCEPTED in losses else ""
     return [
-        ("two tilted batches are better than plain rados on average, with quadratic columns", mean < 0, f"{mean:+.2f}"),
+        ("two tilted batches are better than plain rados on average, with degree-2 columns", mean < 0, f"{mean:+.2f}"),
         (
             f"two tilted batches lose at most {MOST_LOSS:g} point on domains of {MANY_ROWS:,} rows or more, "
             f"{EXCEPTED} excepted",
@@ -147,7 +130,7 @@ def tilted_checks(figures):
 
 
 def tilted_loss(figures, domain):
-    return float(np.mean(figures.folds("tilted, quadratic", domain) - figures.folds("moments, quadratic", domain)))
+    return float(np.mean(figures.folds("tilted, degree-2", domain) - figures.folds("moments, degree-2", domain)))
 
 
 def loss_ratio(figures, domain, word="signed-log"):
@@ -233,14 +216,14 @@ def probability_table(results):
 
 
 def size_table(results):
-    """By domain: rows, columns, rados, and which columns fit."""
+    """By domain: rows, columns, rados, and columns of the second degree."""
     figures = Figures(results)
     lines = []
     for domain, size in figures.sizes.items():
-        wide = figures.columns("moments, quadratic", domain) if figures.has("moments, quadratic") else None
+        wide = figures.columns("moments, degree-2", domain) if figures.has("moments, degree-2") else None
         numbers = [f"{size[key]:,}" for key in ("rows", "columns", "rados")]
-        lines.append([domain, *numbers, "" if wide is None else f"{wide:,}", figures.as_words(domain, results)])
-    return table(["domain", "rows", "columns", "rados", "quadratic columns", "fitting"], lines)
+        lines.append([domain, *numbers, "" if wide is None else f"{wide:,}"])
+    return table(["domain", "rows", "columns", "rados", "columns of degree 2"], lines)
 
 
 def aims(results):
@@ -268,15 +251,15 @@ def _give_or_take(pair):
 
 
 def _without(figures):
-    """Gaps without the domain on which regression with quadratic columns goes astray."""
-    if EXCEPTED not in figures.domains or not figures.has("moments, quadratic", "regression, linear"):
+    """Gaps without the domain on which regression with degree-2 columns goes astray."""
+    if EXCEPTED not in figures.domains or not figures.has("moments, degree-2", "regression, linear"):
         return
     rest = (EXCEPTED,)
-    gain = figures.mean("regression, linear", without=rest) - figures.mean("moments, quadratic", without=rest)
-    whole = figures.mean("regression, linear") - figures.mean("moments, quadratic")
+    gain = figures.mean("regression, linear", without=rest) - figures.mean("moments, degree-2", without=rest)
+    whole = figures.mean("regression, linear") - figures.mean("moments, degree-2")
     there = figures.folds("regression, linear", EXCEPTED).mean()
     yield (
-        f"Without {EXCEPTED}, on which linear regression has {there:.1f} %, moments with quadratic columns are "
+        f"Without {EXCEPTED}, on which linear regression has {there:.1f} %, moments with degree-2 columns are "
         f"{gain:.2f} points better "
         f"than linear regression, and not {whole:.2f}."
     )
@@ -312,9 +295,9 @@ def _of_tilted(figures):
         yield f"`Tilted` refuses by default, and was told `i_know`, in so many of 30 draws: {told}."
     elif words and None not in refused.values():
         yield "`Tilted` refuses on none of these domains by default."
-    if figures.has(HESSIAN, "tilted, quadratic"):
-        pair = _give_or_take(figures.paired(HESSIAN, "tilted, quadratic"))
-        yield f"A Newton step that may go by the second batch's covariance alone: {pair} points, quadratic columns."
+    if figures.has(HESSIAN, "tilted, degree-2"):
+        pair = _give_or_take(figures.paired(HESSIAN, "tilted, degree-2"))
+        yield f"A Newton step that may go by the second batch's covariance alone: {pair} points, degree-2 columns."
 
 
 def _of_boosting(figures):
@@ -373,11 +356,10 @@ _STYLES = {  # Okabe and Ito's colours
     "RadoBoost, scores": ("#009E73", "v", "RadoBoost, penalty on scores"),
     "moments, linear": ("#E69F00", "s", "moments, linear columns"),
     "moments, signed-log": ("#F0E442", "^", "moments, signed-log columns"),
-    FITTING: ("#000000", "1", "moments, columns that fit"),
-    "moments, quadratic": ("#D55E00", "o", "moments, quadratic columns"),
-    "tilted, quadratic": ("#CC79A7", "D", "tilted, quadratic columns"),
+    "moments, degree-2": ("#D55E00", "o", "moments, degree-2 columns"),
+    "tilted, degree-2": ("#CC79A7", "D", "tilted, degree-2 columns"),
     "regression, linear": ("black", "|", "logistic regression on all examples, linear"),
-    "regression, quadratic": ("#0072B2", "|", "logistic regression on all examples, quadratic"),
+    "regression, degree-2": ("#0072B2", "|", "logistic regression on all examples, degree-2"),
 }
 
 

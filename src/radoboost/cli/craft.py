@@ -141,9 +141,10 @@ def craft(
         typer.Option(
             metavar="WORD",
             autocompletion=complete_columns,
-            help="Which columns the release has: linear (the table's own), or degree-2 to degree-8: also products "
-            "of Legendre polynomials of numbers up to that total degree, 600 columns at most. auto is what the schema "
-            "says, and else what the mechanism prescribes: linear, and for moments what the table carries.",
+            help="Which columns the release has: linear (the table's own), signed-log (skewed ones), or degree-2 to "
+            "degree-8: also products of Legendre polynomials of numbers up to that total degree, 600 columns at most. "
+            "auto is what the schema says, and else what the mechanism prescribes: linear, and for moments what the "
+            "table carries.",
         ),
     ] = "auto",
     share: Annotated[

@@ -56,7 +56,7 @@ def share(
         typer.Option(
             metavar="WORD",
             autocompletion=complete_columns,
-            help="Which columns the release has: linear (the table's own), signed-log, quadratic, hats or fourier.",
+            help="Which columns the release has: linear (the table's own), signed-log, or degree-2 to degree-8.",
         ),
     ] = "auto",
     scale: Annotated[

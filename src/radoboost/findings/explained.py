@@ -75,7 +75,7 @@ def explain(source: Any) -> Explanation | Explanations:
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-3, 3, size=(20_000, 2))
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(2 - x[:, 0] ** 2))
-    >>> declared = {"bounds": [[-3, 3]] * 2, "classes": (False, True), "columns": "hats"}
+    >>> declared = {"bounds": [[-3, 3]] * 2, "classes": (False, True), "columns": "degree-2"}
     >>> release = rb.craft(x, y, mechanism=rb.Moments(epsilon=5.0), **declared)
     >>> curve = rb.explain(release).curves[0]
     >>> curve.name, curve.effects[0] > 1, curve.effects[32] < 0, curve.effects[64] > 1

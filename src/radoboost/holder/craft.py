@@ -152,13 +152,13 @@ def craft(
         What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
         paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
-    columns : "auto", "linear", "degree-2" to "degree-8", or a mapping
-        Which columns the release has: the table's own; or these and products of Legendre polynomials of numbers up to a
-        total degree, as many as 600 columns have room for; or by column a list of terms: "linear", "signed-log", a
-        square "age^2", a product "age*dose". "auto" is what the schema says, and else what the mechanism prescribes:
-        "linear", but for `Moments` as many products of ranks as the table carries, by what its first stage released.
-        Those need the constant feature: with `intercept=False`, "auto" is "linear". `release.map` computes them, also
-        from new rows.
+    columns : "auto", "linear", "signed-log", "degree-2" to "degree-8", or a mapping
+        Which columns the release has: the table's own; their signed logarithms; or its own and products of Legendre
+        polynomials of numbers up to a total degree, as many as 600 columns have room for; or by column a list of terms:
+        "linear", "signed-log", a square "age^2", a product "age*dose". "auto" is what the schema says, and else what
+        the mechanism prescribes: "linear", but for `Moments` as many products of ranks as the table carries, by what
+        its first stage released. Those need the constant feature: with `intercept=False`, "auto" is "linear".
+        `release.map` computes them, also from new rows.
     share : sequence of str, optional
         The columns that another holder has too, of other columns for such people: their sums without labels stand
         beside the rados, so that `join` can put both releases together. Of an empty sequence only the label is common.

@@ -3,11 +3,12 @@
 `columns` is a word for all columns,
 
     linear       the columns themselves
+    signed-log   sign(z) log(1 + |z|) of every number, for skewed ones
     degree-2     and, of every number, products of Legendre polynomials up to this total degree, and so on to degree-8:
                  class by class (`legendre_classes`) while there are 600 columns at most
 
-or a mapping of column to some of the words linear and signed-log, sign(z) log(1 + |z|), squares "age^2" and products
-"age*dose"; columns that it does not name stay linear. A schema has such a mapping too, by the `terms` of its columns
+or a mapping of column to some of the words linear and signed-log, squares "age^2" and products "age*dose"; columns that
+it does not name stay linear. A schema has such a mapping too, by the `terms` of its columns
 and its `products`: there a product is a pair of factors, and one with a category is a product with each of its slots.
 
 "auto" is what the mechanism prescribes. For `moments` that is a plan, as is a degree: its polynomials are of ranks by
@@ -32,7 +33,7 @@ from radoboost.tables.columns import listed
 from radoboost.tables.kinds import TERMS, Factor, Slots, Word
 
 Columns = str | Mapping[str, Sequence[Word]]
-WORDS = ("auto", "linear", *DEGREES)
+WORDS = ("auto", "linear", "signed-log", *DEGREES)
 MOST_OUTPUTS = 1 << 14
 _LOG_REACH = math.e - 1  # bounds onto [-this, this]: its log(1 + |v|) is 1
 _FAR, _BINS = 4, 64  # deviations that standardised numbers are limited to before polynomials, and steps between
@@ -84,6 +85,8 @@ def n_outputs(columns: Columns, names: Sequence[str], groups: Mapping[str, str],
 
 def make_terms(columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool) -> tuple[Term, ...]:
     """The terms of the map of these columns, some of which belong to `groups`; `bounded` if they have bounds."""
+    if columns == "signed-log":
+        return tuple(Term("linear", (name if name in groups else f"log({name})",)) for name in names)
     if isinstance(columns, str):
         numbers = [name for name in names if name not in groups]
         own = [Term("linear", (name,)) for name in names]

@@ -68,12 +68,12 @@ class Shape:
 
     @property
     def crowding(self) -> float:
-        """Which part of size and strength columns are chosen by (M18): the square of 2 / classes, as measured.
+        """Which part of size and strength columns are chosen by (M18): the third power of 2 / classes, as measured.
 
         A class has 2 / classes of the rows that one of two has; and the more classes, the more boundaries between them,
         at which noise on columns that are not needed costs errors.
         """
-        return (2 / self.n_classes) ** 2
+        return float((2 / self.n_classes) ** 3)
 
     @property
     def at_most(self) -> "Shape":

@@ -34,7 +34,7 @@ DIGESTS = {
     "bins": "575b1c89d7aa2e47edb48d6e7aa7baae633c87a1ed94e39511e62e1e414ad99a",
     "scores": "e66bc0d4468f3274297c315c6fe8a646df909448acde034e485df23ee479bd25",
     "choice of rows": "f30fec4c7672aefe25d15648bc8238c989eb37aa398edabc6e5b84a6a3ae3a31",
-    "feature maps": "ca0095a9ff7a15d2ebb5b3ccd597487b9c77b4e6fc1872e66b885b66c04be829",
+    "feature maps": "d81722ed9c9d5d4de9e3deab6affb323d8b4038443ac683f915f26898997af52",
     "noise": "56ebbd3e3c3518d4a48d0d1d8324238c39e1f592fe820ba2cc85e25fa5fff8ae",
     "subsets": "3c07ad8e5a2cd61e38464c9d3894f5593c0aefcd8ab01a1c2f7f407d8a189d63",
     "tilted rados": "c237b00d2389169d4fa974edd861d8ae1f9da0ed040142cf7db2e0aecddaea9c",

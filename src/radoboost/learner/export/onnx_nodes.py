@@ -91,19 +91,6 @@ class Nodes:
     def joined(self, parts: list[str]) -> str:
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=1)
 
-    def weighted(self, x: str, weights: NDArray[np.float64], in_order: bool) -> str:
-        """Sums of weighted columns, `weights` (columns, sums).
-
-        They are added one after another if that is asked for: among large numbers the order decides.
-        """
-        if not in_order:
-            return self.op("MatMul", x, weights)
-        total = ""
-        for k, row in enumerate(weights):
-            more = self.op("Mul", self.columns(x, [k]), row[None, :])
-            total = self.op("Add", total, more) if total else more
-        return total
-
     def row_sum(self, x: str, width: int) -> str:
         """The sum of all columns, added one after another, as one column."""
         return self.columns(self.op("CumSum", x, np.array(1)), [width - 1])
