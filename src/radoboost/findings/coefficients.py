@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri
 from radoboost.errors import ArgumentError
 from radoboost.findings import Column, Figure, Findings, Panel, Series, Table
 from radoboost.learner.model import Model
+from radoboost.learner.rado_moments import BY_ROWS
 from radoboost.release import Release
 from radoboost.release.columns import Column as ReleaseColumn
 
@@ -199,7 +200,7 @@ def _listed(found: tuple[Coefficient, ...], model: Model) -> Table:
     note = f"The intercept is {model.intercept:.6g}. Importance is a coefficient times the deviation of its column."
     if standard_errors(model) is None:
         note += " This learner tells no standard errors, so there are no intervals."
-    elif model.learner.get("from", "rados") != "rados":
+    elif model.learner.get("from", BY_ROWS[0]) not in BY_ROWS:
         note += " Intervals are two standard errors by the declared noise, and not by what other people would change."
     else:
         note += " Intervals are two standard errors, by the rows and by the draw of the rados."

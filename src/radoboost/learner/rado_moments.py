@@ -34,6 +34,7 @@ from radoboost.release import Release
 from radoboost.release.columns import CONSTANT
 from radoboost.release.laws import SUMS
 
+BY_ROWS = ("rados", "exact moments")  # what a model was learned from whose standard errors are by rows
 LEAST_RADOS = 20  # to hold a fifth of them out
 KNOWN, AS_IT_IS, LESS_NOISE = "known", "as it is", "less noise"
 _LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was subtracted
@@ -75,7 +76,7 @@ class RadoFit:
         """As JSON data, for a model to say how it was learned."""
         return {
             "name": "moments",
-            "from": "rados" if self.n_rados else "exact moments",
+            "from": BY_ROWS[0 if self.n_rados else 1],
             "covariance": self.covariance,
             "identity_weight": self.identity_weight,
             "ridge": self.ridge,

@@ -40,12 +40,11 @@ if TYPE_CHECKING:
 
 FARTHEST = 3.0  # deviations from the mean that bounds lie at most, where they are estimated
 _NOT_PROTECTED = (
-    "The sums are exact: no noise is added, and nothing is promised about anyone. Someone who knows all records but one "
+    "The sums are exact: no noise is added, and they tell of single records. Someone who knows all records but one "
     "gets the last one, and its label, by subtraction.",
-    "The sum of all edge vectors and the sum of their products are in the release as they are, over all its columns: so "
-    "also about how many examples each class has, and what any few columns have to do with each other. Sums of many "
-    "columns may determine the rows of a small table, and two releases of a table differ by the rows that were added in "
-    "between.",
+    "The sum of all edge vectors and that of their products are in the release as they are, over all its columns: they "
+    "also say about how many examples each class has. Sums of many columns may determine the rows of a small table, "
+    "and two releases of a table differ by the rows that were added in between.",
     "Column names, declared bounds, the number of examples and the {n} class values are in the release as they are.",
 )
 _ESTIMATED = (
@@ -53,8 +52,8 @@ _ESTIMATED = (
     f"value, or lies {FARTHEST:g} standard deviations from its mean, exactly."
 )
 _PLANNED = (
-    "The columns of the release are made of the table's by a feature map, which has the mean and the standard deviation "
-    "of each of these, nearly exactly."
+    "The columns of the release are made of the table's by a feature map, which has the mean and the standard "
+    "deviation of each of these, to a millionth or so."
 )
 
 

@@ -199,7 +199,7 @@ class Stages:
             self._run_all()
 
     def run_exactly(self) -> None:
-        """Without noise: the outline, and the sum and the second moment of edge vectors over the columns of the plan."""
+        """Without noise: the outline, and over the columns of the plan the sum and the products of edge vectors."""
         run = self._run
         first = run.sum(self._sphere)
         self.counts = first.counts
