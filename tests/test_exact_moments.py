@@ -302,8 +302,8 @@ def test_the_command_line(rado, tmp_path):
     assert code == 0 and json.loads(out)["statement"]["epsilon"] == "infinite"
     assert MORE_ACCURATE not in err
     for words in (
-        ["show", "t.rado.parquet"], ["show", "t.rado.parquet", "--report", "s.html"], ["learn", "t.rado.parquet"],
-        ["predict", "t.model.json", "t.csv"], ["export", "t.model.json", "-o", "m.py"], ["show", "t.model.json"],
+        ["show", "t.rado.parquet"], ["learn", "t.rado.parquet"],
+        ["predict", "t.model.json", "t.csv"], ["export", "t.model.json", "--to", "python"], ["show", "t.model.json"],
     ):  # fmt: skip
         code, out, err = rado(*words)
         assert code == 0, (words, err)

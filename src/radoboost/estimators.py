@@ -568,12 +568,9 @@ class MomentsClassifier(_RadoShell):
 
     def _learn(self, release: Release) -> Model:
         if release.law == EXACT_MOMENTS:
-            theta, told = learn_exact(release)
-            if told is None:
-                self._tell(0.0)
-                return Model.from_release(release, theta, {"name": "moments", "form": "discriminant"})
-            self._tell(0.0, told.standard_errors, told.expected_error, told.r2)
-            return Model.from_release(release, theta, told.to_dict())
+            exact = learn_exact(release)
+            self._tell(0.0, exact.standard_errors, exact.expected_error, exact.r2)
+            return Model.from_release(release, exact.theta, exact.to_dict())
         if "moment:b" in release.blocks:
             fit = learn_released_moments(release)
             self._tell(0.0, fit.standard_errors)

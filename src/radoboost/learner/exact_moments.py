@@ -6,6 +6,8 @@ linear discriminant, whose ridge is the mean, on a log scale, of those of each c
 """
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ReleaseError
 from radoboost.learner.held_out import Scores, Spectrum, bayes_ridge
 from radoboost.learner.normal_scores import NormalScores
-from radoboost.learner.rado_moments import CROWDED, RadoFit, example_variance, is_crowded
+from radoboost.learner.rado_moments import BY_ROWS, CROWDED, example_variance, is_crowded
 from radoboost.release import Release
 from radoboost.release.discriminants import discriminant
 from radoboost.release.scores import column_factors
@@ -22,8 +24,32 @@ from radoboost.release.spectra import LEAST
 _TURNS = 3  # of the ridge and what it leaves of the labels, each by the other
 
 
-def learn_exact(release: Release) -> tuple[NDArray[np.float64], RadoFit | None]:
-    """theta from the exact moments of a release, for rows as they are, and of two classes what it says about itself."""
+@dataclass(frozen=True, eq=False)
+class ExactFit:
+    """A classifier from exact moments, of more than two classes with a row for each; scores are log odds.
+
+    `ridge` is what was added to the second moment for each example. What is known of new rows of two classes is as it
+    is for rados (`RadoFit`), but for the draw of those; of more classes nothing is.
+    """
+
+    theta: NDArray[np.float64]
+    ridge: float
+    r2: float | None = None
+    expected_error: float | None = None
+    freedom: float | None = None
+    standard_errors: NDArray[np.float64] | None = None
+    remarks: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON data, for a model to say how it was learned."""
+        told = {"r2": self.r2, "expected_error": self.expected_error, "freedom": self.freedom}
+        errors = {} if self.standard_errors is None else {**told, "standard_errors": self.standard_errors.tolist()}
+        remarks = {"remarks": list(self.remarks)} if self.remarks else {}
+        return {"name": "moments", "from": BY_ROWS[1], "ridge": self.ridge, **errors, **remarks}
+
+
+def learn_exact(release: Release) -> ExactFit:
+    """theta from the exact moments of a release, for rows as they are."""
     from threadpoolctl import threadpool_limits
 
     sums, second = release.blocks["moment:b"], release.blocks["moment:C"]
@@ -37,17 +63,16 @@ def learn_exact(release: Release) -> tuple[NDArray[np.float64], RadoFit | None]:
         blocks = {"whitening": np.eye(len(second)), "moment:C": second}
         factors = np.diag(column_factors(blocks, release.mechanism, release.columns))
         if release.n_classes == 2:
-            fit = _learn(release, spectrum, sums[0] / m, m, factors)
-            return fit.theta, fit
+            return _learn(release, spectrum, sums[0] / m, m, factors)
         ridges = [_ridge(spectrum, (2 * each - sums.sum(axis=0)) / m, m) for each in sums]
         ridge = math.exp(float(np.mean(np.log(np.maximum(ridges, LEAST)))))
         inverse = (vectors / (spectrum.values + ridge) / m) @ vectors.T
-        return discriminant(sums, inverse, 0.0) * factors, None
+        return ExactFit(discriminant(sums, inverse, 0.0) * factors, ridge)
 
 
 def _learn(
     release: Release, spectrum: Spectrum, mean: NDArray[np.float64], m: float, factors: NDArray[np.float64]
-) -> RadoFit:
+) -> ExactFit:
     ridge = _ridge(spectrum, mean, m)
     theta, freedom = spectrum.solve(mean, 0.0, ridge), spectrum.freedom(0.0, ridge)
     new = _on_new_rows(spectrum, theta, mean, freedom, m)
@@ -59,17 +84,14 @@ def _learn(
     normal = NormalScores.of(float(new.signal), float(new.second), centre, balance)
     errors = np.sqrt(example_variance(spectrum, 0.0, ridge, (1 - float(new.r2)) / m))
     scale = normal.scale * factors
-    return RadoFit(
+    return ExactFit(
         theta * scale,
-        "exact",
-        0.0,
         ridge,
         float(new.r2),
         None if crowded else normal.error,
         freedom,
         errors * np.abs(scale),
-        0,
-        remarks=(CROWDED,) if crowded else (),
+        (CROWDED,) if crowded else (),
     )
 
 

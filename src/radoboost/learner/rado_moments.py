@@ -76,7 +76,7 @@ class RadoFit:
         """As JSON data, for a model to say how it was learned."""
         return {
             "name": "moments",
-            "from": BY_ROWS[0 if self.n_rados else 1],
+            "from": BY_ROWS[0],
             "covariance": self.covariance,
             "identity_weight": self.identity_weight,
             "ridge": self.ridge,
