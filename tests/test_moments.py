@@ -253,7 +253,7 @@ def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpe
     a = moment_stages._snapped_root(blocks["moment:C"], floor)
     assert a.tobytes() == blocks["whitening"].tobytes()
     if sharpen:
-        rounds, eta = rounds_for("linear", mechanism.strength(np.trace(blocks["moment:C"]), Shape(4)) / 4)
+        rounds, eta = rounds_for(False, mechanism.strength(np.trace(blocks["moment:C"]), Shape(4)) / 4)
         assert rounds == release.mechanism["rounds"] == len(blocks["sharpened"])
         assert (rounds == 8) == (rows == 300 or unit == "label")  # which has half the strength
         hessian = inverse_power(blocks["moment:C2"], noise_floor(floor_noise(noise, "whitened"), 4, HESSIAN_FLOOR), 1.0)
@@ -272,7 +272,7 @@ def test_the_number_of_rounds_follows_from_the_noisy_trace(table):
     seen = set()
     for _ in range(24):
         release = rb.craft(x[:limit], y[:limit], mechanism=mechanism, **OPTIONS)
-        rounds, _ = rounds_for("linear", np.trace(release.blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4)
+        rounds, _ = rounds_for(False, np.trace(release.blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4)
         assert release.mechanism["rounds"] == rounds
         seen.add(rounds)
     assert seen == {8, 32}

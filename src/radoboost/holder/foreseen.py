@@ -75,7 +75,7 @@ def plan_for(
     >>> rb.plan_for(rb.Moments(1.0), 800, 10).plan.classes
     ()
     >>> [rb.plan_for(rb.Moments(1.0), 19_000, 10, n_classes=k).plan.n_columns for k in (2, 4, 16)]
-    [300, 112, 11]
+    [441, 76, 11]
     """
     check_n_classes(n_classes)
     if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:

@@ -50,8 +50,8 @@ def classes_within(
 
     Each is taken whole, or left out. Where the squares do not fit there are none at all.
 
-    >>> classes_within(4, 9, lambda degree: 60 / degree)
-    [(2,), (1, 1), (4,)]
+    >>> classes_within(4, 9, lambda degree: 100 / degree)
+    [(2,), (1, 1), (3,), (1, 1, 1)]
     """
     classes: list[Degrees] = []
     for degrees in CLASSES:
