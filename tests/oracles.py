@@ -479,6 +479,18 @@ def on_sphere(
     return _truncated([x * factor for x in scaled], grid) if good else [0] * len(scaled), good
 
 
+def exact_moments(rows: Sequence[Sequence[int]], places: Sequence[int], slots: int) -> tuple[list, list]:
+    """The sums of integer rows by slot, and of their products; of one slot, places are signs."""
+    d = len(rows[0])
+    sums, products = [[0] * d for _ in range(slots)], [[0] * d for _ in range(d)]
+    for row, place in zip(rows, places, strict=True):
+        for j in range(d):
+            sums[0 if slots == 1 else place][j] += row[j] * (place if slots == 1 else 1)
+            for k in range(d):
+                products[j][k] += row[j] * row[k]
+    return sums, products
+
+
 def whitened(q: Sequence[int], a: Rows, sign: int, grid: int) -> list[int]:
     image = [0.0] * len(q)
     for k, value in enumerate(q):

@@ -279,7 +279,7 @@ def test_plans_that_came_out_alike_are_averaged(rng):
     assert rb.MomentsClassifier().fit_rados(parts).model_.map is None
     planned = [private(*rows(rng, 40_000), columns="auto") for _ in range(2)]
     assert planned[0].map is not None and planned[0].map != planned[1].map
-    with pytest.raises(rb.ArgumentError, match="each planned by its own noisy moments"):
+    with pytest.raises(rb.ArgumentError, match="each planned by its own moments"):
         rb.MomentsClassifier().fit_rados(planned)
 
 

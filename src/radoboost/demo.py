@@ -6,6 +6,7 @@ that. None comes from the table.
 """
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,12 +63,13 @@ class Demo:
 
     `ledger` is what was booked and what is left. `expected` has the error that each model expects without a test, and
     how far it may be off: between two ends, or give or take two standard deviations of the noise; None if it tells
-    none.
+    none. `exact_test_error` is that of a model from exact moments, which promise nothing either.
     """
 
     files: dict[str, Path]
     predicted: dict[str, Predicted]
     peer_test_error: float
+    exact_test_error: float
     promise: dict[str, Any]
     ledger: dict[str, Any]
     expected: dict[str, tuple[float, float, float] | None]
@@ -83,6 +85,7 @@ class Demo:
             },
             "test_error": {
                 **{name: predicted.error for name, predicted in self.predicted.items()},
+                "from exact moments": self.exact_test_error,
                 "logistic regression": self.peer_test_error,
             },
         }
@@ -100,6 +103,7 @@ class Demo:
             ["ledger: left", "", f"one more of epsilon {self.ledger['largest_epsilon']:g}"],
             ["error that the model expects", *(_foreseen(self.expected[name]) for name in (PLAIN, PRIVATE))],
             ["error on patients kept apart", *(_counted(self.predicted[name]) for name in (PLAIN, PRIVATE))],
+            ["the same, from exact moments", f"{100 * self.exact_test_error:.1f} %", ""],
         ]
         note = (
             "What is left has the same delta and neighbours; epsilons of several releases do not simply add up. "
@@ -150,6 +154,7 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
         f"{_in_words(predicted)} Logistic regression on the raw table, which had to be handed over for it, has "
         f"{100 * peer_test_error:.1f} %."
     )
+    exact_test_error = _exact_error(files, table, test, say)
     promise, ledger = _craft_privately(files, table, say)
     _, privately = _learn_and_predict(files, "private ", say, bar)
     expected[PRIVATE] = _foreseen_privately(files["private release"])
@@ -157,7 +162,22 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
     draw_demo(table.take(train), LABEL, load(files["release"]), files["picture"])
     say(f"\nDrew {files['picture']}: what stays, and what leaves.")
     both = {PLAIN: predicted, PRIVATE: privately}
-    return Demo(files, both, peer_test_error, promise, ledger, expected)
+    return Demo(files, both, peer_test_error, exact_test_error, promise, ledger, expected)
+
+
+def _exact_error(files: dict[str, Path], table: pa.Table, test: NDArray[np.int64], say: Callable[[str], None]) -> float:
+    """The test error of a model from exact moments, which stay in memory."""
+    from radoboost.estimators import MomentsClassifier
+
+    release = craft(files["train"], label=LABEL, mechanism=Moments(math.inf), progress=False)
+    apart = table.take(test)
+    model = MomentsClassifier().fit_rados(release).model_
+    error = float(np.mean(model.predict(apart.drop_columns([LABEL])) != np.array(apart[LABEL].to_pylist())))
+    say(
+        f"\nRados only sample the sums that models are learned from. Exact moments are these sums, and promise nothing "
+        f"either (--mechanism moments --epsilon inf): with them the error is {100 * error:.1f} %."
+    )
+    return error
 
 
 def _foreseen_plainly(model: Model) -> tuple[float, float, float]:

@@ -13,6 +13,7 @@ from radoboost.findings.explained import effect_lines
 from radoboost.learner.explain import explain_model
 from radoboost.learner.joining import SENTENCES
 from radoboost.learner.model import Model
+from radoboost.learner.rado_moments import BY_ROWS
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.privacy import delta_advice
 from radoboost.release import Release, Statement, percent_up, rounded_up
@@ -206,7 +207,7 @@ def _weights(model: Model) -> list[str]:
     ]
     lines += [*_more(len(names)), f"{'intercept':<46}{gap}{model.intercept:>16.5g}"]
     lines += [f"theta weighs scaled columns; coefficients and intercept are in the units of {units}"]
-    if errors is not None and model.learner.get("from") == "rados":
+    if errors is not None and model.learner.get("from") in BY_ROWS:
         lines += ["± is two standard errors for other rows and rados, not counting shrinkage and scale;"]
         lines += ["true effects are often outside of it"]
     elif errors is not None:

@@ -28,6 +28,7 @@ from radoboost.learner.averaging import learn_average
 from radoboost.learner.boost import Boosted, Rounds, check_rows
 from radoboost.learner.boost_rados import Restraint, boost_rados
 from radoboost.learner.discriminant import learn_classes
+from radoboost.learner.exact_moments import learn_exact
 from radoboost.learner.model import Model
 from radoboost.learner.moments import learn_released_moments, rado_noise_std
 from radoboost.learner.odd_columns import odd_columns
@@ -44,6 +45,7 @@ from radoboost.release import Release, class_block, load
 from radoboost.release.alike import Part, read_parts
 from radoboost.release.blocks import holds_rados
 from radoboost.release.drawn import N_RADOS, draw_rados
+from radoboost.release.laws import EXACT_MOMENTS
 from radoboost.release.tilted import batches_of, is_tilted
 from radoboost.shells import LinearShell, boosted_rows, boosting_options, chosen_oracle, unchanged_by_failure
 from radoboost.tables.labels import check_classes
@@ -566,6 +568,10 @@ class MomentsClassifier(_RadoShell):
         return model
 
     def _learn(self, release: Release) -> Model:
+        if release.law == EXACT_MOMENTS:
+            exact = learn_exact(release)
+            self._tell(0.0, exact.standard_errors, exact.expected_error, exact.r2)
+            return Model.from_release(release, exact.theta, exact.to_dict())
         if "moment:b" in release.blocks:
             fit = learn_released_moments(release)
             self._tell(0.0, fit.standard_errors)

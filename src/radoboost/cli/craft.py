@@ -45,6 +45,10 @@ from radoboost.cli.shell import (
 )
 from radoboost.errors import ArgumentError
 
+MORE_ACCURATE = (
+    "exact moments promise nothing either, and models from them are more accurate: --mechanism moments --epsilon inf"
+)
+
 
 def craft(
     table: TableArgument,
@@ -68,7 +72,12 @@ def craft(
             "moments with --epsilon, noisy-rados with --noise-std, and else plain.",
         ),
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow; needs --schema.")] = None,
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="The privacy loss to allow; needs --schema. With inf, moments are exact and promise nothing."
+        ),
+    ] = None,
     delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
     person: Annotated[
         str | None,
@@ -257,6 +266,7 @@ def craft(
       rado craft patients.csv --label readmitted --columns degree-2
       rado craft patients.csv --label readmitted --share age,region
       rado craft patients.csv --label readmitted --columns degree-2 --tilted 2
+      rado craft patients.csv --label readmitted --mechanism moments --epsilon inf
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
       rado craft patients.csv --epsilon 1 --bounds private --label readmitted --classes no yes
@@ -264,6 +274,7 @@ def craft(
     """
     given = dict(locals())
     import radoboost as rb
+    from radoboost.release.laws import SUMS
     from radoboost.tables.columns import split_names
     from radoboost.tables.labels import class_advice
 
@@ -331,6 +342,8 @@ def craft(
     for warning in () if quiet else notices:
         for line in getattr(warning, "lines", (warning,)):
             say(f"rado: {' '.join(str(line).split())}")
+    if release.law == SUMS and not quiet:
+        say(f"rado: {MORE_ACCURATE}")
     advice = None if declared_classes or schema or quiet else class_advice(label or "", release.classes)
     if advice:
         say(f"rado: {advice}")

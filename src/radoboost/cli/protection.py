@@ -39,7 +39,8 @@ def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
     for key, field in fields.items():
         if field.default is dataclasses.MISSING and key not in values:
             option = "--protect COL" if key == "feature" else f"--{key}"
-            raise ArgumentError(f"the mechanism {name} needs {option}; add it")
+            exact = "; --epsilon inf releases exact sums, which promise nothing" if name == "moments" else ""
+            raise ArgumentError(f"the mechanism {name} needs {option}; add it{exact}")
     return MECHANISMS[name](**values)
 
 

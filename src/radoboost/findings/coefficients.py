@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri
 from radoboost.errors import ArgumentError
 from radoboost.findings import Column, Figure, Findings, Panel, Series, Table
 from radoboost.learner.model import Model
+from radoboost.learner.rado_moments import BY_ROWS
 from radoboost.release import Release
 from radoboost.release.columns import Column as ReleaseColumn
 
@@ -118,7 +119,8 @@ def _choices(model: Model, release: Release | None) -> Table:
         ]
     if told.get("r2") is not None:
         whose = "least squares on the first batch" if tilted else "this model"
-        rows.append([f"R2 of {whose}", f"{told['r2']:.3f} of the labels' variance is explained, by rados held out"])
+        held_out = ", by rados held out" if "covariance" in told else ", less what is owed to chance"
+        rows.append([f"R2 of {whose}", f"{told['r2']:.3f} of the labels' variance is explained{held_out}"])
     rows += expected_rows(model, release)
     rows += [["beware", str(remark)] for remark in told.get("remarks", ())]
     return Table("choices", "How it was learned", ["what", "it is"], rows)
@@ -145,12 +147,13 @@ def expected_rows(model: Model, release: Release | None) -> list[list[str]]:
     error = model.learner.get("expected_error")
     if error is not None:
         how = (
-            "without any example: rados tell the mean and the variance of the scores of each class, which are taken "
+            "without any example: the release tells mean and variance of the scores of each class, which are taken "
             "for normal, or half of them for a few rows far on the wrong side where that makes more of them wrong, "
             "less what the learner gained by chance on these rows"
         )
         low, high = expected_between(model)
-        words = f"{_percent(error)} of new rows; from {_percent(low)} to {_percent(high)} by the draw of the rados"
+        drawn = "rados" if model.learner.get("n_rados") else "rows"
+        words = f"{_percent(error)} of new rows; from {_percent(low)} to {_percent(high)} by the draw of the {drawn}"
         return [["expected error", words], ["how that was got", how]]
     counted = None if release is None else counted_error(release)
     if counted is not None:
@@ -166,11 +169,14 @@ def _percent(share: float) -> str:
 
 
 def expected_between(model: Model) -> tuple[float, float]:
-    """Between which errors the expected one lies, by two standard errors of R2, which is known by so many rados."""
+    """Between which errors the expected one lies, by two standard errors of R2, which is known by so many rados.
+
+    From exact moments it is known by so many rows.
+    """
     told = model.learner
     # Of tilted rados it is the first batch that tells R2.
-    n_rados = next(iter(told.get("batches", ())), told["n_rados"])
-    error, r2, reach = float(told["expected_error"]), float(told["r2"] or 0.0), math.sqrt(8 / int(n_rados))
+    count = next(iter(told.get("batches", ())), told.get("n_rados") or (model.release or {})["n_examples"])
+    error, r2, reach = float(told["expected_error"]), float(told["r2"] or 0.0), math.sqrt(8 / int(count))
     away = -float(ndtri(min(max(error, 1e-9), 0.5)))
     if r2 <= 0 or away <= 0:
         return 0.0, 1.0
@@ -199,7 +205,7 @@ def _listed(found: tuple[Coefficient, ...], model: Model) -> Table:
     note = f"The intercept is {model.intercept:.6g}. Importance is a coefficient times the deviation of its column."
     if standard_errors(model) is None:
         note += " This learner tells no standard errors, so there are no intervals."
-    elif model.learner.get("from", "rados") != "rados":
+    elif model.learner.get("from", BY_ROWS[0]) not in BY_ROWS:
         note += " Intervals are two standard errors by the declared noise, and not by what other people would change."
     else:
         note += " Intervals are two standard errors, by the rows and by the draw of the rados."

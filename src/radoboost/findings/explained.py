@@ -13,6 +13,7 @@ from radoboost.errors import ArgumentError
 from radoboost.findings import Band, Column, Figure, Findings, Panel, Series, Table
 from radoboost.learner.explain import Bars, Curve, Explanation, Explanations, Pair, Rest, explain_model
 from radoboost.learner.model import Model
+from radoboost.learner.rado_moments import BY_ROWS
 from radoboost.learner.uncertainty import little_in_words
 from radoboost.release import Release, load, replacing
 
@@ -238,7 +239,7 @@ def cover_of(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "Co
     said = {}
     if model.statement is not None:
         said = statement_in_words(model.statement)
-    by_rows = model.learner.get("from") == "rados"
+    by_rows = model.learner.get("from") in BY_ROWS
     return Cover(
         f"What {name} does",
         (_ABOUT if model.n_classes == 2 else _ABOUT_CLASSES).format(

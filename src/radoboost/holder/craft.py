@@ -303,11 +303,8 @@ def craft_in_room(
 def planned_event(mechanism: Mechanism, asked: Asked) -> Event | None:
     """All that a release in a room does, as its statement will have it; None where one booking says so."""
     account = getattr(mechanism, "account_declared", None)
-    if account is not None:
-        event: Event = account(replace(asked, rows=None))[0]
-        return event
     if mechanism.private:
-        return None
+        return None if account is None else account(replace(asked, rows=None))[0]
     about = Circumstances("bounds", asked.seeded, asked.n_rados, n_columns=2, n_examples=1)
     return event_from_dict(mechanism.statement(about).event)
 

@@ -27,7 +27,7 @@ from radoboost.learner.groups import settling
 from radoboost.learner.link import counted_link
 from radoboost.learner.model import Model
 from radoboost.learner.uncertainty import Curvature, empty_chance, measure
-from radoboost.release.alike import Part, check_alike, check_different, pooled_schema
+from radoboost.release.alike import Part, check_alike, check_different, check_plans, pooled_schema
 from radoboost.release.laws import NOISY_MOMENTS
 from radoboost.release.parallel import together
 from radoboost.release.scores import column_factors, whitened_theta
@@ -144,12 +144,5 @@ def check_together(parts: Sequence[Part]) -> None:
             )
     check_different(parts)
     for part in parts[1:]:
-        first, other = parts[0].release, part.release
-        planned = "plan" in first.mechanism or "plan" in other.mechanism
-        if planned and (first.map != other.map or first.feature_names != other.feature_names):
-            raise ArgumentError(
-                f"{parts[0].name} and {part.name} have columns that each planned by its own noisy moments, so that "
-                "their weights cannot be averaged; craft all with --columns linear, or make one release in a room "
-                "(rado room)"
-            )
+        check_plans(parts[0], part)
         check_alike(parts[0], part)

@@ -34,6 +34,7 @@ from radoboost.release import Release
 from radoboost.release.columns import CONSTANT
 from radoboost.release.laws import SUMS
 
+BY_ROWS = ("rados", "exact moments")  # what a model was learned from whose standard errors are by rows
 LEAST_RADOS = 20  # to hold a fifth of them out
 KNOWN, AS_IT_IS, LESS_NOISE = "known", "as it is", "less noise"
 _LEAST_RATIO = 1e-3  # of an eigenvalue of the covariance to the largest, once noise was subtracted
@@ -75,7 +76,7 @@ class RadoFit:
         """As JSON data, for a model to say how it was learned."""
         return {
             "name": "moments",
-            "from": "rados",
+            "from": BY_ROWS[0],
             "covariance": self.covariance,
             "identity_weight": self.identity_weight,
             "ridge": self.ridge,
@@ -230,7 +231,7 @@ def _learn(rados: _Rados) -> RadoFit:
     left = 1 - float(new.r2)
     errors = np.zeros(rows.shape[1])
     errors[others] = np.sqrt(
-        _example_variance(spectrum, weight, ridge, left / m)
+        example_variance(spectrum, weight, ridge, left / m)
         + _rado_variance(rados, others, theta, mean, spectrum, weight, ridge, name == KNOWN)
     )
     if rados.apart is not None:
@@ -332,7 +333,7 @@ def _expected(
     return normal.error, normal.scale
 
 
-def _example_variance(spectrum: Spectrum, weight: float, ridge: float, noise: float) -> NDArray[np.float64]:
+def example_variance(spectrum: Spectrum, weight: float, ridge: float, noise: float) -> NDArray[np.float64]:
     """The variance of theta over other examples: A^-1 S A^-1, times what is left of the labels, over m (P7)."""
     values = (1 - weight) * spectrum.values + weight + ridge
     shares = np.divide(spectrum.values, values**2, out=np.zeros(len(values)), where=values > 0)

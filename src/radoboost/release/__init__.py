@@ -33,7 +33,7 @@ from radoboost.release.checking import check_statement, contradictions
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.digests import checked_digest, seal, with_document
 from radoboost.release.holders import Holders
-from radoboost.release.laws import NOISY_MOMENTS, law_of
+from radoboost.release.laws import MOMENT_BLOCKS, law_of
 from radoboost.release.maps import FeatureMap
 from radoboost.release.shared import check_shared
 from radoboost.release.stage_noise import check_release
@@ -42,7 +42,6 @@ from radoboost.tables.class_names import are_alike
 from radoboost.tables.schema import Schema
 
 FORMAT = 1
-_MOMENTS = {"moment:C", "whitening", "moment:b", "moment:C2", "scores"}
 _KEY = "radoboost"
 SHARE_KEY = "radoboost_share"
 _ID = re.compile("([0-9a-f]{32})?")
@@ -231,7 +230,7 @@ class Release:
 
     @property
     def n_rados(self) -> int:
-        """How many rados there are, in the first batch of several; a release of noisy moments needs none."""
+        """How many rados there are, in the first batch of several; a release of moments needs none."""
         return next((len(rows) for name, rows in self.blocks.items() if holds_rados(name)), 0)
 
     @property
@@ -340,7 +339,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     blocks = from_table(parquet.read(), [column.name for column in columns], layout)
     classes = read_classes(document)
     rados = {RADOS} if len(classes) == 2 else {class_block(value) for value in classes}
-    if rados - set(blocks) and (law_of(document["mechanism"]) != NOISY_MOMENTS or _MOMENTS - set(blocks)):
+    if rados - set(blocks) and not MOMENT_BLOCKS.get(law_of(document["mechanism"]), rados) <= set(blocks):
         raise ReleaseError("the release has no rados, and no moments from which they could be drawn")
     if len({len(blocks[name]) for name in rados & set(blocks)}) > 1:
         raise ReleaseError("the classes of the release have different numbers of rados")

@@ -108,6 +108,17 @@ def _twice(one: Part, other: Part) -> str:
     )
 
 
+def check_plans(first: Part, other: Part) -> None:
+    """Refuse releases of moments whose columns each follow from its own table."""
+    a, b = first.release, other.release
+    planned = "plan" in a.mechanism or "plan" in b.mechanism
+    if planned and (a.map != b.map or a.feature_names != b.feature_names):
+        raise ArgumentError(
+            f"{first.name} and {other.name} have columns that each planned by its own moments, so that they do not go "
+            "together; craft all with --columns linear, or make one release in a room (rado room)"
+        )
+
+
 def check_alike(first: Part, other: Part) -> None:
     """Refuse other classes, columns, bounds, schemas or maps, by name."""
     a, b = first.release, other.release

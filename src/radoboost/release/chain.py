@@ -31,7 +31,7 @@ from radoboost.privacy import (
 from radoboost.release import Release, finite_or_word, load
 from radoboost.release.blocks import RADOS
 from radoboost.release.checking import check_statement
-from radoboost.release.laws import NOISY_MOMENTS
+from radoboost.release.laws import MOMENT_BLOCKS
 from radoboost.release.receipts import Receipt, is_receipt, read_receipt
 
 HOLDS_IF = (
@@ -115,7 +115,7 @@ def _add(known: dict[str, Earlier], earlier: Earlier, files: Mapping[str, Sequen
 def _same_content(one: Release, other: Release) -> bool:
     """Whether two files have the same figures: rados that were drawn from released moments are no others."""
     names, others = (
-        {name for name in each.blocks if name != RADOS or each.law != NOISY_MOMENTS} for each in (one, other)
+        {name for name in each.blocks if name != RADOS or each.law not in MOMENT_BLOCKS} for each in (one, other)
     )
     return names == others and all(np.array_equal(one.blocks[name], other.blocks[name]) for name in names)
 

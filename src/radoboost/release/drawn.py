@@ -1,6 +1,6 @@
 """Rados drawn from released moments: they follow from released numbers alone, so that they cost nothing (M9).
 
-A release of noisy moments needs no rados. Where somebody wants some, such as a learner that boosts, they are drawn
+A release of moments needs no rados. Where somebody wants some, such as a learner that boosts, they are drawn
 here: by the data holder if `craft` is asked for rados, and else by anyone who has the release.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from radoboost import memory
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import RADOS, Release
-from radoboost.release.laws import NOISY_MOMENTS
+from radoboost.release.laws import EXACT_MOMENTS, MOMENT_BLOCKS
 
 N_RADOS = 1000  # where nobody says how many
 _GRID_BITS = 22  # of the largest rado
@@ -31,7 +31,7 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
     Parameters
     ----------
     release : Release
-        One of noisy moments, by the mechanism `moments`.
+        One by the mechanism `moments`.
     n_rados : int
         How many.
     random_state : None, int, RandomState or Generator
@@ -45,7 +45,7 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
     >>> release.n_rados, draw_rados(release, 50).rados.shape
     (0, (50, 2))
     """
-    if release.law != NOISY_MOMENTS or not {"moment:b", "moment:C2", "whitening"} <= set(release.blocks):
+    if not MOMENT_BLOCKS.get(release.law, {""}) <= set(release.blocks):
         raise ReleaseError(
             "rados are drawn from moments, which only releases of the mechanism moments have; use those of the release"
         )
@@ -81,7 +81,8 @@ def _drawn(release: Release, n_rados: int, generator: np.random.Generator) -> ND
     """Normal rados in columns before whitening; on one thread, so that they do not depend on how many there are."""
     from threadpoolctl import threadpool_limits
 
-    total, second, a = release.blocks["moment:b"][0], release.blocks["moment:C2"], release.blocks["whitening"]
+    blocks, exact = release.blocks, release.law == EXACT_MOMENTS
+    total, second = blocks["moment:b"][0], blocks["moment:C" if exact else "moment:C2"]
     d = len(total)
     check_room(n_rados, d)
     draws = generator.standard_normal((n_rados, d))
@@ -92,7 +93,8 @@ def _drawn(release: Release, n_rados: int, generator: np.random.Generator) -> ND
             if n_rados > d:
                 draws -= draws.mean(axis=0)
                 draws = np.linalg.solve(np.linalg.cholesky(draws.T @ draws / n_rados), draws.T).T
-            return np.asarray(np.linalg.solve(a, (total[:, None] / 2) + root @ draws.T).T)
+            rados = (total[:, None] / 2) + root @ draws.T
+            return np.asarray((rados if exact else np.linalg.solve(blocks["whitening"], rados)).T)
         except np.linalg.LinAlgError:
             raise ReleaseError("the moments of this release are not such that rados could be drawn from them") from None
 

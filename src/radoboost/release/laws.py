@@ -12,10 +12,16 @@ LAWS = {
     "noisy sums": "each rado is such a sum of clipped edge vectors, and has noise of its own",
     "sums of noisy rows": "each rado is the sum of edge vectors that have noise, one draw a row, over a random subset",
     "noisy moments": "noisy moments of whitened edge vectors; rados, if there are any, are drawn from them",
+    "exact moments": "the exact sum and second moment of edge vectors; rados, if there are any, are drawn from them",
 }
 UNKNOWN = "unknown"
 NOISY_ROWS = ("banded sums", "noisy sums", "sums of noisy rows")  # laws of rados alone
-NOISY_MOMENTS = "noisy moments"  # the one law that needs no rados
+NOISY_MOMENTS, EXACT_MOMENTS = "noisy moments", "exact moments"
+# The blocks of laws that need no rados.
+MOMENT_BLOCKS = {
+    NOISY_MOMENTS: {"moment:C", "whitening", "moment:b", "moment:C2", "scores"},
+    EXACT_MOMENTS: {"moment:b", "moment:C"},
+}
 
 
 def law_of(mechanism: Mapping[str, Any]) -> str:

@@ -17,6 +17,8 @@ as they are would be a mixture: the spread of the holders' means would enter the
 column sums what each row counts, c, so that s pi + mu c is the sum of values in the table's units, whatever mu and s
 were: (s pi + (mu - mu') c) / s' is the rado in z-scores of all holders together, whose mu' and s' follow from those of
 each and its number of rows. What was clipped to other bounds cannot be converted.
+
+*Exact moments* of the same columns are sums over rows, and add up.
 """
 
 import hashlib
@@ -33,12 +35,21 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release import Release, Statement
-from radoboost.release.alike import Part, check_alike, check_different, constants_of, listed, pooled_schema, read_parts
+from radoboost.release.alike import (
+    Part,
+    check_alike,
+    check_different,
+    check_plans,
+    constants_of,
+    listed,
+    pooled_schema,
+    read_parts,
+)
 from radoboost.release.blocks import holds_rados
 from radoboost.release.chain import known_names
 from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
 from radoboost.release.holders import MERGED, Holders, either
-from radoboost.release.laws import POOLED_SUMS, SUMS
+from radoboost.release.laws import EXACT_MOMENTS, MOMENT_BLOCKS, POOLED_SUMS, SUMS
 from radoboost.release.tilted import is_tilted
 
 AUTO, SUM, MOMENTS = WAYS = ("auto", "sum", "moments")
@@ -53,6 +64,10 @@ _OF_SUMS = (
     "These rados are sums of those of {count} releases: whoever has all but one of them, as of two each maker has its "
     "own, knows that one by subtraction."
 )
+_OF_EXACT = (
+    "These sums are those of {count} releases: whoever has all but one of them, as of two each maker has its own, "
+    "knows that one by subtraction."
+)
 _OF_MOMENTS = (
     "These rados are those of {count} releases, one after the other, moved and stretched: each release can be read off "
     "them."
@@ -64,7 +79,7 @@ _SEEDED = (
 
 
 def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto") -> Release:
-    """One plain release of the rows of several holders, from a plain release of each.
+    """One release of the rows of several holders, from a plain release of each, or from exact moments of each.
 
     Z-scores of different constants are converted, through the constant column. Whatever else differs is refused.
     Private releases are not merged: `MomentsClassifier().fit_rados([a, b, c])` learns from several.
@@ -109,23 +124,25 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
     for part, own in zip(parts[1:], made[1:], strict=True):
         if own != made[0]:
             raise ArgumentError(f"{parts[0].name} and {part.name} are by different mechanisms; craft both plainly")
+        check_plans(parts[0], part)
         check_alike(parts[0], part)
     entries = [entry for part in parts for entry in part.entries]
     _check_coins(parts)
     rows = sum(part.rows for part in parts)
-    pooled = how == MOMENTS or (how == AUTO and _why_no_sum(parts, rows) is not None)
-    if not pooled and (why := _why_no_sum(parts, rows)) is not None:
+    exact = parts[0].release.law == EXACT_MOMENTS
+    pooled = not exact and (how == MOMENTS or (how == AUTO and _why_no_sum(parts, rows) is not None))
+    if not (exact or pooled) and (why := _why_no_sum(parts, rows)) is not None:
         raise ArgumentError(f"{why}; pool their moments instead: how='moments' (--how moments)")
     columns = _pooled_columns(parts)
-    blocks, columns = (_pooled if pooled else _summed)(parts, columns)
+    blocks, columns = (_added if exact else _pooled if pooled else _summed)(parts, columns)
     first = parts[0].release
     return Release(
         blocks=blocks,
         columns=columns,
         classes=first.classes,
-        mechanism={**made[0], "law": POOLED_SUMS if pooled else SUMS},
+        mechanism={**made[0], "law": EXACT_MOMENTS if exact else POOLED_SUMS if pooled else SUMS},
         signatures={"name": first.signatures["name"], **({} if pooled else _numbering(entries))},
-        statement=_statement(parts, entries, pooled),
+        statement=_statement(parts, entries, _OF_EXACT if exact else _OF_MOMENTS if pooled else _OF_SUMS),
         n_examples=rows,
         id=_id(parts, pooled),
         schema=pooled_schema(parts),
@@ -139,17 +156,19 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
 
 def _made_by(release: Release) -> dict[str, Any]:
     """The mechanism, without what differs among holders whose rados add up: why columns fitted the rows of each."""
-    return {key: value for key, value in release.mechanism.items() if key != "law"}
+    return {key: value for key, value in release.mechanism.items() if key not in ("law", "plan")}
 
 
 def _check_kind(part: Part) -> None:
-    """Refuse what is not plain sums over all signatures."""
+    """Refuse what is neither plain sums over all signatures nor exact moments."""
     release = part.release
     if math.isfinite(release.statement.epsilon):
         raise ArgumentError(
             f"{part.name} is a private release, which is not merged: learn from several of the mechanism moments "
             "together (rado learn A B C), or let the holders make one release in a room (rado room)"
         )
+    if release.law == EXACT_MOMENTS:
+        return
     if release.law not in (SUMS, POOLED_SUMS):
         raise ArgumentError(
             f"{part.name} is by the mechanism {release.mechanism['name']}, and only plain rados add up to rados of all "
@@ -310,6 +329,12 @@ def _summed(parts: Sequence[Part], columns: tuple[Column, ...]) -> tuple[dict[st
     return blocks, columns
 
 
+def _added(parts: Sequence[Part], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
+    """Exact moments of all, without rados that were drawn from those of some."""
+    names = sorted(MOMENT_BLOCKS[EXACT_MOMENTS])
+    return {name: np.sum([part.release.blocks[name] for part in parts], axis=0) for name in names}, columns
+
+
 def _pooled(parts: Sequence[Part], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """The rados of all, moved and stretched so that mean and covariance are the sums of those of each."""
     for part in parts:
@@ -342,12 +367,12 @@ def _on_grid(release: Release, columns: Sequence[Column], sizes: Mapping[str, Ro
 # ---- what is said about it
 
 
-def _statement(parts: Sequence[Part], entries: Sequence[Mapping[str, Any]], pooled: bool) -> Statement:
+def _statement(parts: Sequence[Part], entries: Sequence[Mapping[str, Any]], sums: str) -> Statement:
     """That of the parts, which promise nothing, with what putting them together tells besides."""
     statements = [part.release.statement for part in parts]
     count = len(entries)
     sentences = [
-        (_OF_MOMENTS if pooled else _OF_SUMS).format(count=count),
+        sums.format(count=count),
         *([_SEEDED] if sum("first_row" in entry for entry in entries) > 1 else []),
         _PARTS.format(count=count),
         *(sentence for statement in statements for sentence in statement.not_protected),

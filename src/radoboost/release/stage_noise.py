@@ -15,7 +15,7 @@ from radoboost.errors import ReleaseError
 from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, event_from_dict, flatten, gaussian_distance
 from radoboost.privacy.events import ADDED
 from radoboost.release.blocks import RADOS
-from radoboost.release.laws import NOISY_MOMENTS, NOISY_ROWS
+from radoboost.release.laws import EXACT_MOMENTS, NOISY_MOMENTS, NOISY_ROWS
 
 if TYPE_CHECKING:
     from radoboost.release import Release, Statement
@@ -41,6 +41,11 @@ def check_release(release: "Release") -> None:
     _check_words(release.statement, release.n_classes)
     if not math.isfinite(release.statement.epsilon):
         return
+    if release.law == EXACT_MOMENTS:
+        raise ReleaseError(
+            f"the statement promises epsilon {release.statement.epsilon:g}, and the sums of the release are exact; do "
+            "not trust it"
+        )
     _check_contents(release)
     if release.law == NOISY_MOMENTS:
         _check_noise(release)

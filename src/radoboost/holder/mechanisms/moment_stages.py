@@ -198,6 +198,22 @@ class Stages:
         with _linear_algebra().limit(limits=1, user_api="blas"):
             self._run_all()
 
+    def run_exactly(self) -> None:
+        """Without noise: the outline, and over the columns of the plan the sum and the products of edge vectors."""
+        run = self._run
+        first = run.sum(self._sphere)
+        self.counts = first.counts
+        run.add_noise(first, Noise("products", 0.0, symmetric=True))
+        second = first.products / GRID**2
+        self._take(float(np.trace(second)), math.inf)
+        if self.plan.beyond:
+            self._see_through(second, 0.0)
+        of_rows = SphereEdges if self._two else SphereClasses
+        edges = run.keep(of_rows(self._sphere), None)
+        task = self._products("second moments")
+        sums = run.noisy_sum(task, Noise("vector", 0.0), Noise("products", 0.0, symmetric=True), source=edges)
+        self.blocks = {"moment:b": np.atleast_2d(sums.vector / GRID), "moment:C": sums.products / GRID**2}
+
     def _scales(self) -> dict[str, float]:
         """The noise of each stage of the plan, in grid steps."""
         return self._budget.scales(self.plan.rounds, self._shape)
@@ -245,7 +261,9 @@ class Stages:
             size = max(float(np.trace(second)), 0.0)
             return np.array([size, self._budget.strength(size, self._shape) / self._run.noise_factor])
 
-        size, strength = self._run.agreed(sized).tolist()
+        self._take(*self._run.agreed(sized).tolist())
+
+    def _take(self, size: float, strength: float) -> None:
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width
@@ -257,10 +275,13 @@ class Stages:
 
     def _go_beyond(self, second: NDArray[np.float64], noise: float) -> None:
         """Let the table be seen through the columns of the plan (M12)."""
+        names = [column.name for column in self._sphere.columns]
+        self.blocks["outline"], self.block_columns["outline"] = second, (*names, CONSTANT)
+        self._see_through(second, noise)
+
+    def _see_through(self, second: NDArray[np.float64], noise: float) -> None:
         outlook, run, sphere = self._outlook, self._run, self._sphere
         assert outlook is not None
-        names = [column.name for column in sphere.columns]
-        self.blocks["outline"], self.block_columns["outline"] = second, (*names, CONSTANT)
         outline, plan = read_outline(second, noise), self.plan
         self.map = run.agreed_data(
             lambda: plan_map(outlook, plan, sphere.columns, outline).to_dict(), FeatureMap.from_dict

@@ -24,6 +24,7 @@ from radoboost.holder.mechanisms.claims import (
     make_statement,
 )
 from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question, Secrets
+from radoboost.holder.mechanisms.exact_moments import check_exact, exact_statement, make_exact
 from radoboost.holder.mechanisms.moment_budget import (
     EQUAL_BINS,
     SCORE_CELLS,
@@ -53,6 +54,7 @@ from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release import Statement
 from radoboost.release.drawn import check_room
+from radoboost.release.laws import EXACT_MOMENTS, NOISY_MOMENTS
 from radoboost.tables.labels import check_classes, check_n_classes
 from radoboost.tables.mapped import mapped
 
@@ -72,7 +74,8 @@ class Moments:
     unprotected. Who gives "record" says that each row is another person, and is not reminded of it. The cost does not
     depend on the number of rados: those are drawn from the moments, by anyone who wants some. Where bounds are found
     privately, that takes `bounds_share` of mu squared. By `relation` one record is "add"ed or removed; with "replace"
-    it is replaced by any other, for tables whose number of rows is public and stands in the release.
+    it is replaced by any other, for tables whose number of rows is public and stands in the release. With
+    `epsilon=math.inf` nothing is promised: the release has the exact sum and second moment (`exact_moments`).
 
     >>> Moments(epsilon=1.0).scales(8)["sum"] > 400_000
     True
@@ -86,15 +89,19 @@ class Moments:
     relation: str = "add"
 
     name: ClassVar[str] = "moments"
-    private: ClassVar[bool] = True
-    law: ClassVar[str] = "noisy moments"
     secrets: ClassVar[Secrets] = Secrets(coins=False, row_noise=False)
     default_rados: ClassVar[int] = 0
     takes_seed: ClassVar[bool] = False
     in_rooms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon, self.delta)
+        settings = (self.unit, self.sharpen, self.bounds_share, self.relation)
+        if self.exact and settings != (None, True, 0.1, "add"):
+            raise ArgumentError(
+                "with an infinite epsilon nothing is protected, and nothing sharpened: leave unit, relation, sharpen "
+                "and bounds_share out, or take a finite epsilon, such as 1"
+            )
+        check_epsilon(1.0 if self.exact else self.epsilon, self.delta)
         if self.protects not in UNITS:
             raise ArgumentError(f"unit must be 'record' or 'label'; it is {self.unit!r}")
         if not isinstance(self.sharpen, bool):
@@ -115,14 +122,27 @@ class Moments:
         return "record" if self.unit is None else self.unit
 
     @property
+    def exact(self) -> bool:
+        """Whether there is no noise, and no promise."""
+        return self.epsilon == math.inf
+
+    @property
+    def private(self) -> bool:
+        return not self.exact
+
+    @property
+    def law(self) -> str:
+        return EXACT_MOMENTS if self.exact else NOISY_MOMENTS
+
+    @property
     def hides_size(self) -> bool:
         """Whether the number of examples is protected."""
-        return self.protects == "record" and not self._replaced
+        return self.protects == "record" and not self._replaced and not self.exact
 
     @property
     def exact_in_rooms(self) -> bool:
-        """Whether a room sees sums without noise: those of features, where labels alone are protected."""
-        return self.protects == "label"
+        """Whether a room sees sums without noise: those of features where labels alone are protected, or all."""
+        return self.exact or self.protects == "label"
 
     @property
     def _replaced(self) -> bool:
@@ -148,6 +168,9 @@ class Moments:
                 "moments of more than two classes have one second moment for all of them, from which no rados of a "
                 "class can be drawn; leave n_rados out (-n)"
             )
+        if self.exact:
+            check_exact(asked)
+            return
         if asked.seeded:
             raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
@@ -174,7 +197,7 @@ class Moments:
         return None if foreseen is None else foreseen.sentence()
 
     def _foreseen(self, asked: Asked, features: Sequence[str] | None = None) -> "Foreseen | None":
-        if asked.rows is None or (features is None and asked.declared.all_private):
+        if self.exact or asked.rows is None or (features is None and asked.declared.all_private):
             return None
         from radoboost.holder.foreseen import foresee
 
@@ -208,6 +231,8 @@ class Moments:
 
     def make(self, asked: Asked, run: Run) -> Made:
         """Stages, each with its noise; `craft` draws rados from what they release, if it is asked for any (M9)."""
+        if self.exact:
+            return make_exact(self, asked, run, _outlook(asked, run.source.features))
         names, rule, rows = run.source.features, declared_rule(asked), None
         searched = asked.declared.searched(names)
         outlook = _outlook(asked, names)
@@ -278,6 +303,8 @@ class Moments:
 
     def distance(self, shape: Shape) -> float:
         """mu of the Gaussian mechanism that epsilon and delta allow for all stages together (M8)."""
+        if self.exact:
+            raise ArgumentError("an infinite epsilon takes no noise, and has no finite cost to tell; give a finite one")
         return self._distance(replace(shape, label=""))  # which may be another one in every call
 
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
@@ -347,6 +374,8 @@ class Moments:
 
     def statement(self, circumstances: Circumstances) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
+        if self.exact:
+            return exact_statement(circumstances)
         shape = circumstances.shape or Shape(
             circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or "",
             bool(circumstances.schema),

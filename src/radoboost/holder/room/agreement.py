@@ -6,6 +6,7 @@ Whoever opens a room puts the agreement into its mailbox, where each holder read
 import dataclasses
 import hashlib
 import json
+import math
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,7 @@ from radoboost.holder.mechanisms.records import check_declared, check_person, de
 from radoboost.holder.room.mailbox import AGREEMENT
 from radoboost.holder.room.parties import check_numbers, most_lost
 from radoboost.holder.signatures import check_n_rados
+from radoboost.release import finite_or_word
 from radoboost.tables.kinds import PRIVATE, Left
 from radoboost.tables.labels import check_classes
 from radoboost.tables.schema import SCHEMA_KEY, Schema
@@ -112,7 +114,7 @@ class Agreement:
     def protection(self) -> Mechanism:
         """The mechanism, refused where it is not one for rooms."""
         check_in_rooms(self.mechanism)
-        return MECHANISMS[self.mechanism](**self.parameters)
+        return MECHANISMS[self.mechanism](**{name: _read(value) for name, value in self.parameters.items()})
 
     def asked(self) -> Asked:
         """What a holder asks `craft` for; its coins have a key of its own."""
@@ -260,7 +262,10 @@ def agree(
         label=fields["label"],
         classes=tuple(map(_plain_value, check_classes(fields["classes"]))),
         mechanism=protection.name,
-        parameters={field.name: getattr(protection, field.name) for field in dataclasses.fields(protection)},
+        parameters={
+            field.name: finite_or_word(value) if isinstance(value := getattr(protection, field.name), float) else value
+            for field in dataclasses.fields(protection)
+        },
         parties=parties,
         tolerate=tolerate,
         terms=columns,
@@ -298,6 +303,11 @@ def _written(declared: Declared, features: Sequence[str] | None, drop: Sequence[
 
 def _plain_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _read(value: Any) -> Any:
+    """A parameter of a mechanism; JSON has no infinity, so there is a word for it."""
+    return math.inf if value == finite_or_word(math.inf) else value
 
 
 def _plain(value: Any) -> Any:
