@@ -224,9 +224,7 @@ def craft(
     _check_arguments(protection, signatures, intercept, missing, unlabelled)
     declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
     declared = written(declared, separator, decimal, protection.private)
-    if y is not None and _protects_labels(protection):
-        name = label_name(y, label, declared["declared"].label)
-        declared |= {"label": None, "label_apart": name}
+    declared |= _label_apart(protection, y, label, declared["declared"].label)
     asked = Asked(
         **declared,
         columns=check_columns(columns, declared["declared"].terms),
@@ -259,9 +257,20 @@ def craft(
         else:
             words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, words | {"engine": machine, "bar": bar})
-        asked_for = is_query(table) or bool(cluster_of(table))
-        made = replace(made, circumstances=replace(made.circumstances, query=asked_for, cluster=runner.cluster))
+        made = _read_from(made, table, runner)
         return _release(protection, asked, made, name, by_schema, account)
+
+
+def _label_apart(mechanism: Mechanism, y: Any, label: str | None, declared: str | None) -> dict[str, Any]:
+    """What labels that are given apart are called, where labels alone are protected."""
+    if y is None or not _protects_labels(mechanism):
+        return {}
+    return {"label": None, "label_apart": label_name(y, label, declared)}
+
+
+def _read_from(made: Made, table: Any, runner: Runner) -> Made:
+    query = is_query(table) or bool(cluster_of(table))
+    return replace(made, circumstances=replace(made.circumstances, query=query, cluster=runner.cluster))
 
 
 def craft_in_room(

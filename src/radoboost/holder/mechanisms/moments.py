@@ -7,7 +7,7 @@ contributes in `moment_passes`, and how much noise each stage gets in `moment_bu
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -81,7 +81,7 @@ class Moments:
     True
     """
 
-    epsilon: float
+    epsilon: float = field(metadata={"otherwise": "; --epsilon inf releases exact sums, which promise nothing"})
     delta: float = DEFAULT_DELTA
     unit: str | None = None
     sharpen: bool = True
@@ -95,8 +95,8 @@ class Moments:
     in_rooms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        settings = (self.unit, self.sharpen, self.bounds_share, self.relation)
-        if self.exact and settings != (None, True, 0.1, "add"):
+        settings = (self.protects, self.sharpen, self.bounds_share, self.relation)
+        if self.exact and settings != ("record", True, 0.1, "add"):
             raise ArgumentError(
                 "with an infinite epsilon nothing is protected, and nothing sharpened: leave unit, relation, sharpen "
                 "and bounds_share out, or take a finite epsilon, such as 1"
