@@ -49,10 +49,10 @@ from radoboost.privacy import best_guess, delta_at, epsilon_at, event_from_dict
 
 GOLDEN = Path(__file__).with_name("golden.json")
 DIGITS = 9
-PLAIN_COLUMNS = ("signed-log", "quadratic", "hats", "fourier", "fitting")
-MOMENT_COLUMNS = ("linear", "auto", "hats", "ranks", "quadratic", "both", "fourier", "signed-log")
-BEYOND = "hats"  # columns beyond linear, where one kind of them will do
-TERMS = {"age": ["linear", "hats", "age^2", "age*dose"]}
+PLAIN_COLUMNS = ("signed-log", "degree-2", "degree-3", "degree-5")
+MOMENT_COLUMNS = ("linear", "auto", "degree-2", "degree-3", "degree-5", "degree-8", "signed-log")
+BEYOND = "degree-2"  # columns beyond linear, where one kind of them will do
+TERMS = {"age": ["linear", "signed-log", "age^2", "age*dose"]}
 
 
 # ---- what is fixed
@@ -170,6 +170,8 @@ def plain(classes=2, **options):
 def private(mechanism, classes=2, **options):
     table, *labels = numbers()
     declared = {"bounds": BOUNDS, "classes": (TWO, THREE)[classes - 2]}
+    if getattr(mechanism, "unit", None) == "label":
+        declared["label"] = "ill"  # labels that are given apart have a name, or one of their own in every call
     return craft(table, labels[classes - 2], mechanism=mechanism, **{**declared, **options})
 
 
