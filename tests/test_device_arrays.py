@@ -111,7 +111,7 @@ def test_plain_releases_copy_no_rows(engine, rng, few_rows, monkeypatch):
 PRIVATE = {
     "noisy-rados": (rb.NoisyRados(epsilon=2.0), {"n_rados": 15}),
     "noisy-examples": (rb.NoisyExamples(epsilon=4.0), {"n_rados": 15}),
-    "moments of labels": (rb.Moments(epsilon=8.0, unit="label"), {"columns": "linear"}),
+    "moments of labels": (rb.Moments(epsilon=8.0, unit="label"), {"columns": "linear", "label": "y"}),
     **{f"moments {word}": (rb.Moments(epsilon=8.0), {"columns": word})
        for word in ("linear", "ranks", "both")},
 }  # fmt: skip
