@@ -74,11 +74,12 @@ def look_at_release(table: Any, y: Any, **options: Any) -> Seen:
 
 
 def _without_noise(document: dict[str, Any]) -> dict[str, Any]:
-    """The document without its random id and what follows from noise.
+    """The document without its random id, the one of a label that nobody named, and what follows from noise.
 
     That is noisy counts of rows, bounds that were searched, the grid of rados that are drawn, the size of scores, and
     where a plan has centred and scaled columns.
     """
+    document = json.loads(re.sub("unnamed [0-9a-f]{32}", "unnamed", json.dumps(document)))
     noisy = {"step"} if document["signatures"]["name"] == "drawn" else set()
     searched = document["mechanism"].get("searched", ())
     columns = [
