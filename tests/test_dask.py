@@ -1,6 +1,7 @@
 """Dask clusters: the bits of one machine, whatever dies, and no key anywhere."""
 
 import logging
+import math
 import os
 import pickle
 import secrets
@@ -62,6 +63,7 @@ CASES = {
     "private bounds": {"drop": PLAIN["drop"], "classes": (0, 1), "mechanism": rb.Moments(3.0), "bounds": "private"},
     "persons": {**PRIVATE, "mechanism": rb.Moments(3.0), "columns": "linear", "person": "id", "max_rows": 2},
     "classes": {"label": "z", "drop": ["id", "w", "y"], "n_rados": 70},
+    "exact moments": {"drop": PLAIN["drop"], "mechanism": rb.Moments(math.inf)},
     "moments of classes": {"label": "z", "classes": (0, 1, 2), "bounds": BOUNDS, "mechanism": rb.Moments(3.0)},
 }
 

@@ -1,6 +1,7 @@
 """Rooms that are killed, restarted and replayed: no less is booked than was released, and no session is two."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -35,6 +36,7 @@ NAMES = ("east", "middle", "north", "south", "west")
 AGREED = {"bounds": {"x0": (0, 9), "x1": (0, 9)}, "classes": (0, 1), "columns": "linear", "parties": 5}
 RECORDS = {**AGREED, "mechanism": rb.Moments(1.0, sharpen=False)}
 LABELS = {**AGREED, "mechanism": rb.Moments(4.0, unit="label", sharpen=False)}
+EXACT = {**AGREED, "mechanism": rb.Moments(math.inf)}
 
 
 class Killed(BaseException):
@@ -331,13 +333,14 @@ def test_a_room_with_exact_sums_stops_when_a_holder_is_lost(tmp_path):
     assert "0002/masked/east" not in box.names("") and "0002/unmask/east" not in box.names("")
 
 
-def test_a_second_room_with_exact_sums_and_other_members_is_refused_unless_the_holder_says_so(tmp_path):
+@pytest.mark.parametrize("exact", [LABELS, EXACT], ids=["labels", "no noise"])
+def test_a_second_room_with_exact_sums_and_other_members_is_refused_unless_the_holder_says_so(tmp_path, exact):
     people = People(tmp_path, ledgers=False)
-    ends, _ = people.meet(opened(LABELS))
+    ends, _ = people.meet(opened(exact))
     release = ends["east"]
     assert "Exact sums over different sets of holders reveal" in release.statement.trust_model
-    assert "all holders must stay to the end" in rb.open_room(MemoryMailbox(), **LABELS).in_words()[1]
-    four, first = {**LABELS, "parties": 4}, NAMES[:4]
+    assert "all holders must stay to the end" in rb.open_room(MemoryMailbox(), **exact).in_words()[1]
+    four, first = {**exact, "parties": 4}, NAMES[:4]
     box = opened(four)
     ends, codes = people.meet(box, first)
     assert (
@@ -345,7 +348,7 @@ def test_a_second_room_with_exact_sums_and_other_members_is_refused_unless_the_h
     )
     ends, _ = people.meet(box, first, **{name: {"other_members": True} for name in first})
     assert all(isinstance(end, rb.Release) for end in ends.values()), ends
-    five, _ = people.meet(opened(LABELS))  # east was in one with others, and west was not
+    five, _ = people.meet(opened(exact))  # east was in one with others, and west was not
     assert all(not isinstance(end, rb.Release) for end in five.values())
     records, _ = people.meet(opened({**RECORDS, "parties": 4}), first)
     assert all(isinstance(end, rb.Release) for end in records.values()), records

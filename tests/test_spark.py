@@ -1,6 +1,7 @@
 """Spark: the same bytes as on one machine, whatever becomes of tasks; and what is refused, in one line."""
 
 import logging
+import math
 import os
 import pickle
 import re
@@ -55,6 +56,7 @@ CASES = {
     "moments of degree 2": {
         "mechanism": rb.Moments(3.0, sharpen=False), "n_rados": None, **PRIVATE, "columns": "degree-2",
     },
+    "exact moments": {"drop": ["id", "z"], "n_rados": None, "mechanism": rb.Moments(math.inf)},
     "moments of three classes": {
         "mechanism": rb.Moments(3.0, sharpen=False), "n_rados": None, "bounds": BOUNDS, "classes": (0, 1, 2),
         "label": "z",

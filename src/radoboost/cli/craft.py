@@ -46,7 +46,8 @@ from radoboost.cli.shell import (
 from radoboost.errors import ArgumentError
 
 MORE_ACCURATE = (
-    "exact moments promise nothing either, and models from them are more accurate: --mechanism moments --epsilon inf"
+    "exact moments promise nothing either, and models from them are mostly more accurate: --mechanism moments "
+    "--epsilon inf"
 )
 
 
