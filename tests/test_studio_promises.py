@@ -119,6 +119,65 @@ def test_a_look_shows_exact_values_so_that_what_is_declared_later_is_marked(stud
     assert draft_of(studio, way).corrected == ("age",)
 
 
+@pytest.fixture
+def model(folder):
+    """A model that was learned from a release of the table, with the schema that is on its cards."""
+    columns = {"age": rb.Number(0, 120, gaps=True, fill=50.5), "ward": rb.Category(("A", "B"), other=True)}
+    schema = Schema({**columns, "dose": rb.Number(0, 10)}, "ill", ("no", "yes"))
+    release = rb.craft(str(folder / "patients.csv"), schema=schema, mechanism=rb.Moments(1.0), counts=None)
+    model = rb.MomentsClassifier().fit_rados(release).model_
+    model.save(folder / "a.model.json")
+    return model
+
+
+def score(studio, **fields):
+    """Score the table with the model in the learner's way."""
+    place = studio.post("/learner", {"file": studio.file_id("a.model")})[1]["Location"]
+    status, _, text = studio.post(f"{place}/table", {"table": studio.file_id("patients.csv"), **fields})
+    assert status == 303, words(text)
+    assert studio.studio.jobs.all()[0].wait(300)
+    page = words(studio.get(f"{place}/table")[2])
+    assert ("600 that have a known label are wrong" in page) == ("label" in fields), page
+
+
+@pytest.mark.parametrize("fields", [{}, {"label": "ill"}])
+def test_scoring_a_table_shows_exact_counts_so_that_later_edits_are_marked(studio, model, fields):
+    way = written(studio)
+    score(studio, **fields)
+    assert studio.get(way)[0] == 200 and draft_of(studio, way).corrected == ()
+    studio.post(way, {**CARDS, "c2-values": "A\nB\nC", "c3-high": "12"})
+    assert draft_of(studio, way).corrected == ("ward", "dose")
+    studio.post(way, CARDS)
+    assert draft_of(studio, way).corrected == ()
+
+
+def test_a_table_without_a_draft_was_decided_about_by_the_schema_of_the_model(studio, model):
+    score(studio)
+    way = begin(studio)
+    studio.post(way, {"label": "4"})
+    studio.post(way, {key: value for key, value in CARDS.items() if key.endswith(("label", "kind"))})
+    studio.post(way, {**CARDS, "c3-high": "12"})
+    assert draft_of(studio, way).corrected == ("dose",)
+
+
+def test_a_column_that_is_as_its_name_suggests_only_after_counts_is_marked(folder):
+    """Left out, or open again: what was declared before the counts is not any more."""
+    draft = Draft.of(folder / "patients.csv")
+    draft.set_label("ill")
+    ward, dose = {"kind": "category", "values": ["A", "B"]}, {"kind": "number", "low": 0, "high": 9}
+    draft.columns |= {"patient_id": {"kind": "category", "values": ["P1"]}, "ward": ward, "dose": dose}
+    draft.before_counts = draft.entries()
+    assert draft.corrected == ()
+    draft.columns["patient_id"] = {"kind": "id"}
+    draft.columns["ward"] = {"kind": "text"}
+    draft.columns["dose"] = {"kind": "number", "low": None, "high": None}
+    assert draft.corrected == ("patient_id", "ward", "dose")
+    draft.columns = {}
+    assert draft.corrected == ("patient_id", "ward", "dose")
+    draft.columns |= {"ward": ward, "dose": dose, "age": {"kind": "text"}}
+    assert draft.corrected == ("patient_id", "age")
+
+
 def test_a_decimal_mark_that_a_look_found_is_forgotten_with_it(folder):
     draft = Draft.of(folder / "patients.csv")
     draft.decimal = ","  # as the form of a look posts it

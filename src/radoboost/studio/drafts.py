@@ -137,14 +137,17 @@ class Draft:
             return ()
         now, found = self.entries(), set(self.marked)
         if self.before_counts is not None:
-            found |= {name for name in now if now[name] != self.before_counts.get(name) and self._is_decided(name)}
+            then = self.before_counts
+            changed = [name for name in now if now[name] != then.get(name)]
+            found |= {n for n in changed if self._is_decided(n, now[n]) or self._is_decided(n, then.get(n))}
         return tuple(name for name in self.types if name in found and name in now)
 
-    def _is_decided(self, name: str) -> bool:
-        """Whether somebody decided about a column: it is not open, and not as its name suggests."""
-        if name == self.label:
-            return self._classes() is not None
-        return not _open(self.entry(name)) and self.entry(name) != kind_to_dict(kind_of(name, self.types[name]))
+    def _is_decided(self, name: str, entry: Mapping[str, Any] | None) -> bool:
+        """Whether an entry says what somebody decided about a column: not open, and not as the name suggests."""
+        if entry is None or "classes" in entry:
+            return entry is not None and entry["classes"] is not None
+        plain = {key: value for key, value in entry.items() if key != "decimal"}
+        return not _open(entry) and plain != kind_to_dict(kind_of(name, self.types[name]))
 
     def entry(self, name: str) -> dict[str, Any]:
         """A column as JSON data, as it is now."""

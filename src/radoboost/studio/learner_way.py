@@ -1,5 +1,6 @@
 """The learner's way: from releases to a model, what it says, probabilities, scores, and the model elsewhere."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,13 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from radoboost.cli.shell import check_page
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, RadoError
 from radoboost.findings.explained import write_page
 from radoboost.findings.inside import write_inside
 from radoboost.learner.export import FORMATS
 from radoboost.learner.one_row import explain_row
 from radoboost.studio.commands import piped
+from radoboost.studio.drafts import Draft
 from radoboost.studio.folder import MODEL, RELEASE, TABLE, short_names
 from radoboost.studio.jobs import Job
 from radoboost.studio.layout import Here, Sent, Studio, go, page, wants_part
@@ -228,6 +230,7 @@ def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
             studio.folder.place(output),
         )
         order.check()
+        studio.show_counts(rows, _decided_by_now(studio, learned, rows))  # how many rows there are, and what they hold
         title, address = f"Scoring {studio.folder.name(rows)}", f"/learner/{number}/table"
         session.scores, session.scoring = order, studio.jobs.start(title, order.run, address=address)
     session.scoring.wait(_SHORT)
@@ -288,6 +291,21 @@ def _session(studio: Studio, number: str) -> tuple[LearnerSession, Learned]:
     if session.learned is None:
         raise ArgumentError("there is no model yet; learn one first")
     return session, session.learned
+
+
+def _decided_by_now(studio: Studio, learned: Learned, table: Path) -> Mapping[str, Any]:
+    """What was decided about the columns of a table: in its latest draft, or else by the schema behind the model."""
+    drafts = [getattr(thing, "draft", None) for thing in studio.sessions.all()]
+    of_table = [draft for draft in drafts if isinstance(draft, Draft) and draft.table.resolve() == table.resolve()]
+    schema = learned.model.schema
+    if of_table or schema is None:
+        return of_table[-1].entries() if of_table else {}
+    try:
+        draft = Draft.of(table)
+        draft.take_up(schema)
+    except RadoError:  # it is of another table
+        return {}
+    return {name: entry for name, entry in draft.entries().items() if name in (*schema.columns, schema.label)}
 
 
 def _sources(session: LearnerSession) -> Sources:

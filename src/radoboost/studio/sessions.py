@@ -24,6 +24,11 @@ class Sessions:
                 del self._objects[next(iter(self._objects))]
         return number
 
+    def all(self) -> list[Any]:
+        """All objects, the one that was used last behind the others."""
+        with self._lock:
+            return list(self._objects.values())
+
     def get(self, number: str, kind: type[T]) -> T:
         """The object of an id, which must be of a class."""
         with self._lock:
