@@ -623,11 +623,11 @@ def test_what_no_schema_would_help_is_refused_before_a_schema_is_asked_for(tmp_p
 
 
 def test_what_attacks_found_says_of_which_batch():
-    from radoboost.adversary.attempts import TRIED, Given, _attempt
+    from radoboost.adversary.attempts import TRIED, Given, _attempt, _module
     from radoboost.progress import silent
 
     release = rb.craft(X, Y, n_rados=40, seed=6, signatures=TWO)
-    tried = _attempt("reconstruct", "Reconstruct", Given(release, "t.rado.parquet", seed=6), 5.0, silent)
+    tried = _attempt(_module("reconstruct"), Given(release, "t.rado.parquet", seed=6), 5.0, silent)
     assert tried.group == TRIED and tried.sentence.startswith("Of the first batch, 20 of 40 rados: ")
 
 

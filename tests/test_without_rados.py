@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import radoboost as rb
-from radoboost.adversary.attempts import NEEDS, NOT_HERE, Given, _attempt
+from radoboost.adversary.attempts import NEEDS, NOT_HERE, Given, _attempt, _module
 from radoboost.adversary.known import rado_integers
 from radoboost.adversary.linear import linear
 from radoboost.adversary.membership import membership_of
@@ -176,11 +176,11 @@ def test_the_report_speaks_of_no_rados_where_there_are_none(release):
     assert unlucky.startswith("Unknown: there was time for") and unlucky.endswith("give it more time with --seconds.")
     for made in (release, rb.draw_rados(release, 20, 0)):
         for name in ("confounder", "hardness"):
-            attempt = _attempt(name, name, Given(made, "m.rado.parquet"), 1.0, silent)
+            attempt = _attempt(_module(name), Given(made, "m.rado.parquet"), 1.0, silent)
             assert attempt.group == NOT_HERE and attempt.document is None  # nor a study
             assert attempt.sentence.startswith("The release has noisy moments, and no rados that are sums")
     plain = rb.craft([[0.0], [1.0]], [0, 1], n_rados=3)
-    attempt = _attempt("hardness", "hardness", Given(plain, "p.rado.parquet"), 1.0, silent)
+    attempt = _attempt(_module("hardness"), Given(plain, "p.rado.parquet"), 1.0, silent)
     assert attempt.group == NEEDS and attempt.sentence.startswith("It would need candidates for the 2 records")
 
 
