@@ -39,8 +39,10 @@ def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
     for key, field in fields.items():
         if field.default is dataclasses.MISSING and key not in values:
             option = "--protect COL" if key == "feature" else f"--{key}"
-            exact = "; --epsilon inf releases exact sums, which promise nothing" if name == "moments" else ""
-            raise ArgumentError(f"the mechanism {name} needs {option}; add it{exact}")
+            exact = "; --epsilon inf releases exact sums, which promise nothing"
+            raise ArgumentError(
+                f"the mechanism {name} needs {option}; add it{exact if hasattr(MECHANISMS[name], 'exact') else ''}"
+            )
     return MECHANISMS[name](**values)
 
 
