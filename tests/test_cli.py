@@ -20,6 +20,7 @@ import pytest
 
 import radoboost as rb
 from radoboost import release as release_module
+from radoboost.cli.craft import MORE_ACCURATE
 from radoboost.cli.shell import default_output
 from schema_files import write_schema
 
@@ -37,7 +38,7 @@ def test_craft_and_show(rado, clinic):
     assert out.startswith("wrote clinic.rado.parquet\n50 rados of 3 features, from 60 examples")
     assert "'no' is -1, 'yes' is +1" in out
     assert "no privacy guarantee" in out and "epsilon infinite" in out and "neighbours" in out
-    assert err == ""
+    assert err == f"rado: {MORE_ACCURATE}\n"
     shown = rado("show", "clinic.rado.parquet")
     assert shown[0] == 0 and shown[1].splitlines()[1:] == out.splitlines()[1:] and shown[2] == ""
 
