@@ -17,8 +17,7 @@ from threadpoolctl import threadpool_limits
 import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
 from radoboost.adversary.audits import audit
-from radoboost.adversary.exact_audits import exact_score_audit
-from radoboost.describe import ABOUT_EXACT
+from radoboost.adversary.exact_audits import ABOUT_EXACT, exact_score_audit
 from radoboost.holder.mechanisms.moment_plan import WORDS
 
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}

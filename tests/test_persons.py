@@ -231,6 +231,16 @@ def test_a_file_that_grows_during_a_pass_is_refused_in_one_line(tmp_path):
             rb.craft(place, **options, mechanism=mechanism, counts=None, progress=grow)
 
 
+@pytest.mark.parametrize("form", ["float64", "float32", "object"])
+def test_a_float_that_may_stand_for_several_ids_is_nobody_in_a_frame_of_pandas(form):
+    """200 whole numbers from 2**60 on and one gap are a column of floats: they were three persons, not none."""
+    pd = pytest.importorskip("pandas")
+    ids = pd.Series([2.0**60, 2.0**60 + 256, 2.0**53, 2.0**53 - 1, 7.0, np.nan]).astype(form)
+    frame = pd.DataFrame({"who": ids, "age": 0.5, "ill": 0})
+    batch = next(open_table(frame, label="ill", person="who", row_by_row=True).batches())
+    assert person_ids(batch.persons)[0] == ([b"7"] if form == "float32" else [b"9007199254740991", b"7"])
+
+
 def test_frames_and_arrays_have_the_same_persons(rng):
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     who, values, ill = rng.integers(0, 9, 90), rng.random((90, 2)), rng.integers(0, 2, 90)

@@ -318,8 +318,8 @@ def test_what_the_holder_and_the_statement_are_told(tmp_path):
         )
         for more in ({}, {"records": "lines"})
     )
-    assert "a record is one row of the table that a CSV writer wrote, however many lines it has" in whole
-    assert "nothing is promised for files that were not written so" in whole and "a record is a line" not in whole
+    assert "a record is one row of the table, however many lines it has, in a file that a CSV writer wrote" in whole
+    assert "Nothing is promised for other files" in whole and "a record is a line" not in whole
     assert "a record is a line, as was declared" in lines and "CSV writer" not in lines
     assert all("behind the last column that are not empty" in text for text in (whole, lines))
     frame = pd.read_csv(io.StringIO("a,y\n0.5,yes\n0.1,no\n"))
@@ -373,7 +373,18 @@ def test_a_header_with_a_quote_that_no_writer_wrote_ends_with_its_line(tmp_path)
     for row in (b"1;2;no", b'1;2;"no"', b'1;",,,,";no'):
         (tmp_path / "t.csv").write_bytes(b'5" pipe;b;y\n' + row + b'\n"x"\n')
         assert file_separator(tmp_path / "t.csv", Marks()) == ","
-    (tmp_path / "t.csv").write_bytes(b"a,y\r1,no\r2,yes\r")
+
+
+@pytest.mark.parametrize("more", ["", "0.9,yes,x\n" * 100])
+@pytest.mark.parametrize("ending", ["\r", "\r\r\n"])
+def test_a_file_whose_lines_end_as_no_writer_ends_them_is_refused_by_its_header(ending, more, tmp_path):
+    """As csv.writer writes on Windows where a file was opened without newline="": a note would be a hundred rows."""
+    lines = ["a,y,note", *["0.5,no,fine"] * 19, '0.5,yes,"said\n' + more + '"', ""]
+    (tmp_path / "t.csv").write_bytes(ending.join(lines).encode())
+    with pytest.raises(rb.TableError, match="carriage return") as refusal:
+        rb.craft(tmp_path / "t.csv", label="y", classes=("no", "yes"), bounds={"a": (0, 1)},
+                 features=["a"], mechanism=rb.NoisyExamples(1.0))  # fmt: skip
+    assert "fine" not in str(refusal.value)
     with pytest.raises(rb.TableError, match="carriage return"):
         column_types(tmp_path / "t.csv")
 

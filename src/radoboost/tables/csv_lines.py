@@ -44,6 +44,11 @@ def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b""
             if lines and b"\n" in text:
                 text, final = text[: text.index(b"\n") + 1], True
             names = first_record(text, separator, final)
+    if b"\r" in text.partition(b"\n")[0].removesuffix(b"\r"):
+        raise TableError(
+            f"cannot read {path}: its header has a carriage return without a line feed, so its lines do not end as a "
+            "CSV writer ends them; write it anew with line feeds (in Python: open(..., newline=''))"
+        )
     if names is None:
         where = "its first line, which is the header where records are lines," if lines else "its header"
         raise TableError(

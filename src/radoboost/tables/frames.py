@@ -13,9 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
+from radoboost.tables.cells import as_column
 from radoboost.tables.columns import Choice, column_names, row_place
 from radoboost.tables.encoding import EncodedCells, encoded_names
 from radoboost.tables.paths import readable
+from radoboost.tables.persons import exact_id
+from radoboost.tables.raw_columns import each_label, named_columns
 from radoboost.tables.reading import Reading, Selection
 from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
 
@@ -140,7 +143,7 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
         names = column_names(arrow.schema)
         persons = None
         if choice.person is not None:
-            persons = column_of(table, choice.person, reading)
+            persons = _person_column(table, choice.person, reading)
             names += [] if persons is None or choice.person in names else [choice.person]
     if own_labels is not None:
         labels, choice = own_labels, replace(choice, label=None)
@@ -162,8 +165,15 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     )
 
 
-def column_of(table: Any, name: str, reading: Reading) -> pa.Array | pa.ChunkedArray | None:
-    """One column of a data frame, taken as labels are: by itself, and one by one where its type says nothing."""
+def _person_column(table: Any, name: str, reading: Reading) -> pa.Array | pa.ChunkedArray | None:
+    """The ids of a data frame: taken as labels are, but that floats which stand for no one id are nobody's (P1)."""
+    columns = [column for other, column in named_columns(table) or () if other == name]
+    if len(columns) == 1 and hasattr(columns[0], "iloc") and isinstance(columns[0].dtype, np.dtype):
+        ids = columns[0].to_numpy()
+        if ids.dtype.kind == "f":
+            return as_column(ids)
+        if ids.dtype.kind == "O":
+            return each_label([exact_id(value) for value in ids])
     rows, cells = reading.frame(table, (), name)
     if cells is not None:
         return cells

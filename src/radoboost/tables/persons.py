@@ -60,6 +60,14 @@ def _id_at(persons: pa.Array, row: int) -> bytes | None:
         return None
 
 
+def exact_id(value: Any) -> Any:
+    """An id in a column of Python objects; None for a float that may stand for several whole numbers."""
+    if not isinstance(value, float | np.floating):
+        return value
+    bits = 8 * value.itemsize if isinstance(value, np.floating) else 64
+    return value if abs(float(value)) < _EXACT.get(bits, 2**53) else None
+
+
 def _spellings(column: pa.Array, kind: pa.DataType) -> list[bytes | None]:
     """One spelling for each id of a plain column, whose type was `kind` in the table."""
     while hasattr(kind, "value_type"):  # of a dictionary, or of run ends

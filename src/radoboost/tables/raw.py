@@ -209,8 +209,6 @@ def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataT
         name = str(path)
         if file_kind(path) == "csv":
             names = csv_names(path, file_separator(path, Marks(separator)), skip=b"\r\n")
-            if any("\r" in name.replace("\r\n", "") for name in names):
-                raise TableError(f"the header of {path} has a carriage return alone; end its lines with line feeds")
             check_different(names, str(path))
             return dict.fromkeys([*names, *(name for name in folder_columns(path) if name not in names)])
         schema = FolderColumns.of([path], typed=False).added(file_schema(path, STRICT), path)

@@ -49,8 +49,9 @@ OF_A_QUERY = (
 )
 OF_CSV = {
     "rows": (
-        "In CSV files a record is one row of the table that a CSV writer wrote, however many lines it has; nothing is "
-        "promised for files that were not written so, with the separator that was declared or that the header shows. "
+        "In CSV files a record is one row of the table, however many lines it has, in a file that a CSV writer wrote "
+        "as RFC 4180 says: each row by itself, cells with line ends, separators or quotes between quotes, quotes "
+        "doubled, with the separator that was declared or that the header shows. Nothing is promised for other files. "
         "A record of more than 1 MiB, or with cells behind the last column that are not empty, counts with all cells "
         "empty but its person."
     ),
