@@ -213,6 +213,24 @@ def test_rows_of_a_person_are_found_in_all_files(layout, tmp_path, rng):
         assert contents(replace(view, pieces=parts)) == wanted
 
 
+def test_a_file_that_grows_during_a_pass_is_refused_in_one_line(tmp_path):
+    """Also where it does once the pass looked whether it changed: there were no places for its new rows."""
+    place, rows = tmp_path / "t.csv", "".join(f"{k},0.5,{k % 2}\n" for k in range(500))
+    for begins in ("choosing rows of persons", "second moments"):
+        place.write_text(f"who,a,y\n{rows}")
+        before = place.stat().st_size
+
+        def grow(task, done, total, begins=begins, before=before):
+            if task == begins and place.stat().st_size == before:
+                with place.open("a") as file:
+                    file.write(rows)
+
+        mechanism = rb.Moments(1.0, sharpen=False)
+        options = {"label": "y", "classes": (0, 1), "bounds": {"a": (0, 1)}, "person": "who", "max_rows": 1}
+        with pytest.raises(rb.TableError, match="while it was read; try again once it is at rest"):
+            rb.craft(place, **options, mechanism=mechanism, counts=None, progress=grow)
+
+
 @pytest.mark.parametrize("form", ["float64", "float32", "object"])
 def test_a_float_that_may_stand_for_several_ids_is_nobody_in_a_frame_of_pandas(form):
     """200 whole numbers from 2**60 on and one gap are a column of floats: they were three persons, not none."""

@@ -226,6 +226,25 @@ def test_the_same_bits_by_any_engine_on_any_threads(table, engine, threads):
             np.testing.assert_array_equal(made.blocks[name], block)
 
 
+@pytest.mark.parametrize("lacking", ["a,who\n0.5,7\n", "who,zzz\n7,1\n", "a,y\n0.5,1\n"])
+def test_one_file_without_the_label_or_the_person_decides_nothing(tmp_path, monkeypatch, lacking):
+    """Its record contributes nothing, as with declared bounds: else a record in a file of its own would decide."""
+    monkeypatch.setattr("secrets.token_bytes", lambda size=32: bytes(range(size)))
+    (tmp_path / "a.csv").write_text("a,who,y\n" + "".join(f"{k / 300},{k},{k % 2}\n" for k in range(300)))
+    options = {"label": "y", "classes": (0, 1), "counts": None, "person": "who", "max_rows": 1}
+    options["mechanism"] = rb.Moments(1.0, sharpen=False)
+    releases = []
+    for other in (lacking.partition("\n")[0] + "\n", lacking):  # the neighbour has no such record
+        (tmp_path / "b.csv").write_text(other)
+        releases.append(rb.craft(tmp_path, bounds="private", **options))
+    one, two = ({name: block.tobytes() for name, block in release.blocks.items()} for release in releases)
+    assert one == two
+    (tmp_path / "a.csv").write_text("a,who\n1,2\n")
+    (tmp_path / "b.csv").write_text("a,who\n1,2\n")
+    with pytest.raises(rb.TableError, match="no column 'y'"):  # a column that no file has is refused
+        rb.craft(tmp_path, bounds="private", **options)
+
+
 def test_the_same_bounds_from_one_file_or_many(table, tmp_path):
     x, y = table
     frame = pd.DataFrame(x, columns=["a", "b", "c"]).assign(y=y)

@@ -29,8 +29,8 @@ from radoboost.holder.runners.clusters import check_network
 from radoboost.holder.runners.spark_sessions import network_of
 from radoboost.predicting import predict_table_on
 from radoboost.progress import silent
-from radoboost.tables import spark_jobs
-from radoboost.tables.spark_frames import doubt, row_bytes
+from radoboost.tables import spark_files, spark_jobs
+from radoboost.tables.spark_frames import check_determined, doubt, row_bytes
 from radoboost.tables.spark_jobs import cut_by_rows
 from radoboost.tables.spark_plans import _doubt_of_steps as doubt_of_steps
 from spark_cluster import JAVA, LOG4J, MASTER
@@ -681,6 +681,47 @@ def test_a_plan_that_is_cut_short(spark, frame):
         assert doubt_of_steps(plan) is not None, plan
 
 
+def test_a_file_that_a_frame_reads_twice_is_refused(spark, frame, folder, tmp_path):
+    files, link = sorted(folder.iterdir()), tmp_path / "link.parquet"
+    link.symlink_to(files[0])
+    (tmp_path / "hard.parquet").hardlink_to(files[0])
+    other = spark.read.parquet(str(files[1]))
+    check_determined(spark.read.parquet(str(files[0])).union(other), None)
+    for twice in (
+        frame.union(frame),
+        frame.filter("c0 > 0").union(other),
+        spark.read.parquet(str(files[0]), str(files[0])),
+        spark.read.parquet(str(files[0]), str(link)),
+        spark.read.parquet(str(tmp_path)),
+    ):
+        with pytest.raises(rb.TableError, match="would count twice"):
+            crafted(twice, **CASES["noisy rados"])
+    check_determined(frame.union(frame).localCheckpoint(), None)
+
+
+@pytest.mark.parametrize(
+    ("notes", "kind"),
+    [("_delta_log/0.json", "Delta"), (".hoodie/hoodie.properties", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")],
+)
+def test_files_of_a_table_with_old_versions_are_refused(spark, folder, tmp_path, monkeypatch, notes, kind):
+    lake = tmp_path / "a lake {b}"
+    (lake / "year=2024").mkdir(parents=True)
+    for k, file in enumerate(sorted(folder.iterdir())[:2]):
+        (lake / "year=2024" / f"{k}.parquet").write_bytes(file.read_bytes())
+    names = [str(lake / "year=2024" / f"{k}.parquet").replace("{", "\\{") for k in range(2)]
+    read = spark.read.parquet(*names)
+    for where in ("here", "elsewhere"):
+        if where == "elsewhere":  # where Spark alone can look
+            monkeypatch.setattr(spark_files, "_here", lambda name: None)
+        check_determined(read, None)
+        (lake / notes).parent.mkdir()
+        (lake / notes).touch()
+        with pytest.raises(rb.TableError, match=f"is a folder of an? {kind} table"):
+            crafted(read, **CASES["noisy rados"])
+        check_determined(spark.read.parquet(names[0]), None)  # one file alone is what it says
+        shutil.rmtree((lake / notes).parent)
+
+
 @pytest.mark.parametrize("case", ["noisy rados", "noisy examples", "moments", "feature band"])
 def test_promises_need_a_frame_that_comes_out_alike(spark, frame, case):
     with pytest.raises(rb.TableError, match="Exchange"):
@@ -873,11 +914,12 @@ for doubtful in (
     *(frame.selectExpr("*", text + " as r") for text in texts),
     frame.filter("current_date() > date'2024-01-31'"),
     frame.localCheckpoint(),
+    frame.union(frame),
 ):
     try:
         crafted(doubtful, **CASES["noisy rados"])
     except TableError as error:
-        assert "write it to Parquet" in str(error), error
+        assert "write it to Parquet" in str(error) or "count twice" in str(error), error
     else:
         raise AssertionError("a doubtful frame was taken")
 spark.stop()

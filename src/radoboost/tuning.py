@@ -43,6 +43,7 @@ def folds(ids: Any, n_folds: int = 5) -> NDArray[np.int64]:
     ids : sequence
         An id for each row: something that stays with the record, such as the number of a patient. Not the number of the
         row, which others move. 7, "7" and 7.0 are one id, as for `craft(person=)`, and so are all that are missing.
+        Floats from 2**53 on are refused, since they do not tell whole numbers apart.
     n_folds : int
         How many folds. They are of about the same size, if there are many ids; have many, as scikit-learn leaves out a
         fold without rows, and that would tell.
@@ -61,7 +62,14 @@ def folds(ids: Any, n_folds: int = 5) -> NDArray[np.int64]:
     """
     if isinstance(n_folds, bool) or not isinstance(n_folds, Integral) or n_folds < 2:
         raise ArgumentError(f"n_folds must be a whole number of at least 2; it is {n_folds!r}")
-    return np.array([_hash(value) % int(n_folds) for value in _listed(ids)], dtype=np.int64)
+    values = _listed(ids)
+    if any(isinstance(value, float) and 2.0**53 <= abs(value) < math.inf for value in values):
+        raise ArgumentError(
+            "ids are floats of 2**53 or more, which do not tell whole numbers apart; pandas makes floats of whole "
+            "numbers if one is missing, which would move other rows: read the ids as texts, or as whole numbers that "
+            "may be missing (dtype={'ID': 'Int64'}, with your column's name)"
+        )
+    return np.array([_hash(value) % int(n_folds) for value in values], dtype=np.int64)
 
 
 def _listed(ids: Any) -> Sequence[Any]:

@@ -217,6 +217,8 @@ class ChosenPart:
         first = 0
         for batch in self.part.batches(most_rows):
             places = first + np.arange(batch.n_rows)
+            if first + batch.n_rows > 8 * len(self.bits):
+                raise TableError("the table got more rows while it was read; try again once it is at rest")
             places = np.flatnonzero(self.bits[places >> 3] >> (places & 7) & 1)
             first += batch.n_rows
             if len(places):

@@ -363,13 +363,14 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
 def _lacking(
     paths: Sequence[Path], schemas: Sequence[pa.Schema], folders: FolderColumns, choice: Choice, reading: Reading
 ) -> set[Path]:
-    """The files that lack a declared column, where one record may decide about that: their rows give nothing.
+    """The files that lack a column that was named, where one record may decide about that: their rows give nothing.
 
-    A column that no file has is refused, and so is one that a single file lacks.
+    Where no features are named, these are the label and the person. A column that no file has is refused, and so is one
+    that a single file lacks.
     """
-    if not reading.must_not_change or choice.features is None or choice.label is None or len(paths) == 1:
+    if not reading.must_not_change or choice.label is None or len(paths) == 1:
         return set()
-    needed = {*choice.features, choice.label, *([] if choice.person is None else [choice.person])}
+    needed = {*(choice.features or ()), choice.label, *([] if choice.person is None else [choice.person])}
     names = [set(column_names(folders.added(schema, path))) for path, schema in zip(paths, schemas, strict=True)]
     if not needed <= set().union(*names):
         return set()

@@ -73,16 +73,16 @@ def store_files(address: str, kind_of: Callable[[Path], str]) -> list[StorePath]
 
 
 # What tables with versions keep beside their files of rows.
-_VERSIONED = (("_delta_log", "Delta"), (".hoodie", "Hudi"), ("metadata", "Iceberg"))
+VERSIONED = (("_delta_log", "Delta"), (".hoodie", "Hudi"), ("metadata", "Iceberg"))
 
 
 def refuse_old_versions(files: Sequence[Path]) -> None:
     """Refuse files of a Delta, Iceberg or Hudi table: old versions repeat records, and deleted rows are still there."""
     for folder in {parent for file in files for parent in Path(os.path.abspath(file)).parents}:
-        for name, kind in _VERSIONED:
+        for name, kind in VERSIONED:
             notes = folder / name
             if notes.is_dir() and (kind != "Iceberg" or any(notes.glob("*.metadata.json"))):
-                raise _table_with_versions(str(folder), kind)
+                raise table_with_versions(str(folder), kind)
 
 
 def refuse_stored_versions(places: Iterable[tuple[str, Any, str]]) -> None:
@@ -91,10 +91,10 @@ def refuse_stored_versions(places: Iterable[tuple[str, Any, str]]) -> None:
     for store, system, key in places:
         parts = key.rstrip("/").split("/")
         for folder in ("/".join(parts[:depth]) for depth in range(len(parts) - 1, 0, -1)):
-            for name, kind in _VERSIONED if (store, folder) not in seen else ():
+            for name, kind in VERSIONED if (store, folder) not in seen else ():
                 notes = names_in(system, f"{folder}/{name}")
                 if notes and (kind != "Iceberg" or any(note.endswith(".metadata.json") for note in notes)):
-                    raise _table_with_versions(folder, kind)
+                    raise table_with_versions(folder, kind)
             seen.add((store, folder))
 
 
@@ -102,19 +102,21 @@ def _refuse_listed_versions(listed: Listed) -> None:
     """The same for a folder of a store, by the names that it has listed, and by those above it."""
     refuse_stored_versions([listed.place])
     for parts in listed.listed:
-        for name, kind in _VERSIONED:
+        for name, kind in VERSIONED:
             if name not in parts[:-1] or (kind == "Iceberg" and not parts[-1].endswith(".metadata.json")):
                 continue
             root = parts[: parts.index(name)]
             if any(found[: len(root)] == root for found in listed.found):
-                raise _table_with_versions("/".join((listed.shown.rstrip("/"), *root)), kind)
+                raise table_with_versions("/".join((listed.shown.rstrip("/"), *root)), kind)
 
 
-def _table_with_versions(folder: str, kind: str) -> TableError:
+def table_with_versions(folder: str, kind: str) -> TableError:
+    """What is wrong with files in that folder."""
     way = " (for Delta: deltalake.DeltaTable(...).to_pyarrow_dataset())" if kind == "Delta" else ""
+    article = "an" if kind == "Iceberg" else "a"
     return TableError(
-        f"{folder} is a folder of a {kind} table, whose files also hold old versions of records and rows that were "
-        f"deleted, so records would count twice; export its present version, or pass what its library reads{way}"
+        f"{folder} is a folder of {article} {kind} table, whose files also hold old versions of records and rows that "
+        f"were deleted, so records would count twice; export its present version, or pass what its library reads{way}"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from radoboost.errors import TableError
+from radoboost.tables.spark_files import refuse_repeated_files
 from radoboost.tables.spark_jobs import collected, explained, is_connect, mapped_batches
 from radoboost.tables.spark_plans import doubt
 
@@ -114,3 +115,4 @@ def check_determined(frame: Any, person: str | None) -> None:
             f"it is not certain that this Spark frame has the same rows in the same partitions when Spark computes one "
             f"again, since {why}: a row could count twice, and the promise would not hold; {ADVICE}{or_checkpoint}"
         )
+    refuse_repeated_files(frame)
