@@ -55,7 +55,7 @@ def schema_file(place="s.json", columns=None, **changes):
 def test_a_raw_file_goes_through_without_a_schema(rado, raw):
     code, out, err = rado("craft", raw, "-l", "outcome", "-n", 50)
     assert code == 0 and out.startswith("wrote raw.rado.parquet")
-    assert [line.split(":")[1] for line in err.splitlines()] == [" numbers", " categories", " dates", " left out"]
+    assert [line.split(":")[1] for line in err.splitlines()[:-1]] == [" numbers", " categories", " dates", " left out"]
     assert "11.7 % gaps" in err and "patient_id" in err
     assert rado("craft", raw, "-l", "outcome", "-n", 50, "--quiet")[2] == ""
     assert rado("learn", "raw.rado.parquet")[0] == 0
@@ -66,7 +66,8 @@ def test_a_proposed_file_and_no_schema_are_one(rado, raw):
     code, out, err = rado("schema", raw, "-l", "outcome", "--from-data")
     assert (code, err) == (0, "") and "left out: patient_id (id)" in out
     assert "  age         number    20 to 79 (gaps)\n" in out and "  outcome     label     no or yes\n" in out
-    assert rado("craft", raw, "-n", 20, "--seed", 1, "--schema", "raw.schema.json", "-o", "a.parquet")[::2] == (0, "")
+    code, _, err = rado("craft", raw, "-n", 20, "--seed", 1, "--schema", "raw.schema.json", "-o", "a.parquet")
+    assert code == 0 and err.startswith("rado: exact moments") and err.count("\n") == 1  # and nothing else
     assert rado("craft", raw, "-n", 20, "--seed", 1, "-l", "outcome", "-o", "b.parquet")[0] == 0
     assert rb.load("a.parquet").rados.tobytes() == rb.load("b.parquet").rados.tobytes()
 
@@ -92,7 +93,7 @@ def test_a_schema_without_its_mark_is_refused(rado, raw):
 
 def test_rows_with_gaps(rado, raw):
     code, _, err = rado("craft", raw, "-l", "outcome", "-n", 9, "--missing", "drop")
-    assert code == 0 and err.splitlines()[-1] == "rado: rows left out for a gap: 14 of 120 ('age' 14)"
+    assert code == 0 and err.splitlines()[-2] == "rado: rows left out for a gap: 14 of 120 ('age' 14)"
     assert rb.load("raw.rado.parquet").n_examples == 106
     code, _, err = rado("craft", raw, "-l", "outcome", "--missing", "error", "-o", "x.parquet")
     assert code == 1 and "values are missing in 'age' 14 of 120 rows" in err and err.count("\n") == 1
@@ -102,7 +103,7 @@ def test_separators_and_decimal_commas(rado, tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a\tb\ty\n" + "".join(f"{k},5\t{k % 7}\t{k % 2}\n" for k in range(40)))
     code, _, err = rado("craft", path, "-l", "y", "-n", 5, "--separator", "tab", "--decimal", ",")
-    assert code == 0 and err.splitlines()[-1] == "rado: written with: separator '\\t', decimal mark ','"
+    assert code == 0 and err.splitlines()[-2] == "rado: written with: separator '\\t', decimal mark ','"
     assert rb.load("t.rado.parquet").schema.columns["a"].high == 39.5
     assert rado("craft", path, "-l", "y", "-n", 5)[0] == 0  # found without being told, and said
     assert rb.load("t.rado.parquet").schema.decimal == ","
