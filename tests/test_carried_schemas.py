@@ -87,7 +87,9 @@ def test_craft_says_which_values_the_schema_does_not_have(rado, both):
     code, _, err = rado("craft", "south.csv", "--schema", both, "-n", 30)
     assert code == 0 and "'ward' 30 of 90 rows" in err and err.count("\n") == 2
     assert rado("craft", "south.csv", "--schema", both, "-n", 30, "--quiet", "--force")[2] == ""
-    assert rado("craft", "north.csv", "--schema", both, "-n", 30, "--force")[2] == ""
+    assert (
+        rado("craft", "north.csv", "--schema", both, "-n", 30, "--force")[2].count("\n") == 1
+    )  # and nothing of values
 
 
 @pytest.mark.parametrize("options", [
