@@ -189,3 +189,14 @@ def test_a_room_about_labels_looks_at_labels_too():
 def test_statements_about_labels_say_that_the_label_is_no_column():
     release = crafted(ARRAY[:, :1], ARRAY[:, 1], bounds=[[0, 1]])
     assert any("must not be among the columns" in sentence for sentence in release.statement.not_protected)
+
+
+@pytest.mark.parametrize("name", ["c", "q", None])
+def test_whose_rows_there_are_may_not_follow_from_labels(name):
+    """With the label's own column as ids, which rows are taken, and so every exact sum, would follow from labels."""
+    frame = pd.DataFrame({"a": np.linspace(0, 1, 60), "c": np.arange(60) % 2})
+    with pytest.raises(rb.ArgumentError, match="whose row it is"):
+        rb.craft(
+            frame, frame["c"].rename(name), label=None if name else "z", bounds={"a": (0, 1)}, classes=(0, 1),
+            person="c", max_rows=3, mechanism=rb.Moments(1.0, unit="label"), counts=None,
+        )  # fmt: skip

@@ -19,6 +19,10 @@ from radoboost.tables.raw_columns import has_arrow_values, named_columns
 from radoboost.tables.sparse import array_and_names
 
 _APART = "with unit='label' features are not protected, and a label among them would be in the release exactly: "
+_WHOSE = (
+    "column {name!r} says whose row it is, and is the label too; where labels alone are protected, which rows "
+    "contribute must not follow from labels: give a column of ids as person (--person)"
+)
 
 
 def label_name(y: Any, label: str | None, declared: str | None) -> str | None:
@@ -33,7 +37,10 @@ def own_name(y: Any) -> str | None:
 
 
 def refuse_label_as_feature(table: Any, y: Any, asked: Asked, source: Source) -> None:
-    """Refuse labels that are a feature by their name or their memory, and such as have no name beside named columns."""
+    """Refuse labels that are a feature, or say whose row it is, by their name or their memory.
+
+    Those without a name are refused beside named columns.
+    """
     if y is None:
         return
     features = [*source.features, *(() if source.schema is None else source.schema.used)]
@@ -44,6 +51,8 @@ def refuse_label_as_feature(table: Any, y: Any, asked: Asked, source: Source) ->
                 f"column {name!r} is a feature and by its name the label too; {_APART}leave it out (drop={name!r}, or "
                 "take it out of the bounds or the schema), or rename it"
             )
+    if asked.person in names - {None}:
+        raise ArgumentError(_WHOSE.format(name=asked.person))
     if names <= {None} and not _nameless(table):
         raise ArgumentError(
             f"y has no name, and the table's columns have names; {_APART}say which label y is: label='NAME', or a "
@@ -55,6 +64,8 @@ def refuse_label_as_feature(table: Any, y: Any, asked: Asked, source: Source) ->
                 f"column {name!r} is a feature, and y is the same column in memory; {_APART}leave it out of the table "
                 "or the bounds"
             )
+        if name == asked.person and _share_memory(y, column):
+            raise ArgumentError(_WHOSE.format(name=name))
 
 
 def _nameless(table: Any) -> bool:

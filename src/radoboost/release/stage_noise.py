@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SLACK = 1e-6  # relative: what another version may round otherwise
 _CLASSES = re.compile(r"\b[Tt]he (two|\d[\d,]*) classes\b")
 _MADE = {
-    "moment:C", "whitening", "moment:b", "moment:C2", "scores", "sharpened", "theta", "outline", "ranks",
+    "moment:C", "whitening", "moment:b", "moment:C2", "scores", "sharpened", "theta", "outline",
 }  # fmt: skip
 _BLOCKS = {NOISY_MOMENTS: {*_MADE, RADOS}} | {law: {RADOS} for law in NOISY_ROWS}
 _LABELS = (Relation.LABEL, Relation.PERSON_LABELS)

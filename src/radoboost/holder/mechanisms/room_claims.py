@@ -35,11 +35,12 @@ _OF_A_QUERY = (
     "Where a holder's table is the answer to a query, or a stream, a record is a row of that: if one record of what "
     "was asked can change other rows, nothing is promised about it."
 )
+_SOME_EXACT = ". Some sums have no noise, for they do not depend on what is protected"
+_ALL_EXACT = ". No sum has noise, and nothing is protected"
 _EXACT = (
-    ". Some sums have no noise, for they do not depend on what is protected: they are exact, over all holders of the "
-    "room, which therefore needs every one of them to the end. Exact sums over different sets of holders reveal, by "
-    "subtraction, those of a holder that is in one set only: so no holder should be in a second room of this kind with "
-    "other members, and each holder's own program refuses that unless it is told otherwise. All other holders together "
+    ": they are exact, over all holders of the room, which therefore needs every one of them to the end. Exact sums "
+    "over different sets of holders reveal, by subtraction, those of a holder that is in one set only: so no holder "
+    "should be in a second room of this kind with other members, and each holder's own program refuses that unless it is told otherwise. All other holders together "
     "learn these exact sums of the one that is left"
 )
 _WHO = "Who the holders are, and when each of them was in the room."
@@ -48,6 +49,7 @@ _WHO = "Who the holders are, and when each of them was in the room."
 def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets: Secrets) -> "Statement":
     """A statement for a release of a room; its own epsilon is against as many colluders as are still borne (D6)."""
     holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
+    exact = (_ALL_EXACT if math.isinf(statement.epsilon) else _SOME_EXACT) + _EXACT
     colluders = tolerate - (holders - present)
     finite = not math.isinf(statement.epsilon)
     figures = room_figures(event, holders, tolerate, present, statement.delta) if finite else ()
@@ -62,7 +64,7 @@ def in_room(statement: "Statement", event: Event, gathering: Gathering, secrets:
         promises=tuple(promises),
         not_protected=tuple(exposed),
         trust_model=_TRUST.format(holders=holders, many=gathering.opening, keys=keys)
-        + (_EXACT if gathering.needs_all else ""),
+        + (exact if gathering.needs_all else ""),
         holders=Holders(ROOM, gathering.parts, figures),
     )
 
