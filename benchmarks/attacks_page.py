@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from measuring import RESULTS, fill_page
-from radoboost.findings.documents import read
+from radoboost.report.documents import read_document
 from reproduction_page import table, verdict, wrapped
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -32,7 +32,7 @@ WITH_NOTES = ("hardness",)
 
 
 def document(name):
-    return read(KEPT / f"{name}.json")
+    return read_document(KEPT / f"{name}.json")
 
 
 def pictures(name, folder="images"):

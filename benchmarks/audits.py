@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
-from radoboost.adversary.audits import audit
+from radoboost.lab.audits.audit import audit
 
 RUNS = {1.0: 60_000, 4.0: 5_000}
 RUNS_REPLACED = {1.0: 140_000, 4.0: 13_000}  # no pair of records moves sums and second moments most

@@ -21,13 +21,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 import radoboost as rb
 from measuring import keep, shortfalls, side_by_side
 from private import DECLARED, DELTA, EPSILON, make_table, peak_mib
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.runners.threads import ThreadRunner
 
 MOST_TIMES, MOST_MIB = 4.0, 2048.0
 PEER = "HistGradientBoosting"
 
 
-class Timed(Threads):
+class Timed(ThreadRunner):
     """The usual runner, with the seconds of its passes by their titles."""
 
     def __init__(self):

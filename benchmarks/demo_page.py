@@ -18,8 +18,8 @@ from sklearn.model_selection import StratifiedKFold
 
 import radoboost as rb
 from measuring import RESULTS, fill_page
-from radoboost import demo
-from radoboost.demo_picture import draw_both
+from radoboost.examples import demo
+from radoboost.examples.demo import draw_both
 
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURE, KEPT = ROOT / "README.md", ROOT / "docs" / "demo.png", RESULTS / "demo.json"

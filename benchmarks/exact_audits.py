@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
-from radoboost.adversary.audits import audit
-from radoboost.adversary.exact_audits import ABOUT_EXACT, exact_score_audit
 from radoboost.holder.legendre_classes import DEGREES
+from radoboost.lab.audits.audit import audit
+from radoboost.lab.audits.exact_audit import ABOUT_EXACT, exact_score_audit
 
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}
 

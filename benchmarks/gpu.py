@@ -1,3 +1,4 @@
+# ruff: noqa: E402
 """Sums of rados on a GPU, against PyTorch on the same one: from float32 arrays there to exact sums.
 
     python benchmarks/gpu.py [--rows 11000000] [--repeats 20] [--variants] [--out FOLDER]
@@ -9,7 +10,7 @@ computed again in NumPy. The peers draw bits with PyTorch's generator and multip
 sizes of which the fastest counts: (a) `bernoulli_`, (b) random words that compiled code unpacks. They neither
 standardise nor snap, and their sums are rounded. Exits with 1 where we are slower than we mean to be, or sums differ.
 
-Then the two passes of a plain release run through the runner `Threads`, from a tensor on the device and, for the
+Then the two passes of a plain release run through the runner `ThreadRunner`, from a tensor on the device and, for the
 second, from an array in memory, whose rows go through pinned buffers; their sums are compared with the engine's own,
 and the exact statistics of two columns with those of the engine `reference`. `rb.craft` itself is timed where all that
 it imports is installed. The engine `kernel` is timed beside it where numba is, from memory: the number of rados from
@@ -74,16 +75,39 @@ except importlib.metadata.PackageNotFoundError:  # not installed: the checkout's
     of_others = importlib.metadata.version
     importlib.metadata.version = lambda name: "of a checkout" if name == "radoboost" else of_others(name)
 
-from radoboost.holder.engines import cuda, cuda_device, get_engine, has_numba  # noqa: E402
-from radoboost.holder.engines.exact import exact_sums  # noqa: E402
-from radoboost.holder.grid import edge_integers, grid_step, make_columns  # noqa: E402
-from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS, make_key  # noqa: E402
-from radoboost.holder.passes import SumRados, SurveyRows, Within  # noqa: E402
-from radoboost.holder.runners.threads import Threads  # noqa: E402
-from radoboost.holder.subsets import Everything, Start  # noqa: E402
-from radoboost.release.columns import Column, constant_column  # noqa: E402
-from radoboost.tables import open_table  # noqa: E402
-from radoboost.tables.labels import LabelsSeen  # noqa: E402
+from radoboost.holder.engines import (
+    cuda,
+    cuda_device,
+    get_engine,
+    has_numba,
+)
+from radoboost.holder.engines.reference import exact_sums
+from radoboost.holder.grid import (
+    edge_integers,
+    grid_step,
+    make_columns,
+)
+from radoboost.holder.keystream import (
+    SLAB_TILES,
+    TILE_ROWS,
+    make_key,
+)
+from radoboost.holder.rado_sums import (
+    ClassSignatures,
+    SumRados,
+    SurveyRows,
+)
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.subset_sampling import (
+    AllRows,
+    FairCoins,
+)
+from radoboost.release.columns import (
+    Column,
+    constant_column,
+)
+from radoboost.tables import open_table
+from radoboost.tables.labels import LabelCollector
 
 KEY = make_key(0)
 
@@ -97,9 +121,9 @@ def check_shapes(engine):
     for m, d, n, first in SHAPES:
         rows = rng.integers(-(2**22), 2**22, (m, d), endpoint=True).astype(np.int32)
         rows[rng.random((m, d)) < 0.1] = -(2**22)
-        coins = Start(KEY, n, 2)
-        sets = {"coins": coins, "within": Within.over(coins, first, rng.random(m) < 0.5), "all": Everything(),
-                "quarters": Start(KEY, n, 1), "three quarters": Start(KEY, n, 3)}  # fmt: skip
+        coins = FairCoins(KEY, n, 2)
+        sets = {"coins": coins, "within": ClassSignatures.over(coins, first, rng.random(m) < 0.5), "all": AllRows(),
+                "quarters": FairCoins(KEY, n, 1), "three quarters": FairCoins(KEY, n, 3)}  # fmt: skip
         for name, prepared in sets.items():
             totals = [each.totals(n, d) for each in (reference, engine)]
             for each, total in zip((reference, engine), totals, strict=True):
@@ -139,7 +163,7 @@ def check_snapping(engine, reference, rng):
             sums, counts = [], []
             for each in (reference, engine):
                 total, (rows, clipped) = each.totals(70, len(columns)), each.snap(values, signs, columns)
-                each.sum_rows(rows, 64, Start(KEY, 70, 2), total)
+                each.sum_rows(rows, 64, FairCoins(KEY, 70, 2), total)
                 sums.append(total)
                 counts.append(clipped)
             if not np.array_equal(*sums) or not np.array_equal(*counts):
@@ -260,7 +284,7 @@ class Watched:
 def ours(engine, x, y, columns, n_rados):
     rows, _ = engine.snap(x, y, columns)
     totals = engine.totals(n_rados, len(columns))
-    engine.sum_rows(rows, 0, Start(KEY, n_rados, 2), totals)
+    engine.sum_rows(rows, 0, FairCoins(KEY, n_rados, 2), totals)
     return totals
 
 
@@ -270,14 +294,14 @@ def ours(engine, x, y, columns, n_rados):
 def survey(engine, source):
     """The first pass of a plain release, and what it says of columns and labels."""
     endless = np.full(len(source.features), np.inf)
-    labels = LabelsSeen("y", None)
-    sums = Threads().run(SurveyRows(engine, -endless, endless, labels, True, source.features), source)
+    labels = LabelCollector("y", None)
+    sums = ThreadRunner().run(SurveyRows(engine, -endless, endless, labels, True, source.features), source)
     return sums.exact, make_columns(source.features, "standard", {}, sums.exact, intercept=True), sums.labels.settle()
 
 
 def summed(engine, source, columns, rule, n_rados):
     """The second pass."""
-    return Threads().run(SumRados(engine, columns, rule, n_rados, Start(KEY, n_rados, 2)), source).totals
+    return ThreadRunner().run(SumRados(engine, columns, rule, n_rados, FairCoins(KEY, n_rados, 2)), source).totals
 
 
 def time_passes(engine, x, values, signs, all_rados, repeats):

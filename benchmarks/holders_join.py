@@ -27,10 +27,10 @@ import numpy as np
 
 import radoboost as rb
 from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
-from radoboost.learner.block_rados import RIDGE as BLOCK_RIDGE
-from radoboost.learner.block_rados import WEIGHTED_RIDGE
-from radoboost.learner.completion import RIDGE, PartMoments, complete, solve
-from radoboost.paper.domains import load
+from radoboost.lab.baselines.block_rados import RIDGE as BLOCK_RIDGE
+from radoboost.lab.baselines.block_rados import WEIGHTED_RIDGE
+from radoboost.lab.paper.domains import load
+from radoboost.learner.moment_completion import RIDGE, PartMoments, complete, solve
 
 DOMAINS = ("abalone", "wine_white", "magic", "banknote", "hardware", "higgs_sample", "eeg", "breast_wisc", "ionosphere")
 WITH_AN_AIM = ("abalone", "wine_white", "magic", "banknote")

@@ -8,7 +8,7 @@ as 15 : ... : 85 and the negative one the other way round; columns, whose rows w
 component and cut. Compared are one release of all rows, a
 holder's alone (the mean over holders), the merged sum, merged moments, and two that are not offered: rados stacked as
 they are, converted to the same constants, and the plain average of the holders' models.
-Private, ten equal holders, or five with columns as above, `Moments` of the table's own columns, delta 1e-6, for one
+Private, ten equal holders, or five with columns as above, `MomentSums` of the table's own columns, delta 1e-6, for one
 record added or removed: one release of all rows, a holder's alone, the average of `rado learn A B C`, and the mean of
 the holders' scores. Bounds are quantiles of the whole table, uncharged, as in `utility.py`.
 
@@ -31,8 +31,8 @@ import tables
 from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
 from methods import DELTA, percent_wrong
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.release import RADOS
-from radoboost.release.merging import pooled_column
+from radoboost.release.merge import pooled_column
+from radoboost.release.release import RADOS
 from utility_page import signed, table
 
 PAGE, TABLES = Path(__file__).parent.parent / "docs" / "several-holders.md", RESULTS / "several-holders.md"
@@ -202,7 +202,7 @@ def rendered(results):
     return fill_page(PAGE, generated(results), TABLES)
 
 
-def in_words(cells):
+def as_text(cells):
     """How far other ways are from one release of all rows, from the least to the most."""
     lines = []
     for name in PLAIN_COLUMNS:
@@ -228,7 +228,7 @@ def generated(results):
         for cell in results["private"]
     ]  # fmt: skip
     return {
-        "merged in words": in_words(results["plain"]),
+        "merged in words": as_text(results["plain"]),
         "merged": table(["domain", "rows at five holders", *PLAIN_COLUMNS], plain, left=2),
         "averaged": table(["domain", "holders", "epsilon", *PRIVATE_COLUMNS], private, left=2),
     }

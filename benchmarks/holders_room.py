@@ -1,4 +1,4 @@
-"""Holders in a room: test errors of `Moments` beside those of one release of all rows.
+"""Holders in a room: test errors of `MomentSums` beside those of one release of all rows.
 
     python benchmarks/holders_room.py --data FOLDER [--domains banknote,magic] [--cases ten] [--folds 5] [--seeds 3]
     python benchmarks/holders_room.py --data FOLDER --resume
@@ -10,12 +10,12 @@
 | masked | the same with real secure sums, one seed |
 | three | the same as ten, where three may be lost or collude |
 | twenty | twenty holders, one of whom may be lost or collude |
-| unsharpened | as ten, with `Moments(sharpen=False)`, also of the one release |
+| unsharpened | as ten, with `MomentSums(sharpen=False)`, also of the one release |
 | shifted | five holders, whose rows were sorted by the first principal component and cut |
 
 Noise is by shares of s / sqrt(K - t), so that K holders together add sqrt(K / (K - t)) times the noise of one release.
 Holders are threads of one process, and all but `masked` add their sums without masks: these cancel, which
-tests/test_secure_sums.py has. Everything else is what each holder of a room computes. `Moments` of the table's own
+tests/test_secure_sums.py has. Everything else is what each holder of a room computes. `MomentSums` of the table's own
 columns, and of a plan's ("auto") for ten holders, delta 1e-6, for one record added or removed; bounds are quantiles of
 the whole table, uncharged, as in `utility.py`. Both ways have the same rows in each run, so that differences are taken
 run by run.
@@ -47,9 +47,9 @@ import tables
 from holders_merge import by_columns, by_shares
 from measuring import keep, shortfalls
 from methods import DELTA, percent_wrong
-from radoboost.holder.room import sitting
-from radoboost.holder.room.mailbox import MemoryMailbox
-from radoboost.holder.room.secure_sums import Total, secure_sum
+from radoboost.holder.rooms import participant
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.secure_aggregation import SecureTotal, secure_sum
 
 CELLS = Path(__file__).parent.parent / "experiments" / "cells" / "holders_room.jsonl"
 DOMAINS, EPSILONS, FOLDS, SEEDS = ("banknote", "abalone", "magic"), (1.0, 0.3), 5, 3
@@ -88,7 +88,7 @@ class BareSums:
     def __call__(self, mailbox, seats, identity, stage, present, values, patience, **_):
         self._parts[stage, identity.party.name] = values
         self._barrier.wait(timeout=600)
-        return Total(sum(self._parts[stage, name] for name in present), tuple(present))
+        return SecureTotal(sum(self._parts[stage, name] for name in present), tuple(present))
 
 
 def room(x, y, declared, mechanism, columns, case):
@@ -103,7 +103,7 @@ def room(x, y, declared, mechanism, columns, case):
             patience=600.0, confirm=lambda code, parties: True,
         )  # fmt: skip
 
-    with patch.object(sitting, "secure_sum", add), ThreadPoolExecutor(case.holders) as threads:
+    with patch.object(participant, "secure_sum", add), ThreadPoolExecutor(case.holders) as threads:
         return next(iter(list(threads.map(join, range(case.holders)))))
 
 

@@ -21,9 +21,9 @@ import numpy as np
 
 import radoboost as rb
 from measuring import RESULTS, fill_page, keep, shortfalls
-from radoboost import secure
+from radoboost import encrypted
 from radoboost.holder import craft as crafting
-from radoboost.holder import share_sums
+from radoboost.holder import secret_sharing
 
 PAGE = Path(__file__).parent.parent / "docs" / "encrypted.md"
 COLUMNS, AIM = 30, 50
@@ -63,7 +63,7 @@ def by_shares(X: np.ndarray, y: np.ndarray, n_rados: int, folder: Path) -> dict[
         partial.save(outputs[-1])
     release, learner = timed(lambda: rb.merge_shares(*outputs))
     job = {"parts": [[shares[0].pair, len(X)]], "n_rados": n_rados, "signatures": {"name": "all"}}
-    coins = share_sums.job_keys(KEY, {**job, "release": shares[0].awaited.to_dict()})[0]
+    coins = secret_sharing.job_keys(KEY, {**job, "release": shares[0].awaited.to_dict()})[0]
     plain, alone = plain_release(X, y, n_rados, coins)
     same_bits(release, plain)
     return {
@@ -79,12 +79,12 @@ def by_shares(X: np.ndarray, y: np.ndarray, n_rados: int, folder: Path) -> dict[
 
 def by_paillier(X: np.ndarray, y: np.ndarray, n_rados: int, bits: int, folder: Path) -> dict[str, object]:
     """One crafter and a learner with the key, through files."""
-    keys, made = timed(lambda: secure.keygen(bits))
-    rows, sender = timed(lambda: secure.encrypt(X, keys.public, y))
+    keys, made = timed(lambda: encrypted.keygen(bits))
+    rows, sender = timed(lambda: encrypted.encrypt(X, keys.public, y))
     rows.save(folder / "rows")
-    sums, crafter = timed(lambda: secure.craft(rows, n_rados, key=KEY))
+    sums, crafter = timed(lambda: encrypted.craft(rows, n_rados, key=KEY))
     sums.save(folder / "sums")
-    release, learner = timed(lambda: secure.open(sums, keys.private))
+    release, learner = timed(lambda: encrypted.open(sums, keys.private))
     same_bits(release, plain_release(X, y, n_rados, KEY)[0])
     return {
         "route": f"Paillier, {bits:,} bits",

@@ -18,11 +18,10 @@ import numpy as np
 
 import rooms_page
 from measuring import keep
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import MemoryMailbox
-from radoboost.holder.room.messages import place_of, read, written
-from radoboost.holder.room.parties import Seats
-from radoboost.holder.room.secure_sums import ROUNDS, SecureSum
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.roster import Roster
+from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureSum
+from radoboost.holder.rooms.signed_messages import Identity, place_of, sign_message, verify_message
 
 CASES = ((5, 31_000, 1), (20, 31_000, 6), (50, 31_000, 10), (20, 496, 6))  # parties, numbers, lost
 
@@ -31,7 +30,7 @@ def made(n_parties, length, lost):
     """Identities, seats and numbers."""
     names = [f"h{k:03d}" for k in range(n_parties)]
     identities = {name: Identity.create(name) for name in names}
-    seats = Seats(secrets.token_bytes(32), tuple(identity.party for identity in identities.values()), max(lost, 1))
+    seats = Roster(secrets.token_bytes(32), tuple(identity.party for identity in identities.values()), max(lost, 1))
     rng = np.random.default_rng(20150706)
     return identities, seats, {name: rng.integers(-(2**40), 2**40, length) for name in names}
 
@@ -40,11 +39,14 @@ def in_the_clear(identities, seats, numbers):
     """CPU seconds a holder, where each sends its numbers signed, and adds up those of all."""
     begun = time.process_time()
     sent = {
-        name: written(identity, seats.agreement, 0, "plain", {}, {"numbers": numbers[name]})
+        name: sign_message(identity, seats.agreement, 0, "plain", {}, {"numbers": numbers[name]})
         for name, identity in identities.items()
     }
     for _ in identities:
-        arrays = [read(content, place_of(0, "plain", name), seats).arrays["numbers"] for name, content in sent.items()]
+        arrays = [
+            verify_message(content, place_of(0, "plain", name), seats).arrays["numbers"]
+            for name, content in sent.items()
+        ]
         total = np.sum(arrays, axis=0)
     assert np.array_equal(total, np.sum(list(numbers.values()), axis=0))
     return (time.process_time() - begun) / len(identities)

@@ -2,9 +2,9 @@
 
     python benchmarks/hospital.py [--draws 5]
 
-A draw is a table of 20,000 patients to learn from and one of 10,000 to test on, both made up by `radoboost.hospital`,
-with gaps, text, dates and skewed lab values. Each goes through the commands `rado craft`, `rado learn` and
-`rado predict` in three ways:
+A draw is a table of 20,000 patients to learn from and one of 10,000 to test on, both made up by
+`radoboost.examples.hospital`, with gaps, text, dates and skewed lab values. Each goes through the commands `rado
+craft`, `rado learn` and `rado predict` in three ways:
 
 - without a schema: craft proposes one;
 - with the schema that `rado schema --from-data` wrote;
@@ -34,7 +34,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from measuring import keep, shortfalls
 from radoboost.cli import app
-from radoboost.hospital import code_book, hospital
+from radoboost.examples.hospital import code_book, hospital
 from radoboost.tables import open_table
 
 N_TRAIN, N_TEST = 20_000, 10_000

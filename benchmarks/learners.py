@@ -37,9 +37,9 @@ from sklearn.model_selection import StratifiedKFold
 import learners_page
 import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
-from radoboost.learner import stopping, tilted
-from radoboost.paper import domains
-from radoboost.paper.cells import Cell, Options, run_cells, seconds_spent
+from radoboost.lab.paper import domains
+from radoboost.lab.paper.jobs import Options, Task, run_cells, seconds_spent
+from radoboost.learner import boost_rados, tilted_newton
 from radoboost.progress import show_progress
 
 CELLS = Path(__file__).parent.parent / "experiments" / "cells" / "learners"
@@ -100,7 +100,7 @@ def changed(module, name, value):
 
 def stopped_by_risk(*rows):
     """Boosting that stops where the exponential risk of held-out rados is least, and not by mean over deviation."""
-    with changed(stopping, "held_out_ratios", minus_log_risks):
+    with changed(boost_rados, "held_out_ratios", minus_log_risks):
         return from_rados(partial(rb.RadoBoostClassifier, stop="held-out"), "linear", *rows)
 
 
@@ -113,7 +113,7 @@ def minus_log_risks(rounds, rados):
 
 def by_hessian(columns, *rows):
     """Tilted rados whose Newton step may go by their own covariance alone, without that of the first batch."""
-    with changed(tilted, "SHARES", (0.0, *tilted.SHARES)):
+    with changed(tilted_newton, "SHARES", (0.0, *tilted_newton.SHARES)):
         return from_rados(rb.MomentsClassifier, columns, *rows, batches=2, draws=1)
 
 
@@ -198,7 +198,7 @@ def forget(word):
 def measured(names, methods, options, jobs):
     """What the results have: sizes, and for every domain and method the figures of each fold."""
     cells = [
-        Cell.of("learners", domain=name, fold=fold, method=method)
+        Task.of("learners", domain=name, fold=fold, method=method)
         for name in names
         for method in methods
         for fold in range(FOLDS)

@@ -42,10 +42,9 @@ import radoboost as rb
 import rooms_page
 from holders_processes import NAMES, seconds_together, write_table
 from measuring import keep, shortfalls
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.messages import written
-from radoboost.holder.room.shelves import TIME_HEADER
-from radoboost.holder.room.web_client import WebMailbox, unpacked
+from radoboost.holder.rooms.http_mailbox import WebMailbox, unpacked
+from radoboost.holder.rooms.mailbox_server import TIME_HEADER
+from radoboost.holder.rooms.signed_messages import Identity, sign_message
 
 RADO = [sys.executable, "-m", "radoboost.cli"]
 CLIENTS, SECONDS = 100, 30.0
@@ -151,7 +150,7 @@ def clients():
                     connection.close()
 
             def put(stage, kind, body, arrays=None):
-                content = written(holder, bytes(32), stage, kind, body, arrays)
+                content = sign_message(holder, bytes(32), stage, kind, body, arrays)
                 ask("put", "PUT", f"/messages/{stage:04}/{kind}/{name}", content)
 
             put(0, "hello", {"public_key": holder.party.public_key.hex()})
@@ -290,8 +289,8 @@ def bodies():
         room = urlsplit(WebMailbox(server.address, make=True, token=server.token).name).path
         before, held, answers = server.megabytes(), [], []
         holder = Identity.create("north")
-        line = written(holder, bytes(32), 1, "masked", {}).partition(b"\n")[0] + b"\n"
-        hello = written(holder, bytes(32), 0, "hello", {"public_key": holder.party.public_key.hex()})
+        line = sign_message(holder, bytes(32), 1, "masked", {}).partition(b"\n")[0] + b"\n"
+        hello = sign_message(holder, bytes(32), 0, "hello", {"public_key": holder.party.public_key.hex()})
         assert WebMailbox(f"{server.address}{room}").put("0000/hello/north", hello)
 
         def send(number):

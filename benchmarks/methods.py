@@ -16,7 +16,7 @@ import peer_environment
 import peers
 import radoboost as rb
 import tables
-from radoboost.holder.noise import rounded_normals
+from radoboost.holder.gaussian_noise import rounded_normals
 
 DELTA = 1e-6
 LIMIT = 1000.0  # an epsilon at which noise should not matter
@@ -94,7 +94,9 @@ def ours(cells, domain, settings, draws):
         train, test = tables.split_rows(len(domain.x), cell.split)
         result = {"errors": [], "calibration": np.zeros((3, N_BINS)), "plans": []}
         for _ in range(draws):
-            with patch("radoboost.holder.run.rounded_normals", rounded_normals if cell.epsilon else no_noise):
+            with patch(
+                "radoboost.holder.gaussian_noise.rounded_normals", rounded_normals if cell.epsilon else no_noise
+            ):
                 release, classifier = release_and_learn(domain, train, cell.epsilon or LIMIT, **settings)
             signs, x = domain.signs[test], domain.x[test]
             result["errors"].append(percent_wrong(classifier.predict(x), signs))

@@ -13,13 +13,13 @@ import numpy as np
 
 import radoboost as rb
 from measuring import keep, shortfalls
-from radoboost.adversary.person_audit import Visits, audit_person
+from radoboost.lab.audits.person_audit import PersonCanary, audit_person
 from radoboost.progress import show_progress
 
 RUNS_WITHOUT = 100  # enough, since the canary is then in plain sight
 
 
-def many_visits(n_people: int = 20_000, most: int = 40, seed: int = 0) -> Visits:
+def many_visits(n_people: int = 20_000, most: int = 40, seed: int = 0) -> PersonCanary:
     """A made-up table: people with 1 to `most` visits each, whose values scatter about their own; a canary with `most`.
 
     The canary's label is not the one that others with such values have, so that it has a large weight throughout.
@@ -30,7 +30,7 @@ def many_visits(n_people: int = 20_000, most: int = 40, seed: int = 0) -> Visits
     values = np.clip(own[people] + rng.normal(0, 0.3, (len(people), 5)), -1, 1)
     leaning = 2 * values[:, 0] + values[:, 1] - values[:, 2]
     labels = (leaning + rng.logistic(0, 0.5, len(people)) > 0).astype(np.int64)
-    return Visits(values, labels, people, np.array([-1.0, -1.0, 1.0, 0.5, -0.5]), most)
+    return PersonCanary(values, labels, people, np.array([-1.0, -1.0, 1.0, 0.5, -0.5]), most)
 
 
 def main():

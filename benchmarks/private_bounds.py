@@ -25,8 +25,8 @@ import tables
 import utility
 from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
 from methods import DELTA, Cell, percent_wrong, release_and_learn
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.mechanisms.private_bounds import LEAST_PULL
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.mechanisms.moments.private_bounds import LEAST_PULL
 from utility_page import PAGE, TABLES, signed, spans, table
 
 PUBLIC, PRIVATE = "moments", "moments, private bounds"
@@ -91,7 +91,7 @@ def errors_on_other_splits(folder, domains):
 def rows_for(pull, n_columns):
     """How many rows have this pull at epsilon 1: see `check_rows_carry`."""
     mechanism = rb.Moments(1.0, DELTA)
-    mu = mechanism.distance(Shape(n_columns + 1, n_columns))
+    mu = mechanism.distance(NoiseShape(n_columns + 1, n_columns))
     return round(pull / (mu * math.sqrt(mechanism.bounds_share / n_columns)))
 
 

@@ -25,7 +25,7 @@ import tables
 from measuring import RESULTS, fill_page, keep
 from radoboost.holder.mechanisms import Moments
 from radoboost.learner.moments import learn_released_moments
-from radoboost.release.spectra import HESSIAN_FLOOR, floored, noise_floor
+from radoboost.release.moment_math import HESSIAN_FLOOR, noise_floor, raise_eigenvalues
 from utility_page import PAGE, TABLES, table
 
 EPSILONS, DELTA, TEST_SHARE = (0.3, 1.0, 10.0), 1e-6, 0.01
@@ -70,7 +70,7 @@ class Parts:
         self.units = np.ones(d)
         self.units[-1] = constant
         values, vectors = np.linalg.eigh(second)
-        values = floored(values, noise_floor(noise["whitened"], d, HESSIAN_FLOOR))
+        values = raise_eigenvalues(values, noise_floor(noise["whitened"], d, HESSIAN_FLOOR))
         inverse = np.linalg.inv(a)
         metric = inverse @ (vectors * values) @ vectors.T @ inverse
         self.root = np.linalg.cholesky(metric[np.ix_(self.order, self.order)]).T

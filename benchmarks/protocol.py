@@ -12,8 +12,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from measuring import keep, shortfalls, side_by_side
-from radoboost.paper import table1
-from radoboost.paper.cells import Cell, Options, cell_generator
+from radoboost.lab.paper import table1
+from radoboost.lab.paper.jobs import Options, Task, cell_generator
 
 DOMAINS = ("banknote", "ionosphere", "fertility")
 FOLDS, ROUNDS = 10, 1000
@@ -63,7 +63,7 @@ def plain(options):
     for name in DOMAINS:
         domain = table1.prepare(name, options.data, options.seed)
         for fold, (train, test) in enumerate(domain.folds):
-            generator = cell_generator(Cell.of("table1", domain=name, fold=fold), options)
+            generator = cell_generator(Task.of("table1", domain=name, fold=fold), options)
             found[name, fold] = plain_fold(domain.edges, train, test, generator)
     return found
 
@@ -73,7 +73,7 @@ def ours(options):
     found = {}
     for name in DOMAINS:
         for fold in range(FOLDS):
-            outcome = table1.work(Cell.of("table1", domain=name, fold=fold, clamp=0.0), options)
+            outcome = table1.work(Task.of("table1", domain=name, fold=fold, clamp=0.0), options)
             found[name, fold] = list(outcome["error"].values())
     return found
 

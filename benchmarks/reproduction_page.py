@@ -12,8 +12,8 @@ import textwrap
 from pathlib import Path
 
 from measuring import RESULTS, fill_page
-from radoboost.findings.documents import read
-from radoboost.findings.pictures import draw
+from radoboost.report.documents import read_document
+from radoboost.report.plots import draw
 
 PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
 KEPT = RESULTS / "reproduce"
@@ -87,7 +87,7 @@ def pictured(document):
 
 
 def documents():
-    return {name: read(KEPT / f"{name}.json") for name in SHOWN}
+    return {name: read_document(KEPT / f"{name}.json") for name in SHOWN}
 
 
 def rendered():

@@ -18,9 +18,8 @@ from pathlib import Path
 import numpy as np
 
 import radoboost as rb
-from radoboost.learner.uncertainty import Curvature, measure
-from radoboost.release.scores import column_factors, whitened_theta
-from radoboost.release.spectra import HESSIAN_FLOOR, noise_floor
+from radoboost.learner.uncertainty import Curvature, propagate_noise
+from radoboost.release.moment_math import HESSIAN_FLOOR, column_factors, noise_floor, whitened_theta
 from tables import load, split_rows
 
 DOMAINS = ("breast_cancer", "abalone", "banknote", "wine_red", "transfusion", "ionosphere")
@@ -44,7 +43,7 @@ def classifiers(release):
     blocks, mechanism, d = release.blocks, release.mechanism, len(release.columns)
     floor = noise_floor(mechanism["noise"]["whitened"], d, HESSIAN_FLOOR)
     curvature, theta = Curvature.of(blocks["moment:C2"], floor), whitened_theta(blocks, mechanism)
-    (covariance,) = measure(release, curvature, np.eye(d), theta, [range(d)]).covariances
+    (covariance,) = propagate_noise(release, curvature, np.eye(d), theta, [range(d)]).covariances
     balance = blocks["whitening"] @ blocks["moment:C"][:, -1]
     balance /= np.linalg.norm(balance)
     shrunk = posterior(theta, covariance)

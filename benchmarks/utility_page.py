@@ -13,9 +13,8 @@ import numpy as np
 
 import utility_pictures
 from measuring import RESULTS, fill_page, write_pages
-from radoboost.holder.expected_error import expected_error_of
-from radoboost.holder.foreseen import plan_for
 from radoboost.holder.mechanisms import Moments
+from radoboost.holder.mechanisms.moments.preview import expected_error_of, preview_plan
 from radoboost.privacy import Gaussian, Relation, best_guess, gaussian_multiplier
 from utility_errors import (
     BEHIND,
@@ -343,7 +342,7 @@ def expected_table(*groups):
 def expected_cells(errors, method, word, epsilon):
     """Expected and measured errors in percent, of all tables that the word gives such columns."""
     for domain, size in errors.sizes.items():
-        foreseen = plan_for(Moments(epsilon, errors.protocol["delta"]), size["train"], size["columns"], word)
+        foreseen = preview_plan(Moments(epsilon, errors.protocol["delta"]), size["train"], size["columns"], word)
         if foreseen.plan.beyond == (word != "linear"):
             best = np.clip(errors.at(method, domain, errors.epsilons[-1]), *BETWEEN) / 100
             yield 100 * expected_error_of(foreseen, float(best)), errors.at(method, domain, epsilon)

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 import radoboost as rb
-from radoboost.findings.inside_parts import curve_findings
-from radoboost.findings.pictures import draw
+from radoboost.report.model_report import curve_findings
+from radoboost.report.plots import draw
 
 PLACE = Path(__file__).parent / "images" / "look-inside.svg"
 

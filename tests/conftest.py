@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
 import radoboost
-from radoboost import tuning
 from radoboost.cli import app
+from radoboost.estimators import tuning
 from spark_cluster import logs, spark  # noqa: F401 (fixtures)
 
 # Repeatable; no deadline, for the first call of a kernel compiles it. `make slow` takes the long profile.

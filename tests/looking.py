@@ -20,17 +20,17 @@ from radoboost.errors import RadoError
 from radoboost.holder.craft import craft
 from radoboost.holder.engines import get_engine
 from radoboost.holder.feature_maps import Columns, make_map
-from radoboost.holder.mechanisms.contributions import contributions
-from radoboost.holder.mechanisms.moment_passes import SphereRows, SumProducts, WhitenedRows
-from radoboost.holder.runners.kept import RowBatch
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mapped_table import map_table
+from radoboost.holder.mechanisms.moments.aggregations import SphereRows, SumProducts, WhitenedRows
+from radoboost.holder.mechanisms.record_level import clip_rows
+from radoboost.holder.runners.row_cache import RowBatch
+from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule
-from radoboost.tables.mapped import mapped
-from radoboost.tables.persons import person_ids
+from radoboost.tables.labels import LabelEncoder
+from radoboost.tables.person_ids import person_ids
 from radoboost.tables.schema import Schema
-from radoboost.tables.source import Source
+from radoboost.tables.table import Table
 
 STEP = 2.0**-22
 BOUNDS = {"a": (-2.0, 12.5), "b": (0.0, 40.0)}
@@ -136,13 +136,13 @@ def look(
     return seen
 
 
-def _mapped(source: Source, columns: Columns) -> tuple[Source, tuple[Column, ...], tuple[Column, ...] | None]:
+def _mapped(source: Table, columns: Columns) -> tuple[Table, tuple[Column, ...], tuple[Column, ...] | None]:
     """The table with a feature map before it, if there is one; how its columns are scaled, and how the map's inputs."""
     limits = list(BOUNDS.values()) if source.schema is None else [source.schema.limits()[f] for f in source.features]
     scaled = tuple(Column(f, "bounds", STEP, *limit) for f, limit in zip(source.features, limits, strict=True))
     if columns == "linear":
         return source, scaled, None
-    source = mapped(source, make_map(columns, scaled, source.groups))
+    source = map_table(source, make_map(columns, scaled, source.groups))
     return source, tuple(Column(f, "bounds", STEP, -1.0, 1.0) for f in source.features), scaled
 
 
@@ -155,9 +155,9 @@ def _whitening(n_columns: int) -> Any:
 
 
 def _look(
-    seen: Seen, source: Source, columns: tuple[Column, ...], inputs: Any, name: str, classes: Any, batch_rows: int
+    seen: Seen, source: Table, columns: tuple[Column, ...], inputs: Any, name: str, classes: Any, batch_rows: int
 ) -> None:
-    engine, rule = get_engine(name), LabelRule("y", classes)
+    engine, rule = get_engine(name), LabelEncoder("y", classes)
     sphere = SphereRows(engine, rule, columns, True, inputs)
     n_columns = len(columns) + 1
     whitened = WhitenedRows(sphere, _whitening(n_columns))
@@ -168,7 +168,7 @@ def _look(
         with np.errstate(all="ignore"):
             values, signs = batch.values(), rule.signs_or_zero(batch.labels)
             batch = batch._replace(values=partial(np.asarray, values))  # reading once is enough here
-            edges, _ = contributions(values, signs, (*columns, constant_column(STEP)), 1.0, STEP)
+            edges, _ = clip_rows(values, signs, (*columns, constant_column(STEP)), 1.0, STEP)
         pieces["sphere"].append(sphere.on_sphere(batch)[0].T)
         rows = whitened.rows(batch)
         moments.add(second, 0, RowBatch(batch.n_rows, partial(np.asarray, rows)))
@@ -182,7 +182,7 @@ def _look(
         what: np.vstack(parts or [np.zeros((0, widths.get(what, n_columns)), np.int64)]).astype(np.int64)
         for what, parts in pieces.items()
     }
-    first = Threads(1).run(sphere, source)
+    first = ThreadRunner(1).run(sphere, source)
     seen.sums = {"sphere": first.products, "whitened": second.products, "vector": second.vector}
     seen.shape = {"features": source.features, "label": source.label, **({"kinds": sorted(kinds)} if kinds else {})}
 

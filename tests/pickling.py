@@ -5,8 +5,8 @@ import random
 
 import pyarrow as pa
 
-from radoboost.holder.runners.clusters import ClusterRows, ClusterRunner
-from radoboost.holder.runners.parts import keep_part, merge_parts, sum_part
+from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
+from radoboost.holder.runners.worker import keep_part, merge_parts, sum_part
 
 
 def sent(thing):

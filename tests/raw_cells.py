@@ -108,7 +108,7 @@ def raw_rows(seed, n=N_ROWS):
 def schema(**options):
     return rb.Schema(
         {
-            "id": rb.Left("id"),
+            "id": rb.Ignored("id"),
             ODD_NAMES["age"]: rb.Number(0, 120, gaps=True, fill=50),
             ODD_NAMES["dose"]: rb.Number(-200, 300),
             ODD_NAMES["ward"]: rb.Category(WARDS, other=True, gaps=True),

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from declared_forms import arrow_column, in_chunks
 from neighbours import LINES, Pair, odd_cell
-from radoboost.tables.kinds import UNITS, Category, Date, Number
+from radoboost.tables.column_types import UNITS, Category, Date, Number
 from radoboost.tables.schema import Schema
 
 NAMES = ("n", "c", "d", "p", "y")

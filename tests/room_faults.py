@@ -19,9 +19,10 @@ from unittest.mock import patch
 import radoboost as rb
 from radoboost.cli import main
 from radoboost.errors import RoomError
-from radoboost.holder.mechanisms import room_claims
-from radoboost.holder.room import joining, seating, web_client
-from radoboost.holder.room.folder import FolderMailbox
+from radoboost.holder.mechanisms import statements
+from radoboost.holder.rooms import handshake, http_mailbox
+from radoboost.holder.rooms import room as room_module
+from radoboost.holder.rooms.mailbox import FolderMailbox
 
 FOUR, THREE = ("coast", "east", "north", "west"), ("east", "north", "west")
 KEYS_2 = "/keys/", 2  # the message by which a holder begins its second sum: it has booked by then, and sent a sum
@@ -270,7 +271,7 @@ class Threads:
 
     def play(self, fault, seconds=120):
         threads = [threading.Thread(target=self._join, args=(name, fault)) for name in fault.holders]
-        with patch.object(joining, "_teller", lambda progress: self._lines.log.append), _versions(fault):
+        with patch.object(room_module, "_teller", lambda progress: self._lines.log.append), _versions(fault):
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -300,7 +301,7 @@ class Threads:
 
 def _versions(fault):
     """One holder's program has another text of the statement."""
-    genuine = seating._greeting
+    genuine = handshake._greeting
 
     def greeting(agreement, identity, nonce):
         said = genuine(agreement, identity, nonce)
@@ -308,7 +309,7 @@ def _versions(fault):
             said["versions"]["statement"] = "0" * 12
         return said
 
-    return patch.object(seating, "_greeting", greeting)
+    return patch.object(handshake, "_greeting", greeting)
 
 
 class Processes:
@@ -348,7 +349,7 @@ def _main():
     """A holder's process: `rado` with a fault."""
     about, words = json.loads(sys.argv[1]), sys.argv[2:]
     time.sleep(about["late"])
-    genuine = joining._mailbox
+    genuine = room_module._mailbox
 
     def mailbox(*given, **options):
         def signalled(what):
@@ -361,9 +362,9 @@ def _main():
         acts = [At(*act) for act in about["acts"]]
         return FaultyMailbox(genuine(*given, **options), acts, about["patience"], signalled, killed)
 
-    joining._mailbox, web_client._PATIENCE = mailbox, about["patience"]
+    room_module._mailbox, http_mailbox._PATIENCE = mailbox, about["patience"]
     if about["other"]:
-        room_claims._NONSENSE += " Nor what the mailbox does."
+        statements._NONSENSE += " Nor what the mailbox does."
     sys.argv = ["rado", *words]
     main()
 

@@ -7,12 +7,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from radoboost.errors import RoomError
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import MemoryMailbox
-from radoboost.holder.room.messages import place_of, written
-from radoboost.holder.room.parties import Seats
-from radoboost.holder.room.secure_sums import ROUNDS, SecureSum, Total
-from radoboost.holder.room.waiting import waited
+from radoboost.holder.rooms.abort_notices import wait_for
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.roster import Roster
+from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureSum, SecureTotal
+from radoboost.holder.rooms.signed_messages import Identity, place_of, sign_message
 
 NAMES = [f"h{k:02d}" for k in range(1000)]
 PATIENCE = 5.0
@@ -25,7 +24,7 @@ class Room:
         self.rng, self.stage, self.names = rng, stage, NAMES[:n_parties]
         self.identities = {name: Identity.create(name) for name in self.names}
         parties = tuple(identity.party for identity in self.identities.values())
-        self.seats = Seats(secrets.token_bytes(32), parties, tolerate)
+        self.seats = Roster(secrets.token_bytes(32), parties, tolerate)
         self.box = MemoryMailbox()
         limits = np.iinfo(np.int64)
         self.numbers = {name: rng.integers(limits.min, limits.max, length, endpoint=True) for name in self.names}
@@ -56,7 +55,7 @@ class Room:
 
     def signed(self, sender, kind, body, arrays=None, stage=None, agreement=None):
         """A message that this holder, were it dishonest, might sign."""
-        return written(
+        return sign_message(
             self.identities[sender],
             self.seats.agreement if agreement is None else agreement,
             self.stage if stage is None else stage,
@@ -95,7 +94,7 @@ class View:
 
 
 def played(sums, rng, alive=lambda name, now: True, ticks=400, tick=1.0):
-    """What becomes of each holder: a `Total`, a `RoomError`, or None if it was killed or waits for ever."""
+    """What becomes of each holder: a `SecureTotal`, a `RoomError`, or None if it was killed or waits for ever."""
     outcomes = {name: None for name in sums}
     for now in range(ticks):
         for name in rng.permutation(list(sums)):
@@ -118,7 +117,7 @@ def killed_after(view, kind, before=False):
 
 def check_totals(room, outcomes):
     """Everybody who has a total has the same one, and it is right."""
-    totals = [outcome for outcome in outcomes.values() if isinstance(outcome, Total)]
+    totals = [outcome for outcome in outcomes.values() if isinstance(outcome, SecureTotal)]
     for total in totals:
         assert total.present == totals[0].present
         assert total.values.dtype == np.int64
@@ -134,11 +133,11 @@ def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop
         parts = [mailbox.get(place_of(stage, "bare", name)) for name in present]
         return None if None in parts else parts
 
-    parts = waited(look, patience, stop)
+    parts = wait_for(look, patience, stop)
     total = np.zeros(len(values), dtype=np.int64)
     for part in parts:
         total += np.frombuffer(part, dtype=np.int64)
-    return Total(total, tuple(present))
+    return SecureTotal(total, tuple(present))
 
 
 def say_stop(room, victim, signer=None):
@@ -148,7 +147,7 @@ def say_stop(room, victim, signer=None):
 @contextmanager
 def served(shelves, **options):
     """A server of mailboxes on this machine; its address."""
-    from radoboost.holder.room.web_server import web_server
+    from radoboost.holder.rooms.mailbox_server import web_server
     from radoboost.serving import listening
 
     server = web_server(shelves, **options)

@@ -9,6 +9,6 @@ if __name__ == "__main__":
     from pyspark.daemon import manager
 
     import radoboost.holder.craft
-    import radoboost.holder.runners.spark_workers  # noqa: F401
+    import radoboost.holder.runners.spark_runner  # noqa: F401
 
     manager()

@@ -1,8 +1,7 @@
 """The attack on `moments`, stage by stage."""
 
-from radoboost.adversary.audits import Audit, _rates, _without_model, least_epsilon
-from radoboost.adversary.canaries import moments_runs
-from radoboost.adversary.rates import CONFIDENCE
+from radoboost.lab.audits.audit import CONFIDENCE, Audit, _rates, _without_model, least_epsilon
+from radoboost.lab.audits.canaries import moments_runs
 from radoboost.privacy import epsilon_at
 
 

@@ -7,9 +7,8 @@ import time
 from contextlib import contextmanager
 from urllib.parse import urlencode
 
-from radoboost.studio.app import create
-from radoboost.studio.holder_way import HolderSession
-from radoboost.studio.server import listening, studio_server
+from radoboost.studio.app import create, listen_on_loopback, studio_server
+from radoboost.studio.holder_routes import HolderSession
 
 FORM = "application/x-www-form-urlencoded"
 
@@ -74,7 +73,7 @@ class Client:
 @contextmanager
 def running(folder, chosen=None):
     """A client of a studio that runs over a folder, not yet let in."""
-    with listening(0) as door:
+    with listen_on_loopback(0) as door:
         port = door.getsockname()[1]
         app = create(folder, port, chosen)
         server = studio_server(app)

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
-from radoboost.adversary.linear import linear
-from radoboost.adversary.probe import probe
-from radoboost.adversary.reconstruction import reconstruct
-from radoboost.paper.hardness.confounder import confound
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
+from radoboost.lab.attacks.exact_reconstruction import reconstruct
+from radoboost.lab.attacks.linear_reconstruction import linear
+from radoboost.lab.attacks.row_probe import probe
+from radoboost.lab.theory.confounder import confound
 from test_attack_cli import no_study
 
 CLASSES = np.array(["a", "b", "c", "d"])
@@ -81,7 +81,7 @@ def test_attacks_on_signed_sums_say_why_they_do_not_apply():
 
 
 def test_commands_and_the_report(rado, monkeypatch):
-    monkeypatch.setattr("radoboost.adversary.attempts.run_study", no_study)
+    monkeypatch.setattr("radoboost.lab.attacks.studies.run_study", no_study)
     values, labels = made_up(5, 14, 3)
     pyarrow.csv.write_csv(pa.table({"u": values[:, 0], "v": values[:, 1], "y": labels}), "t.csv")
     rb.craft("t.csv", label="y", n_rados=40, seed=7).save("t.rado.parquet")

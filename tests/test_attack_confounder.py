@@ -12,33 +12,36 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
-from radoboost.learner.boost import boost
-from radoboost.learner.rado_moments import learn_rados
-from radoboost.paper.hardness import confounder as module
-from radoboost.paper.hardness.confounder import (
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
+from radoboost.lab.theory import confounder as module
+from radoboost.lab.theory.confounder import (
     CONSTRUCTIONS,
+    Search,
+    _farthest,
+    cells_along,
     confound,
     confound_points,
     signatures_of,
+    smallest_integer_type,
 )
-from radoboost.paper.hardness.confounder_search import Search, _farthest, cells_along, fitting
-from radoboost.paper.hardness.packed_spheres import (
+from radoboost.lab.theory.sphere_packing import (
     CENTRE,
     FAR,
     FEW,
-    as_printed,
     bound_follows,
     covered_disc,
     first_few,
     gaps_of_proof,
     most_a_split_gives,
     next_whole,
+    packing_of_the_paper,
     printed_bound,
     spheres_along,
     where_it_works,
 )
-from radoboost.release import RADOS
+from radoboost.learner.boost import boost
+from radoboost.learner.rado_moments import learn_rados
+from radoboost.release.release import RADOS
 
 
 def _square_distance(a, b):
@@ -55,7 +58,7 @@ def _oracle(first, second):
 def _hausdorff(first, second):
     """The same with the package's distances, for larger sets."""
     reach = max(int(np.abs(points.astype(object)).max()) for points in (first, second))
-    first, second = fitting(reach, first, second)
+    first, second = smallest_integer_type(reach, first, second)
     return max(_farthest(first, second), _farthest(second, first))
 
 
@@ -316,7 +319,7 @@ def test_the_printed_construction_works_where_the_proof_has_no_gap(d, sizes, rng
     for m in sizes:
         assert gaps_of_proof(m, d) == ()
         for points in _difficult(m, d, rng):
-            made = as_printed(*_on_grid(points))
+            made = packing_of_the_paper(*_on_grid(points))
             assert (made.verdict, made.gap) == ("reaches its bound", None) and made.distance >= made.bound
 
 
@@ -325,33 +328,35 @@ def test_the_printed_construction_works_where_the_proof_has_no_gap(d, sizes, rng
 def test_with_an_even_number_of_spheres_along_an_edge_the_footnotes_ball_may_hold_an_example(m, d, rng):
     """All examples around 0 and in no sphere: 0 is near them. One of them in an inner sphere, and the proof works."""
     around_0 = np.full((m, d), 1e-6)
-    made = as_printed(*_on_grid(around_0))
+    made = packing_of_the_paper(*_on_grid(around_0))
     assert (made.verdict, made.gap) == ("misses its bound", CENTRE) and CENTRE in gaps_of_proof(m, d)
     assert confound_points(*_on_grid(around_0)).distance >= made.bound  # where the proof has a gap, the lemma holds
     centres, _ = _sphere_centres(m, d)
     around_0[0] = centres[np.linalg.norm(centres, axis=1).argmin()]
-    assert as_printed(*_on_grid(around_0)).verdict == "reaches its bound"
+    assert packing_of_the_paper(*_on_grid(around_0)).verdict == "reaches its bound"
 
 
 @pytest.mark.slow
 def test_a_difference_leaves_the_ball_only_of_one_column_or_of_up_to_three_examples_in_two(rng):
     """d = 1, one edge vector at 9 of 10: the empty sphere is around -5, and 9 - (-5) is outside."""
-    assert as_printed(np.array([[9]]), 100).verdict == "leaves the ball"
-    assert as_printed(np.array([[9]]), 100).gap == FAR
+    assert packing_of_the_paper(np.array([[9]]), 100).verdict == "leaves the ball"
+    assert packing_of_the_paper(np.array([[9]]), 100).gap == FAR
     assert confound_points(np.array([[9]]), 100).reaches_bound
-    assert "no bound" in as_printed(np.array([[9], [1]])).verdict  # log(1) = 0
+    assert "no bound" in packing_of_the_paper(np.array([[9], [1]])).verdict  # log(1) = 0
     radius = 1 / (2 * math.sqrt(2))
     far = [[radius, 1.99 * radius], [-radius, 1.99 * radius], [-radius, 1.99 * radius]]
     for m in (2, 3):
-        assert as_printed(*_on_grid(far[:m])).gap == FAR and FAR in gaps_of_proof(m, 2)
+        assert packing_of_the_paper(*_on_grid(far[:m])).gap == FAR and FAR in gaps_of_proof(m, 2)
     for angle in np.linspace(0, 2 * math.pi, 100):  # of one edge vector, another choice stays in the ball
         point = [radius * (1 + 0.99 * math.cos(angle)), radius * (1 + 0.99 * math.sin(angle))]
-        assert as_printed(*_on_grid([point])).verdict == "reaches its bound"
-    assert as_printed(*_on_grid([*far, far[0]])).verdict == "reaches its bound"  # m = 4, the least without a gap
+        assert packing_of_the_paper(*_on_grid([point])).verdict == "reaches its bound"
+    assert (
+        packing_of_the_paper(*_on_grid([*far, far[0]])).verdict == "reaches its bound"
+    )  # m = 4, the least without a gap
     # Touching spheres: 3 r <= R for every other m and d, so that e - c stays in the ball.
     for m, d in ((4, 2), (5, 2), (8, 2), (2, 3), (7, 3), (26, 3), (15, 4)):
         for points in _difficult(m, d, rng):
-            assert as_printed(*_on_grid(points)).gap in (None, CENTRE)
+            assert packing_of_the_paper(*_on_grid(points)).gap in (None, CENTRE)
 
 
 @pytest.mark.slow
@@ -361,10 +366,10 @@ def test_from_some_m_on_every_sphere_can_hold_an_example(m, d):
     centres, _ = _sphere_centres(m, d)
     assert len(centres) <= m
     points = centres[np.arange(m) % len(centres)] * (1 - 1e-9)
-    made = as_printed(*_on_grid(points))
+    made = packing_of_the_paper(*_on_grid(points))
     assert (made.verdict, made.gap) == ("no sphere is empty", FEW) and FEW in gaps_of_proof(m, d)
     points[(points == points[0]).all(axis=1)] = points[1]
-    assert as_printed(*_on_grid(points)).verdict == "reaches its bound"
+    assert packing_of_the_paper(*_on_grid(points)).verdict == "reaches its bound"
     assert confound_points(*_on_grid(points)).distance >= made.bound
 
 
@@ -378,7 +383,7 @@ def test_a_covered_disc_has_no_hole_of_the_printed_size(rng):
     assert most < 0.03395 and f"{printed:.6f}" == "0.033996"
     page = (Path(__file__).parent.parent / "docs" / "proofs" / "confounder.md").read_text()
     assert f"{m:,} edge vectors" in page and "0.03395 R" in page and "0.033996 R" in page
-    assert as_printed(points, square).gap == FEW and not bound_follows(m, 2)
+    assert packing_of_the_paper(points, square).gap == FEW and not bound_follows(m, 2)
     found = confound_points(points, square, constructions=("zero", "split"))
     assert found.reaches_bound and found.distance <= most
     flipped = confound_points(points, square, constructions=("flip",))

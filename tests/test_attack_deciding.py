@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 
 from radoboost.errors import ArgumentError
-from radoboost.paper.hardness import deciding, questions
-from radoboost.paper.hardness.deciding import decide_probe, decide_sparse
-from radoboost.paper.hardness.questions import ProbeQuestion, SparseQuestion, check_probe, check_sparse
+from radoboost.lab.theory import decision_problems
+from radoboost.lab.theory.decision_problems import (
+    ProbeQuestion,
+    SparseQuestion,
+    check_probe,
+    check_sparse,
+    decide_probe,
+    decide_sparse,
+)
 
 NORMS = (0, 1, math.inf)
 
@@ -158,8 +164,8 @@ def test_the_checker_of_probes_refuses_what_is_wrong():
 
 @pytest.mark.slow
 def test_a_witness_that_does_not_pass_is_never_told(monkeypatch):
-    monkeypatch.setattr(deciding, "check_sparse", lambda *a: False)
-    monkeypatch.setattr(deciding, "check_probe", lambda *a: False)
+    monkeypatch.setattr(decision_problems, "check_sparse", lambda *a: False)
+    monkeypatch.setattr(decision_problems, "check_probe", lambda *a: False)
     with pytest.raises(AssertionError, match="a fault in radoboost"):
         decide_sparse(SparseQuestion([[1]], m=1, ell=1))
     with pytest.raises(AssertionError, match="a fault in radoboost"):
@@ -255,7 +261,7 @@ def test_answers_are_json_and_say_it_in_a_sentence(rng):
     for answer, begins in ((yes, "There is a table"), (no, "There is not a choice"), (unknown, "Whether there is a")):
         json.dumps(answer.to_dict(), allow_nan=False)
         assert answer.sentence().startswith(begins) and answer.sentence().endswith(".")
-    assert questions.LARGEST == 2**22
+    assert decision_problems.LARGEST == 2**22
 
 
 def test_a_witness_must_be_of_integers():

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.known import deadline, inclusion_bits, n_examples, needed, rado_integers, table_edges
 from radoboost.errors import ArgumentError, ReleaseError, TableError
+from radoboost.lab.attacks.adversary_knowledge import (
+    deadline,
+    import_attack_library,
+    inclusion_bits,
+    n_examples,
+    rado_integers,
+    table_edges,
+)
 
 
 def small(rng, rows=100):
@@ -88,7 +95,7 @@ def test_a_missing_library_is_named_with_what_to_do():
     with pytest.raises(
         ArgumentError, match=r"needs nonesuch; install it with: pip install '.\[attacks\]' in a clone of radoboost"
     ):
-        needed("nonesuch.inner")
+        import_attack_library("nonesuch.inner")
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])

@@ -10,12 +10,12 @@ import pytest
 from scipy.stats import binom
 
 import radoboost as rb
-from radoboost.adversary import joint_leak
-from radoboost.adversary.joint_leak import leak, recover_bit, simulated, study
-from radoboost.adversary.subset_sums import Subsets
-from radoboost.findings import Findings
 from radoboost.holder.signatures import FeatureInterval
+from radoboost.lab.attacks import feature_band_leak
+from radoboost.lab.attacks.feature_band_leak import leak, recover_bit, simulate_band_rados, study
+from radoboost.lab.attacks.subset_sum import Subsets
 from radoboost.privacy import band
+from radoboost.report.findings import Findings
 
 
 def table(m, rng, columns=1, values=(0, 1)):
@@ -47,7 +47,7 @@ def test_the_likelihood_ratio_is_that_of_enumeration(rng):
     for _ in range(60):
         m, columns, levels = 7, int(rng.integers(0, 3)), int(rng.choice([2, 4]))
         interval = (2, 5) if rng.random() < 0.5 else (0, 7)
-        edges, rados = simulated(rng, m, 3, columns, levels, interval)
+        edges, rados = simulate_band_rados(rng, m, 3, columns, levels, interval)
         row, protected = int(rng.integers(m)), int(rng.integers(columns + 1))
         order = np.roll(np.arange(columns + 1), protected)
         edges, rados = edges[:, order], rados[:, order]
@@ -74,7 +74,7 @@ def test_the_likelihood_ratio_is_that_of_enumeration(rng):
 
 def test_likelihoods_that_differ_by_rounding_only_say_nothing():
     """Six rados whose ratios cancel; their logarithms sum to 4e-16."""
-    edges, rados = simulated(np.random.default_rng(838), 9, 6, 1, 2, (0, 9))
+    edges, rados = simulate_band_rados(np.random.default_rng(838), 9, 6, 1, 2, (0, 9))
     found = recover_bit(edges, 0, 0, rados, (0, 9))
     assert (found.bit, found.log_ratio) == (None, 0.0) and "as likely with either" in found.sentence()
 
@@ -103,9 +103,9 @@ def test_the_bit_is_read_in_99_of_100_releases_of_24_rows_and_16_rados(rng):
 def test_of_the_protected_column_alone_the_claim_holds(rng):
     """Beside it the case in which the paper is right: its aim, the density of that feature's values in rados."""
     interval, trials, right = band(24, 6.0), 2000, 0
-    allowed = joint_leak._statement((24, 16, 0, 1)).best_guess
+    allowed = feature_band_leak._leak_statement((24, 16, 0, 1)).best_guess
     for _ in range(trials):
-        edges, rados = simulated(rng, 24, 16, 0, 1, interval)
+        edges, rados = simulate_band_rados(rng, 24, 16, 0, 1, interval)
         bit = recover_bit(edges, 0, 0, rados, interval).bit
         right += (bit or rng.choice([-1, 1])) == edges[0, 0]
     # At most as often as allowed: an exact binomial tail, with a false-alarm probability of 1e-6.
@@ -139,7 +139,7 @@ def test_coarse_columns_leave_a_probability(rng):
     """With four values a column says little: the bit has a finite ratio, and is right about as often as it says."""
     said, right = [], []
     for _ in range(300):
-        edges, rados = simulated(rng, 16, 8, 1, 4, (1, 15))
+        edges, rados = simulate_band_rados(rng, 16, 8, 1, 4, (1, 15))
         found = recover_bit(edges, 0, 0, rados, (1, 15))
         if found.bit is not None:
             said.append(found.probability)
@@ -148,9 +148,14 @@ def test_coarse_columns_leave_a_probability(rng):
     assert 0.5 < said.mean() < 0.95
     # Given the rados, hits are independent with these probabilities: five standard deviations, false alarm 6e-7.
     assert abs(sum(right) - said.sum()) < 5 * math.sqrt((said * (1 - said)).sum())
-    assert "with probability 0.880797, where" in joint_leak.Leak(1, 1, 2.0, 0, 8, 8, "halves").sentence()
+    assert (
+        "with probability 0.880797, where" in feature_band_leak.FeatureBandLeak(1, 1, 2.0, 0, 8, 8, "halves").sentence()
+    )
     for ratio in (15.0, 50.0):
-        assert "probability more than 0.999999, where" in joint_leak.Leak(1, 1, ratio, 0, 8, 8, "halves").sentence()
+        assert (
+            "probability more than 0.999999, where"
+            in feature_band_leak.FeatureBandLeak(1, 1, ratio, 0, 8, 8, "halves").sentence()
+        )
 
 
 @pytest.mark.slow
@@ -172,7 +177,7 @@ def test_beyond_41_rows_lattice_reduction_reads_the_bit(rng):
 def test_without_enough_bits_the_bit_stays_unknown(rng):
     interval = band(100, 6.0)
     for columns, why in ((1, "subsets of 100 rows take 100 bits"), (5, "lattice reduction found no subset")):
-        edges, rados = simulated(rng, 100, 2, columns, 2**22, interval)
+        edges, rados = simulate_band_rados(rng, 100, 2, columns, 2**22, interval)
         found = recover_bit(edges, 0, 0, rados, interval)
         assert found.bit is None and found.probability == 0.5
         assert found.sentence().startswith(f"The protected bit in row 0 (the first is row 0) stays unknown: {why}")
@@ -181,11 +186,11 @@ def test_without_enough_bits_the_bit_stays_unknown(rng):
 @pytest.mark.slow
 def test_the_time_limit_is_kept(rng):
     interval = band(40, 6.0)
-    edges, rados = simulated(rng, 40, 200, 3, 4, interval)
+    edges, rados = simulate_band_rados(rng, 40, 200, 3, 4, interval)
     begun = time.process_time()
     found = recover_bit(edges, 0, 0, rados, interval, seconds=1e-6)
     assert found.bit is None and found.n_read == 0 and "time was over" in found.why
-    edges, rados = simulated(rng, 200, 5, 40, 2**22, band(200, 6.0))
+    edges, rados = simulate_band_rados(rng, 200, 5, 40, 2**22, band(200, 6.0))
     found = recover_bit(edges, 0, 0, rados, band(200, 6.0), seconds=0.5)
     assert found.bit is None and found.why == "the time was over"
     assert time.process_time() - begun < 60
@@ -240,11 +245,11 @@ def test_votes_of_subsets_that_are_found(subsets, values, bit, why, rng, monkeyp
     rados[:, 0] = values
     listed = iter([np.isin(np.arange(50), subset) for subset in subsets])
 
-    class Told(joint_leak.Lattice):
+    class Told(feature_band_leak.Lattice):
         def solve(self, target, left=None):
             return Subsets("lattice", None, None, next(listed)[None, :])
 
-    monkeypatch.setattr(joint_leak, "Lattice", Told)
+    monkeypatch.setattr(feature_band_leak, "Lattice", Told)
     found = recover_bit(edges, 0, 0, rados, (0, 50))
     assert found.bit == bit and why in found.why
 
@@ -340,14 +345,18 @@ def test_a_claim_is_judged_only_where_the_trials_could_have_shown_that_it_is_exc
     """
     allowed = 0.793
     for trials in (0, 1, 10, 20, 50):
-        check = joint_leak._judged("", trials, trials, allowed)
+        check = feature_band_leak._judged("", trials, trials, allowed)
         assert check.seen is None and "So few trials show nothing" in check.why
     for trials in (60, 100):
-        assert joint_leak._judged("", trials, trials, allowed).seen is False
-        assert joint_leak._judged("", round(allowed * trials), trials, allowed).seen is None
+        assert feature_band_leak._judged("", trials, trials, allowed).seen is False
+        assert feature_band_leak._judged("", round(allowed * trials), trials, allowed).seen is None
         assert allowed**trials < 1e-6  # of all being right, were it so
-    assert joint_leak._judged("", 793, 1000, allowed).seen is joint_leak._judged("", 500, 1000, allowed).seen is True
-    assert joint_leak._judged("", 900, 1000, allowed).seen is False
+    assert (
+        feature_band_leak._judged("", 793, 1000, allowed).seen
+        is feature_band_leak._judged("", 500, 1000, allowed).seen
+        is True
+    )
+    assert feature_band_leak._judged("", 900, 1000, allowed).seen is False
     assert allowed**50 > 1e-6
     quick = study(trials=10, largest=12, longest=0)
     assert [check.seen for check in quick.checks][:2] == [None, None]

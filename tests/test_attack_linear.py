@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary import linear as module
-from radoboost.adversary.known import table_edges
-from radoboost.adversary.linear import METHODS, linear, recover_column
+from radoboost.lab.attacks import linear_reconstruction as module
+from radoboost.lab.attacks.adversary_knowledge import table_edges
+from radoboost.lab.attacks.linear_reconstruction import METHODS, linear, recover_column
 
 
 def _case(rng, n, m, reach=0.0, values=(-1.0, 1.0)):

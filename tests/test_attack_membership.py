@@ -10,15 +10,15 @@ import pytest
 from scipy.stats import binom, chi2, multivariate_normal
 
 import radoboost as rb
-from radoboost.adversary.canaries import moments_runs, noisy_sums_runs
-from radoboost.adversary.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
-from radoboost.adversary.membership.plain_laws import PlainTable, counted_law, normal_law, plain_runs
-from radoboost.adversary.membership.rebuilding import claimed, rebuilt
-from radoboost.adversary.membership.roc import Claim, roc_of
-from radoboost.findings import Findings
 from radoboost.holder.mechanisms import MECHANISMS
-from radoboost.holder.mechanisms.moment_budget import Shape
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt
+from radoboost.lab.attacks.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
+from radoboost.lab.attacks.plain_likelihood import PlainTable, counted_law, normal_law, plain_runs
+from radoboost.lab.attacks.roc import Claim, roc_of
+from radoboost.lab.audits.canaries import moments_runs, noisy_sums_runs
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
+from radoboost.report.findings import Findings
 from test_audits import HalvedNoise, faulty, halved
 
 KEY = b"a key of the attack, fixed for it"  # so that nothing here depends on luck
@@ -215,12 +215,12 @@ def test_moments_are_rebuilt_with_the_noise_of_their_release(table, unit, sharpe
     for rounds, eta in ((8, 1.0), (32, 4.0)) if sharpen else ((0, 0.0),):
         many = {**release.mechanism, "rounds": rounds, "eta": eta}
         if sharpen:
-            noise = mechanism.scales(rounds, Shape(4))["rounds"] / 2**15
+            noise = mechanism.scales(rounds, NoiseShape(4))["rounds"] / 2**15
             many["noise"] = {**many["noise"], "rounds": noise}
         again = rebuilt(replace(release, mechanism=many))
         for n in (8, 32) if sharpen else (0,):
-            assert again.scales(n, Shape(4)) == pytest.approx(mechanism.scales(n, Shape(4)), rel=1e-6)
-        assert again.distance(Shape(4)) == pytest.approx(mechanism.distance(Shape(4)), rel=1e-6)
+            assert again.scales(n, NoiseShape(4)) == pytest.approx(mechanism.scales(n, NoiseShape(4)), rel=1e-6)
+        assert again.distance(NoiseShape(4)) == pytest.approx(mechanism.distance(NoiseShape(4)), rel=1e-6)
 
 
 @pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
@@ -231,13 +231,13 @@ def test_releases_of_every_plan_are_rebuilt_with_their_noise(table, columns, uni
     again, rounds = rebuilt(release), release.mechanism["rounds"]
     n_inputs, n_columns = len(release.map.input_names if release.map else release.columns[:-1]), len(release.columns)
     planned = {} if columns == "linear" else {"n_planned": n_columns}
-    shape = Shape(n_inputs + 1, widest=n_columns if planned else 0)
+    shape = NoiseShape(n_inputs + 1, widest=n_columns if planned else 0)
     for one in (shape, replace(shape, **planned)):  # before there is a plan, and with it
         honest, scales = mechanism.scales(rounds, one), again.scales(rounds, one)
         drawn = honest if one.n_planned or not planned else ("counts", "second")
         assert [scales[stage] for stage in drawn] == pytest.approx([honest[stage] for stage in drawn], rel=1e-6)
     assert again.distance(shape) == pytest.approx(mechanism.distance(shape), rel=1e-6)
-    assert again.columns == columns and claimed(release, again).epsilon == release.statement.epsilon
+    assert again.columns == columns and claim_of_statement(release, again).epsilon == release.statement.epsilon
 
 
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def test_a_plan_by_the_rule_is_attacked_with_the_stages_that_it_has(rng):
     assert release.mechanism["plan"]["classes"]
     again = rebuilt(release)
     assert again.columns == "degree-2"
-    assert again.distance(Shape(17)) == pytest.approx(again.distance(Shape(3)))
+    assert again.distance(NoiseShape(17)) == pytest.approx(again.distance(NoiseShape(3)))
     found = membership_of(release, runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.roc.advantage > 0.75 * found.claim.advantage
 
@@ -261,7 +261,7 @@ def test_a_release_without_the_noise_of_a_stage_is_refused_or_found_out(table, s
     with pytest.raises(rb.ReleaseError, match="does not say how"):
         rebuilt(replace(release, mechanism={**release.mechanism, "noise": noise}))
     bare = replace(release, mechanism={**release.mechanism, "noise": {**noise, stage: 0.0}})
-    assert rebuilt(bare).distance(Shape(4)) == 100
+    assert rebuilt(bare).distance(NoiseShape(4)) == 100
 
 
 @pytest.mark.slow
@@ -271,7 +271,7 @@ def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
     faulty = replace(release, mechanism={**release.mechanism, "noise": noise})
     assert membership_of(faulty, runs=1000, key=KEY, seconds=600).beats_claim is True
     bare = replace(release, mechanism={**release.mechanism, "noise": dict.fromkeys(noise, 0.0)})
-    assert rebuilt(bare).distance(Shape(4)) == 100 and set(rebuilt(bare).scales(0).values()) == {0.0}
+    assert rebuilt(bare).distance(NoiseShape(4)) == 100 and set(rebuilt(bare).scales(0).values()) == {0.0}
 
 
 @pytest.mark.slow

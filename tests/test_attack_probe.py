@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary import probe as attack
-from radoboost.adversary.known import rado_integers, table_edges
-from radoboost.adversary.probe import IN, NOT_SEEN, OPEN, OUT, members, probe, study
-from radoboost.findings import Findings
+from radoboost.lab.attacks import row_probe as attack
+from radoboost.lab.attacks.adversary_knowledge import rado_integers, table_edges
+from radoboost.lab.attacks.row_probe import IN, NOT_SEEN, OPEN, OUT, members, probe, study
+from radoboost.report.findings import Findings
 
 
 def brute_force(edges, rados):

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.adversary import reconstruction
-from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
-from radoboost.adversary.reconstruction import reconstruct, solve_integers
+from radoboost.lab.attacks import exact_reconstruction
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
+from radoboost.lab.attacks.exact_reconstruction import reconstruct, solve_integers
 
 
 def _table(rng, m, d):
@@ -229,7 +229,7 @@ def test_what_takes_too_long_is_said_at_once(rng):
     found = reconstruct(release, 1, seconds=0.05)
     assert found.status == "unknown" and found.n_found == 0 and found.to_dict()["rank"] is None
     assert "allow more seconds" in found.sentence() and found.why == "time"
-    assert reconstruction._cost(2064, 2000, 30) < 60  # 2000 records fit into the default
+    assert exact_reconstruction._cost(2064, 2000, 30) < 60  # 2000 records fit into the default
 
 
 def test_a_label_must_not_have_the_name_of_a_feature(rng):
@@ -290,27 +290,27 @@ def test_a_seed_that_could_not_be_checked_is_said(rng):
 
 def test_parity_counts_its_checks():
     same, other = np.array([[1, 1, 0], [0, 1, 1]], bool), np.array([[1, 1, 0], [0, 1, 0]], bool)
-    assert reconstruction.check_parity(same, np.array([0, 2])) == 0
-    assert reconstruction.check_parity(other, np.array([0, 1])) == 2
-    assert reconstruction.check_parity(other, np.array([1, 2]), banded=True) == 1
+    assert exact_reconstruction.check_parity(same, np.array([0, 2])) == 0
+    assert exact_reconstruction.check_parity(other, np.array([0, 1])) == 2
+    assert exact_reconstruction.check_parity(other, np.array([1, 2]), banded=True) == 1
     for bits, counts, banded in ((same, [1, 1], False), (other, [0, 2], False), (other, [0, 2], True)):
         with pytest.raises(rb.TableError, match="constant column"):
-            reconstruction.check_parity(bits, np.array(counts), banded)
+            exact_reconstruction.check_parity(bits, np.array(counts), banded)
 
 
 def test_what_is_too_large_says_so_before_it_takes_memory(rng, monkeypatch):
     X, y = _table(rng, 60, 3)
     release = rb.craft(X, y, n_rados=90, seed=1)
-    monkeypatch.setattr(reconstruction, "_MOST_ENTRIES", 90 * 64)
+    monkeypatch.setattr(exact_reconstruction, "_MOST_ENTRIES", 90 * 64)
     assert reconstruct(release, 1).status == "all"
-    monkeypatch.setattr(reconstruction, "_MOST_ENTRIES", 90 * 64 - 1)
+    monkeypatch.setattr(exact_reconstruction, "_MOST_ENTRIES", 90 * 64 - 1)
     solution = solve_integers(inclusion_bits(release, 1, 60), rado_integers(release))
     assert solution.rank is None and solution.too_large
-    monkeypatch.setattr(reconstruction, "inclusion_bits", None)
+    monkeypatch.setattr(exact_reconstruction, "inclusion_bits", None)
     hidden = replace(release, n_examples=None)
     for rows in (60, 10**12):
         found = reconstruct(hidden, 1, rows)
         assert (found.status, found.why, found.n_found, found.to_table().num_rows) == ("unknown", "size", 0, 0)
         assert "seconds" not in found.sentence() and "least-squares" in found.sentence()
         assert found.to_dict()["rows"] == rows
-    assert "how many records" in " ".join(reconstruction.ASSUMES.split())
+    assert "how many records" in " ".join(exact_reconstruction.ASSUMES.split())

@@ -7,28 +7,26 @@ import time
 import pytest
 
 from radoboost.errors import ArgumentError
-from radoboost.findings import Findings
-from radoboost.paper.hardness import solver_limits as hardness
-from radoboost.paper.hardness.exact_cover import (
-    Cover,
-    ThreeSets,
-    all_of_six,
-    find_cover,
-    planted_sets,
-    random_sets,
-)
-from radoboost.paper.hardness.questions import SparseQuestion
-from radoboost.paper.hardness.reductions import (
+from radoboost.lab.theory import solver_limits as hardness
+from radoboost.lab.theory.decision_problems import SparseQuestion
+from radoboost.lab.theory.reductions import (
     COVERABLE,
     REDUCTIONS,
     UNCOVERABLE,
+    Cover,
+    ThreeSets,
+    all_of_six,
     any_norm_sparse,
     decide,
+    find_cover,
     fixed_norm_sparse,
+    planted_sets,
     printed_probe,
     printed_sparse,
+    random_sets,
     try_printed_probe,
 )
+from radoboost.report.findings import Findings
 
 
 def is_exact_cover(instance, chosen):

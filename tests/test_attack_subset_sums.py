@@ -9,20 +9,14 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary import subset_sums
-from radoboost.adversary.known import deadline
-from radoboost.adversary.lattices import Lattice
-from radoboost.adversary.subset_sums import (
-    HalfSums,
-    bits_of,
-    checked,
-    expected_others,
-)
+from radoboost.lab.attacks import subset_sum
+from radoboost.lab.attacks.adversary_knowledge import deadline
+from radoboost.lab.attacks.subset_sum import HalfSums, Lattice, bits_of, check_targets, expected_others
 
 
 def solve(vectors, target, *, most=1000, seconds=60.0):
     """All subsets where there are few rows, and else one."""
-    vectors, targets = checked(vectors, np.atleast_2d(target))
+    vectors, targets = check_targets(vectors, np.atleast_2d(target))
     if len(vectors) <= 40:
         return HalfSums(vectors).solve(targets[0], most)
     left = deadline(seconds)
@@ -96,21 +90,21 @@ def exact_ways(values):
 @pytest.mark.slow
 def test_hashes_that_collide_are_verified_away(rng, monkeypatch):
     """Factors of 1 make (1, 0) and (0, 1) look alike, and so do all sums with the same total."""
-    good = subset_sums._factors
+    good = subset_sum._factors
     calls = []
 
     def factors(rng, width):
         calls.append(width)
         return np.ones(width, dtype=np.uint64) if len(calls) == 1 else good(rng, width)
 
-    monkeypatch.setattr(subset_sums, "_factors", factors)
+    monkeypatch.setattr(subset_sum, "_factors", factors)
     vectors = rng.integers(0, 3, (9, 2))
     by_sum = all_sums(vectors.tolist())
     halves = HalfSums(vectors)
     assert len(calls) > 1
     assert halves.count(np.array([*by_sum])).tolist() == [len(subsets) for subsets in by_sum.values()]
     for vectors, weights in (([[1], [2]], [0]), ([[1, 0], [1, 5]], [1, 0]), ([[0, 1], [5, 1]], [0, 1])):
-        assert not subset_sums._Half(np.array(vectors), np.array(weights, dtype=np.uint64)).exact
+        assert not subset_sum._Half(np.array(vectors), np.array(weights, dtype=np.uint64)).exact
     # Between halves: neither collides within itself, and the total of both is right where the columns are not.
     calls.clear()
     halves = HalfSums(np.array([[1, 0], [0, 5]]))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from radoboost.adversary import ATTACKS
-from radoboost.adversary.studies import _FULL, _QUICK, STUDIES, run_study
-from radoboost.findings.documents import Document
+from radoboost.lab.attacks import ATTACKS
+from radoboost.lab.attacks.studies import _FULL, _QUICK, STUDIES, run_study
+from radoboost.report.documents import Document
 
 ROOT = Path(__file__).parent.parent
 

@@ -8,17 +8,11 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.audits import (
-    audit,
-    audit_feature_band,
-    audit_moments,
-    audit_noisy_examples,
-    audit_noisy_rados,
-)
-from radoboost.adversary.canaries import moments_runs
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.noise import SCALE_UNIT, rounded_normals
-from radoboost.holder.run import RowNoise, Run
+from radoboost.holder.curator import Curator, RowNoise
+from radoboost.holder.gaussian_noise import SCALE_UNIT, rounded_normals
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.lab.audits.audit import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
+from radoboost.lab.audits.canaries import moments_runs
 from radoboost.privacy import band, flatten
 from stage_audits import audit_stages
 
@@ -55,7 +49,7 @@ def faulty(noise):
 
             return noise(draw, self.scale, (n_rows, n_columns))
 
-    class Faulty(Run):
+    class Faulty(Curator):
         def noise(self, scale, shape):
             return noise(super().noise, scale, shape)
 
@@ -113,12 +107,12 @@ def test_moments_give_less_than_they_claim_and_most_of_it(unit, epsilon, runs, s
     assert result.neighbours == mechanism.neighbours.value and result.score == "all stages"
 
 
-class HalvedNoise(Run):
+class HalvedNoise(Curator):
     def noise(self, scale, shape):
         return super().noise(scale / 2, shape)
 
 
-class OneNoiseForAll(Run):
+class OneNoiseForAll(Curator):
     """The same words for every stage and round."""
 
     def noise(self, scale, shape):
@@ -126,13 +120,13 @@ class OneNoiseForAll(Run):
         return super().noise(scale, shape)
 
 
-class OneNoiseForRounds(Run):
+class OneNoiseForRounds(Curator):
     def noise(self, scale, shape):
         self._plane = min(self._plane, 5)
         return super().noise(scale, shape)
 
 
-class DiagonalOnly(Run):
+class DiagonalOnly(Curator):
     """Second moments without noise beside the diagonal."""
 
     def noise(self, scale, shape):
@@ -140,7 +134,7 @@ class DiagonalOnly(Run):
         return super().noise(scale, shape) * (plane not in (1, 4))
 
 
-class LastRoundBare(Run):
+class LastRoundBare(Curator):
     def noise(self, scale, shape):
         plane = self._plane
         return super().noise(scale, shape) * (plane != 5 + 7)
@@ -181,10 +175,10 @@ def test_a_few_runs_of_every_plan_show_every_stage_and_no_more_than_its_part(col
     total = sum(
         count / leaf.noise_multiplier**2 for claim in scores.by_stage.values() for leaf, count in flatten(claim).items()
     )
-    assert total == pytest.approx(mechanism.distance(Shape(3)) ** 2, rel=0.01)
+    assert total == pytest.approx(mechanism.distance(NoiseShape(3)) ** 2, rel=0.01)
 
 
-class HalvedStage(Run):
+class HalvedStage(Curator):
     """Half the noise on one stage: where its noise has one of these numbers, counted from 0 after the noisy counts."""
 
     numbers = range(0)

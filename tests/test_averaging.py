@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.describe import describe_model
-from radoboost.learner import averaging
-from radoboost.learner.link import Link, counted_link, score_link
+from radoboost.learner import model_averaging
 from radoboost.learner.moments import learn_released_moments
+from radoboost.learner.probabilities import ProbabilityLink, counted_link, score_link
 from radoboost.privacy import (
     Composed,
     Gaussian,
@@ -21,11 +20,12 @@ from radoboost.privacy import (
     event_to_dict,
     gaussian_multiplier,
 )
-from radoboost.release.alike import Part
-from radoboost.release.checking import check_statement
-from radoboost.release.holders import Figure, Holders
-from radoboost.release.parallel import _costliest_first, together
-from radoboost.release.words import statement_in_words
+from radoboost.release.compatibility import PartyRelease
+from radoboost.release.parallel_composition import _costliest_first, together
+from radoboost.release.parties import Parties, PartyGuarantee
+from radoboost.release.statement_check import check_statement
+from radoboost.release.statement_text import statement_text
+from radoboost.report.describe import describe_model
 
 BOUNDS = {"x0": (-3, 3), "x1": (-3, 3), "x2": (-3, 3)}
 
@@ -76,7 +76,7 @@ def test_the_average_is_that_of_the_formula(three):
 def test_one_holder_many_times_over_is_its_own_average(three):
     """Copies under other names: weights are equal, and so is what is averaged; noise is as if it were independent."""
     copies = [replace(three[0], id=f"{k:032x}") for k in range(4)]
-    fit = averaging.average([Part(str(k), release) for k, release in enumerate(copies)])
+    fit = model_averaging.average([PartyRelease(str(k), release) for k, release in enumerate(copies)])
     alone = learn_released_moments(three[0])
     factor = of_own_rows(three[0])
     assert factor > 1
@@ -91,11 +91,11 @@ def test_standard_errors_are_those_of_the_noise(monkeypatch):
     A factor of 2 is 5.6 of those, for each of 4 columns: false alarms below 1e-6. The scale that all weights share is
     read off counts, and what their noise does to it is in no standard error, of one release or of several.
     """
-    monkeypatch.setattr(averaging, "counted_link", lambda release: Link())
+    monkeypatch.setattr(model_averaging, "counted_link", lambda release: ProbabilityLink())
     rng = np.random.default_rng(1)
     tables = [rows(rng, n) for n in (2500, 1500)]
     fits = [
-        averaging.average([Part(str(k), private(*table, epsilon=2.0)) for k, table in enumerate(tables)])
+        model_averaging.average([PartyRelease(str(k), private(*table, epsilon=2.0)) for k, table in enumerate(tables)])
         for _ in range(60)
     ]
     spread = np.std([fit.theta for fit in fits], axis=0)
@@ -117,16 +117,16 @@ def test_shifted_columns_do_not_mislead_it():
 
 def test_holders_that_tell_nothing_are_left_out(three, monkeypatch):
     empty = private(np.zeros((1, 3)), np.array([1]))
-    chances = [averaging.empty_chance(release) for release in (*three, empty)]
+    chances = [model_averaging.empty_chance(release) for release in (*three, empty)]
     assert max(chances[:3]) < 1e-6
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(averaging, "NOTHING", min(0.5, chances[3] / 2))
+        patch.setattr(model_averaging, "NOTHING", min(0.5, chances[3] / 2))
         with pytest.warns(rb.NoiseWarning, match="release 4, or a fuller one, more often than not"):
             model = rb.MomentsClassifier().fit_rados([*three, empty]).model_
     assert model.learner["left_out"] == ["release 4"]
     np.testing.assert_allclose(model.theta, rb.MomentsClassifier().fit_rados(three).model_.theta, rtol=1e-9)
     assert len(model.statement.holders.parts) == 4  # what was left out is released all the same
-    monkeypatch.setattr(averaging, "NOTHING", -1.0)  # all would be left out, so none is
+    monkeypatch.setattr(model_averaging, "NOTHING", -1.0)  # all would be left out, so none is
     with pytest.warns(rb.NoiseWarning, match="of every one of the releases: an empty table"):
         model = rb.MomentsClassifier().fit_rados([private(np.zeros((1, 3)), [1], 0.01) for _ in range(2)]).model_
     assert model.learner["left_out"] == []
@@ -149,7 +149,7 @@ def test_the_model_predicts_and_comes_back_from_its_file(three, tmp_path, rng):
     figure = model.statement.holders.figures[0]
     assert figure.to_dict()["size"] == 2 and figure.to_dict()["neighbours"] == figure.neighbours
     with pytest.raises(ValueError, match="at least one record"):
-        Figure.from_dict({**figure.to_dict(), "size": 0})
+        PartyGuarantee.from_dict({**figure.to_dict(), "size": 0})
     classifier.fit_rados(three[0])
     assert classifier.release_ is three[0]
 
@@ -174,14 +174,14 @@ def test_a_record_at_one_holder_pays_once_and_one_at_several_more(three):
     assert round(two.epsilon, 2) == 1.45 and 1.75 < everywhere.epsilon < 1.9
     assert statement.holders.how == "averaged"
     assert [part["id"] for part in statement.holders.parts] == [release.id for release in three]
-    low = together([Part(str(k), private(np.zeros((9, 3)), np.ones(9), 0.3)) for k in range(2)])
+    low = together([PartyRelease(str(k), private(np.zeros((9, 3)), np.ones(9), 0.3)) for k in range(2)])
     assert round(low.epsilon, 3) == 0.3 and round(low.holders.figures[0].epsilon, 2) == 0.43
     check_statement(statement)
 
 
 def test_the_costliest_release_speaks_for_all(rng):
     x, y = rows(rng, 60)
-    parts = [Part(str(k), private(x, y, epsilon)) for k, epsilon in enumerate((0.5, 2.0, 1.0))]
+    parts = [PartyRelease(str(k), private(x, y, epsilon)) for k, epsilon in enumerate((0.5, 2.0, 1.0))]
     statement = together(parts)
     assert statement.epsilon == pytest.approx(2.0, abs=1e-6)
     events = {k: event_from_dict(part.release.statement.event) for k, part in enumerate(parts)}
@@ -202,7 +202,7 @@ def test_an_average_promises_no_more_than_its_parts(three):
     average = rb.MomentsClassifier().fit_rados(three).model_.statement
     table = rb.MomentsClassifier().fit_rados(three, one_holder=True).model_.statement
     check_statement(table)
-    figures = tuple(Figure.of(figure.case, small, 1e-6, figure.size) for figure in average.holders.figures)
+    figures = tuple(PartyGuarantee.of(figure.case, small, 1e-6, figure.size) for figure in average.holders.figures)
     for claimed in (
         replace(average, holders=replace(average.holders, figures=figures)),
         replace(average, holders=replace(average.holders, figures=figures[1:])),
@@ -229,10 +229,10 @@ def test_releases_of_one_table_compose(rng):
     first, other = private(x, y), private(x, y)
     second = private(x, y, compose=[first])
     third = private(x, y, compose=[first])
-    seen = together([Part("a", first), Part("b", second), Part("c", other)])
+    seen = together([PartyRelease("a", first), PartyRelease("b", second), PartyRelease("c", other)])
     assert round(seen.epsilon, 2) == 1.45  # of the table that two are of
     assert seen.holders.figures[0].case == "one who is at two of the holders" and len(seen.holders.figures) == 1
-    through_a_third = together([Part("b", second), Part("c", third)])
+    through_a_third = together([PartyRelease("b", second), PartyRelease("c", third)])
     assert round(through_a_third.epsilon, 2) == 1.45
     (earlier,) = through_a_third.holders.figures
     assert "earlier releases" in earlier.case and 1.75 < earlier.epsilon < 1.9
@@ -240,9 +240,9 @@ def test_releases_of_one_table_compose(rng):
     assert round(declared.epsilon, 2) == 1.45 and not declared.holders.figures
     assert "at one of the holders" not in declared.unit_of_privacy
     assert declared.trust_model == first.statement.trust_model
-    assert "holders" not in " ".join((*statement_in_words(declared)["What is promised"], *declared.not_protected))
-    assert "the average of 2 releases of one holder's table" in statement_in_words(declared)["What is promised"]
-    assert Holders.from_dict(declared.holders.to_dict()) == declared.holders
+    assert "holders" not in " ".join((*statement_text(declared)["What is promised"], *declared.not_protected))
+    assert "the average of 2 releases of one holder's table" in statement_text(declared)["What is promised"]
+    assert Parties.from_dict(declared.holders.to_dict()) == declared.holders
 
 
 # ---- refusals

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.learner.completion import PartMoments, complete
+from radoboost.learner.moment_completion import PartMoments, complete
 
 
 def dealt(rng, m=800):

@@ -9,7 +9,7 @@ import oracles
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import _kernel, boost
 from radoboost.learner.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
-from radoboost.learner.weak import WEAK_ORACLES, Median, Prudential, Strongest
+from radoboost.learner.weak_oracles import WEAK_ORACLES, Median, Prudential, Strongest
 
 
 @st.composite

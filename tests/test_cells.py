@@ -19,10 +19,10 @@ from scipy import sparse
 import radoboost as rb
 from radoboost.tables import cells, open_table
 from radoboost.tables.cells import array_numbers, numbers_or_nan, object_numbers
-from radoboost.tables.labels import LabelRule
-from radoboost.tables.row_by_row import each_label
+from radoboost.tables.labels import LabelEncoder
+from radoboost.tables.private_reader import each_label
 
-RULE = LabelRule("y", ("no", "yes"))
+RULE = LabelEncoder("y", ("no", "yes"))
 
 
 def numbers_of(table, y=None, **options):
@@ -227,7 +227,7 @@ def test_runs_of_any_type(case):
     values, signs = numbers_of(table)
     np.testing.assert_array_equal(values[:, 0], expected)
     assert signs.tolist() == [-1, 1, -1] * 2 + [-1]
-    assert LabelRule("y", (1, 2)).signs_or_zero(column).tolist() == [-1 if n == 1 else n == 2 for n in expected]
+    assert LabelEncoder("y", (1, 2)).signs_or_zero(column).tolist() == [-1 if n == 1 else n == 2 for n in expected]
 
 
 def test_a_long_category_is_read_in_its_own_batch_alone(monkeypatch):
@@ -264,7 +264,7 @@ def test_chunks_of_labels_whose_dictionaries_cannot_be_joined():
 
 
 def test_labels_are_the_same_in_every_type():
-    rule = LabelRule("y", (0, 1))
+    rule = LabelEncoder("y", (0, 1))
     odd = [
         np.array([0, 1, 1j]), np.array([0, 1, np.longdouble(3)]), np.array([0, 1, "x"]), np.array([0, 1, None]),
         np.array([0.0, 1.0, "x"]),

@@ -10,7 +10,7 @@ import pytest
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.privacy import Gaussian, Relation, Repeated, event_from_dict, event_to_dict
-from radoboost.release.chain import account_for_releases, chain, composed_with
+from radoboost.release.composition import account_for_releases, composed_with, earlier_releases
 
 
 @pytest.fixture
@@ -54,7 +54,9 @@ def test_digests_are_kept_where_they_are_known(table, tmp_path):
     digest = rb.load(tmp_path / "a").digest
     assert a.digest == digest and digest.encode() in (tmp_path / "a").read_bytes()
     assert crafted(table, [a]).statement.composed["releases"][0]["digest"] == digest
-    assert [earlier.digest for earlier in chain([crafted(table, [pickle.loads(pickle.dumps(a))]), a])][1] == digest
+    assert [earlier.digest for earlier in earlier_releases([crafted(table, [pickle.loads(pickle.dumps(a))]), a])][
+        1
+    ] == digest
     assert replace(a, n_examples=3).digest is None  # another release than the one in the file
 
 
@@ -66,22 +68,22 @@ def test_a_chain_that_names_fewer_than_it_counts_is_refused(table):
         for epsilon in (9.0, "infinite"):
             wrong = replace(b, statement=replace(b.statement, composed={**composed, "epsilon": epsilon}))
             with pytest.raises(ReleaseError, match="earlier releases and names"):
-                chain([wrong])
+                earlier_releases([wrong])
 
 
 def test_a_chain_that_contradicts_itself_is_refused(table):
     a, b = crafted(table), crafted(table, mechanism=rb.Moments(2.0, sharpen=False))
     with pytest.raises(ArgumentError, match="not the same event"):
-        chain([a, replace(b, id=a.id)])
+        earlier_releases([a, replace(b, id=a.id)])
     composed = crafted(table, [a]).statement.composed
     for broken in ({"id": "x"}, {"id": "x", "digest": None, "event": {"name": "nothing"}}, 3):
         wrong = replace(b, statement=replace(b.statement, composed={**composed, "releases": [broken]}))
         with pytest.raises(ReleaseError):
-            chain([wrong])
+            earlier_releases([wrong])
     with pytest.raises(ReleaseError, match="do not trust it"):
-        chain([replace(a, statement=replace(a.statement, epsilon=0.5))])
+        earlier_releases([replace(a, statement=replace(a.statement, epsilon=0.5))])
     with pytest.raises(ArgumentError, match="compose needs releases"):
-        chain([3])
+        earlier_releases([3])
 
 
 def test_relations_convert_where_that_is_proved(table):
@@ -99,8 +101,8 @@ def test_seeded_releases_have_no_id_and_damaged_ids_are_refused(table, tmp_path)
     assert plain.id == "" and "id" not in plain.to_dict()
     plain.save(tmp_path / "plain")
     assert rb.load(tmp_path / "plain").id == ""
-    assert len(chain([rb.load(tmp_path / "plain"), tmp_path / "plain"])) == 1
-    assert len(chain([plain, crafted(table, mechanism=rb.Plain(), seed=2)])) == 2
+    assert len(earlier_releases([rb.load(tmp_path / "plain"), tmp_path / "plain"])) == 1
+    assert len(earlier_releases([plain, crafted(table, mechanism=rb.Plain(), seed=2)])) == 2
     replace(plain, id="../../etc").save(tmp_path / "odd")
     with pytest.raises(ReleaseError, match="not an id"):
         rb.load(tmp_path / "odd")
@@ -108,7 +110,7 @@ def test_seeded_releases_have_no_id_and_damaged_ids_are_refused(table, tmp_path)
 
 def test_composing_k_times_is_count_k():
     one = Gaussian(4.0, Relation.RECORD)
-    release = composed_with(one, chain([]), 1e-6)
+    release = composed_with(one, earlier_releases([]), 1e-6)
     assert release["earlier_releases"] == 0
     assert event_from_dict(event_to_dict(Repeated(one, 3))) == Repeated(one, 3)
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.audits import audit, audit_moments
-from radoboost.adversary.membership import membership, membership_of
-from radoboost.adversary.membership.rebuilding import claimed, rebuilt
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.run import Run
+from radoboost.holder.curator import Curator
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt
+from radoboost.lab.attacks.membership import membership, membership_of
+from radoboost.lab.audits.audit import audit, audit_moments
 from test_audits import KEY, HalvedNoise, OneNoiseForRounds
 
 K = 5
@@ -53,9 +53,9 @@ def test_releases_are_rebuilt_with_their_noise_and_classes(rng, what, sharpen, c
     release = craft(rng, what, sharpen=sharpen, columns=columns)
     again, mechanism = rebuilt(release), moments(4.0, what, sharpen=sharpen)
     assert again.n_classes == 4 and again.columns == columns
-    shape = Shape(3, n_classes=4)
+    shape = NoiseShape(3, n_classes=4)
     assert again.distance(shape) == pytest.approx(mechanism.distance(shape), rel=1e-4)
-    assert claimed(release, again).epsilon == release.statement.epsilon
+    assert claim_of_statement(release, again).epsilon == release.statement.epsilon
 
 
 @pytest.mark.slow
@@ -95,7 +95,7 @@ def test_the_command(rado, monkeypatch):
         asked.update(options)
         return audit(rb.FeatureBand("x", 1.0, delta=1e-5))
 
-    monkeypatch.setattr("radoboost.adversary.audits.audit", attack)
+    monkeypatch.setattr("radoboost.lab.audits.audit.audit", attack)
     code, _, _ = rado("audit", "--epsilon", 4, "--n-classes", 5, "--json")
     assert code == 0 and asked["n_classes"] == 5
     monkeypatch.undo()
@@ -106,7 +106,7 @@ def test_the_command(rado, monkeypatch):
 # ---- planted faults
 
 
-class OneNoiseForSlots(Run):
+class OneNoiseForSlots(Curator):
     """The same noise in the slots of all classes."""
 
     def noise(self, scale, shape):

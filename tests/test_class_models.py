@@ -15,18 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.describe import describe, describe_model
-from radoboost.findings.explained import effect_lines, explain, findings_of, write_page
 from radoboost.holder.table_check import check_table
 from radoboost.learner.effects import Effects, parts_of
 from radoboost.learner.explain import Explanations
 from radoboost.learner.model import Model
 from radoboost.learner.predict import predict_table
+from radoboost.private_score import GRID, CountOutcomes
 from radoboost.progress import no_progress
-from radoboost.release.class_facts import class_facts
-from radoboost.scoring import GRID, CountOutcomes
+from radoboost.release.class_summary import class_facts
+from radoboost.report.describe import describe, describe_model
+from radoboost.report.effects_report import effect_lines, explain, findings_of, write_page
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule, LabelsSeen, class_advice
+from radoboost.tables.labels import LabelCollector, LabelEncoder, class_advice
 
 GRADES = ("low", "middle", "high")
 
@@ -115,7 +115,7 @@ def test_a_kept_column_may_not_have_the_name_of_a_prediction(tmp_path, table, mo
 def test_a_score_counts_each_row_once_however_many_classes(table, model):
     odd = table.set_column(3, "grade", pa.array(["lower", None, *table["grade"].to_pylist()[2:]]))
     source = open_table(odd, label="grade", features=model.feature_names, row_by_row=True, schema=model.schema)
-    task = CountOutcomes(model, LabelRule("grade", model.classes))
+    task = CountOutcomes(model, LabelEncoder("grade", model.classes))
     sums = task.empty()
     for batch in source.batches():
         task.add(sums, 0, batch)
@@ -330,14 +330,14 @@ def test_a_check_counts_classes_of_all_rows():
 
 
 def test_a_label_that_looks_like_an_amount_is_refused(rado, files):
-    seen = LabelsSeen("price")
+    seen = LabelCollector("price")
     seen.see(pa.array([k / 2 for k in range(11)]))
     with pytest.raises(rb.TableError, match="looks like an amount; make classes of its ranges"):
         seen.settle()
-    few = LabelsSeen("stars")
+    few = LabelCollector("stars")
     few.see(pa.array([k / 2 for k in range(10)]))
     assert few.settle().n_classes == 10
-    declared = LabelsSeen("price", [k / 2 for k in range(11)])
+    declared = LabelCollector("price", [k / 2 for k in range(11)])
     declared.see(pa.array([0.5, 1.0]))
     assert declared.settle().n_classes == 11
     assert class_advice("rings", range(20)) is None and "28 classes" in class_advice("rings", range(28))

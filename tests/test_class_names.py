@@ -14,8 +14,8 @@ from scipy import sparse
 import radoboost as rb
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
-from radoboost.tables.class_names import are_alike
-from radoboost.tables.labels import LabelRule, LabelsSeen, check_classes
+from radoboost.tables.class_values import are_alike
+from radoboost.tables.labels import LabelCollector, LabelEncoder, check_classes
 
 NUMBERS = {name: {"kind": "number", "low": -4, "high": 4} for name in "pq"}
 MIXED = {"asa": ["1", "2", "3", "3E"], "truth": ["true", "false", "unknown"], "two": ["3", "3E"]}
@@ -34,9 +34,9 @@ def schema(classes):
 
 
 def settled(*batches, **options):
-    seen = LabelsSeen("y", **options)
+    seen = LabelCollector("y", **options)
     for batch in batches:
-        one = LabelsSeen("y", **options)
+        one = LabelCollector("y", **options)
         one.see(pa.array(batch))
         seen = seen.merge(one)
     return tuple(seen.settle().classes)
@@ -81,7 +81,7 @@ def test_names_do_not_depend_on_the_order_of_labels():
         cut = shuffled.randrange(1, len(spellings))
         names.add(settled(spellings[:cut], spellings[cut:]))
     assert names == {("1", "2", "3E")}
-    rule = LabelRule("y", names.pop())
+    rule = LabelEncoder("y", names.pop())
     assert rule.places(pa.array(["1.0", "true", "002", " 3E"])).tolist() == [0, 0, 1, 2]
     assert rule.places_or_none(pa.array([1.0, 2.0, 7.0])).tolist() == [0, 1, -1]
 

@@ -12,16 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from radoboost.holder.engines import ENGINES, get_engine, reference_rows
-from radoboost.holder.mechanisms import moment_classes
-from radoboost.holder.mechanisms.moment_budget import Shape, planned_stages
-from radoboost.holder.mechanisms.moment_classes import MeanSlots, SumSlots, WhitenedClasses
-from radoboost.holder.mechanisms.moment_passes import SphereRows
-from radoboost.holder.mechanisms.score_counts import HitCounts
-from radoboost.holder.runners.kept import RowBatch
+from radoboost.holder.engines import ENGINES, get_engine, reference
+from radoboost.holder.mechanisms.moments import aggregations
+from radoboost.holder.mechanisms.moments.aggregations import MeanSlots, SphereRows, SumSlots, WhitenedClasses
+from radoboost.holder.mechanisms.moments.budget import NoiseShape, planned_stages
+from radoboost.holder.mechanisms.moments.score_histogram import HitCounts
+from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 
 RELATIONS = {"record": ("record", False), "label": ("label", False), "replaced": ("record", True)}
 cell = st.one_of(st.floats(-9, 9), st.sampled_from([0.0, 3.0, -3.0, math.nan, math.inf, -math.inf, 1e300, 5e-324]))
@@ -33,9 +32,9 @@ class Sums:
 
     def __init__(self, d, n_classes, seed, size, engine):
         rng = np.random.default_rng(seed)
-        self.shape = Shape(d + 1, n_planned=d + 1, n_classes=n_classes)
+        self.shape = NoiseShape(d + 1, n_planned=d + 1, n_classes=n_classes)
         columns = tuple(Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(d))
-        self.rule, engine = LabelRule("y", tuple(range(n_classes))), get_engine(engine)
+        self.rule, engine = LabelEncoder("y", tuple(range(n_classes))), get_engine(engine)
         self.sphere = SphereRows(engine, self.rule, columns, True)
         white = WhitenedClasses(self.sphere, np.round(rng.normal(size=(d + 1, d + 1)), 6))
         theta, weights = (np.round(rng.normal(size=(n_classes, d + 1)) * size, 6) for _ in range(2))
@@ -102,7 +101,7 @@ def test_no_record_moves_a_sum_by_more_than_its_reach(relation, data, d, n_class
 
 
 def not_scaled_as_one(rows, theta, grid, unit, most):
-    weights = reference_rows.class_weights(rows, theta, grid, unit, 2 * unit**2)
+    weights = reference.class_weights(rows, theta, grid, unit, 2 * unit**2)
     cap = math.floor(math.sqrt(most))
     return (np.clip(weights, -cap, cap) @ rows[:-1].astype(np.float64).T).astype(np.int64)
 
@@ -114,16 +113,16 @@ def in_every_slot(rows, n_classes):
 @pytest.mark.parametrize(
     ("where", "what", "fault", "relation", "stage"),
     [
-        (reference_rows, "tilt_classes", not_scaled_as_one, "record", "rounds"),
-        (moment_classes, "slot_sums", in_every_slot, "record", "sum"),
-        (moment_classes, "slot_sums", in_every_slot, "replaced", "sum"),
+        (reference, "tilt_classes", not_scaled_as_one, "record", "rounds"),
+        (aggregations, "slot_sums", in_every_slot, "record", "sum"),
+        (aggregations, "slot_sums", in_every_slot, "replaced", "sum"),
     ],
 )
 def test_planted_faults_are_found(where, what, fault, relation, stage, monkeypatch):
     """So the test above can fail."""
     from radoboost.holder.engines.reference import Reference
 
-    if where is reference_rows:
+    if where is reference:
         monkeypatch.setattr(Reference, what, staticmethod(fault))
     else:
         monkeypatch.setattr(where, what, fault)

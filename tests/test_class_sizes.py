@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.describe import describe
-from radoboost.release.class_facts import _apart, class_facts
-from radoboost.release.class_sizes import ClassSizes, class_sizes
+from radoboost.release.class_summary import ClassSizes, _apart, class_facts, class_sizes
+from radoboost.report.describe import describe
 
 SHARES = (0.4, 0.3, 0.2, 0.1)
 UNITS = [{}, {"unit": "label"}, {"relation": "replace"}]

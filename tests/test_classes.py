@@ -12,7 +12,7 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.learner.model import Model
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 
 
 def table(seed, n_rows, n_classes):
@@ -63,7 +63,7 @@ def test_a_release_of_many_classes_is_read_as_it_was_written(tmp_path):
 
 
 def test_labels_have_places():
-    rule = LabelRule("y", (3, 5, 9))
+    rule = LabelEncoder("y", (3, 5, 9))
     assert rule.places(pa.array(["9", "3.0", " 5"])).tolist() == [2, 0, 1]
     assert rule.places_or_none(pa.array([9, None, 4])).tolist() == [2, -1, -1]
     with pytest.raises(rb.TableError, match="which is not one of the declared classes 3, 5 and 9"):

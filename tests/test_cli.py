@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
-from radoboost import release as release_module
 from radoboost.cli.craft import MORE_ACCURATE
-from radoboost.cli.shell import default_output
+from radoboost.cli.options import default_output
+from radoboost.release import release as release_module
 from schema_files import write_schema
 
 RADO = [sys.executable, "-m", "radoboost.cli"]

@@ -14,9 +14,9 @@ import radoboost as rb
 from answering import answering
 from radoboost.cli.craft import craft as command
 from radoboost.errors import TableError
-from radoboost.holder.runners import parts, spark_sessions
-from radoboost.holder.runners.clusters import check_answers, is_loopback, shown_address
-from radoboost.tables.stores import store_path
+from radoboost.holder.runners import spark_connection, worker
+from radoboost.holder.runners.cluster import check_answers, is_loopback, shown_address
+from radoboost.tables.object_stores import store_path
 
 SETTINGS = b"\0\0\x12\4\0\0\0\0\0\0\3\x7f\xff\xff\xff\0\4\0\x10\0\0\0\6\0\0 \0"  # of Spark Connect
 
@@ -117,7 +117,7 @@ def test_a_host_that_does_not_exist(craft, scheme, monkeypatch):
 @pytest.mark.parametrize("says", [None, b"SSH-2.0-OpenSSH_9.2\r\n"])
 def test_what_answers_is_no_spark_master(craft, monkeypatch, says):
     pytest.importorskip("pyspark")
-    monkeypatch.setattr(spark_sessions, "_HEARING", 0.3)
+    monkeypatch.setattr(spark_connection, "_HEARING", 0.3)
     with answering(says) as port:
         line = craft(f"spark://127.0.0.1:{port}")
     assert f"spark://127.0.0.1:{port} is no Spark master" in line
@@ -129,7 +129,7 @@ def test_what_answers_is_no_server_of_spark_connect(craft, monkeypatch, says, tl
     for name in ("grpc_proxy", "https_proxy", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
     if says is None:
-        monkeypatch.setattr(spark_sessions, "_HEARING", 0.3)
+        monkeypatch.setattr(spark_connection, "_HEARING", 0.3)
     with answering(says) as port:
         line = craft(f"sc://127.0.0.1:{port}" + "/;use_ssl=true" * tls)
     assert f"sc://127.0.0.1:{port} is no Spark Connect server" in line
@@ -137,7 +137,7 @@ def test_what_answers_is_no_server_of_spark_connect(craft, monkeypatch, says, tl
 
 
 def asked_for_connect(port, settings=""):
-    talk = partial(spark_sessions._is_connect_server, f"sc://127.0.0.1{settings}")
+    talk = partial(spark_connection._is_connect_server, f"sc://127.0.0.1{settings}")
     check_answers(f"sc://127.0.0.1:{port}", port=15002, talk=talk)
 
 
@@ -180,9 +180,9 @@ def test_where_spark_connect_uses_tls(monkeypatch):
         ("sc://localhost/;token=abc", ""),
         ("sc://localhost/;token=abc;use_ssl=true", "localhost"),
     ):
-        assert spark_sessions._tls_host(address) == host
+        assert spark_connection._tls_host(address) == host
     monkeypatch.setenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", "abc")
-    assert spark_sessions._tls_host("sc://host:15002") == "host"
+    assert spark_connection._tls_host("sc://host:15002") == "host"
 
 
 def test_yarn_that_is_nowhere(craft, monkeypatch):
@@ -217,9 +217,9 @@ def test_a_spark_master_is_known_by_its_answer(monkeypatch):
     """What a master of Spark 4 answers to the request, as it was read from one."""
     failure = b"\0\0\0\0\0\0\0I\x08\0\0\0\x10/files/radoboost\0\0\0(Stream '/files/radoboost' was not found."
     with answering(failure) as port:
-        check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_sessions._is_master)
+        check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_connection._is_master)
     with answering(b"") as port:  # one that wants TLS
-        check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_sessions._is_master)
+        check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_connection._is_master)
 
 
 def test_a_network_is_trusted_with_a_cluster_only(rado, clinic):
@@ -229,11 +229,11 @@ def test_a_network_is_trusted_with_a_cluster_only(rado, clinic):
 
 
 def test_a_store_that_a_worker_cannot_open_names_the_worker(monkeypatch):
-    monkeypatch.setattr(parts, "worker_name", lambda: "node7")
+    monkeypatch.setattr(worker, "worker_name", lambda: "node7")
     path = store_path("s3://clinic/t.parquet")
     error = TableError(f"cannot read {path}: AWS Error ACCESS_DENIED")
-    line = str(parts.from_worker(error, SimpleNamespace(path=path)))
+    line = str(worker.from_worker(error, SimpleNamespace(path=path)))
     assert "worker node7" in line and "s3://clinic/t.parquet" in line
     for other in (TableError("a missing value (row 7)"), error):
         piece = SimpleNamespace(path=path if other is not error else Path("t.parquet"))
-        assert parts.from_worker(other, piece) is other
+        assert worker.from_worker(other, piece) is other

@@ -25,16 +25,16 @@ from scipy import sparse
 import radoboost as rb
 import radoboost.holder
 from pickling import PartsFrame, PartsFrames, Pickling, sent
-from radoboost.holder import keystream, passes
-from radoboost.holder.block_rados import BlockSums, SumBlocks
+from radoboost.holder import keystream, rado_sums
+from radoboost.holder.curator import RowNoise
 from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
-from radoboost.holder.run import RowNoise
-from radoboost.holder.runners.parts import PartSums, Refusal, merge_parts, sum_part
-from radoboost.holder.share_sums import LimbSums, SumLimbs
+from radoboost.holder.runners.worker import PartitionSums, WorkerError, merge_parts, sum_part
+from radoboost.holder.secret_sharing import LimbSums, SumLimbs
 from radoboost.holder.table_check import CheckRows
+from radoboost.lab.baselines.block_rados import BlockSums, SumBlocks
 from radoboost.release.columns import Column
 from radoboost.tables import cluster_frames
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 from test_clusters import CASES, CUTS, EXTRA, TABLE, THREE, files_of, moments, plain, private, small_parts
 
 HOLDER = [
@@ -93,8 +93,10 @@ def noted():
             rb.craft(table, **options, cluster=runner)
         rb.craft(pa.table({"a": [1.0, 2.0], "y": [0, 1]}).to_pandas(), label="y", n_rados=2, cluster=runner)
         source = rb.tables.open_table(SPARSE, np.arange(150) % 3)
-        check = CheckRows(tuple(Column(f"x{k}", "bounds", 1.0, 0.0, 1.0) for k in range(4)), LabelRule("y", (0, 1, 2)))
-        for task in (passes.CountRows(), check):
+        check = CheckRows(
+            tuple(Column(f"x{k}", "bounds", 1.0, 0.0, 1.0) for k in range(4)), LabelEncoder("y", (0, 1, 2))
+        )
+        for task in (rado_sums.CountRows(), check):
             runner.sum_parts(task, source, [0] * len(source.pieces), 10)
     return runner
 
@@ -107,7 +109,7 @@ def test_every_pass_and_every_sum_is_met(noted):
     is_pass -= {SumBlocks, SumLimbs}  # which never leave one machine
     assert len(is_pass) >= 18
     assert {kind.__name__ for kind in is_pass} <= {type(task).__name__ for task in noted.tasks}
-    is_sum = {kind for kind in CLASSES if hasattr(kind, "merge")} - {PartSums, BlockSums, LimbSums}
+    is_sum = {kind for kind in CLASSES if hasattr(kind, "merge")} - {PartitionSums, BlockSums, LimbSums}
     met = {type(state).__name__ for state in noted.states} | {"ExactSums"}  # which is within Surveyed
     assert len(is_sum) >= 10 and {kind.__name__ for kind in is_sum} <= met
 
@@ -261,8 +263,8 @@ def test_a_part_that_is_counted_twice_or_lost_is_refused():
 
 
 def test_of_several_refusals_the_first_in_the_table_counts(rng):
-    states = [PartSums(None, {}, Refusal(part, rb.TableError(str(part)))) for part in (5, 2, 9)]
-    states += [PartSums(passes.Counted(3), {1: 3}), PartSums(passes.Counted(4), {7: 4})]
+    states = [PartitionSums(None, {}, WorkerError(part, rb.TableError(str(part)))) for part in (5, 2, 9)]
+    states += [PartitionSums(rado_sums.RowCount(3), {1: 3}), PartitionSums(rado_sums.RowCount(4), {7: 4})]
     for _ in range(20):
         order = rng.permutation(len(states))
         assert merge_parts([states[k] for k in order]).refusal.part == 2
@@ -397,7 +399,8 @@ def test_no_dataclass_of_the_holder_prints_a_key():
             if "key" in field.name or "bytes" in str(field.type).split(" | "):
                 keys.append((kind.__name__, field.name))
                 assert not field.repr, f"{kind.__name__} prints its {field.name}"
-    assert {("Start", "key"), ("Asked", "signature_key"), ("Asked", "choice_key"), ("RowNoise", "key"),
+    assert {("FairCoins", "key"), ("CraftRequest", "signature_key"), ("CraftRequest", "choice_key"),
+            ("RowNoise", "key"),
             ("CollectRows", "key")} <= set(keys)  # fmt: skip
 
 
@@ -427,7 +430,7 @@ def test_no_pass_and_no_failure_prints_a_key(drawn):
 
 
 def test_a_refusal_travels_without_what_led_to_it():
-    task = pickle.loads(pickle.dumps(passes.CountRows()))
+    task = pickle.loads(pickle.dumps(rado_sums.CountRows()))
 
     class Broken:
         def batches(self, rows):

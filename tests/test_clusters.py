@@ -24,11 +24,12 @@ from scipy import sparse
 
 import radoboost as rb
 from pickling import PartsFrame, PartsFrames, Pickling
-from radoboost.holder.counts import RowCounts
-from radoboost.holder.passes import RadoSums
-from radoboost.holder.run import Noise, Run
-from radoboost.tables import cluster_frames, csv_lines, source
-from radoboost.tables.kinds import Category, Number
+from radoboost.holder.curator import Curator, NoiseSpec
+from radoboost.holder.rado_sums import RadoSums
+from radoboost.holder.row_counts import RowCounts
+from radoboost.tables import cluster_frames, csv_lines
+from radoboost.tables import table as table_module
+from radoboost.tables.column_types import Category, Number
 from radoboost.tables.schema import Schema
 
 ROWS = 731  # not whole tiles, in parts that are not either
@@ -141,8 +142,8 @@ def assert_same(table, folder, tree, cluster_table=None, **options):
 def small_parts(values=1):
     """Parts of few rows, which are not whole tiles of the keystream."""
     with (
-        mock.patch.object(source, "PART_VALUES", values),
-        mock.patch.object(source, "TILE_ROWS", 4),
+        mock.patch.object(table_module, "PART_VALUES", values),
+        mock.patch.object(table_module, "TILE_ROWS", 4),
         mock.patch("radoboost.tables.arrays.SLICE_ROWS", 20),
         mock.patch("radoboost.tables.arrays.SPARSE_ENTRIES", 8),
         mock.patch("radoboost.tables.frames.BATCH_ROWS", 20),
@@ -373,8 +374,8 @@ def said_to_have(rows):
         raise AssertionError("rows were read")
 
     with (
-        mock.patch.object(source.Source, "n_rows", property(lambda self: rows)),
-        mock.patch.object(source.Source, "batches", nothing),
+        mock.patch.object(table_module.Table, "n_rows", property(lambda self: rows)),
+        mock.patch.object(table_module.Table, "batches", nothing),
         mock.patch.object(Pickling, "sum_parts", nothing),
     ):
         yield
@@ -410,11 +411,11 @@ def test_sums_that_wrap_are_a_function_of_the_noisy_sum():
     """Beyond 64 bits, noise on a wrapped sum is the wrapped noisy sum, without a word."""
     top = np.array([[2**63 - 5, -(2**63) + 5]])
     total = RadoSums(top.copy(), RowCounts.zeros(2)).merge(RadoSums(np.array([[9, -9]]), RowCounts.zeros(2)))
-    run = Run(None, None, None, noise_key=bytes(32))
+    run = Curator(None, None, None, noise_key=bytes(32))
     run.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
-    run.add_noise(total, Noise("totals", 2.0**20))
+    run.add_noise(total, NoiseSpec("totals", 2.0**20))
     run.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
-    again = Run(None, None, None, noise_key=bytes(32))
+    again = Curator(None, None, None, noise_key=bytes(32))
     again.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
     noise = again.noise(2.0**20, (1, 2))
     exact = [int(a) + b + int(c) for a, b, c in zip(top[0], (9, -9), noise[0], strict=True)]

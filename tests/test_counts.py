@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.holder.counts import RowCounts
-from radoboost.holder.declared import Declared
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import Asked
-from radoboost.holder.mechanisms.moment_budget import SEARCHES, Shape, composed
-from radoboost.holder.run import Run
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, compose_stages
+from radoboost.holder.row_counts import RowCounts
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import Declared
 from radoboost.holder.table_check import check_table
 from radoboost.privacy import Composed, epsilon_at, event_from_dict, flatten
-from radoboost.privacy.filter import cost
+from radoboost.privacy.budget_filter import cost
 from radoboost.tables import open_table
 
 BOUNDS = np.array([[0.0, 1.0]] * 2)
@@ -30,8 +30,8 @@ def spoiled_table(n_rows, n_spoiled):
 
 
 def make(x, y, mechanism, ledger=None, key=None):
-    asked = Asked(n_rados=3, signature_key=bytes(32), declared=Declared(BOUNDS), classes=(0, 1))
-    run = Run(open_table(x, y, row_by_row=True), get_engine("auto"), Threads(1), key, ledger)
+    asked = CraftRequest(n_rados=3, signature_key=bytes(32), declared=Declared(BOUNDS), classes=(0, 1))
+    run = Curator(open_table(x, y, row_by_row=True), get_engine("auto"), ThreadRunner(1), key, ledger)
     mechanism.check(asked)
     return mechanism.make(asked, run)
 
@@ -44,7 +44,7 @@ def squared_distance(event):
 
 
 def test_noise_needs_a_booking():
-    run = Run(open_table(*spoiled_table(4, 0), row_by_row=True), get_engine("auto"), Threads(1))
+    run = Curator(open_table(*spoiled_table(4, 0), row_by_row=True), get_engine("auto"), ThreadRunner(1))
     for draw in (lambda: run.noise(5.0, (1, 2)), lambda: run.row_noise(5.0)):
         with pytest.raises(RuntimeError, match="book"):
             draw()
@@ -53,10 +53,10 @@ def test_noise_needs_a_booking():
 
 def test_every_booking_has_a_noise_key_of_its_own():
     for key in (None, bytes(32)):
-        run = Run(open_table(*spoiled_table(4, 0), row_by_row=True), get_engine("auto"), Threads(1), key)
+        run = Curator(open_table(*spoiled_table(4, 0), row_by_row=True), get_engine("auto"), ThreadRunner(1), key)
         draws = []
         for _ in range(2):
-            run.book(rb.Moments(1.0).event(Shape(3), 8))
+            run.book(rb.Moments(1.0).event(NoiseShape(3), 8))
             draws.append(run.noise(1e9, (1, 8)).tolist())
         assert draws[0] != draws[1]
 
@@ -95,7 +95,7 @@ def test_noisy_counts_decide(share):
     with pytest.raises(rb.TableError, match="would contribute nothing") as refusal:
         make(*table, rb.Moments(1.0), booked.append)
     assert len(booked) == 1
-    assert squared_distance(booked[0]) == pytest.approx(0.01 * rb.Moments(1.0).distance(Shape(3)) ** 2)
+    assert squared_distance(booked[0]) == pytest.approx(0.01 * rb.Moments(1.0).distance(NoiseShape(3)) ** 2)
     assert "noise of deviation 42" in str(refusal.value)
 
 
@@ -136,7 +136,9 @@ def test_a_declaration_by_exact_counts_is_said_not_to_be_covered(mechanism):
 
 @pytest.mark.parametrize("epsilon", [0.1, 10.0])
 @pytest.mark.parametrize("unit", ["record", "label"])
-@pytest.mark.parametrize("shape", [Shape(3), Shape(40), Shape(7, 6), Shape(5, max_rows=4, person="who")])
+@pytest.mark.parametrize(
+    "shape", [NoiseShape(3), NoiseShape(40), NoiseShape(7, 6), NoiseShape(5, max_rows=4, person="who")]
+)
 def test_whatever_number_of_mean_rados_is_made_all_three_accounts_are_booked(epsilon, unit, shape):
     """An event of 8 rounds has less total variation than one of 32, at equal mu squared: it must not be booked (L7)."""
     for mechanism in (rb.Moments(epsilon, unit=unit), rb.Moments(epsilon, 1e-9, unit=unit)):
@@ -144,7 +146,7 @@ def test_whatever_number_of_mean_rados_is_made_all_three_accounts_are_booked(eps
         booked, stated = cost(mechanism.dearest(shape, but=but), relation), cost(mechanism.dearest(shape), relation)
         for rounds in (8, 32):
             stages = [stage for stage in mechanism.stages(shape, rounds) if stage.name not in but]
-            made = composed(stages, mechanism.distance(shape), relation, shape)
+            made = compose_stages(stages, mechanism.distance(shape), relation, shape)
             assert cost(made, relation).within(booked)
             assert cost(mechanism.event(shape, rounds), relation).within(stated)
         assert epsilon_at(mechanism.dearest(shape), mechanism.delta) <= epsilon
@@ -154,17 +156,17 @@ def test_whatever_number_of_mean_rados_is_made_all_three_accounts_are_booked(eps
 @pytest.mark.parametrize("max_rows", [1, 4])
 def test_shares_add_up_whatever_is_searched_and_however_many_rows_a_person_has(searched, max_rows):
     mechanism = rb.Moments(2.0, 1e-5, bounds_share=0.2)
-    shape = Shape(5, searched, max_rows)
+    shape = NoiseShape(5, searched, max_rows)
     stages = mechanism.stages(shape, 32)
     assert sum(stage.share for stage in stages) == pytest.approx(1, rel=1e-12)
     assert sum(stage.name.startswith("bounds") for stage in stages) == (len(SEARCHES) if searched else 0)
     assert squared_distance(mechanism.event(shape, 32)) == pytest.approx(mechanism.distance(shape) ** 2, rel=1e-9)
     assert 1.99 < epsilon_at(mechanism.dearest(shape), 1e-5) <= 2.0
-    one = mechanism.scales(32, Shape(5, searched))
+    one = mechanism.scales(32, NoiseShape(5, searched))
     for stage, scale in mechanism.scales(32, shape).items():
         assert scale == pytest.approx(max_rows * one[stage], rel=1e-12)  # k rows move a sum k times as far
     searches = [scale for stage, scale in one.items() if stage.startswith("bounds")]
-    mu = mechanism.distance(Shape(5, searched))
+    mu = mechanism.distance(NoiseShape(5, searched))
     assert sum(searched * 2.0**30 / scale**2 for scale in searches) == pytest.approx(
         (0.2 if searched else 0) * mu**2, rel=1e-9
     )
@@ -202,7 +204,7 @@ def test_a_check_says_what_crafting_would_count(tmp_path):
     check = check_table(x, y, **options)
     rb.craft(x, y, mechanism=rb.NoisyRados(epsilon=1.0), n_rados=2, counts=tmp_path / "counts.json", **options)
     assert check.to_dict() == json.loads((tmp_path / "counts.json").read_text())
-    assert check.in_words() == [
+    assert check.as_text() == [
         "392 of 400 rows contribute (98 %)",
         "spoiled by one column alone (missing, not finite or not a declared class): 'x1' 7, 'y' 1",
         "beyond their bounds, and clipped: 'x0' 1",

@@ -20,9 +20,9 @@ import cuda_twin
 import radoboost as rb
 from radoboost.holder.engines import cuda, cuda_device, get_engine
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS, make_key
-from radoboost.holder.passes import Turned, Within
+from radoboost.holder.rado_sums import ClassSignatures, FlippedSignatures
 from radoboost.holder.signatures import FixedSupport
-from radoboost.holder.subsets import Everything, Start
+from radoboost.holder.subset_sampling import AllRows, FairCoins
 from radoboost.release.columns import Column, constant_column
 
 REFERENCE = get_engine("reference")
@@ -96,7 +96,7 @@ def test_sums_are_those_of_the_reference(engine, plain_engine, shape, quarters, 
     rows = rng.integers(-(2**22), 2**22, (m, d), endpoint=True).astype(np.int32)
     rows[rng.random((m, d)) < 0.2] = 2**22
     rows[rng.random((m, d)) < 0.2] = -(2**22)
-    prepared = Start(make_key(3), n, quarters)
+    prepared = FairCoins(make_key(3), n, quarters)
     expected = summed(REFERENCE, rows, first_row, prepared, n)
     for each in (engine, plain_engine):
         np.testing.assert_array_equal(summed(each, rows, first_row, prepared, n), expected)
@@ -106,7 +106,7 @@ def test_sums_of_many_rows_rados_and_columns_are_those_of_the_reference(engine, 
     """10,003 rows of 29 columns, in several pieces of scratch, across a slab; the reference has 60 of 1003 rados."""
     m, d, n, first_row = 10_003, 29, 1003, LAST_TILE - 4999
     rows = rng.integers(-(2**22), 2**22, (m, d), endpoint=True).astype(np.int32)
-    prepared, some = Start(make_key(0), n, 2), rng.choice(n, 60, replace=False)
+    prepared, some = FairCoins(make_key(0), n, 2), rng.choice(n, 60, replace=False)
     totals = summed(engine, rows, first_row, prepared, n)
     n_tiles = -(-(m + first_row % 64) // 64)
     words = prepared.words(first_row // 64, n_tiles, np.empty((n_tiles, n), np.uint64))[:, some]
@@ -123,7 +123,7 @@ def test_sums_of_small_shapes(engine, plain_engine, data, m, d, n, offset, unit)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     rows = rng.integers(-(2**22), 2**22, (m, d), endpoint=True).astype(np.int32)
     first_row = data.draw(st.sampled_from([0, LAST_TILE - 100])) + offset
-    prepared = Start(make_key(7), n, 2)
+    prepared = FairCoins(make_key(7), n, 2)
     expected = summed(REFERENCE, rows, first_row, prepared, n)
     np.testing.assert_array_equal(summed(engine if unit else plain_engine, rows, first_row, prepared, n), expected)
 
@@ -132,20 +132,20 @@ def test_sums_of_small_shapes(engine, plain_engine, data, m, d, n, offset, unit)
 def test_sums_of_other_signatures(engine, rng, first_row):
     m, d, n = 500, 6, 9
     rows = rng.integers(-(2**22), 2**22, (m, d)).astype(np.int32)
-    coins, marked = Start(make_key(1), n, 2), rng.random(m) < 0.3
+    coins, marked = FairCoins(make_key(1), n, 2), rng.random(m) < 0.3
     for prepared in (
-        Everything(),
+        AllRows(),
         FixedSupport(0.4).prepare(make_key(2), n, 1000),
-        Turned.over(coins, first_row, marked),
-        Within.over(coins, first_row, marked),
-        Within.over(Turned.over(Everything(), first_row, ~marked), first_row, marked),
+        FlippedSignatures.over(coins, first_row, marked),
+        ClassSignatures.over(coins, first_row, marked),
+        ClassSignatures.over(FlippedSignatures.over(AllRows(), first_row, ~marked), first_row, marked),
     ):
         expected = summed(REFERENCE, rows, first_row, prepared, n)
         np.testing.assert_array_equal(summed(engine, rows, first_row, prepared, n), expected)
 
 
 def test_rows_add_to_what_is_there(engine, rng):
-    rows, prepared = rng.integers(-9, 9, (10, 3)).astype(np.int32), Start(make_key(1), 4, 2)
+    rows, prepared = rng.integers(-9, 9, (10, 3)).astype(np.int32), FairCoins(make_key(1), 4, 2)
     totals = engine.totals(4, 3)
     totals += 5
     engine.sum_rows(rows, 0, prepared, totals)
@@ -154,7 +154,7 @@ def test_rows_add_to_what_is_there(engine, rng):
 
 
 def test_rows_may_have_further_columns(engine, rng):
-    rows, prepared = rng.integers(-9, 9, (70, 16)).astype(np.int32), Start(make_key(1), 4, 2)
+    rows, prepared = rng.integers(-9, 9, (70, 16)).astype(np.int32), FairCoins(make_key(1), 4, 2)
     expected = summed(REFERENCE, rows, 0, prepared, 4, 3)
     np.testing.assert_array_equal(summed(engine, rows, 0, prepared, 4, 3), expected)
 

@@ -30,11 +30,12 @@ from answering import answering
 from key_spellings import KEY, PLANTED, found, spellings
 from radoboost.errors import ArgumentError, ClusterError, NeedsSchema, RadoError, TableError
 from radoboost.holder.keystream import make_key
-from radoboost.holder.runners import clusters, dask_clients
-from radoboost.holder.runners import dask as runners
-from radoboost.holder.runners import dask_jobs as jobs
-from radoboost.holder.runners.dask_clients import explained
-from radoboost.holder.runners.parts import PartSums
+from radoboost.holder.runners import cluster as cluster_module
+from radoboost.holder.runners import dask_connection
+from radoboost.holder.runners import dask_runner as jobs
+from radoboost.holder.runners import dask_runner as runners
+from radoboost.holder.runners.dask_connection import dask_error
+from radoboost.holder.runners.worker import PartitionSums
 from radoboost.progress import silent
 from radoboost.tables import open_table
 from row_passes import Rounded, Sum, Total
@@ -358,7 +359,7 @@ def test_kept_rows_make_room_for_those_that_are_made_of_them(client, folder, one
 def test_rows_that_were_let_go_are_made_again(client, folder, one_key):
     """No mechanism reads them again, but a runner may be asked to."""
     from radoboost.holder.engines import get_engine
-    from radoboost.holder.passes import CountRows
+    from radoboost.holder.rado_sums import CountRows
 
     source = open_table(f"{folder}/*.parquet", label="y", features=["c0", "c1"], row_by_row=True)
     run = runners.dask_runner(client, None, silent, 1, trust_network=False, once=True)
@@ -416,12 +417,12 @@ def test_what_a_cluster_raises_is_explained_in_one_line():
         "KeyError: 'a b'": KeyError("a\nb"),
     }
     for words, error in lines.items():
-        line = str(explained(error, "tcp://h:1"))
+        line = str(dask_error(error, "tcp://h:1"))
         assert words.replace("a b", "a\\nb") in line
         assert "\n" not in line
 
 
-def test_a_column_for_the_label_is_refused_in_words(table):
+def test_a_column_for_the_label_is_refused_text(table):
     frame = dd.from_pandas(table.select(["c0", "y"]).to_pandas(), npartitions=2)
     with pytest.raises(ArgumentError, match="Series"):
         rb.craft(frame, label=frame["y"])
@@ -437,7 +438,7 @@ def test_a_cluster_that_is_not_there(folder, rado):
 @pytest.mark.parametrize("says", [None, b"SSH-2.0-OpenSSH_9.2\r\n"])
 def test_what_answers_is_no_scheduler(folder, rado, monkeypatch, says):
     """Something that says nothing, that closes at once, and that says something else: one line, soon."""
-    monkeypatch.setattr(dask_clients, "_CONNECTING", 0.3)
+    monkeypatch.setattr(dask_connection, "_CONNECTING", 0.3)
     began = time.monotonic()
     with answering(says) as port:
         address = f"tcp://127.0.0.1:{port}"
@@ -462,8 +463,8 @@ def late_worker(client, monkeypatch, *options, before=True, number=0):
 
     Another address of this machine stands for one elsewhere.
     """
-    real, joined, started = clusters.is_loopback, [], []
-    for module in (clusters, dask_clients):
+    real, joined, started = cluster_module.is_loopback, [], []
+    for module in (cluster_module, dask_connection):
         monkeypatch.setattr(module, "is_loopback", lambda address: "127.0.0.2" not in address and real(address))
     command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address, "--host", "127.0.0.2"]
 
@@ -500,7 +501,7 @@ def until(condition, seconds=300.0):
 def test_a_worker_elsewhere_that_comes_later_gets_nothing(folder, monkeypatch, client):
     """Not even where nobody sees it: tasks are for the hosts of this machine."""
     with late_worker(client, monkeypatch) as joined, monkeypatch.context() as blind:
-        blind.setattr(dask_clients, "check_addresses", lambda addresses, trust_network: None)
+        blind.setattr(dask_connection, "check_addresses", lambda addresses, trust_network: None)
         crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
         log = client.run(lambda dask_worker: str(dask_worker.state.log), workers=joined)[joined[0]]
         assert "radoboost" not in log
@@ -523,7 +524,7 @@ def test_a_worker_elsewhere_that_comes_later_ends_it(folder, monkeypatch, client
 
 def test_a_worker_that_is_called_like_a_host_is_refused(folder, monkeypatch, client):
     """Dask would take it for the workers of that host, and give it their tasks; that it is elsewhere is not seen."""
-    monkeypatch.setattr(dask_clients, "check_addresses", lambda addresses, trust_network: None)
+    monkeypatch.setattr(dask_connection, "check_addresses", lambda addresses, trust_network: None)
     with (
         late_worker(client, monkeypatch, "--name", "localhost"),
         pytest.raises(ArgumentError, match="called localhost"),
@@ -546,7 +547,7 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(folder, monkeypatch
 
 
 def test_a_worker_of_another_version_is_refused(monkeypatch):
-    sealed = jobs.Sealed(1)
+    sealed = jobs.SealedPayload(1)
     monkeypatch.setattr(jobs, "__version__", "9.9")
     state = jobs.sum_job(sealed, None)
     assert "has radoboost 9.9, and this machine" in str(state.refusal.error)
@@ -560,7 +561,7 @@ def test_merges_form_a_tree_and_change_no_argument(client, monkeypatch, folder, 
     hook(monkeypatch, lambda run, futures: sizes.append(len(futures)))
     crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
     assert sizes == [5, 5]
-    states = [PartSums(Sum(k), {k: 1}) for k in range(3)]
+    states = [PartitionSums(Sum(k), {k: 1}) for k in range(3)]
     before = pickle.dumps(states)
     assert jobs.merge_job(*states).sums.total == 3
     assert pickle.dumps(states) == before
@@ -588,7 +589,7 @@ def test_keys_are_nowhere_to_be_seen(client, folder, monkeypatch, caplog):
         if case == "noisy rados":
             crafted(dd.read_parquet(files), **CASES[case], cluster=client)
     keys.append(b"".join([make_key(3)]))
-    failing = client.submit(jobs.merge_job, jobs.Sealed(*keys), jobs.Sealed(1), key="f")
+    failing = client.submit(jobs.merge_job, jobs.SealedPayload(*keys), jobs.SealedPayload(1), key="f")
     assert failing.exception() is not None
     texts.append(client.run_on_scheduler(everything_on_the_scheduler))
     texts += [all_logs(client), caplog.text]

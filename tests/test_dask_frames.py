@@ -14,13 +14,13 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import ArgumentError, ClusterError, TableError
-from radoboost.holder.runners import dask as runners
-from radoboost.holder.runners import dask_jobs as jobs
-from radoboost.holder.runners.dask_clients import WITHHELD, explained
+from radoboost.holder.runners import dask_runner as jobs
+from radoboost.holder.runners import dask_runner as runners
+from radoboost.holder.runners.dask_connection import WITHHELD, dask_error
 from radoboost.progress import silent
 from radoboost.tables.cluster_frames import check_determined
 from radoboost.tables.dask_frames import stamps
-from radoboost.tables.dask_steps import Undetermined, check_steps
+from radoboost.tables.dask_plan_check import UnsafePlan, check_steps
 
 pytest.importorskip("distributed")
 import dask.dataframe as dd
@@ -148,7 +148,7 @@ def names_of_one_file(frame):
 def undetermined(frame):
     try:
         check_steps(frame.expr)
-    except Undetermined as step:
+    except UnsafePlan as step:
         return str(step)
     return ""
 
@@ -259,9 +259,9 @@ def test_a_missing_label_changes_no_other(tmp_path, here, monkeypatch):
 
 def test_words_of_dask_are_withheld_where_something_is_promised(here, caplog):
     failure = ValueError("could not convert string to float: 'SSN 123-45'")
-    assert str(explained(failure, "tcp://h:1", withheld=True)) == WITHHELD
-    assert "SSN" in str(explained(failure, "tcp://h:1"))
-    assert "SSN" not in str(explained(ImportError("SSN 123-45"), "tcp://h:1", withheld=True))
+    assert str(dask_error(failure, "tcp://h:1", withheld=True)) == WITHHELD
+    assert "SSN" in str(dask_error(failure, "tcp://h:1"))
+    assert "SSN" not in str(dask_error(ImportError("SSN 123-45"), "tcp://h:1", withheld=True))
     run = runners.dask_runner(here, None, silent, 1, trust_network=False, once=True)
     with pytest.raises(ClusterError) as told, run._in_one_line():
         raise failure
@@ -269,12 +269,12 @@ def test_words_of_dask_are_withheld_where_something_is_promised(here, caplog):
 
 
 def test_a_job_that_fails_gives_a_refusal_without_words():
-    sealed = jobs.Sealed([(0, Broken(), 0)], 5, rb.holder.passes.CountRows(), withheld=True)
+    sealed = jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.rado_sums.CountRows(), withheld=True)
     assert str(jobs.sum_job(sealed, None).refusal.error) == WITHHELD
     assert str(jobs.keep_job(sealed, None).refusal) == WITHHELD
-    assert str(jobs.map_job(jobs.Sealed([(0, Broken(), 0)], 0, Broken(), withheld=True), None).error) == WITHHELD
+    assert str(jobs.map_job(jobs.SealedPayload([(0, Broken(), 0)], 0, Broken(), withheld=True), None).error) == WITHHELD
     with pytest.raises(ValueError, match="SSN"):
-        jobs.sum_job(jobs.Sealed([(0, Broken(), 0)], 5, rb.holder.passes.CountRows()), None)
+        jobs.sum_job(jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.rado_sums.CountRows()), None)
 
 
 class Broken:

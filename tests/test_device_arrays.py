@@ -15,12 +15,13 @@ import cuda_twin
 import radoboost as rb
 from cuda_twin import DeviceArray
 from radoboost.holder import engines
-from radoboost.holder.engines import auto_engine, cuda, cuda_device, cuda_survey, get_engine, proof
+from radoboost.holder.engines import auto_engine, cuda, cuda_device, get_engine, self_test
+from radoboost.holder.engines import cuda as cuda_module
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import Key
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.tables import open_table
-from radoboost.tables.device_arrays import is_on_device, on_host
+from radoboost.tables.gpu_arrays import is_on_device, on_host
 
 REFERENCE = get_engine("reference")
 
@@ -195,8 +196,8 @@ def test_statistics_of_any_numbers_are_exact(engine, pairs):
 
 
 def test_where_too_many_values_have_more_bits_they_are_copied(engine, rng, monkeypatch):
-    monkeypatch.setattr(cuda_survey, "_MOST_ODD", 5)
-    monkeypatch.setattr(cuda_survey, "_COPIED_VALUES", 64)
+    monkeypatch.setattr(cuda_module, "_MOST_ODD", 5)
+    monkeypatch.setattr(cuda_module, "_COPIED_VALUES", 64)
     values, endless = rng.normal(size=(200, 2)) * 2.0 ** rng.integers(-80, 3, (200, 2)), np.full(2, math.inf)
     for part in (values[:3], values):
         made = surveyed(engine.survey(-endless, endless, moments=True), DeviceArray(part))
@@ -205,11 +206,11 @@ def test_where_too_many_values_have_more_bits_they_are_copied(engine, rng, monke
 
 def test_sums_of_a_block_fit():
     source = cuda_device.kernel_source()
-    assert f"#define SURVEY_THREADS {cuda_survey._THREADS}\n" in source
-    assert f"#define SUMS {cuda_survey._SUMS} " in source
-    assert cuda_survey._SUMS == 3 * cuda_survey._DIGITS - 1
-    assert f"#define DIGIT 0x1p{cuda_survey._DIGIT_BITS}\n" in source
-    assert cuda_survey._MOST_BLOCK_ROWS * 4 * 2 ** (2 * cuda_survey._DIGIT_BITS) < 2**63
+    assert f"#define SURVEY_THREADS {cuda_module._THREADS}\n" in source
+    assert f"#define SUMS {cuda_module._SUMS} " in source
+    assert cuda_module._SUMS == 3 * cuda_module._DIGITS - 1
+    assert f"#define DIGIT 0x1p{cuda_module._DIGIT_BITS}\n" in source
+    assert cuda_module._MOST_BLOCK_ROWS * 4 * 2 ** (2 * cuda_module._DIGIT_BITS) < 2**63
 
 
 @pytest.mark.parametrize(("wrong", "place"), [(np.inf, (0, 0)), (-np.inf, (499, 2)), (np.nan, (256, 1))])
@@ -338,7 +339,7 @@ def test_shapes_are_checked(engine):
 def test_no_cluster_gets_an_array_on_a_device(rng):
     x, y = table(rng)
 
-    class Runner(Threads):
+    class Runner(ThreadRunner):
         cluster = "a cluster of Dask"
 
     for kind in (np.float32, np.int8):
@@ -364,13 +365,13 @@ def test_the_engine_proves_itself(engine, monkeypatch):
     monkeypatch.setattr(cuda, "current_device", lambda: engine._device)
     arrived = pickle.loads(pickle.dumps(engine))
     assert arrived._held is None
-    proof._digest_of.cache_clear()
-    assert proof.proves_itself(arrived)
-    assert proof.digest(engine) == proof.DIGEST
+    self_test._digest_of.cache_clear()
+    assert self_test.proves_itself(arrived)
+    assert self_test.digest(engine) == self_test.DIGEST
     monkeypatch.setattr(engine._device, "matrix_unit", False)
-    assert proof.digest(engine) == proof.DIGEST
-    monkeypatch.setattr(cuda, "_i64", lambda x: np.int64(x - (x == proof._ROWS)))
-    assert proof.digest(engine) != proof.DIGEST
+    assert self_test.digest(engine) == self_test.DIGEST
+    monkeypatch.setattr(cuda, "_i64", lambda x: np.int64(x - (x == self_test._ROWS)))
+    assert self_test.digest(engine) != self_test.DIGEST
 
 
 class OffByOne(cuda_twin.Twin):
@@ -389,7 +390,7 @@ def test_every_device_is_proven_before_it_is_used(engine, rng, monkeypatch):
     wrong = OffByOne.__new__(OffByOne)
     wrong.__dict__.update(engine._device.__dict__)
     booked = []
-    monkeypatch.setattr("radoboost.holder.run.Run.book", lambda self, event: booked.append(event))
+    monkeypatch.setattr("radoboost.holder.curator.Curator.book", lambda self, event: booked.append(event))
     for options in ({"n_rados": 5}, private):
         for one in (cuda.Cuda(wrong), "cuda"):
             monkeypatch.setattr(cuda, "current_device", lambda: wrong)
@@ -402,9 +403,9 @@ def test_every_device_is_proven_before_it_is_used(engine, rng, monkeypatch):
 
 
 def test_a_device_is_proven_once(engine, rng, monkeypatch):
-    proof._digest_of.cache_clear()
-    proofs, digest = [], proof.digest
-    monkeypatch.setattr(proof, "digest", lambda engine: proofs.append(engine) or digest(engine))
+    self_test._digest_of.cache_clear()
+    proofs, digest = [], self_test.digest
+    monkeypatch.setattr(self_test, "digest", lambda engine: proofs.append(engine) or digest(engine))
     x, y = table(rng, 100)
     for _ in range(3):
         rb.craft(x, y, n_rados=5, engine=cuda.Cuda(engine._device))

@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 import radoboost as rb
 from radoboost.learner import discriminant
 from radoboost.learner.boost import boost
-from radoboost.learner.class_moments import class_moments
 from radoboost.learner.discriminant import learn_classes
 from radoboost.learner.model import Model
+from radoboost.learner.multiclass_moments import class_moments
 
 ROWS = np.array([[3, -1], [0, 2], [-5, 4], [1, 1], [2, -7], [6, 0], [-2, 3]])
 CLASSES = np.array([0, 0, 1, 1, 1, 2, 2])

@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radoboost.tables import csv_files, csv_lines, open_table
-from radoboost.tables.cells import GAPS, numbers_or_nan
-from radoboost.tables.dates import date_parts, date_seconds
-from radoboost.tables.kinds import PARTS, UNITS, Category, Date, Number
-from radoboost.tables.marks import Marks
+from radoboost.tables.cells import GAPS, date_parts, date_seconds, numbers_or_nan
+from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Number
+from radoboost.tables.csv_dialect import CsvDialect
 from radoboost.tables.schema import Schema
 
 VALUES = ("A", "b c", 7, True, 0.5, "null")
@@ -253,7 +252,7 @@ def plain_too(row, schema, plain):
 @given(st.lists(ODD_CELLS | numbers(".", None) | numbers(",", "."), min_size=1, max_size=5), st.sampled_from(STYLES))
 def test_texts_as_numbers(cells, style):
     """Whether all of a column can be converted at once or not."""
-    marks = Marks(*style)
+    marks = CsvDialect(*style)
     expected = [oracle_number(cell, *style[1:]) for cell in cells]
     found = numbers_or_nan(pa.array(cells), marks, plain_too=False)
     alone = [numbers_or_nan(pa.array([cell]), marks, plain_too=False)[0] for cell in cells]

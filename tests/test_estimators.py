@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 import radoboost as rb
 from radoboost.learner.boost import boost
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.learner.weak import WEAK_ORACLES
+from radoboost.learner.weak_oracles import WEAK_ORACLES
 
 RADO_SHELLS = [rb.RadoBoostClassifier, rb.MomentsClassifier]
 SHELLS = [*RADO_SHELLS, rb.AdaBoostSSClassifier]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from radoboost.errors import ArgumentError
+from radoboost.lab.paper import protocol as evaluate
 from radoboost.learner.boost import Rounds, boost
-from radoboost.paper import protocol as evaluate
 
 
 @given(st.lists(st.sampled_from([-1, 1]), min_size=2, max_size=80), st.integers(2, 6), st.integers(0, 9))
@@ -99,7 +99,7 @@ def test_rados_of_fixed_support(rng):
 def test_standardised(rng):
     x = rng.normal(3, [1, 10, 1e6], (200, 3))
     x[:, 1] = 7
-    z = evaluate.standardised(x)
+    z = evaluate.standardise(x)
     np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-12)
     np.testing.assert_allclose(z.std(axis=0), [1, 0, 1], atol=1e-12)
 

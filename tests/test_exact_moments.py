@@ -12,7 +12,7 @@ import oracles
 import radoboost as rb
 from radoboost.cli.craft import MORE_ACCURATE
 from radoboost.privacy import Gaussian, Relation, event_to_dict
-from radoboost.release.stage_noise import check_release
+from radoboost.release.statement_check import check_release
 from test_room import meet, one_release, parts_of
 
 EXACT = rb.Moments(math.inf)

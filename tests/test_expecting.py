@@ -11,10 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-import radoboost.holder.expected_error as model
-from radoboost.holder.expected_error import NEAR, TYPICAL, expect, expect_of, expected_error, expected_error_of
-from radoboost.holder.foreseen import all_plans
+import radoboost.holder.mechanisms.moments.preview as model
 from radoboost.holder.legendre_classes import DEGREES
+from radoboost.holder.mechanisms.moments.preview import (
+    NEAR,
+    TYPICAL,
+    all_plans,
+    expect,
+    expect_of,
+    expected_error,
+    expected_error_of,
+)
 from schema_files import write_schema
 
 MEASURED = Path(__file__).parent.parent / "experiments" / "results" / "utility.json"
@@ -52,7 +59,7 @@ def cells():
         majority = rows[domain, None, "majority class"]["error"]
         for epsilon in (0.1, 0.3, 1.0, 3.0):
             for word, method in (("linear", "moments, linear"), ("auto", "moments")):
-                foreseen = rb.plan_for(rb.Moments(epsilon), size["train"], size["columns"], word)
+                foreseen = rb.preview_plan(rb.Moments(epsilon), size["train"], size["columns"], word)
                 error, best = (rows[domain, e, method]["error"] for e in (epsilon, 10.0))
                 yield size, epsilon, word, error, best, majority, foreseen
 
@@ -108,7 +115,7 @@ def test_no_epsilon_is_refused_at_which_tables_were_learned_well():
         n_well += error <= 0.75 * majority
     assert n_well > 100
     for rows, columns in ((100, 30), (100, 9), (50, 300), (30, 3)):
-        assert not expect_of(rb.plan_for(rb.Moments(0.1), rows, columns)).carries
+        assert not expect_of(rb.preview_plan(rb.Moments(0.1), rows, columns)).carries
 
 
 @pytest.mark.slow
@@ -171,18 +178,18 @@ def test_the_account_says_it(rado):
 
 
 def test_the_plan_is_said_beforehand():
-    foreseen = rb.plan_for(rb.Moments(1.0), 19_000, 10)
+    foreseen = rb.preview_plan(rb.Moments(1.0), 19_000, 10)
     assert foreseen.sentence() == (
         "about 19,000 rows at epsilon 1, for one record added or removed, carry ranks and their products up to degree "
         "4: 441 columns"
     )
-    assert rb.plan_for(rb.Moments(1.0, unit="label"), 500, 10).sentence().endswith("the table's own: 11 columns")
-    replaced = rb.plan_for(rb.Moments(1.0, relation="replace"), 19_000, 10)
+    assert rb.preview_plan(rb.Moments(1.0, unit="label"), 500, 10).sentence().endswith("the table's own: 11 columns")
+    replaced = rb.preview_plan(rb.Moments(1.0, relation="replace"), 19_000, 10)
     assert "for one record replaced" in replaced.sentence() and replaced.plan.n_columns == foreseen.plan.n_columns
-    assert rb.plan_for(rb.Moments(1.0), 10, 4, "degree-2").plan.classes == ((2,), (1, 1))
+    assert rb.preview_plan(rb.Moments(1.0), 10, 4, "degree-2").plan.classes == ((2,), (1, 1))
     for bad in ((0, 3), (3, 0), (3, 3, "trees"), (3, 200, "degree-2"), (True, 3)):
         with pytest.raises(rb.ArgumentError):
-            rb.plan_for(rb.Moments(1.0), *bad)
+            rb.preview_plan(rb.Moments(1.0), *bad)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +205,7 @@ def test_what_was_foreseen_is_what_is_crafted(rng, rows, columns, about, word):
         x, rng.integers(0, 2, rows), bounds=[[-3, 3]] * columns, classes=(0, 1), mechanism=mechanism, columns=word,
         counts=None,
     )  # fmt: skip
-    foreseen = rb.plan_for(mechanism, rows, columns, word)
+    foreseen = rb.preview_plan(mechanism, rows, columns, word)
     plan = release.mechanism["plan"]
     chosen = {tuple(degrees) for degrees in plan["classes"]}
     assert len(chosen ^ set(foreseen.plan.classes)) <= 2 * (word == "auto")

@@ -12,12 +12,11 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.describe import describe_model
-from radoboost.findings.explained import MARGINS, effect_lines, findings_of
-from radoboost.holder import run as run_module
+from radoboost.holder import curator as run_module
 from radoboost.learner.effects import parts_of
-from radoboost.learner.explain import Curve, Explanation, explain_model
-from radoboost.learner.one_row import explain_row
+from radoboost.learner.explain import Explanation, NumberEffect, explain_model, explain_row
+from radoboost.report.describe import describe_model
+from radoboost.report.effects_report import MARGINS, effect_lines, findings_of
 
 BOUNDS = {"a": (0.0, 10.0), "b": (-1.0, 1.0), "c": (0.0, 1.0)}
 
@@ -210,7 +209,7 @@ def test_lines_say_what_noise_has_drawn(rng):
     (noise,) = [line for line in lines if line.startswith("noise, a gap")]
     assert re.search(rf" {max(bars['noise, a gap'].band):.2f}[? ] ", noise)
     for band, mark in ((0.9, " "), (1.1, "?")):
-        by_hand = Curve("a", 0.5, (0.0, 1.0), (-1.0, 1.0), (band, band))
+        by_hand = NumberEffect("a", 0.5, (0.0, 1.0), (-1.0, 1.0), (band, band))
         assert f"{band:.2f}{mark} " in effect_lines(Explanation("yes", 0.0, (by_hand,), (), (), None))[1]
     pairs = tuple(pair for pair in explanation.pairs if pair.names == ("seen", "ward=south"))
     (pair,) = [line for line in effect_lines(replace(explanation, pairs=pairs)) if line.startswith("seen and")]
@@ -399,7 +398,7 @@ def test_a_page_that_fails_leaves_the_model(rng, tmp_path, monkeypatch):
     def fail(*_args, **_options):
         raise rb.RadoError("cannot write t.html: the disk is full")
 
-    monkeypatch.setattr("radoboost.findings.inside.write_inside", fail)
+    monkeypatch.setattr("radoboost.report.model_report.write_inside", fail)
     failed = CliRunner().invoke(app, ["learn", "t.rado.parquet", "--report", "t.html"])
     assert failed.exit_code == 1 and "disk is full; the model itself is in t.model.json" in failed.stderr
     assert rb.load_model("t.model.json").column_names == ("a", "b", "c")

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.learner.export.sql_text import identifier
-from radoboost.learner.link import Link
+from radoboost.learner.export.sql import identifier
 from radoboost.learner.predict import written_names
-from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.learner.probabilities import ProbabilityLink
+from radoboost.release.feature_map import FeatureMap, Input, Term
 from raw_cells import N_ROWS, ODD_NAMES, WARDS, learned, learned_classes, of_classes, raw_rows
 
 # ---- what exports say
@@ -196,7 +196,7 @@ def test_a_map_of_everything(rng):
     names = feature_map.output_names
     columns = [rb.Column(name, step=1.0, **scale) for name, scale in zip(names, scales, strict=True)]
     columns.insert(3, rb.Column("(constant)", "constant", step=1.0))
-    theta, link = rng.normal(size=8), Link(up=1.3, down=0.8, bend=0.2)
+    theta, link = rng.normal(size=8), ProbabilityLink(up=1.3, down=0.8, bend=0.2)
     model = rb.Model(theta, tuple(columns), ("no", "yes"), {"name": "by hand"}, map=feature_map, link=link)
     raw = numbers(rng, "abc", 3000)
     for own in (model, of_classes(model, ("x", "y", "z"))):
@@ -404,7 +404,7 @@ def test_completion_of_forms():
 
 
 def test_importing_exports_loads_no_onnx():
-    code = "import sys, radoboost.learner.export.sql, radoboost.learner.export.onnx_graph; print('onnx' in sys.modules)"
+    code = "import sys, radoboost.learner.export.sql, radoboost.learner.export.onnx; print('onnx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 import radoboost as rb
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.privacy import band, delta_at, epsilon_at, event_from_dict
-from radoboost.tables import Source
+from radoboost.tables import Table
 
 
 def small_table(m, rng):
@@ -78,7 +78,7 @@ def test_the_same_bits_on_any_engine_thread_and_batch(rng, monkeypatch):
     x, y = small_table(700, rng)
     expected = None
     for engine, threads, rows in product(("kernel", "reference"), (1, 3), (64, 100_000)):
-        monkeypatch.setattr(Source, "batch_rows", rows)
+        monkeypatch.setattr(Table, "batch_rows", rows)
         options = {"engine": engine, "threads": threads, "seed": 5, "n_rados": 70}
         rados = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 2.0), **options).rados
         expected = rados if expected is None else expected

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import radoboost as rb
-from radoboost.holder.mechanisms.contract import Gathering
-from radoboost.holder.mechanisms.room_claims import in_room
+from radoboost.holder.mechanisms.mechanism import RoomParticipation
+from radoboost.holder.mechanisms.statements import in_room
 from radoboost.privacy import Gaussian, Relation, event_from_dict, event_to_dict
-from radoboost.release.holders import Figure
+from radoboost.release.parties import PartyGuarantee
 
 BOUNDS = {"a": (0, 1), "b": (0, 1)}
 FRAME = pd.DataFrame({"a": np.linspace(0, 1, 40), "b": np.linspace(1, 0, 40), "y": [0, 1] * 20})
@@ -38,12 +38,14 @@ def test_figures_of_a_room_follow_from_its_event(tmp_path, holders, tolerate, pr
     )
     release = craft(rb.Moments(1.0))
     event = event_from_dict(release.statement.event)
-    statement = in_room(release.statement, event, Gathering(holders, tolerate, 2, present, parts), rb.Moments.secrets)
+    statement = in_room(
+        release.statement, event, RoomParticipation(holders, tolerate, 2, present, parts), rb.Moments.secrets
+    )
     honest = replace(release, statement=statement)
     assert saved(honest, tmp_path / "honest.rado.parquet").statement.holders == statement.holders
     for k, figure in enumerate(statement.holders.figures):
         figures = list(statement.holders.figures)
-        figures[k] = Figure.of(figure.case, Gaussian(400.0, Relation.RECORD), figure.delta, figure.size)
+        figures[k] = PartyGuarantee.of(figure.case, Gaussian(400.0, Relation.RECORD), figure.delta, figure.size)
         forged = replace(statement, holders=replace(statement.holders, figures=tuple(figures)))
         with pytest.raises(rb.ReleaseError, match="do not trust it"):
             saved(replace(release, statement=forged), tmp_path / "forged.rado.parquet")

@@ -44,7 +44,7 @@ import radoboost as rb
 
 # All that is not public: the command line, and what costs and rooms are made of.
 from radoboost.cli import app
-from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.privacy import best_guess, delta_at, epsilon_at, event_from_dict
 
 GOLDEN = Path(__file__).with_name("golden.json")
@@ -143,12 +143,12 @@ def patients():
 def schema(label="ill", classes=TWO):
     return rb.Schema(
         {
-            "patient": rb.Left("id"),
+            "patient": rb.Ignored("id"),
             "age": rb.Number(0, 120, gaps=True, fill=50),
             "ward": rb.Category(("A", "B", "heart, left"), other=True, gaps=True),
             "seen": rb.Date(low="2020-01-01", high="2024-12-31", gaps=True, parts=("month", "weekday")),
             "dose": rb.Number(-8, 8),
-            "grade" if label == "ill" else "ill": rb.Left("ignored"),
+            "grade" if label == "ill" else "ill": rb.Ignored("ignored"),
         },
         label=label,
         classes=classes,
@@ -476,7 +476,7 @@ def noisy_score():
 
 def foreseen():
     rows = (500, 20_000, 1_000_000)
-    return [rb.plan_for(rb.Moments(1.0), n, 8, word).to_dict() for n in rows for word in ("auto", "linear")]
+    return [rb.preview_plan(rb.Moments(1.0), n, 8, word).to_dict() for n in rows for word in ("auto", "linear")]
 
 
 NUMBERS = {

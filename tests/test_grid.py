@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import oracles
 import radoboost as rb
 from radoboost.errors import ArgumentError, TableError
-from radoboost.holder.declared import check_bounds, read_bounds
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import grid_step, make_columns, resolve_scale
+from radoboost.holder.schema_file import check_bounds, read_bounds
 from schema_files import write_schema
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -18,7 +18,7 @@ from radoboost.privacy import (
     Repeated,
     SubsampledGaussian,
     TruncatedBinomialShift,
-    converted,
+    convert_relation,
     delta_at,
     dp_accounting_text,
     epsilon_at,
@@ -48,7 +48,7 @@ def test_rows_with_noise_of_their_own_pay_the_root():
     noise = gaussian_multiplier(1.0, 1e-6, EDGE)
     apart = group_epsilon(Gaussian(noise, EDGE, own_noise=True), 1e-6, 4)
     assert apart == pytest.approx(epsilon_at(Gaussian(noise / 2, EDGE), 1e-6), rel=1e-9)
-    assert group_epsilon(converted(Gaussian(noise, EDGE, own_noise=True), LABEL), 1e-6, 4) == apart
+    assert group_epsilon(convert_relation(Gaussian(noise, EDGE, own_noise=True), LABEL), 1e-6, 4) == apart
     assert group_epsilon(Gaussian(noise, EDGE), 1e-6, 4) > 1.5 * apart, "unless they say so, rows share their noise"
 
 

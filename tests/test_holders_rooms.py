@@ -9,12 +9,12 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.engines import get_engine
-from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.privacy import Composed, epsilon_at, event_from_dict, group_epsilon, group_event
-from radoboost.release.alike import Part
-from radoboost.release.checking import check_statement
-from radoboost.release.parallel import together
-from radoboost.release.words import statement_in_words
+from radoboost.release.compatibility import PartyRelease
+from radoboost.release.parallel_composition import together
+from radoboost.release.statement_check import check_statement
+from radoboost.release.statement_text import statement_text
 
 BOUNDS = {"x0": (0, 9), "x1": (0, 9)}
 DELTA = 1e-6
@@ -59,7 +59,7 @@ def alone():
 
 
 def parts(*releases):
-    return [Part(f"folder/{k}.rado.parquet", release) for k, release in enumerate(releases)]
+    return [PartyRelease(f"folder/{k}.rado.parquet", release) for k, release in enumerate(releases)]
 
 
 def figure(statement, case):
@@ -79,7 +79,7 @@ def test_two_rooms_of_the_same_holders_compose(rooms):
     both = figure(statement, case.format("0.rado.parquet and 1.rado.parquet"))
     assert both > 1.4 * figure(statement, case.format("0.rado.parquet"))
     assert statement.holders.count == 3 and "; who is at one of the holders" in statement.unit_of_privacy
-    assert "the average of 3 holders" in statement_in_words(statement)["What is promised"]
+    assert "the average of 3 holders" in statement_text(statement)["What is promised"]
     check_statement(statement)
 
 
@@ -114,7 +114,7 @@ def test_plain_releases_of_rooms_are_merged_by_their_holders(rooms):
         rb.merge([one, again])
     merged = rb.merge([one, other])
     assert merged.statement.holders.count == 6
-    assert "made of releases of 6 holders, merged" in statement_in_words(merged.statement)["What is promised"]
+    assert "made of releases of 6 holders, merged" in statement_text(merged.statement)["What is promised"]
     assert any("each of the 2 releases" in sentence for sentence in merged.statement.not_protected)
     third = rb.craft(*table(1), n_rados=20, bounds=BOUNDS, scale="bounds")
     assert rb.merge([merged, third]).statement.holders.count == 7

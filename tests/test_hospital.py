@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 
-from radoboost import Category, Number, Schema, hospital
-from radoboost.hospital import N_NEW, N_PATIENTS, NEW_WARD, write_hospital
+from radoboost import Category, Number, Schema
+from radoboost.examples import hospital
+from radoboost.examples.hospital import N_NEW, N_PATIENTS, NEW_WARD, write_hospital
 
 
 def test_the_table_has_gaps_text_dates_and_skew():

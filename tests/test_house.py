@@ -24,10 +24,10 @@ from house.house_numbers import numbers
 from radoboost import errors
 from radoboost.cli import app
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.mechanisms import MECHANISMS, Circumstances
+from radoboost.holder.mechanisms import MECHANISMS, StatementFacts
 from radoboost.holder.signatures import SIGNATURE_SETS
 from radoboost.privacy import epsilon_at, event_from_dict
-from radoboost.release.laws import LAWS
+from radoboost.release.kind import LAWS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "radoboost"
@@ -120,7 +120,7 @@ def test_mechanisms_keep_their_contract(name):
     assert dataclasses.is_dataclass(mechanism) and mechanism.__dataclass_params__.frozen
     for scale in ("none", "standard", "bounds"):
         for seeded in (False, True):
-            circumstances = Circumstances(scale, seeded, n_rados=10, n_columns=3, n_examples=1000)
+            circumstances = StatementFacts(scale, seeded, n_rados=10, n_columns=3, n_examples=1000)
             statement = mechanism.statement(circumstances)
             assert statement.mechanism == name
             assert statement.neighbours and statement.accountant and statement.not_protected
@@ -214,7 +214,7 @@ def test_a_planted_question_is_found(planted):
 
 # ---- functions of a length that a reader takes in
 
-KERNELS = {"holder/engines", "holder/noise.py"}
+KERNELS = {"holder/engines", "holder/gaussian_noise.py"}
 
 
 def lines_of_code(function):
@@ -288,6 +288,27 @@ def main(words):
         LIMITS.write_text(json.dumps({name: figures[name] for name in limits}, indent=1) + "\n")
     for name, figure in figures.items():
         print(f"{name:34}{figure:>9}{f'   limit {limits[name]}' if name in limits else ''}")
+
+
+WINGS = sorted(file for file in PACKAGE.rglob("__init__.py") if file.parent != PACKAGE)
+
+
+def unlisted(init):
+    """The modules beside a wing's `__init__` that its docstring does not name."""
+    doc = ast.get_docstring(ast.parse(init.read_text())) or ""
+    beside = {f"{other.parent.name}/" for other in init.parent.glob("*/__init__.py")}
+    beside |= {file.stem for file in init.parent.glob("*.py")} - {"__init__", "__main__"}
+    return sorted(name for name in beside if f"`{name}`" not in doc)
+
+
+@pytest.mark.parametrize("init", WINGS, ids=[str(file.parent.relative_to(PACKAGE)) for file in WINGS])
+def test_a_wing_says_what_it_is_for_and_lists_its_modules(init, tmp_path):
+    doc = ast.get_docstring(ast.parse(init.read_text())) or ""
+    assert unlisted(init) == [] and len(doc.splitlines()) <= 30
+    copy = tmp_path / "__init__.py"
+    copy.write_text(init.read_text())
+    (tmp_path / "unheard_of.py").touch()
+    assert unlisted(copy) == ["unheard_of"]
 
 
 if __name__ == "__main__":

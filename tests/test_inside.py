@@ -15,14 +15,12 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.findings.coefficients import coefficient_findings, coefficients
-from radoboost.findings.inside import inside_documents
-from radoboost.findings.inside_parts import curve_findings, reliability_findings
-from radoboost.findings.learners import nothing_held_out
-from radoboost.findings.learning_curve import Foreseen, LearningCurve, Point, _subsets, no_curve
-from radoboost.learner.margins import counted_error, margins
-from radoboost.learner.normal_scores import NormalScores
-from radoboost.learner.reliability import Bin, Reliability, judge
+from radoboost.learner.diagnostics import NormalScores
+from radoboost.learner.evaluation import Bin, Reliability, counted_error, judge, margins
+from radoboost.report.coefficients import coefficient_findings, coefficients
+from radoboost.report.learner_comparison import nothing_held_out
+from radoboost.report.learning_curve import CurveForecast, LearningCurve, Point, _subsets, no_curve
+from radoboost.report.model_report import curve_findings, inside_documents, reliability_findings
 
 
 def table(rng, rows=900, d=4):
@@ -180,7 +178,7 @@ def test_what_does_not_apply_is_said(rng):
     assert "more than two classes" in nothing_held_out(three) and "no rados to hold out" in nothing_held_out(moments)
     assert "too few" in nothing_held_out(few) and nothing_held_out(rb.craft(x, y, n_rados=13, seed=0)) is None
     with pytest.raises(rb.ArgumentError, match="nothing to look into"):
-        rb.look_inside(None)
+        rb.model_report(None)
 
 
 def test_learners_are_compared(rng):
@@ -231,7 +229,7 @@ def test_what_is_read_once_is_read_once(rng):
     release = rb.craft(x, y, n_rados=64, seed=0)
     rows = pa.table({**{f"x{k}": x[:, k] for k in range(4)}, "ill": y})
     once = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches())
-    inside = rb.look_inside(release, table=once, label="ill")
+    inside = rb.model_report(release, table=once, label="ill")
     assert inside.reliability.n_rows == 200 and inside.curve.points[-1].measured is not None
     assert inside.learners[0].measured == inside.reliability
     assert [each.findings.name for each in inside_documents(inside, "rado learn")] == [
@@ -280,7 +278,7 @@ def test_ctrl_c_says_that_the_model_is_there(rng, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     rb.craft(*table(rng, rows=60), n_rados=20, seed=0).save("t.rado.parquet")
-    monkeypatch.setattr("radoboost.findings.inside.look_inside", stop)
+    monkeypatch.setattr("radoboost.report.model_report.model_report", stop)
     stopped = CliRunner().invoke(app, ["learn", "t.rado.parquet", "--report", "t.html"])
     assert stopped.exit_code == 130 and "the model itself is in t.model.json" in stopped.stderr
     assert (tmp_path / "t.model.json").exists() and not (tmp_path / "t.html").exists()
@@ -315,8 +313,8 @@ def curve_of(errors, r2, n_rados, measured=None, ever=0.0):
         Point(size, (error,) * 2, share, None if measured is None else (seen,) * 2)
         for size, error, share, seen in zip(n_rados, errors, r2, measured or errors, strict=True)
     ]
-    theory = tuple(Foreseen(p.n_rados, p.r2, p.expected[0]) for p in points)
-    beyond = tuple(Foreseen(size, r2[-1], ever) for size in (2 * n_rados[-1], 4 * n_rados[-1], None))
+    theory = tuple(CurveForecast(p.n_rados, p.r2, p.expected[0]) for p in points)
+    beyond = tuple(CurveForecast(size, r2[-1], ever) for size in (2 * n_rados[-1], 4 * n_rados[-1], None))
     return LearningCurve(tuple(points), theory, beyond, 0.9, 10.0)
 
 
@@ -352,7 +350,7 @@ def test_short_words(rng, tmp_path, monkeypatch):
     x[:, 1] *= 100
     release = rb.craft(x, y, n_rados=60, seed=0)
     release.save("t.rado.parquet")
-    inside = rb.look_inside(release)
+    inside = rb.model_report(release)
     assert len(repr(inside)) < 120 and all(len(repr(each)) < 120 for each in inside.learners)
     clf = rb.MomentsClassifier().fit_rados(release)
     told = {each.name: each.standard_error for each in coefficients(clf.model_)}
@@ -370,6 +368,6 @@ def test_short_words(rng, tmp_path, monkeypatch):
 def test_few_rados_can_be_looked_into(rng, n_rados):
     x, y = table(rng, rows=60)
     rows = pa.table({**{f"x{k}": x[:, k] for k in range(4)}, "ill": y})
-    inside = rb.look_inside(rb.craft(rows, label="ill", n_rados=n_rados, seed=0), table=rows, label="ill")
+    inside = rb.model_report(rb.craft(rows, label="ill", n_rados=n_rados, seed=0), table=rows, label="ill")
     assert len(inside.learners) == (5 if n_rados >= 10 else 2)
     assert (inside.learners[0].r2 is None) == (n_rados < 13)

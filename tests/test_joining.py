@@ -14,17 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.adversary.known import inclusion_bits
-from radoboost.describe import describe, describe_model
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import Key
-from radoboost.holder.mechanisms.shared_sums import SumShared
-from radoboost.holder.passes import SumRados
+from radoboost.holder.mechanisms.shared_column_sums import SumShared
+from radoboost.holder.rado_sums import SumRados
 from radoboost.holder.signatures import AllSignatures
-from radoboost.learner.completion import PartMoments, complete, solve
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits
+from radoboost.learner.moment_completion import PartMoments, complete, solve
 from radoboost.release.columns import Column, constant_column
+from radoboost.report.describe import describe, describe_model
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 
 NAMES = ("age", "dose", "sugar")
 
@@ -83,7 +83,9 @@ def test_rados_and_sums_beside_them_have_the_same_coins_where_each_part_tosses_i
     columns = (Column("x", "none", 2.0**-22), constant_column(2.0**-22))
     source = open_table(signs[:, None].astype(float), signs)
     key = Key.from_system()
-    sums = SumRados(get_engine("kernel"), columns, LabelRule("y", (-1, 1)), 50, AllSignatures().prepare(key, 50, 200))
+    sums = SumRados(
+        get_engine("kernel"), columns, LabelEncoder("y", (-1, 1)), 50, AllSignatures().prepare(key, 50, 200)
+    )
     totals = []
     for _ in range(2):
         task = SumShared(sums, (0,)).for_part(0, 200)

@@ -6,20 +6,27 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.holder.declared import read_bounds
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.mechanisms import Asked
-from radoboost.holder.mechanisms.moment_passes import GRID, SphereEdges, SphereRows, SumProducts, Whiten, WhitenedRows
-from radoboost.holder.run import Run
-from radoboost.holder.runners.kept import InFile, InMemory, Keeping, KeptRows, MadeAgain
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mapped_table import map_table
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.mechanisms.moments.aggregations import (
+    GRID,
+    SphereEdges,
+    SphereRows,
+    SumProducts,
+    Whiten,
+    WhitenedRows,
+)
+from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, DiskCache, MemoryCache, RecomputedRows
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import read_bounds
 from radoboost.release.columns import Column
-from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.release.feature_map import FeatureMap, Input, Term
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule
-from radoboost.tables.mapped import mapped
+from radoboost.tables.labels import LabelEncoder
 
-KEEPINGS = (Keeping(), Keeping(memory_share=0.0), Keeping(0.0, 0.0))
+KEEPINGS = (CachePolicy(), CachePolicy(memory_share=0.0), CachePolicy(0.0, 0.0))
 INPUTS = tuple(Input(f"x{k}", low=-1.0, high=1.0) for k in range(3))
 TERMS = tuple(Term("product", (f"x{j}", f"x{k}")) for j in range(3) for k in range(j, 3))
 MAP = FeatureMap(INPUTS, tuple(Term("linear", (f"x{k}",)) for k in range(3)) + TERMS)
@@ -42,11 +49,11 @@ def sphere_rows(engine="kernel", names=MAP.output_names, intercept=True):
     columns, inputs = (
         tuple(Column(name, "bounds", 1.0, -1.0, 1.0) for name in some) for some in (names, MAP.input_names)
     )
-    return SphereRows(get_engine(engine), LabelRule("y", (0, 1)), columns, intercept, inputs)
+    return SphereRows(get_engine(engine), LabelEncoder("y", (0, 1)), columns, intercept, inputs)
 
 
 def opened(table):
-    return mapped(open_table(*table, row_by_row=True), MAP)
+    return map_table(open_table(*table, row_by_row=True), MAP)
 
 
 def all_rows(source):
@@ -58,10 +65,10 @@ def all_rows(source):
 def test_a_chain_of_kept_rows_has_the_integers_of_rows_made_at_once(engine, keeping, table, a):
     """Products, and whitened rows and their sums: in memory, in a file, and made again in every pass."""
     source, sphere = opened(table), sphere_rows(engine)
-    at_once = Threads(2).run(sphere, source)
-    edges = MadeAgain(source, WhitenedRows(sphere, a))
+    at_once = ThreadRunner(2).run(sphere, source)
+    edges = RecomputedRows(source, WhitenedRows(sphere, a))
     for threads in (1, 2):
-        run = Run(source, sphere.engine, Threads(threads, keeping=keeping))
+        run = Curator(source, sphere.engine, ThreadRunner(threads, keeping=keeping))
         kept = run.keep(SphereEdges(sphere), len(table[0]))
         first = run.sum(SumProducts(sphere.engine, WIDTH, "second moments"), source=kept)
         assert (first.products == at_once.products).all()
@@ -85,7 +92,7 @@ def test_rows_on_the_sphere_have_their_signs(engine, table):
 @pytest.mark.parametrize("keeping", KEEPINGS[:2])
 def test_whitened_rows_take_the_place_of_those_they_are_made_of(keeping, table, a):
     source, sphere, n = opened(table), sphere_rows(), len(table[0])
-    runner = Threads(2, keeping=keeping)
+    runner = ThreadRunner(2, keeping=keeping)
     kept = runner.keep(source, SphereEdges(sphere), n)
     before, place = all_rows(kept), kept.place
     held = [batch.ticket for batch in kept.batches()]
@@ -96,15 +103,15 @@ def test_whitened_rows_take_the_place_of_those_they_are_made_of(keeping, table, 
     # The source whose rows are gone has them made again, whatever is asked of it.
     assert kept.handed_over and (all_rows(kept) == before).all()
     again = runner.keep(kept, Whiten(sphere.engine, a), n)
-    assert type(again) is KeptRows and again.place is not place and (all_rows(again) == all_rows(whitened)).all()
+    assert type(again) is CachedRows and again.place is not place and (all_rows(again) == all_rows(whitened)).all()
 
 
 def test_for_a_single_pass_kept_rows_stay_where_they_are(table, a):
     source, sphere, n = opened(table), sphere_rows(), len(table[0])
-    kept = Threads(1).keep(source, SphereEdges(sphere), n)
-    edges = Threads(1).keep(kept, Whiten(sphere.engine, a), None)
-    assert type(edges) is MadeAgain and not kept.handed_over
-    assert (all_rows(edges) == all_rows(MadeAgain(source, WhitenedRows(sphere, a)))).all()
+    kept = ThreadRunner(1).keep(source, SphereEdges(sphere), n)
+    edges = ThreadRunner(1).keep(kept, Whiten(sphere.engine, a), None)
+    assert type(edges) is RecomputedRows and not kept.handed_over
+    assert (all_rows(edges) == all_rows(RecomputedRows(source, WhitenedRows(sphere, a)))).all()
 
 
 @pytest.mark.parametrize("keeping", KEEPINGS[:2])
@@ -112,9 +119,9 @@ def test_room_that_ends_half_way_is_no_reason_to_stop(keeping, table, a, monkeyp
     """Half of the rows are replaced by then: all are made again from the table."""
     source, sphere, n = opened(table), sphere_rows(), len(table[0])
     monkeypatch.setattr(SphereEdges, "rows_at_a_time", 500)
-    kept = Threads(2, keeping=keeping).keep(source, SphereEdges(sphere), n)
+    kept = ThreadRunner(2, keeping=keeping).keep(source, SphereEdges(sphere), n)
     calls = []
-    for kind in (InMemory, InFile):
+    for kind in (MemoryCache, DiskCache):
         replace = kind.replace
 
         def full(self, ticket, rows, replace=replace):
@@ -124,9 +131,9 @@ def test_room_that_ends_half_way_is_no_reason_to_stop(keeping, table, a, monkeyp
             return replace(self, ticket, rows)
 
         monkeypatch.setattr(kind, "replace", full)
-    edges = Threads(2, keeping=keeping).keep(kept, Whiten(sphere.engine, a), n)
-    assert len(calls) > 3 and type(edges) is MadeAgain
-    assert (all_rows(edges) == all_rows(MadeAgain(source, WhitenedRows(sphere, a)))).all()
+    edges = ThreadRunner(2, keeping=keeping).keep(kept, Whiten(sphere.engine, a), n)
+    assert len(calls) > 3 and type(edges) is RecomputedRows
+    assert (all_rows(edges) == all_rows(RecomputedRows(source, WhitenedRows(sphere, a)))).all()
 
 
 @pytest.mark.parametrize("keeping", KEEPINGS)
@@ -135,7 +142,7 @@ def test_values_of_exactly_the_grid_are_kept_in_32_bits(keeping, monkeypatch):
     x, y = np.array([[1.0], [1.0], [-1.0]] * 50), np.array([1, 0, 1] * 50)
     monkeypatch.setattr(SphereEdges, "rows_at_a_time", 64)
     sphere = sphere_rows(names=("x0",), intercept=False)
-    source, runner = open_table(x, y, row_by_row=True), Threads(1, keeping=keeping)
+    source, runner = open_table(x, y, row_by_row=True), ThreadRunner(1, keeping=keeping)
     kept = runner.keep(source, SphereEdges(sphere), len(x))
     expected = GRID * np.where(y == 1, x[:, 0], -x[:, 0])
     assert (all_rows(kept)[0] == expected).all()
@@ -143,7 +150,7 @@ def test_values_of_exactly_the_grid_are_kept_in_32_bits(keeping, monkeypatch):
 
 
 def test_an_array_of_another_size_finds_room_in_a_file():
-    place = InFile()
+    place = DiskCache()
     tickets = [place.put(np.full((2, 3), k, np.int16)) for k in range(3)]
     place.seal()
     tickets[1] = place.replace(tickets[1], np.full((2, 3), 2**20, np.int32))
@@ -159,7 +166,7 @@ def test_passes_over_kept_rows_can_be_pickled(table, a):
     copies = [pickle.loads(pickle.dumps(task)) for task in (first, Whiten(first.sphere.engine, a))]
     rows = [copies[0].rows(batch)]
     assert (rows[0] == first.rows(batch)).all()
-    kept = KeptRows(MadeAgain(opened(table), first), InMemory(), [(batch.n_rows, rows[0])])
+    kept = CachedRows(RecomputedRows(opened(table), first), MemoryCache(), [(batch.n_rows, rows[0])])
     (made,) = kept.batches()
     assert copies[1].rows(made).tobytes() == Whiten(first.sphere.engine, a).rows(made).tobytes()
 
@@ -171,9 +178,9 @@ def test_a_release_beyond_linear_is_the_same_whatever_made_it(columns, rng):
     expected, widths = None, {"degree-3": 173, "degree-4": 433}  # from 64 on, matrix products are by BLAS
     for engine in ENGINES:
         for threads, keeping in ((1, KEEPINGS[0]), (2, KEEPINGS[1]), (2, KEEPINGS[2])):
-            asked = Asked(5, bytes(32), declared=read_bounds([[-1, 1]] * 8), classes=(0, 1), columns=columns)
-            runner = Threads(threads, keeping=keeping)
-            run = Run(open_table(x, y, row_by_row=True), get_engine(engine), runner, bytes(range(32)))
+            asked = CraftRequest(5, bytes(32), declared=read_bounds([[-1, 1]] * 8), classes=(0, 1), columns=columns)
+            runner = ThreadRunner(threads, keeping=keeping)
+            run = Curator(open_table(x, y, row_by_row=True), get_engine(engine), runner, bytes(range(32)))
             made = rb.Moments(4.0).make(asked, run)
             assert made.map is not None and len(made.columns) == widths[columns]
             found = {name: block.tobytes() for name, block in made.blocks.items()}

@@ -10,11 +10,11 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.labels_apart import _memory, _share_memory
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.signed_messages import Identity
 from radoboost.privacy import event_from_dict
 from radoboost.privacy.events import label_of
-from radoboost.release.chain import account_for_releases
+from radoboost.release.composition import account_for_releases
 
 pytestmark = pytest.mark.filterwarnings("ignore::radoboost.BudgetWarning")  # shells are fitted more than once
 MECHANISM = rb.Moments(1.0, unit="label", sharpen=False)

@@ -9,13 +9,13 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, converted, event_from_dict, event_to_dict
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, convert_relation, event_from_dict, event_to_dict
+from radoboost.privacy.budget_filter import Cost
 from radoboost.privacy.events import SubsampledGaussian, flatten, label_of
-from radoboost.privacy.filter import Cost
-from radoboost.release.chain import account_for_releases
-from radoboost.release.checking import check_statement
-from radoboost.tables.labels import LabelRule, label_spelling
+from radoboost.release.composition import account_for_releases
+from radoboost.release.statement_check import check_statement
+from radoboost.tables.labels import LabelEncoder, label_spelling
 
 LABEL, RECORD = Relation.LABEL, Relation.RECORD
 BOUNDS = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
@@ -58,7 +58,10 @@ def test_a_spelling_is_that_of_the_column_and_the_set_of_classes():
 
 def test_only_claims_about_one_label_add_up():
     first, second, unsaid = (Gaussian(8.0, LABEL, label=label) for label in (FIRST, SECOND, ""))
-    record, sampled = converted(Gaussian(8.0, RECORD), LABEL), converted(SubsampledGaussian(9.0, 0.5), LABEL)
+    record, sampled = (
+        convert_relation(Gaussian(8.0, RECORD), LABEL),
+        convert_relation(SubsampledGaussian(9.0, 0.5), LABEL),
+    )
     for good in ((first, first), (unsaid, unsaid), (first, record, sampled), (unsaid, record), (record, sampled)):
         assert np.isfinite(rb.privacy.epsilon_at(Composed(good), 1e-6))
     for bad in ((first, second), (first, unsaid)):
@@ -158,12 +161,12 @@ def test_no_room_for_the_widest_plan_is_found_before_anything_is_booked(tmp_path
     ledger = rb.Ledger.create(tmp_path / "books", "visits", epsilon=3.0, relation="record")
     few, most = (
         sum((ledger.total.cost(event) for event in mechanism.bookings(shape)), Cost())
-        for shape in (Shape(3), Shape(3, n_classes=4, widest=600))
+        for shape in (NoiseShape(3), NoiseShape(3, n_classes=4, widest=600))
     )
     room = (few.total_variation + most.total_variation) / 2
     for _ in range(3):  # as far as floats go
         ledger.book(Gaussian(1e6, RECORD, np.nextafter(float(ledger.left().total_variation - room), 0.0)))
-    ledger.check(*mechanism.bookings(Shape(3)))
+    ledger.check(*mechanism.bookings(NoiseShape(3)))
     with pytest.raises(rb.BudgetError, match="total variation"):
         rb.craft(
             visits(), label="y", classes=(0, 1, 2, 3), bounds=BOUNDS, features=["a", "b"], ledger=ledger,
@@ -194,4 +197,4 @@ def test_a_stop_in_the_label_unit_says_that_its_counts_are_exact_and_cost_nothin
 
 def test_signs_are_for_two_classes():
     with pytest.raises(ArgumentError, match="signs are for two classes, and the label 'y' has 3"):
-        LabelRule("y", (0, 1, 2)).signs_or_zero(pa.array([0, 1]))
+        LabelEncoder("y", (0, 1, 2)).signs_or_zero(pa.array([0, 1]))

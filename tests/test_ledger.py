@@ -22,7 +22,7 @@ from scipy.stats import norm
 import oracles
 import radoboost as rb
 import radoboost.privacy.ledger as ledgers
-from radoboost.cli.ledger import described
+from radoboost.cli.ledger import ledger_text
 from radoboost.errors import ArgumentError, BudgetError, LedgerError, OutputError
 from radoboost.privacy import (
     Composed,
@@ -33,11 +33,11 @@ from radoboost.privacy import (
     Repeated,
     SubsampledGaussian,
     TruncatedBinomialShift,
-    converted,
+    convert_relation,
     delta_at,
     epsilon_at,
 )
-from radoboost.privacy.filter import cost, sampled_mu
+from radoboost.privacy.budget_filter import cost, sampled_mu
 from radoboost.privacy.ledger import Ledger, as_ledger, named_relation
 
 RECORD, EDGE, LABEL = Relation.RECORD, Relation.EDGE, Relation.LABEL
@@ -200,10 +200,10 @@ def test_bookings_are_kept_and_refused_in_one_line(ledger):
     assert ledger.spent() == before and [entry.id for entry in ledger.entries()] == ids
     fits = ledger.largest_epsilon()
     assert f"room for one more of epsilon {fits:g} at most, at delta 1e-06, for one record added or removed" in text
-    noise = rb.privacy.gaussian_multiplier(fits, 1e-6)
+    noise = rb.privacy.calibration.gaussian_multiplier(fits, 1e-6)
     ledger.check(Gaussian(noise, RECORD))
     with pytest.raises(BudgetError):
-        ledger.check(Gaussian(rb.privacy.gaussian_multiplier(fits * 1.002, 1e-6), RECORD))
+        ledger.check(Gaussian(rb.privacy.calibration.gaussian_multiplier(fits * 1.002, 1e-6), RECORD))
     ledger.book(Gaussian(noise, RECORD))
     assert ledger.spent().within(ledger.allowance)
     assert ledger.left() == ledger.allowance.less(ledger.spent())
@@ -299,7 +299,7 @@ def test_a_total_with_bookings_is_the_only_one(tmp_path, total, wanted):
     ledger = Ledger.create(tmp_path / "l", "patients", epsilon=3.0, relation=total)
     ledger.book(EVENTS[total])
     try:
-        converted(EVENTS[wanted], total)
+        convert_relation(EVENTS[wanted], total)
     except ArgumentError:
         with pytest.raises(ArgumentError, match="nothing was booked: this total has bookings") as refused:
             ledger.check(EVENTS[wanted])
@@ -333,7 +333,7 @@ def test_two_totals_of_one_table_are_not_true_and_the_books_say_so(tmp_path, rad
     assert not ledger.problems() and ledger.beside() == {} and second.fitting(RECORD) == ()
     other.book(EVENTS[LABEL])  # another table, as far as the file can tell
     assert ledger.beside() == {"visits": "one label flipped"} and not ledger.problems() and not other.problems()
-    assert "'visits' (one label flipped) in this file do not count here" in described(ledger.to_dict())
+    assert "'visits' (one label flipped) in this file do not count here" in ledger_text(ledger.to_dict())
     with sqlite3.connect(ledger.path) as connection:  # as earlier versions booked it
         connection.execute(
             "INSERT INTO bookings SELECT number + 9, id || 'x', 'patients-label-2', release, purpose, event, "
@@ -387,7 +387,7 @@ def test_books_speak_of_releases(ledger):
     (release,) = ledger.to_dict()["releases"]
     exact = epsilon_at(Gaussian(8**0.5, RECORD), 1e-6)
     assert exact <= release["epsilon"] < exact * 1.001 and release["bookings"] == 2
-    text = described(ledger.to_dict())
+    text = ledger_text(ledger.to_dict())
     assert "spent        1 release\n" in text and "mu squared" not in text
     assert f"left         room for one more of epsilon {largest:g} at most" in text
 

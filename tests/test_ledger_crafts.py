@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_refused_before_the_table_is_opened(table, ledger, 
 
 
 def test_releases_are_refused_once_the_total_is_spent(table, ledger):
-    one = rb.privacy.gaussian_multiplier(1.0, 1e-6) ** -2
+    one = rb.privacy.calibration.gaussian_multiplier(1.0, 1e-6) ** -2
     room = math.floor(float(ledger.allowance.mu_squared) / one)
     assert room == 7
     for _ in range(room):
@@ -127,7 +127,7 @@ def test_a_craft_that_fails_has_spent_what_it_booked(table, ledger):
     with pytest.raises(rb.TableError, match="rows would contribute nothing"):
         crafted((X.repeat(20, axis=0), y.repeat(20) + 7), rb.Moments(1.0), ledger)
     (entry,) = ledger.entries()
-    one = rb.privacy.gaussian_multiplier(1.0, 1e-6) ** -2
+    one = rb.privacy.calibration.gaussian_multiplier(1.0, 1e-6) ** -2
     assert float(entry.cost.mu_squared) == pytest.approx(0.01 * one, rel=1e-6) and entry.digest is None
 
 

@@ -17,10 +17,10 @@ from scipy import sparse
 import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_lines, csv_records, frames, open_table
-from radoboost.tables.labels import LabelRule, comparable
-from radoboost.tables.row_by_row import each_label
+from radoboost.tables.labels import LabelEncoder, comparable
+from radoboost.tables.private_reader import each_label
 
-RULE = LabelRule("y", ("no", "yes"))
+RULE = LabelEncoder("y", ("no", "yes"))
 CELLS = [
     b"", b" ", b"nan", b"inf", b"-inf", b"1e999", b"0x10", b"1_000", b"few", b"\xff\xfe", b"\x00", b'"', b'"5', b'5"',
     b'""', b'"a,b"', b'"a""b"', b"\r", b"1\r2", b"1,2", b",", b",,,", b"9" * 5000, b"true", b"- 1", b"\xef\xbb\xbf1",
@@ -139,7 +139,7 @@ def test_one_odd_label_moves_no_other(k, kind):
 
 
 def test_labels_of_numbers_and_truth_values():
-    rule = LabelRule("y", (0, 1))
+    rule = LabelEncoder("y", (0, 1))
     for y in (
         [0, 1, 2],
         np.array([0.0, 1.0, np.nan]),
@@ -311,7 +311,7 @@ def test_too_many_columns_for_the_norm_test():
 
 def test_slices_are_parts_of_batches():
     batches = [pa.record_batch({"x": pa.array(range(k))}) for k in (5, 0, 3)]
-    assert [batch.num_rows for batch in frames.sliced(batches, 2)] == [2, 2, 1, 2, 1]
+    assert [batch.num_rows for batch in frames.slice_batches(batches, 2)] == [2, 2, 1, 2, 1]
 
 
 def seconds_of(label, tmp_path):
@@ -338,7 +338,7 @@ def test_a_label_of_a_million_characters_takes_no_longer_than_as_many_digits(tmp
 
 def test_a_class_is_not_longer_than_a_label_can_be():
     with pytest.raises(rb.ArgumentError, match="classes must be two different values"):
-        LabelRule("y", ("no", "y" * 2000))
+        LabelEncoder("y", ("no", "y" * 2000))
 
 
 @pytest.mark.parametrize("index", [-1, 2**31 - 1])

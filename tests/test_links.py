@@ -8,17 +8,17 @@ import pytest
 from scipy.special import expit
 
 import radoboost as rb
-from radoboost.holder.mechanisms.moment_passes import GRID
-from radoboost.holder.mechanisms.score_counts import ScoreCounts
-from radoboost.learner.link import Link, fitted_link, for_new_rows, score_link
+from radoboost.holder.mechanisms.moments.aggregations import GRID
+from radoboost.holder.mechanisms.moments.score_histogram import ScoreCounts
+from radoboost.learner.probabilities import ProbabilityLink, fitted_link, for_new_rows, score_link
 from radoboost.release.columns import Column
-from radoboost.release.scores import EDGES, weights_and_unit
+from radoboost.release.moment_math import EDGES, weights_and_unit
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 
 BOUNDS = [[-3, 3]] * 3
 COLUMNS = tuple(Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(3))
-RULE = LabelRule("y", (0, 1))
+RULE = LabelEncoder("y", (0, 1))
 
 
 def counted(x, y, weights, unit):
@@ -75,7 +75,7 @@ def exact_counts(scores, labels, unit):
 def test_the_link_is_found_from_counts(up, down, bend, rng):
     """200,000 rows: probabilities are off by a few hundredths at most where nine tenths of the scores are."""
     scores = 2 * rng.normal(size=200_000)
-    truth = Link(up, down, bend)
+    truth = ProbabilityLink(up, down, bend)
     labels = np.where(rng.random(len(scores)) < expit(truth.log_odds(scores)), 1, -1)
     link = fitted_link(exact_counts(scores, labels, 2.0), 30.0, 2.0)
     some = np.linspace(-3.3, 3.3, 34)

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import oracles
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import boost
-from radoboost.learner.regularised import PENALTIES, Penalty, boost_regularised, penalty_on
+from radoboost.learner.penalised_boost import PENALTIES, Penalty, boost_penalised, penalty_on
 from radoboost.learner.risks import log_rado_risk, logistic_rado_risk, logistic_risk
 from test_boost import matrices
 
@@ -109,7 +109,7 @@ def test_steps_are_those_of_plain_loops(rows, name, weight, last_free):
     free = np.arange(rows.shape[1]) == rows.shape[1] - 1 if last_free else None
     penalty = some_penalty(rows, name, weight, free)
     rounds = oracles.regularised_boosting(rows.tolist(), *as_lists(penalty), 6)
-    boosted = boost_regularised(rows, penalty, n_rounds=6)
+    boosted = boost_penalised(rows, penalty, n_rounds=6)
     features = boosted.rounds.feature.tolist()
     agree = next((t for t, (k, _, _) in enumerate(rounds) if t >= len(features) or features[t] != k), len(rounds))
     assume(agree > 0 or not rounds)
@@ -124,7 +124,7 @@ def test_steps_are_those_of_plain_loops(rows, name, weight, last_free):
 def test_the_risk_falls_every_round(rows, name, weight):
     """L7; and the record is the risk of the classifier."""
     penalty = some_penalty(rows, name, weight)
-    rounds = boost_regularised(rows, penalty, n_rounds=60).rounds
+    rounds = boost_penalised(rows, penalty, n_rounds=60).rounds
     risk = np.concatenate([[0.0], rounds.log_risk])
     assert (np.diff(risk) <= 1e-12 * np.maximum(1, np.abs(risk[1:]))).all()
     for t in range(0, len(rounds), 7):
@@ -136,7 +136,7 @@ def test_without_a_penalty_it_is_adaboost_over_rados(rng):
     rows = rng.normal(0.4, 1, (60, 5))
     plain = boost(rows, n_rounds=80, update="exponential")
     for name in ("lasso", "ridge"):
-        boosted = boost_regularised(rows, penalty_on(rows, name, 0.0), n_rounds=80)
+        boosted = boost_penalised(rows, penalty_on(rows, name, 0.0), n_rounds=80)
         assert boosted.rounds.feature.tolist() == plain.rounds.feature.tolist()
         np.testing.assert_allclose(boosted.theta, plain.theta, rtol=1e-9)
         np.testing.assert_allclose(boosted.rounds.edge, plain.rounds.edge, rtol=1e-9)
@@ -156,7 +156,7 @@ def test_it_ends_at_the_minimum(name, rng):
         return log_rado_risk(rows, theta) + penalty.slopes @ (halves[:d] + halves[d:]) + quadratic
 
     best = minimize(risk, np.full(2 * d, 0.01), bounds=[(0, None)] * (2 * d), options={"ftol": 1e-14, "gtol": 1e-9})
-    boosted = boost_regularised(rows, penalty, n_rounds=3000)
+    boosted = boost_penalised(rows, penalty, n_rounds=3000)
     assert len(boosted.rounds) < 3000  # it stopped by itself
     assert boosted.rounds.log_risk[-1] <= best.fun + 1e-9
     np.testing.assert_allclose(boosted.theta, best.x[:d] - best.x[d:], atol=2e-4)
@@ -168,10 +168,10 @@ def test_a_lasso_leaves_columns_out_exactly(rng):
     rows[:, 1] = rows[:, 0] + rng.normal(0, 0.1, 300) - 0.1
     sizes = []
     for weight in (0.5, 0.05, 0.005):
-        boosted = boost_regularised(rows, some_penalty(rows, "lasso", weight), n_rounds=2000)
+        boosted = boost_penalised(rows, some_penalty(rows, "lasso", weight), n_rounds=2000)
         sizes.append(int((boosted.theta != 0).sum()))
     assert sizes[0] < sizes[1] <= sizes[2] and (boosted.rounds.theta(6) == boosted.theta).all()
-    assert len(boost_regularised(rows, some_penalty(rows, "lasso", 1.001)).rounds) == 0
+    assert len(boost_penalised(rows, some_penalty(rows, "lasso", 1.001)).rounds) == 0
 
 
 def test_leverages_that_take_a_weight_back_add_up_to_zero(rng):
@@ -180,7 +180,7 @@ def test_leverages_that_take_a_weight_back_add_up_to_zero(rng):
     for _ in range(40):
         shared = rng.normal(0.5, 1, (80, 1))
         rows = shared + rng.normal(0, 0.3, (80, 4))
-        boosted = boost_regularised(rows, some_penalty(rows, "lasso", 0.3), n_rounds=400)
+        boosted = boost_penalised(rows, some_penalty(rows, "lasso", 0.3), n_rounds=400)
         touched = np.unique(boosted.rounds.feature)
         back += int((boosted.theta[touched] == 0).sum())
         assert not ((boosted.theta != 0) & (np.abs(boosted.theta) < 1e-12)).any()
@@ -197,7 +197,7 @@ def test_leverages_that_take_a_weight_back_add_up_to_zero(rng):
 )  # fmt: skip
 def test_it_is_always_finite(rows, name):
     for weight in (0.0, 1e-9, 1.0, 1e9):
-        boosted = boost_regularised(rows, penalty_on(rows, name, weight), n_rounds=50)
+        boosted = boost_penalised(rows, penalty_on(rows, name, weight), n_rounds=50)
         assert np.isfinite(boosted.theta).all() and np.isfinite(boosted.rounds.log_risk).all()
 
 
@@ -211,6 +211,6 @@ def test_penalties_are_checked():
     with pytest.raises(ArgumentError, match="penalty must be one of"):
         penalty_on(np.eye(2), "slope", 1.0)
     with pytest.raises(ArgumentError, match="boosting needs"):
-        boost_regularised(np.zeros((0, 2)), Penalty(np.zeros(2), np.zeros(2)))
+        boost_penalised(np.zeros((0, 2)), Penalty(np.zeros(2), np.zeros(2)))
     with pytest.raises(ArgumentError, match="beyond float64"):
         penalty_on([[1e300], [-1e300]], "scores", 1.0)

@@ -10,18 +10,18 @@ import pytest
 import radoboost as rb
 from pickling import Pickling
 from radoboost.holder import tilted
-from radoboost.holder.engines import ENGINES, get_engine, proof, reference_rows
+from radoboost.holder.engines import ENGINES, get_engine, reference, self_test
 from radoboost.holder.engines.reference import Reference
-from radoboost.holder.passes import CountRows
-from radoboost.holder.runners import machines, parts
-from radoboost.release import map_kernel, maps, polynomials
+from radoboost.holder.rado_sums import CountRows
+from radoboost.holder.runners import worker
+from radoboost.release import exact_math, feature_map, feature_map_jit
 from test_clusters import CASES, TABLE
 
 
 @pytest.fixture(autouse=True)
 def proofs_anew():
     """A process proves itself once; here, in every test, before and after."""
-    caches = (proof._digest_of, proof._sparse_digest_of, machines.made)
+    caches = (self_test._digest_of, self_test._sparse_digest_of, self_test.self_test_digest)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -32,21 +32,21 @@ def proofs_anew():
 @pytest.mark.parametrize("name", ENGINES)
 def test_digests_are_those_of_every_engine(name):
     """They are computed anew: a digest that is typed in cannot go stale."""
-    assert proof.digest(get_engine(name)) == proof.DIGEST
-    assert proof.sparse_digest(get_engine(name)) == proof.SPARSE_DIGEST
+    assert self_test.digest(get_engine(name)) == self_test.DIGEST
+    assert self_test.sparse_digest(get_engine(name)) == self_test.SPARSE_DIGEST
     begun = time.process_time()
-    proof.digest(get_engine(name)), proof.sparse_digest(get_engine(name))
+    self_test.digest(get_engine(name)), self_test.sparse_digest(get_engine(name))
     assert time.process_time() - begun < 0.05
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_digests_of_the_rest_are_made_anew(compiled, monkeypatch):
     if not compiled:
-        monkeypatch.setattr(maps, "_kernel", lambda n_values: None)
-    assert {name: machines.made(name) for name in machines._MADE} == machines.DIGESTS
-    machines.made.cache_clear()
+        monkeypatch.setattr(feature_map, "_kernel", lambda n_values: None)
+    assert {name: self_test.self_test_digest(name) for name in self_test._MADE} == self_test.DIGESTS
+    self_test.self_test_digest.cache_clear()
     begun = time.process_time()
-    assert all(machines.made(name) for name in machines._MADE)
+    assert all(self_test.self_test_digest(name) for name in self_test._MADE)
     assert time.process_time() - begun < 0.05
 
 
@@ -72,9 +72,9 @@ def fused_whiten(rows, a, signs, grid):
     images = np.zeros(rows.shape)
     for k, row in enumerate(rows):
         images = fused(a[k][:, None], row, images)
-    squares = reference_rows._squares(images)
+    squares = reference._squares(images)
     factors = np.divide(grid, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0.0)
-    edges, fits = reference_rows._truncated(images, factors, float(grid))
+    edges, fits = reference._truncated(images, factors, float(grid))
     return np.where(fits, edges * signs, 0.0).astype(np.int32)
 
 
@@ -82,8 +82,8 @@ def fused_tilt(rows, theta, grid, cap):
     scores = np.zeros(rows.shape[1])
     for row, coefficient in zip(rows, theta, strict=True):
         scores = fused(row.astype(np.float64), coefficient, scores)
-    weights = np.minimum(1.0 / (1.0 + reference_rows.exp(scores * (1.0 / grid))), cap)
-    kept, fits = reference_rows._truncated(rows.astype(np.float32), weights.astype(np.float32), float(int(cap * grid)))
+    weights = np.minimum(1.0 / (1.0 + reference.exp(scores * (1.0 / grid))), cap)
+    kept, fits = reference._truncated(rows.astype(np.float32), weights.astype(np.float32), float(int(cap * grid)))
     return np.where(fits, kept, 0.0).astype(np.int64).sum(axis=1)
 
 
@@ -112,27 +112,27 @@ class OfAnotherRow(Reference):
 @NEEDS_LONGER
 @pytest.mark.parametrize("kind", [Fused, FusedScores, OffByOne, OfAnotherRow])
 def test_an_engine_with_a_fault_does_not_prove_itself(kind):
-    assert not proof.proves_itself(kind())
-    state = parts.sum_part(Counting(kind()), Rows(), 4, 0, 10)
+    assert not self_test.proves_itself(kind())
+    state = worker.sum_part(Counting(kind()), Rows(), 4, 0, 10)
     assert state.refusal.part == 4 and state.sums is None
     assert socket.gethostname() in str(state.refusal.error) and "may not join" in str(state.refusal.error)
 
 
 @NEEDS_LONGER
 def test_fused_squares_are_found(monkeypatch):
-    monkeypatch.setattr(reference_rows, "_squares", fused_squares)
-    assert proof.digest(Reference()) != proof.DIGEST
+    monkeypatch.setattr(reference, "_squares", fused_squares)
+    assert self_test.digest(Reference()) != self_test.DIGEST
 
 
 def test_another_exponential_is_found(monkeypatch):
     """It is another one by a unit in the last place, for one number in five."""
-    ours = reference_rows.exp
+    ours = reference.exp
 
     def nearly(x):
         return np.where(x.view(np.int64) % 5 == 0, np.nextafter(ours(x), 9.0), ours(x))
 
-    monkeypatch.setattr(reference_rows, "exp", nearly)
-    assert proof.digest(Reference()) != proof.DIGEST
+    monkeypatch.setattr(reference, "exp", nearly)
+    assert self_test.digest(Reference()) != self_test.DIGEST
 
 
 class Counting(CountRows):
@@ -157,28 +157,28 @@ def fault_of(name, **options):
 def test_a_machine_with_another_logarithm_sums_no_mapped_rows(monkeypatch):
     options = {"columns": {"a": "signed-log"}, "seed": 1}
     expected = rb.craft(TABLE, **{**CASES["plain"], **options})
-    monkeypatch.setattr(maps, "_kernel", lambda n_values: None)
-    monkeypatch.setattr(maps, "log1p", lambda x: np.nextafter(polynomials.log1p(x), 2.0))
+    monkeypatch.setattr(feature_map, "_kernel", lambda n_values: None)
+    monkeypatch.setattr(feature_map, "log1p", lambda x: np.nextafter(exact_math.log1p(x), 2.0))
     assert "(feature maps)" in fault_of("plain", **options)
     rb.craft(TABLE, **CASES["plain"], cluster=Pickling())  # which needs none
     assert expected.columns[0].name == "log(a)"
 
 
 def test_compiled_feature_maps_are_proved_too(monkeypatch):
-    fill = map_kernel.fill
+    fill = feature_map_jit.fill
 
     def off(*args):
         fill(*args)
         args[-1][0] = np.nextafter(args[-1][0], 9.0)
 
-    monkeypatch.setattr(map_kernel, "fill", off)
-    assert machines.made("feature maps") != machines.DIGESTS["feature maps"]
+    monkeypatch.setattr(feature_map_jit, "fill", off)
+    assert self_test.self_test_digest("feature maps") != self_test.DIGESTS["feature maps"]
 
 
 def test_a_machine_with_another_exponential_sums_no_tilted_rados(monkeypatch):
     """Where it is another one by a unit in the last place, and thresholds are the same."""
     expected = rb.craft(TABLE, **CASES["tilted"])
-    monkeypatch.setattr(tilted, "exp", lambda x: np.nextafter(reference_rows.exp(x), 9.0))
+    monkeypatch.setattr(tilted, "exp", lambda x: np.nextafter(reference.exp(x), 9.0))
     assert "(tilted rados)" in fault_of("tilted")
     assert "(tilted rados)" in fault_of("tilted, unseeded")
     rb.craft(TABLE, **CASES["seeded"], cluster=Pickling())  # which needs none
@@ -187,18 +187,18 @@ def test_a_machine_with_another_exponential_sums_no_tilted_rados(monkeypatch):
 
 def test_tilted_rados_are_proved_with_and_without_compiled_words(monkeypatch):
     monkeypatch.setattr(tilted, "has_numba", lambda: False)
-    assert machines.made("tilted rados") == machines.DIGESTS["tilted rados"]
-    machines.made.cache_clear()
+    assert self_test.self_test_digest("tilted rados") == self_test.DIGESTS["tilted rados"]
+    self_test.self_test_digest.cache_clear()
     monkeypatch.setattr(tilted, "_decide", lambda drawn, bits, tiles, undecided, below: np.zeros(len(tiles), bool))
-    assert machines.made("tilted rados") != machines.DIGESTS["tilted rados"]
+    assert self_test.self_test_digest("tilted rados") != self_test.DIGESTS["tilted rados"]
 
 
 PLANTED = {
-    "contributions": ("noisy-rados", "radoboost.holder.runners.machines:contributions", 1),
-    "bins": ("moments, private bounds", "radoboost.holder.mechanisms.bins:EqualBins.numbers", 1),
-    "scores": ("moments, linear", "radoboost.holder.mechanisms.score_counts:ScoreCounts.scores", 1e-15),
-    "choice of rows": ("noisy-rados, persons", "radoboost.holder.persons:_mixed", np.uint64(1)),
-    "noise": ("noisy-examples", "radoboost.holder.runners.machines:rounded_normals", 1),
+    "contributions": ("noisy-rados", "radoboost.holder.engines.self_test:clip_rows", 1),
+    "bins": ("moments, private bounds", "radoboost.holder.mechanisms.moments.bins:EqualBins.numbers", 1),
+    "scores": ("moments, linear", "radoboost.holder.mechanisms.moments.score_histogram:ScoreCounts.scores", 1e-15),
+    "choice of rows": ("noisy-rados, persons", "radoboost.holder.contribution_bounding:_mixed", np.uint64(1)),
+    "noise": ("noisy-examples", "radoboost.holder.engines.self_test:rounded_normals", 1),
 }
 
 
@@ -217,12 +217,12 @@ def test_whatever_a_worker_computes_is_proved(name, monkeypatch):
 
 def test_rows_that_are_kept_are_proved_too():
     """The pass that whitens has its engine within another one."""
-    assert machines.fault(type("Whitening", (), {"sphere": Counting(Fused())})(), None) == machines.ENGINE
-    state = parts.keep_part(Counting(Fused()), Rows(), 10)
+    assert self_test.fault(type("Whitening", (), {"sphere": Counting(Fused())})(), None) == self_test.ENGINE
+    state = worker.keep_part(Counting(Fused()), Rows(), 10)
     with pytest.raises(rb.TableError, match="may not join"):
         next(state.batches(10))
 
 
 def test_a_sound_machine_has_no_fault():
     for task in (CountRows(), Counting(get_engine("kernel")), Counting(Reference())):
-        assert machines.fault(task, None) == ""
+        assert self_test.fault(task, None) == ""

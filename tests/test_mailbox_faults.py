@@ -21,16 +21,15 @@ import pytest
 import radoboost as rb
 from radoboost import serving
 from radoboost.errors import RoomError
-from radoboost.holder.room import arrivals, shelves, web_client, web_server
-from radoboost.holder.room import folder as folder_module
-from radoboost.holder.room.agreement import agree
-from radoboost.holder.room.folder import FolderMailbox
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.messages import written
-from radoboost.holder.room.seating import greeting, new_nonce, ready_for, seated
-from radoboost.holder.room.shelf import Refused
-from radoboost.holder.room.shelves import TIME_HEADER, Limits, Shelves
-from radoboost.holder.room.web_client import WebMailbox
+from radoboost.holder.rooms import http_mailbox, incoming_messages, mailbox_server
+from radoboost.holder.rooms import mailbox as folder_module
+from radoboost.holder.rooms.agreement import agree
+from radoboost.holder.rooms.handshake import hello_message, make_roster, new_nonce, ready_for
+from radoboost.holder.rooms.http_mailbox import WebMailbox
+from radoboost.holder.rooms.mailbox import FolderMailbox
+from radoboost.holder.rooms.mailbox_server import TIME_HEADER, Limits, MailboxStore
+from radoboost.holder.rooms.served_room import Refused
+from radoboost.holder.rooms.signed_messages import Identity, sign_message
 from rooms import served
 
 ROOM = "a" * 32
@@ -51,8 +50,8 @@ class Session:
         shelves.open(room)
         assert self.put("agreement", self.agreement.to_bytes())
         for name, identity in identities.items():
-            assert self.put(f"0000/hello/{name}", greeting(self.agreement, identity, self.nonce(name)))
-        self.seats = seated(self.agreement, [self.party(name) for name in identities])
+            assert self.put(f"0000/hello/{name}", hello_message(self.agreement, identity, self.nonce(name)))
+        self.seats = make_roster(self.agreement, [self.party(name) for name in identities])
 
     def nonce(self, name):
         return bytes([NAMES.index(name)]) * 16
@@ -66,11 +65,11 @@ class Session:
 
     def said(self, name, kind, stage=1, about=None, body=None):
         about = self.seats.agreement if about is None else about
-        return written(self.identities[name], about, stage, kind, body or {}, {"a": np.arange(5)})
+        return sign_message(self.identities[name], about, stage, kind, body or {}, {"a": np.arange(5)})
 
 
 def patient(monkeypatch, seconds=30.0):
-    monkeypatch.setattr(web_client, "_PATIENCE", seconds)
+    monkeypatch.setattr(http_mailbox, "_PATIENCE", seconds)
 
 
 def raw(address, *pieces, wait=30.0):
@@ -110,18 +109,18 @@ def test_a_message_is_read_by_its_own_size(tmp_path):
 
 
 def test_after_a_new_start_messages_of_sums_are_counted_and_not_read(tmp_path, identities, monkeypatch):
-    session = Session(Shelves(folder=tmp_path), identities)
+    session = Session(MailboxStore(folder=tmp_path), identities)
     assert session.put("0001/keys/north", session.said("north", "keys"))
     names, get = [], FolderMailbox.get
     monkeypatch.setattr(FolderMailbox, "get", lambda self, name: names.append(name) or get(self, name))
-    again = Shelves(folder=tmp_path)
+    again = MailboxStore(folder=tmp_path)
     assert sorted(names) == ["0000/hello/east", "0000/hello/north", "0000/hello/west", "agreement"]
     assert len(again.news(ROOM, "", 0).messages) == 5
 
 
 def test_what_is_remembered_for_other_readers_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(shelves, "_RECENT", 2000)
-    kept = shelves._Recent(2000)
+    monkeypatch.setattr(mailbox_server, "_RECENT", 2000)
+    kept = mailbox_server._Recent(2000)
     for k in range(10):
         kept.keep((ROOM, str(k)), bytes(500))
     assert [k for k in range(10) if kept.get((ROOM, str(k)))] == [8, 9] or kept._size <= 2000
@@ -131,7 +130,7 @@ def test_what_is_remembered_for_other_readers_is_bounded(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_an_outage_that_holders_wait_for(tmp_path, identities, monkeypatch):
-    write, failures, lines = folder_module._write, [], []
+    write, failures, lines = folder_module._write_durably, [], []
 
     def full(*args):
         if len(failures) < 2:
@@ -139,11 +138,11 @@ def test_a_full_disk_is_an_outage_that_holders_wait_for(tmp_path, identities, mo
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         write(*args)
 
-    kept = Shelves(folder=tmp_path, tell=lines.append)
+    kept = MailboxStore(folder=tmp_path, tell=lines.append)
     session = Session(kept, identities)
     with served(kept) as address:
         box = WebMailbox(f"{address}/{ROOM}")
-        monkeypatch.setattr(folder_module, "_write", full)
+        monkeypatch.setattr(folder_module, "_write_durably", full)
         assert box.put("0001/keys/north", session.said("north", "keys")) and len(failures) == 2
         assert lines == [f"{tmp_path}: No space left on device"]  # once, and for whoever keeps the server
         failures.clear()
@@ -169,7 +168,7 @@ def test_a_disk_that_is_full_while_a_message_arrives_is_the_same_outage(tmp_path
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     lines = []
-    kept = Shelves(folder=tmp_path, tell=lines.append)
+    kept = MailboxStore(folder=tmp_path, tell=lines.append)
     session = Session(kept, identities)
     with served(kept) as address, monkeypatch.context() as patch:
         box = WebMailbox(f"{address}/{ROOM}")
@@ -181,7 +180,7 @@ def test_a_disk_that_is_full_while_a_message_arrives_is_the_same_outage(tmp_path
 def test_the_place_of_a_server_is_not_shown_to_holders(tmp_path, identities):
     """A folder in the place of a message, a room that is gone: the server's own lines name it, and no answer does."""
     lines = []
-    kept = Shelves(folder=tmp_path, tell=lines.append)
+    kept = MailboxStore(folder=tmp_path, tell=lines.append)
     session = Session(kept, identities)
     (tmp_path / ROOM / "0001").write_text("a file where a folder belongs")
     for act in (
@@ -196,7 +195,7 @@ def test_the_place_of_a_server_is_not_shown_to_holders(tmp_path, identities):
 
 def test_a_failure_that_nobody_foresaw_is_an_outage(monkeypatch):
     lines = []
-    kept = Shelves(tell=lines.append)
+    kept = MailboxStore(tell=lines.append)
     news, failures = kept.news, []
 
     def failing(*args):
@@ -218,7 +217,7 @@ def test_a_failure_that_nobody_foresaw_is_an_outage(monkeypatch):
 
 @pytest.mark.parametrize("start", ["abc", "-1", "", "1.5", "9" * 23, "٣"])
 def test_a_start_that_is_no_number_is_refused_in_our_words(start):
-    with served(Shelves()) as address:
+    with served(MailboxStore()) as address:
         room = WebMailbox(address, make=True).name
         path = f"{urlsplit(room).path}/news?start=".encode() + start.encode()
         status, text = raw(address, b"GET " + path.replace("٣".encode(), b"%D9%A3") + b" HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -231,7 +230,7 @@ def test_a_start_that_is_no_number_is_refused_in_our_words(start):
 
 
 def test_bodies_are_refused_by_their_heads_and_first_lines(identities):
-    kept = Shelves(Limits(message_bytes=10**6))
+    kept = MailboxStore(Limits(message_bytes=10**6))
     session = Session(kept, identities)
     line = session.said("north", "masked").partition(b"\n")[0] + b"\n"
     chunk = lambda piece: b"%x\r\n%b\r\n" % (len(piece), piece)  # noqa: E731
@@ -266,18 +265,18 @@ def test_bodies_are_refused_by_their_heads_and_first_lines(identities):
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(identities, monkeypatch):
-    monkeypatch.setattr(web_server, "_PIECE_SECONDS", 0.2)
-    kept = Shelves()
+    monkeypatch.setattr(mailbox_server, "_PIECE_SECONDS", 0.2)
+    kept = MailboxStore()
     Session(kept, identities)
     with served(kept) as address:
         status, text = raw(address, put_head(f"{address}/{ROOM}", "0001/masked/north", "Content-Length: 90"))
         assert status == 408 and "did not arrive in time" in text
-        assert 408 in web_client._PASSING
+        assert 408 in http_mailbox._PASSING
 
 
 def test_what_is_on_its_way_counts_and_large_messages_are_not_in_memory(identities, tmp_path, monkeypatch):
-    monkeypatch.setattr(arrivals, "_IN_MEMORY", 1000)
-    kept = Shelves(Limits(room_bytes=100_000), tmp_path)
+    monkeypatch.setattr(incoming_messages, "_IN_MEMORY", 1000)
+    kept = MailboxStore(Limits(room_bytes=100_000), tmp_path)
     session = Session(kept, identities)
     line = session.said("north", "masked").partition(b"\n")[0] + b"\n"
     with ExitStack() as stack:
@@ -297,14 +296,14 @@ def test_what_is_on_its_way_counts_and_large_messages_are_not_in_memory(identiti
 
 
 def test_a_message_of_an_earlier_room_is_refused_and_takes_no_place(identities):
-    kept = Shelves()
+    kept = MailboxStore()
     earlier, session = Session(kept, identities, "b" * 32), Session(kept, identities)
     for about in (earlier.seats.agreement, earlier.agreement.digest, bytes(32)):
         with pytest.raises(Refused, match="is about another agreement, or another room") as caught:
             session.put("0001/keys/west", session.said("west", "keys", about=about))
         assert caught.value.status == 403 and kept.get(ROOM, "0001/keys/west") is None
     with pytest.raises(Refused, match="another agreement"):
-        session.put("0000/hello-2/west", greeting(earlier.agreement, identities["west"]))
+        session.put("0000/hello-2/west", hello_message(earlier.agreement, identities["west"]))
     assert session.put("0001/keys/west", session.said("west", "keys"))
     assert session.put("0000/stop/north", session.said("north", "stop", 0))  # also before anybody is ready
 
@@ -312,22 +311,24 @@ def test_a_message_of_an_earlier_room_is_refused_and_takes_no_place(identities):
 @pytest.mark.parametrize("restarted", [False, True])
 def test_all_sessions_that_holders_may_be_in_are_known(identities, tmp_path, restarted):
     """Whoever joins again makes another session; so does one whose word that it is ready names earlier greetings."""
-    kept = Shelves(folder=tmp_path)
+    kept = MailboxStore(folder=tmp_path)
     session = Session(kept, identities)
     nonce = new_nonce()
-    again = written(
+    again = sign_message(
         identities["west"], session.agreement.digest, 0, "hello-2",
         {"public_key": identities["west"].party.public_key.hex(), "nonce": nonce.hex()},
     )  # fmt: skip
     assert session.put("0000/hello-2/west", again)
-    second = seated(session.agreement, [session.party("east"), session.party("north"), session.party("west", nonce)])
+    second = make_roster(
+        session.agreement, [session.party("east"), session.party("north"), session.party("west", nonce)]
+    )
     ready = session.said("east", "ready", 0, session.agreement.digest, ready_for(session.seats))
     assert session.put("0000/ready/east", ready)
     if restarted:
-        session.shelves = Shelves(folder=tmp_path)
+        session.shelves = MailboxStore(folder=tmp_path)
     for stage, seats in ((1, session.seats), (2, second)):
         assert session.put(f"{stage:04}/keys/east", session.said("east", "keys", stage, seats.agreement))
-    forged = ready_for(seated(session.agreement, [session.party(name, bytes(16)) for name in NAMES]))
+    forged = ready_for(make_roster(session.agreement, [session.party(name, bytes(16)) for name in NAMES]))
     forged["seats"] = "00" * 32  # what a holder merely says is no session
     assert session.put("0000/ready/north", session.said("north", "ready", 0, session.agreement.digest, forged))
     with pytest.raises(Refused, match="another agreement"):
@@ -337,8 +338,8 @@ def test_all_sessions_that_holders_may_be_in_are_known(identities, tmp_path, res
 def test_nobody_is_thrown_out_by_a_message_of_an_earlier_room(identities):
     """Somebody who has both addresses puts what west signed before, wherever it might lie, while three holders meet."""
     generator, refusals = np.random.default_rng(0), []
-    earlier = Session(Shelves(), identities)
-    with served(Shelves()) as address:
+    earlier = Session(MailboxStore(), identities)
+    with served(MailboxStore()) as address:
         room = WebMailbox(address, make=True)
         rb.open_room(room, bounds={"x0": (0, 9)}, classes=(0, 1), parties=3, n_rados=4)
         old = WebMailbox(room.name)
@@ -379,7 +380,7 @@ def half_requests(address, count, sent=b"GET / HTTP/1.1\r\nHost: x\r\nX-Half: ")
 @pytest.mark.parametrize("end", ["X-Half: ", "\r\n"])
 def test_connections_that_ask_nothing_make_way_and_a_busy_one_stays(monkeypatch, end):
     monkeypatch.setattr(serving, "most_connections", lambda: 8)
-    kept, asked, go_on = Shelves(), threading.Event(), threading.Event()
+    kept, asked, go_on = MailboxStore(), threading.Event(), threading.Event()
     news, answers = kept.news, []
 
     def slow(*args):
@@ -407,13 +408,13 @@ def test_connections_that_ask_nothing_make_way_and_a_busy_one_stays(monkeypatch,
 
 def test_a_head_that_does_not_arrive_ends_a_connection_to_a_mailbox(monkeypatch):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
-    with served(Shelves()) as address, half_requests(address, 1) as (one,), suppress(ConnectionResetError):
+    with served(MailboxStore()) as address, half_requests(address, 1) as (one,), suppress(ConnectionResetError):
         assert one.recv(1) == b""
 
 
 def test_a_body_that_was_refused_is_not_read_for_ever(monkeypatch):
     monkeypatch.setattr(serving, "HEADER_SECONDS", 0.2)
-    with served(Shelves()) as address:
+    with served(MailboxStore()) as address:
         place = urlsplit(address)
         with socket.create_connection((place.hostname, place.port), timeout=60) as one:
             one.sendall(f"PUT /{ROOM}/messages/a HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n".encode())

@@ -14,11 +14,11 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import TableError
-from radoboost.holder.passes import Counted, CountRows
-from radoboost.holder.runners import dask as dask_module
-from radoboost.holder.runners import spark as spark_module
-from radoboost.holder.runners import spark_workers
-from radoboost.holder.runners.parts import PartSums, Refusal
+from radoboost.holder.rado_sums import CountRows, RowCount
+from radoboost.holder.runners import dask_runner as dask_module
+from radoboost.holder.runners import spark_runner
+from radoboost.holder.runners import spark_runner as spark_module
+from radoboost.holder.runners.worker import PartitionSums, WorkerError
 from radoboost.progress import silent
 from radoboost.tables import open_table, spark_jobs
 from row_passes import Rounded, Total
@@ -148,12 +148,12 @@ def test_spark_has_several_parts_in_a_partition(request, paths, monkeypatch, nam
     spark, states = request.getfixturevalue("spark"), []
 
     def noted(*arguments, **options):
-        table = spark_jobs.collected(*arguments, **options)
+        table = spark_jobs.collect_frame(*arguments, **options)
         if "state" in table.column_names:
             states.extend(len(pickle.loads(state.as_buffer()).rows) for state in table.column("state"))
         return table
 
-    monkeypatch.setattr(spark_module, "collected", noted)
+    monkeypatch.setattr(spark_module, "collect_frame", noted)
     same(paths, spark, **ALL[name])
     assert max(states) >= 2
     assert min(states) >= 1
@@ -166,7 +166,7 @@ def test_a_spark_worker_dies_with_several_parts(request, paths, monkeypatch, tmp
     pytest.importorskip("pyspark")
     spark = request.getfixturevalue("spark")
     for name in ("sum_jobs", "sum_kept"):
-        whole = getattr(spark_workers, name)
+        whole = getattr(spark_runner, name)
         monkeypatch.setattr(spark_module, name, dying_at_last(whole, tmp_path / name, pickle.loads))
     same(paths, spark, **CASES["noisy-rados"])
     assert_kept_sums_are_right(spark_module.spark_runner(spark, None, silent, 1, trust_network=False, once=True), paths)
@@ -210,32 +210,32 @@ class Piece:
     def batches(self, rows):
         if self.n_rows < 0:
             raise TableError(f"refused {self.n_rows}")
-        yield Counted(self.n_rows)
+        yield RowCount(self.n_rows)
 
 
 def test_a_task_hands_over_one_state_that_names_its_parts():
-    pieces, shared = [Piece(5), Piece(0), Piece(7), Piece(-1), Piece(-2)], spark_workers.for_all(CountRows())
-    (state,) = states_of(spark_workers.sum_jobs(shared, jobs(pieces, [2, 0, 1])))
+    pieces, shared = [Piece(5), Piece(0), Piece(7), Piece(-1), Piece(-2)], spark_runner.for_all(CountRows())
+    (state,) = states_of(spark_runner.sum_jobs(shared, jobs(pieces, [2, 0, 1])))
     assert (state.sums.n_rows, dict(state.rows), state.refusal) == (12, {0: 5, 1: 0, 2: 7}, None)
-    (state,) = states_of(spark_workers.sum_jobs(shared, jobs(pieces, [4, 2, 3])))
+    (state,) = states_of(spark_runner.sum_jobs(shared, jobs(pieces, [4, 2, 3])))
     assert (state.sums, state.refusal.part, str(state.refusal.error)) == (None, 3, "refused -1")
-    (state,) = states_of(spark_workers.sum_jobs(shared, jobs(pieces, [2, 0, 2])))
+    (state,) = states_of(spark_runner.sum_jobs(shared, jobs(pieces, [2, 0, 2])))
     assert "counted part 3 of the table twice" in str(state.refusal.error)
-    assert states_of(spark_workers.sum_jobs(shared, [])) == []
+    assert states_of(spark_runner.sum_jobs(shared, [])) == []
 
 
 def test_a_task_over_kept_rows_hands_over_one_state():
     rows = [np.ones((2, n), np.int32) for n in (3, 4, 5)]
-    work = spark_workers.for_all(
-        spark_workers.Work(CountRows(), [spark_workers.KeptThere(n) for n in (7, 5)], [0, 0], 100)
+    work = spark_runner.for_all(
+        spark_runner.SparkTask(CountRows(), [spark_runner.KeptThere(n) for n in (7, 5)], [0, 0], 100)
     )
 
     def kept(*numbers):
-        return [spark_workers._row(part, rows[k].shape[1], 2, rows[k].tobytes(), None) for part, k in numbers]
+        return [spark_runner._row(part, rows[k].shape[1], 2, rows[k].tobytes(), None) for part, k in numbers]
 
-    (state,) = states_of(spark_workers.sum_kept(work, kept((0, 0), (0, 1), (1, 2))))
+    (state,) = states_of(spark_runner.sum_cached_rows(work, kept((0, 0), (0, 1), (1, 2))))
     assert (state.sums.n_rows, dict(state.rows)) == (12, {0: 7, 1: 5})
-    (state,) = states_of(spark_workers.sum_kept(work, kept((0, 0), (1, 2), (0, 1))))
+    (state,) = states_of(spark_runner.sum_cached_rows(work, kept((0, 0), (1, 2), (0, 1))))
     assert "counted part 1 of the table twice" in str(state.refusal.error)
 
 
@@ -245,11 +245,11 @@ def test_states_that_share_a_part_or_lack_one_are_refused(paths):
     few = replace(table, pieces=table.pieces[:4])
 
     def merged(*parts):
-        states = [PartSums(Counted(1), dict.fromkeys(some, 1)) for some in parts]
+        states = [PartitionSums(RowCount(1), dict.fromkeys(some, 1)) for some in parts]
         return run._merged(pa.table({"state": [pickle.dumps(state) for state in states]}), few)
 
     assert merged([0, 1], [2, 3]).sums.n_rows == 2
-    assert isinstance(merged([0, 1], [1, 2, 3]).refusal, Refusal)
+    assert isinstance(merged([0, 1], [1, 2, 3]).refusal, WorkerError)
     with pytest.raises(TableError, match="another number when read again"):
         merged([0, 1], [3])
 

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.release import map_kernel, polynomials
-from radoboost.release import maps as feature_maps
-from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.holder.mapped_table import map_table, value_blocks
+from radoboost.release import exact_math, feature_map_jit
+from radoboost.release import feature_map as feature_maps
+from radoboost.release.feature_map import FeatureMap, Input, Term
 from radoboost.tables import open_table
-from radoboost.tables.mapped import mapped, value_blocks
 from test_maps import maps, same_bits
 
 special = st.sampled_from([0.0, -0.0, 1e300, -1e300, 1.7e308, 5e-324, math.inf, -math.inf, math.nan])
@@ -36,20 +36,20 @@ def test_the_bits_are_those_of_numpy(feature_map, data, seed, step):
     values = np.random.default_rng(seed).normal(size=(300, width)) * 2
     some = data.draw(st.lists(st.tuples(*[numbers] * width), max_size=9))
     values[: len(some)] = np.array(some).reshape(-1, width)
-    blocks = [block.T.copy() for block in map_kernel.blocks(feature_map, values, step)]
+    blocks = [block.T.copy() for block in feature_map_jit.blocks(feature_map, values, step)]
     assert [len(block) for block in blocks[:-1]] == [step] * (len(blocks) - 1)
     same_bits(np.concatenate(blocks), by_numpy(feature_map, values))
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
-    same_bits(next(map_kernel.blocks(feature_map, single, 300)).T, by_numpy(feature_map, single))
+    same_bits(next(feature_map_jit.blocks(feature_map, single, 300)).T, by_numpy(feature_map, single))
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | special, min_size=1, max_size=200))
 def test_logarithms_have_the_bits_of_numpy(some):
     x = np.array(some)
     y = x.copy()
-    map_kernel._log(y, *np.empty((6, len(x))))
-    same_bits(y, np.copysign(polynomials.log1p(np.abs(x)), x))
+    feature_map_jit._log(y, *np.empty((6, len(x))))
+    same_bits(y, np.copysign(exact_math.log1p(np.abs(x)), x))
 
 
 def wide_map(n_inputs=28, degree=5):
@@ -68,7 +68,7 @@ def test_blocks_go_to_the_sphere_as_they_are(engine, rng):
     feature_map = wide_map()
     x, y = rng.uniform(-1.1, 1.1, (1000, 28)), rng.integers(0, 2, 1000)
     x[3, 4] = np.nan
-    (batch,) = mapped(open_table(x, y, row_by_row=True), feature_map).batches(5000)
+    (batch,) = map_table(open_table(x, y, row_by_row=True), feature_map).batches(5000)
     width = len(feature_map.terms)
     engine, signs, low, high = get_engine(engine), np.ones(1000, np.int8), -np.ones(width), np.ones(width)
     whole, good = engine.sphere(batch.values(), signs, low, high, 0.5, 2**15)
@@ -98,14 +98,15 @@ def test_a_signalling_nan_is_no_reason_to_stop(rng):
     values.view(np.uint32)[3, 1] = 0x7F800001
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for make in (map_kernel.blocks, FeatureMap._blocks):
+        for make in (feature_map_jit.blocks, FeatureMap._blocks):
             (block,) = make(wide_map(), values, 64)
             assert np.isnan(block[1, 3]) and not np.isnan(block[0]).any()
 
 
 def test_few_values_do_not_load_a_compiler():
     script = (
-        "import sys, numpy as np; from radoboost.release import maps; from radoboost.release.maps import *;"
+        "import sys, numpy as np; from radoboost.release import feature_map as maps; from "
+        "radoboost.release.feature_map import *;"
         "m = FeatureMap((Input('a'),), (Term('product', ('a', 'a')),));"
         "m.apply(np.ones((9, 1))); assert 'numba' not in sys.modules; maps._MANY = 5;"
         "assert m.apply(np.full((9, 1), 3.0)).tolist() == [[9.0]] * 9; assert 'numba' in sys.modules"
@@ -116,7 +117,7 @@ def test_few_values_do_not_load_a_compiler():
 def test_without_a_compiler_numpy_does_it(rng, monkeypatch):
     feature_map, values = wide_map(3), rng.uniform(-1, 1, (50, 3))
     expected = feature_map.apply(values)
-    monkeypatch.setitem(sys.modules, "radoboost.release.map_kernel", None)
-    monkeypatch.delattr("radoboost.release.map_kernel")
+    monkeypatch.setitem(sys.modules, "radoboost.release.feature_map_jit", None)
+    monkeypatch.delattr("radoboost.release.feature_map_jit")
     assert feature_maps._kernel(1 << 40) is None
     same_bits(feature_map.apply(values), expected)

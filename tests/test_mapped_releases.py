@@ -16,18 +16,18 @@ from typer.testing import CliRunner
 import oracles
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.describe import describe, describe_model
 from radoboost.errors import ArgumentError, ReleaseError, TableError
-from radoboost.holder.declared import read_bounds
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.feature_maps import check_columns, make_map, make_terms, n_outputs
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import Asked
-from radoboost.holder.mechanisms.contributions import contributions
-from radoboost.holder.run import Run
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.mechanisms.record_level import clip_rows
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import read_bounds
 from radoboost.release.columns import Column
-from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.release.feature_map import FeatureMap, Input, Term
+from radoboost.report.describe import describe, describe_model
 from radoboost.tables import open_table
 
 MAPS = ["degree-2", "degree-4"]
@@ -96,10 +96,10 @@ def test_the_form_of_the_table_and_threads_change_no_bit_of_release_or_predictio
 
 
 def made(mechanism, source, columns, threads, engine="auto"):
-    asked = Asked(
+    asked = CraftRequest(
         n_rados=20, signature_key=make_key(1), declared=read_bounds(BOUNDS), label="y", classes=(0, 1), columns=columns
     )
-    run = Run(source, get_engine(engine), Threads(threads), noise_key=bytes(32))
+    run = Curator(source, get_engine(engine), ThreadRunner(threads), noise_key=bytes(32))
     return mechanism.make(asked, run)
 
 
@@ -140,8 +140,8 @@ def test_linear_terms_contribute_the_integers_that_they_would_without_a_map(rows
     scaled = [Column(name, "bounds", step, *pair) for name, pair in BOUNDS.items()]
     feature_map = make_map("degree-2", scaled, {})
     mapped_columns = [Column(name, "bounds", step, -1.0, 1.0) for name in feature_map.output_names]
-    plain, _ = contributions(values, signs, scaled, None, step)
-    through, good = contributions(feature_map.apply(values), signs, mapped_columns, None, step)
+    plain, _ = clip_rows(values, signs, scaled, None, step)
+    through, good = clip_rows(feature_map.apply(values), signs, mapped_columns, None, step)
     assert good.all()
     np.testing.assert_array_equal(through[:, :3], plain)
 
@@ -292,7 +292,7 @@ def test_terms_of_a_schema_are_those_of_a_mapping():
 
 
 def test_the_table_of_an_attack_is_read_through_the_map():
-    from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
+    from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
 
     values, labels = table(rows=60)
     release = rb.craft(values, labels, columns="degree-2", n_rados=9, seed=3)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import oracles
 from radoboost.errors import ReleaseError, TableError
-from radoboost.release import map_kernel
-from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.holder.mapped_table import map_table
+from radoboost.release import feature_map_jit
+from radoboost.release.feature_map import FeatureMap, Input, Term
 from radoboost.tables import open_table
-from radoboost.tables.mapped import mapped
 
 NAMES = ("age", "dose", "ward=B")
 numbers = st.one_of(
@@ -85,7 +85,7 @@ def test_the_bits_are_those_of_the_page(feature_map, table):
     result = feature_map.apply(values)
     assert result.dtype == np.float64 and result.flags.c_contiguous
     same_bits(result, expected)
-    for make in (FeatureMap._blocks, map_kernel.blocks):  # by NumPy, and compiled
+    for make in (FeatureMap._blocks, feature_map_jit.blocks):  # by NumPy, and compiled
         same_bits(next(make(feature_map, values, len(values))).T, expected)
     assert FeatureMap.from_dict(document) == feature_map
 
@@ -109,8 +109,8 @@ def test_rows_in_blocks_are_those_of_one_row(monkeypatch):
     values = np.random.default_rng(0).normal(size=(1000, 3))
     whole = feature_map.apply(values)
     same_bits(whole[777:778], feature_map.apply(values[777:778]))
-    monkeypatch.setattr("radoboost.release.maps._BLOCK_VALUES", 1)
-    monkeypatch.setattr("radoboost.release.maps._BLOCK_ROWS", 7)
+    monkeypatch.setattr("radoboost.release.feature_map._BLOCK_VALUES", 1)
+    monkeypatch.setattr("radoboost.release.feature_map._BLOCK_ROWS", 7)
     same_bits(whole, feature_map.apply(values))
     same_bits(whole, feature_map.apply(np.asfortranarray(values)))
     single = values.astype(np.float32)
@@ -210,7 +210,7 @@ def test_any_table_in_any_batches_gives_the_same_values(tmp_path_factory, batch_
     feature_map = quadratic(("x2", "x0"))
     expected = feature_map.apply(values[:, [2, 0]])
     for form in (table, table.to_pandas(), folder / "few.parquet", folder / "few.csv"):
-        source = mapped(open_table(form, label="y"), feature_map)
+        source = map_table(open_table(form, label="y"), feature_map)
         assert source.features == feature_map.output_names
         batches = list(source.batches(batch_rows))
         same_bits(np.vstack([batch.values() for batch in batches]), expected)
@@ -225,11 +225,11 @@ def test_any_table_in_any_batches_gives_the_same_values(tmp_path_factory, batch_
 def test_batches_suit_the_number_of_outputs():
     source = open_table(np.zeros((10, 28)), np.zeros(10))
     names = source.features
-    wide = mapped(source, quadratic(names))
+    wide = map_table(source, quadratic(names))
     assert wide.batch_rows * len(wide.features) <= source.most_values < source.batch_rows * len(wide.features)
 
 
 def test_a_column_that_is_not_there_is_named():
     source = open_table(np.zeros((10, 2)), np.zeros(10))
     with pytest.raises(TableError, match="no column 'age', 'dose'"):
-        mapped(source, quadratic(("age", "x1", "dose")))
+        map_table(source, quadratic(("age", "x1", "dose")))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from radoboost import memory
-from radoboost.holder.runners.kept import RowBatch
-from radoboost.holder.runners.parts import keep_part
+from radoboost.holder.runners.row_cache import RowBatch
+from radoboost.holder.runners.worker import keep_part
 
 
 def test_a_container_may_have_less(tmp_path, monkeypatch):
@@ -104,7 +104,7 @@ def test_a_worker_without_memory_says_so(monkeypatch):
     def nothing_left(*_, **__):
         raise OSError(12, "Cannot allocate memory")
 
-    monkeypatch.setattr("radoboost.holder.runners.parts.mmap.mmap", nothing_left)
+    monkeypatch.setattr("radoboost.holder.runners.worker.mmap.mmap", nothing_left)
     with pytest.raises(MemoryError, match="12 bytes of kept rows: Cannot allocate memory"):
         keep_part(Same(), OnePart(), 10)
 

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
-from radoboost.describe import describe
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
 from radoboost.release.columns import MAX_EXAMPLES
+from radoboost.report.describe import describe
 from schema_files import write_schema
 
 CUTS = (0, 1001, 5000, 5013, 12345)
@@ -266,8 +266,8 @@ def test_learners_and_words_take_merged_releases(table, learner, how, n_classes,
 
 
 def test_attacks_refuse_pooled_moments(table):
-    from radoboost.adversary.membership import membership_of
-    from radoboost.adversary.reconstruction import reconstruct
+    from radoboost.lab.attacks.exact_reconstruction import reconstruct
+    from radoboost.lab.attacks.membership import membership_of
 
     x, y = table
     merged = rb.merge([rb.craft(x[:150], y[:150], n_rados=20), rb.craft(x[150:], y[150:], n_rados=30)])

@@ -16,10 +16,10 @@ import pytest
 from scipy import sparse
 
 import radoboost as rb
+from radoboost.tables.databases import QueryResult
 from radoboost.tables.opening import table_types
-from radoboost.tables.queries import Answer
-from radoboost.tables.raw import column_types
-from radoboost.tables.streams import StandardInput, spooled
+from radoboost.tables.raw_table import column_types
+from radoboost.tables.streams import StandardInput, spool_stream
 
 CLASSES = ("--class", "low", "--class", "middle", "--class", "high")
 
@@ -86,7 +86,7 @@ def test_the_bytes_of_standard_input_name_the_format(visits, monkeypatch):
         stream = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(content)), isatty=lambda: False)
         monkeypatch.setattr(sys, "stdin", stream)
         with pytest.raises(rb.TableError, match=f"give --format {found}"):
-            spooled(StandardInput("csv"))
+            spool_stream(StandardInput("csv"))
     text = io.BufferedReader(io.BytesIO(b"PAR1,y\n1,0\n2,1\n"))  # a column of that name is no file of Parquet
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=text, isatty=lambda: False))
     assert rb.craft(StandardInput("csv"), label="y", n_rados=2).columns[0].name == "PAR1"
@@ -100,7 +100,7 @@ def test_lines_of_an_open_schema_are_json():
 
 def test_numeric_of_postgresql_is_a_number(monkeypatch):
     fields = [pa.field("dose", pa.string(), metadata={b"ADBC:postgresql:typname": b"numeric"})]
-    answer = Answer(pa.schema([*fields, pa.field("note", pa.string())]), iter(()))
+    answer = QueryResult(pa.schema([*fields, pa.field("note", pa.string())]), iter(()))
 
     class Asked:
         def __enter__(self):
@@ -109,7 +109,7 @@ def test_numeric_of_postgresql_is_a_number(monkeypatch):
         def __exit__(self, *_):
             pass
 
-    monkeypatch.setattr("radoboost.tables.streams.answered", lambda _: Asked())
+    monkeypatch.setattr("radoboost.tables.streams.query_result_of", lambda _: Asked())
     assert column_types("...") == {"dose": pa.float64(), "note": pa.string()}
     assert rb.schema_template("...").columns["dose"] == rb.Number()
 

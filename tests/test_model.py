@@ -16,7 +16,7 @@ import radoboost as rb
 from radoboost.learner.model import _parse
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
-from radoboost.tables import Source
+from radoboost.tables import Table
 
 numbers = st.floats(-1e6, 1e6, allow_subnormal=False)
 positive = st.floats(1e-3, 1e3)
@@ -129,7 +129,7 @@ def test_scores_do_not_depend_on_form_order_or_batches(model, tmp_path, rng, mon
     expected = model.scores(np.column_stack([table.column(name).to_numpy() for name in ("a", "b", "größe")]))
     for source in (table, tmp_path / "t.parquet", tmp_path / "t.csv"):
         for rows in (64, 65536):
-            monkeypatch.setattr(Source, "batch_rows", rows)
+            monkeypatch.setattr(Table, "batch_rows", rows)
             for place in (tmp_path / "s.csv", tmp_path / "s.parquet"):
                 done = predict(model, source, place)
                 read = pq.read_table(place) if place.suffix == ".parquet" else pa.csv.read_csv(place)

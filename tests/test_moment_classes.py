@@ -12,26 +12,27 @@ from hypothesis import strategies as st
 
 import oracles
 import radoboost as rb
-from radoboost.holder.engines import ENGINES, get_engine, kernel_classes, reference_rows
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.mechanisms.moment_classes import (
+from radoboost.holder.curator import Curator
+from radoboost.holder.engines import ENGINES, cpu_rows, get_engine, reference
+from radoboost.holder.mechanisms.moments.aggregations import (
     CLASS_CAP,
+    GRID,
     MOST_SQUARES,
     WEIGHTS,
     MeanSlots,
     SphereClasses,
+    SphereRows,
     SumSlots,
     WhitenClasses,
     WhitenedClasses,
 )
-from radoboost.holder.mechanisms.moment_passes import GRID, SphereRows
-from radoboost.holder.mechanisms.moment_stages import Stages
-from radoboost.holder.run import Run
-from radoboost.holder.runners.kept import Keeping, RowBatch
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.mechanisms.moments.stages import Stages
+from radoboost.holder.runners.row_cache import CachePolicy, RowBatch
+from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.release.columns import Column
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 
 CLASSES = (0, 1, 2, 3)
 BOUNDS = [[-3, 3]] * 3
@@ -57,7 +58,7 @@ def table(rng):
 
 def sphere_rows(n_features, engine="kernel", classes=CLASSES):
     columns = tuple(Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(n_features))
-    return SphereRows(get_engine(engine), LabelRule("y", classes), columns, True)
+    return SphereRows(get_engine(engine), LabelEncoder("y", classes), columns, True)
 
 
 def only_batch(x, y):
@@ -66,8 +67,8 @@ def only_batch(x, y):
 
 def stages(x, y, mechanism=None, *, engine="kernel", threads=1, keeping=None, key=bytes(range(32))):
     source = open_table(x, np.asarray(y), row_by_row=True)
-    run = Run(source, get_engine(engine), Threads(threads, keeping=keeping), key)
-    shape = Shape(x.shape[1] + 1, n_classes=len(CLASSES))
+    run = Curator(source, get_engine(engine), ThreadRunner(threads, keeping=keeping), key)
+    shape = NoiseShape(x.shape[1] + 1, n_classes=len(CLASSES))
     return Stages(mechanism or rb.Moments(1.0), shape, run, sphere_rows(x.shape[1], engine))
 
 
@@ -92,7 +93,7 @@ def test_class_weights_are_those_of_plain_python_in_both_engines(data, n, d, n_c
     most = data.draw(st.sampled_from([MOST_SQUARES, WEIGHTS**2 // 4]))
     with np.errstate(all="ignore"):
         expected = [oracles.class_weights(row, theta.tolist(), GRID, WEIGHTS, most) for row in rows.T.tolist()]
-    found = reference_rows.class_weights(rows, theta, GRID, WEIGHTS, most)
+    found = reference.class_weights(rows, theta, GRID, WEIGHTS, most)
     assert found.T.tolist() == expected
     assert all(sum(v * v for v in weights) <= most for weights in expected)
     total = [[sum(expected[i][k] * int(rows[j, i]) for i in range(n)) for j in range(d)] for k in range(n_classes)]
@@ -136,9 +137,9 @@ def test_a_row_moves_a_mean_rado_by_no_more_than_the_proof_says(seed, n_classes,
 def test_capping_weights_one_by_one_would_not_be_enough(rng):
     """A planted violation: with each weight capped on its own, three classes reach 1 where the cap is 0.707."""
     theta, row = np.array([[0.0], [9.0], [9.0]]), np.array([[GRID], [1]])
-    weights = reference_rows.class_weights(row, theta, GRID, WEIGHTS, MOST_SQUARES)[:, 0] / WEIGHTS
+    weights = reference.class_weights(row, theta, GRID, WEIGHTS, MOST_SQUARES)[:, 0] / WEIGHTS
     assert abs(np.linalg.norm(weights) - CLASS_CAP) < 1e-3
-    free = reference_rows.class_weights(row, theta, GRID, WEIGHTS, 2 * WEIGHTS**2)[:, 0] / WEIGHTS
+    free = reference.class_weights(row, theta, GRID, WEIGHTS, 2 * WEIGHTS**2)[:, 0] / WEIGHTS
     assert np.linalg.norm(np.clip(free, -CLASS_CAP, CLASS_CAP)) > 0.99
 
 
@@ -146,14 +147,14 @@ def test_capping_weights_one_by_one_would_not_be_enough(rng):
 def test_weights_do_not_depend_on_other_rows_and_engines_agree(n, rng):
     rows, theta = rows_and_thetas(rng, 5, 6, n)
     rows[-1, ::7] = 0
-    total = reference_rows.tilt_classes(rows, theta, GRID, WEIGHTS, MOST_SQUARES)
+    total = reference.tilt_classes(rows, theta, GRID, WEIGHTS, MOST_SQUARES)
     order, cut = rng.permutation(n), n // 3
     for kind in (np.int16, np.int32):
         some = np.minimum(rows, 2**15 - 1).astype(kind)
-        expected = reference_rows.tilt_classes(some, theta, GRID, WEIGHTS, MOST_SQUARES)
-        assert kernel_classes.tilt_classes(some, theta, GRID, WEIGHTS, MOST_SQUARES).tolist() == expected.tolist()
+        expected = reference.tilt_classes(some, theta, GRID, WEIGHTS, MOST_SQUARES)
+        assert cpu_rows.tilt_classes(some, theta, GRID, WEIGHTS, MOST_SQUARES).tolist() == expected.tolist()
     parts = [rows[:, order[:cut]].copy(), rows[:, order[cut:]].copy()]
-    sums = sum(kernel_classes.tilt_classes(part, theta, GRID, WEIGHTS, MOST_SQUARES) for part in parts)
+    sums = sum(cpu_rows.tilt_classes(part, theta, GRID, WEIGHTS, MOST_SQUARES) for part in parts)
     assert sums.tolist() == total.tolist()
 
 
@@ -162,7 +163,7 @@ def test_weights_are_those_of_multinomial_regression(rng):
 
     rows, theta = rows_and_thetas(rng, 4, 5, 200)
     theta /= np.abs(theta).max()
-    weights = reference_rows.class_weights(rows, theta, GRID, WEIGHTS, MOST_SQUARES).T / WEIGHTS
+    weights = reference.class_weights(rows, theta, GRID, WEIGHTS, MOST_SQUARES).T / WEIGHTS
     scores = (rows[:-1] / GRID).T @ theta.T
     exact = np.eye(5)[rows[-1] - 1] - softmax(scores, axis=1)
     exact *= np.minimum(1.0, CLASS_CAP / np.linalg.norm(exact, axis=1))[:, None]
@@ -228,7 +229,7 @@ def test_blocks_are_the_same_whatever_made_them(table):
     expected = None
     for engine in ENGINES:
         for threads in (1, 2):
-            for keeping in (Keeping(), Keeping(memory_share=0.0), Keeping(0.0, 0.0)):
+            for keeping in (CachePolicy(), CachePolicy(memory_share=0.0), CachePolicy(0.0, 0.0)):
                 made = stages(*table, engine=engine, threads=threads, keeping=keeping)
                 made.run()
                 found = {name: block.tobytes() for name, block in made.blocks.items()}
@@ -249,17 +250,17 @@ def test_blocks_are_the_same_whatever_made_them(table):
 )
 def test_each_stage_has_the_reach_of_the_proof_and_counts_its_deviates(options, reaches):
     mechanism = rb.Moments(1.0, **options)
-    stages = {stage.name: stage for stage in mechanism.stages(Shape(6, max_rows=3, n_classes=5), 8)}
+    stages = {stage.name: stage for stage in mechanism.stages(NoiseShape(6, max_rows=3, n_classes=5), 8)}
     for name, reach in reaches.items():
         assert stages[name].reach == pytest.approx(3 * reach * GRID, rel=1e-14)
     assert (stages["sum"].deviates, stages["rounds"].deviates, stages["scores"].deviates) == (30, 30, 6)
-    two = mechanism.stages(Shape(6, max_rows=3), 8)
+    two = mechanism.stages(NoiseShape(6, max_rows=3), 8)
     assert [stage.share for stage in stages.values()] == [stage.share for stage in two]
 
 
 def test_classes_cost_no_epsilon_of_their_own():
     """The noise is that of three classes for 64 as well: one record is in one slot, whatever their number."""
-    few, many = (rb.Moments(1.0).scales(8, Shape(6, n_classes=k)) for k in (3, 64))
+    few, many = (rb.Moments(1.0).scales(8, NoiseShape(6, n_classes=k)) for k in (3, 64))
     assert all(many[name] == pytest.approx(few[name], rel=1e-6) for name in few)
 
 
@@ -275,7 +276,9 @@ def test_noise_has_the_deviation_that_the_release_declares(table):
         total = float(np.square(blocks[name] / noise[stage]).sum())
         low, high = chi2.ppf([2.5e-7, 1 - 2.5e-7], blocks[name].size)
         assert low < total < high, name
-    assert noise["rounds"] == pytest.approx(rb.Moments(1.0).scales(8, Shape(4, n_classes=4))["rounds"] / GRID, rel=1e-6)
+    assert noise["rounds"] == pytest.approx(
+        rb.Moments(1.0).scales(8, NoiseShape(4, n_classes=4))["rounds"] / GRID, rel=1e-6
+    )
 
 
 # ---- whole releases
@@ -413,7 +416,7 @@ def test_statements_say_how_many_classes_there_are(table):
 
 
 def test_the_account_and_the_plan_know_the_number_of_classes():
-    from radoboost.holder.costs import account_for
+    from radoboost.holder.privacy_cost import account_for
 
     asked = {"epsilon": 1.0, "n_examples": 5000, "n_features": 10}
     two, five = account_for("moments", **asked), account_for("moments", n_classes=5, **asked)
@@ -421,13 +424,13 @@ def test_the_account_and_the_plan_know_the_number_of_classes():
     assert five["plan"]["n_columns"] < two["plan"]["n_columns"]
     assert five["epsilon"] == pytest.approx(two["epsilon"], rel=1e-6)
     quarter, few = (
-        rb.plan_for(rb.Moments(1.0), 40_000, 10, n_classes=4).plan,
-        rb.plan_for(rb.Moments(1.0), 5000, 10).plan,
+        rb.preview_plan(rb.Moments(1.0), 40_000, 10, n_classes=4).plan,
+        rb.preview_plan(rb.Moments(1.0), 5000, 10).plan,
     )
     assert quarter.classes == few.classes and quarter.rounds >= few.rounds
     for wrong in (1, 65, 3.0, True):
         with pytest.raises(rb.errors.ArgumentError, match="number of classes must be a whole number from 2 to 64"):
-            rb.plan_for(rb.Moments(1.0), 100, 3, n_classes=wrong)
+            rb.preview_plan(rb.Moments(1.0), 100, 3, n_classes=wrong)
     with pytest.raises(rb.errors.ArgumentError, match="n-classes"):
         account_for("noisy-rados", epsilon=1.0, n_classes=3)
 
@@ -439,7 +442,7 @@ def test_the_number_of_declared_rows_is_held_against_the_number_of_classes(table
 
 
 def test_two_classes_have_no_slots():
-    shape = Shape(6)
+    shape = NoiseShape(6)
     assert (shape.slots, shape.crowding) == (1, 1.0)
     sums = {stage.name: stage for stage in rb.Moments(1.0, unit="label").stages(shape, 8)}
     assert (sums["sum"].reach, sums["rounds"].reach, sums["sum"].deviates) == (2 * GRID, GRID, 6)

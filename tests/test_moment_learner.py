@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.describe import describe_model
 from radoboost.errors import ReleaseError
-from radoboost.findings.coefficients import coefficient_findings
 from radoboost.learner import rado_moments
-from radoboost.learner.held_out import Fold, Scores, Spectrum, bayes_ridge
-from radoboost.learner.normal_scores import NormalScores
+from radoboost.learner.diagnostics import NormalScores
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.release import RADOS
+from radoboost.learner.shrinkage import Fold, MomentSpectrum, Scores, bayes_ridge
+from radoboost.release.release import RADOS
+from radoboost.report.coefficients import coefficient_findings
+from radoboost.report.describe import describe_model
 
 
 def made_up(rng, m, d=3):
@@ -72,7 +72,7 @@ def test_gram_matrices_of_either_side_agree(rng):
     """With fewer rados than columns the smaller Gram matrix gives the same solution as the larger."""
     roots, mean = rng.standard_normal((5, 9)), rng.standard_normal(9)
     second = 0.9 * roots.T @ roots + (0.1 + 0.3) * np.eye(9)
-    spectrum = Spectrum.of(roots)
+    spectrum = MomentSpectrum.of(roots)
     assert spectrum.n_missing == 4
     assert np.allclose(spectrum.solve(mean, 0.1, 0.3), np.linalg.solve(second, mean))
     values = np.linalg.eigvalsh(0.9 * roots.T @ roots + 0.1 * np.eye(9))
@@ -84,7 +84,7 @@ def test_gram_matrices_of_either_side_agree(rng):
 
 def test_the_ridge_is_the_most_likely_one(rng):
     """The variance of weights that made the mean comes back: ridge = noise / variance, in the middle of many."""
-    spectrum, m, r2, d = Spectrum(np.ones(4000), np.eye(4000)), 1000, 0.5, 4000
+    spectrum, m, r2, d = MomentSpectrum(np.ones(4000), np.eye(4000)), 1000, 0.5, 4000
     noise, prior = (1 - r2) / m, 0.002
     mean = rng.standard_normal(d) * math.sqrt(prior + noise)  # eigenvalues are 1
     # log(prior + noise) is known to sqrt(2 / 4000); six of those are 13 %, prior being 0.8 of the sum: 17 %

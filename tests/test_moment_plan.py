@@ -11,23 +11,31 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.holder.declared import Declared, read_bounds
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
+from radoboost.holder.gaussian_noise import TOTAL_VARIATION
 from radoboost.holder.legendre_classes import CLASSES, DEGREES, MOST_COLUMNS, classes_within, n_products
-from radoboost.holder.mechanisms import Asked, moment_stages
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.mechanisms.moment_columns import beta_levels, plan_map, planned_columns, read_outline
-from radoboost.holder.mechanisms.moment_passes import CONSTANT_VALUE, GRID
-from radoboost.holder.mechanisms.moment_plan import MOST_ROUNDS, Outlook, choose
-from radoboost.holder.noise import TOTAL_VARIATION
-from radoboost.holder.run import Run
-from radoboost.holder.runners.kept import Keeping
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.mechanisms.moments import stages as stages_module
+from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.mechanisms.moments.feature_plan import (
+    MOST_ROUNDS,
+    FeatureCandidates,
+    beta_levels,
+    choose,
+    plan_map,
+    planned_columns,
+    read_outline,
+)
+from radoboost.holder.runners.row_cache import CachePolicy
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import Declared, read_bounds
 from radoboost.privacy import Relation
-from radoboost.privacy.filter import cost
+from radoboost.privacy.budget_filter import cost
 from radoboost.release.columns import Column
 from radoboost.tables import open_table
-from radoboost.tables.kinds import Category, Number
+from radoboost.tables.column_types import Category, Number
 from radoboost.tables.schema import Schema
 
 KEY = b"a key of noise, fixed for a test"
@@ -60,17 +68,17 @@ def asked_for(kind, word, n_columns):
     """What is asked for, with bounds that are declared, or searched for, or with a schema, or with persons."""
     about = {"n_rados": 0, "signature_key": bytes(32), "label": "y", "classes": (0, 1), "columns": word}
     if kind == "schema":
-        return Asked(declared=Declared.by_schema(SCHEMA), **about)
+        return CraftRequest(declared=Declared.by_schema(SCHEMA), **about)
     if kind == "private bounds":
-        return Asked(
+        return CraftRequest(
             declared=read_bounds({"x0": "private", **{f"x{k}": (-3, 3) for k in range(1, n_columns)}}), **about
         )
     declared = Declared({f"x{k}": (-3.0, 3.0) for k in range(n_columns)})
     if kind == "persons":
-        return Asked(declared=declared, person="who", max_rows=2, choice_key=bytes(32), **about)
+        return CraftRequest(declared=declared, person="who", max_rows=2, choice_key=bytes(32), **about)
     if kind == "three classes":
         about["classes"] = (0, 1, 2)
-    return Asked(declared=declared, **about)
+    return CraftRequest(declared=declared, **about)
 
 
 KINDS = ("declared", "private bounds", "schema", "persons", "three classes")
@@ -86,9 +94,9 @@ def opened(asked, n_rows, n_columns):
     return open_table(pa.Table.from_pandas(frame), label="y", row_by_row=True, schema=schema, person=asked.person)
 
 
-def made_of(mechanism, asked, source, *, engine="auto", threads=1, keeping=None, run=Run):
+def made_of(mechanism, asked, source, *, engine="auto", threads=1, keeping=None, run=Curator):
     mechanism.check(asked)
-    return mechanism.make(asked, run(source, get_engine(engine), Threads(threads, keeping=keeping), KEY))
+    return mechanism.make(asked, run(source, get_engine(engine), ThreadRunner(threads, keeping=keeping), KEY))
 
 
 def make(mechanism, kind, word, n_rows=600, n_columns=2, **how):
@@ -101,10 +109,10 @@ def recomputed(made, mechanism):
     inputs = made.columns[:-1] if made.map is None else made.map.inputs
     limits = {entry.name: (entry.low, entry.high) for entry in inputs}
     groups = SCHEMA.groups if "ward=A" in limits else {}
-    outlook = Outlook(tuple(limits), groups, made.parameters["plan"]["word"])
+    outlook = FeatureCandidates(tuple(limits), groups, made.parameters["plan"]["word"])
     first, stage = ("moment:C", "second") if made.map is None else ("outline", "outline")
     second, noise = made.blocks[first], made.parameters["noise"][stage]
-    shape = Shape(
+    shape = NoiseShape(
         len(limits) + 1, len(made.parameters.get("searched", ())), made.parameters.get("max_rows", 1),
         made.parameters.get("person", ""), bool(groups), outlook.widest,
         n_classes=max(2, len(made.blocks["moment:b"])),
@@ -176,7 +184,7 @@ def test_second_moments_are_those_of_the_released_features(word):
 # ---- planted faults: exact numbers in the place of released ones
 
 
-class Remembering(Run):
+class Remembering(Curator):
     """A run that keeps what sums were before noise, for faults to use."""
 
     before: dict
@@ -226,7 +234,7 @@ def test_means_and_deviations_by_exact_numbers_are_caught(remembering, monkeypat
         return replace(read_outline(second, noise), **{which: getattr(true, which)})
 
     mechanism = rb.Moments(2.0)
-    monkeypatch.setattr(moment_stages, "read_outline", by_exact_numbers)
+    monkeypatch.setattr(stages_module, "read_outline", by_exact_numbers)
     made = make(mechanism, "declared", word, run=remembering)
     with pytest.raises(AssertionError):
         assert_recomputed(made, mechanism)
@@ -237,7 +245,7 @@ def test_means_and_deviations_by_exact_numbers_are_caught(remembering, monkeypat
 
 def outlook_of(n_numbers, n_slots=0, word="auto"):
     names = [f"x{k}" for k in range(n_numbers)] + [f"ward={k}" for k in range(n_slots)]
-    return Outlook(tuple(names), {name: "ward" for name in names[n_numbers:]}, word)
+    return FeatureCandidates(tuple(names), {name: "ward" for name in names[n_numbers:]}, word)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +305,7 @@ def test_no_plan_is_wider_or_draws_more_than_was_counted_beforehand(n_numbers, n
     outlook = outlook_of(max(n_numbers, 1 - n_slots), n_slots, word)
     plan = choose(outlook, size, mu * size, sharpen=sharpen)
     assert plan.n_columns <= max(outlook.widest, outlook.n_own)
-    shape = outlook.shaped(Shape(outlook.n_own, 3))
+    shape = outlook.shaped(NoiseShape(outlook.n_own, 3))
     chosen = replace(shape, n_planned=plan.n_columns if plan.beyond else 0)
     mechanism = rb.Moments(1.0, sharpen=sharpen)
     draws, most = (
@@ -390,7 +398,7 @@ def test_engines_threads_forms_and_keeping_do_not_change_a_bit(word, n_columns):
         open_table(frame, label="y", row_by_row=True),
     ]
     ways = [{"engine": engine, "threads": threads} for engine in ENGINES for threads in (1, 2)]
-    ways += [{"keeping": Keeping(0.0, share)} for share in (0.5, 0.0)]  # in a file, and made again in every pass
+    ways += [{"keeping": CachePolicy(0.0, share)} for share in (0.5, 0.0)]  # in a file, and made again in every pass
     expected = made_of(mechanism, asked, forms[0])
     for form, way in zip(itertools.cycle(forms), ways, strict=False):
         made = made_of(mechanism, asked, form, **way)
@@ -406,11 +414,11 @@ def test_engines_threads_forms_and_keeping_do_not_change_a_bit(word, n_columns):
 def booked_by(mechanism, frame, **options):
     """What was booked for a release of a frame, and the release, or why there is none."""
     booked = []
-    asked = Asked(n_rados=0, signature_key=bytes(32), label="y", classes=(0, 1), **options)
+    asked = CraftRequest(n_rados=0, signature_key=bytes(32), label="y", classes=(0, 1), **options)
     try:
         mechanism.check(asked)
         source = open_table(frame, label="y", row_by_row=True, schema=asked.declared.schema)
-        return booked, mechanism.make(asked, Run(source, get_engine("auto"), Threads(1), KEY, booked.append))
+        return booked, mechanism.make(asked, Curator(source, get_engine("auto"), ThreadRunner(1), KEY, booked.append))
     except rb.ArgumentError as error:
         return booked, str(error)
 

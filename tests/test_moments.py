@@ -13,23 +13,30 @@ from hypothesis import strategies as st
 
 import oracles
 import radoboost as rb
-from radoboost.describe import describe_model
-from radoboost.holder import run as run_module
+from radoboost.holder import curator as run_module
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.mechanisms import moment_stages
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID, SphereRows, SumProducts, WhitenedRows
-from radoboost.holder.mechanisms.moment_plan import LINEAR_ROUNDS, rounds_for
-from radoboost.holder.mechanisms.moment_stages import WHITENING_FLOOR, Stages
-from radoboost.holder.run import Run
-from radoboost.holder.runners.kept import InFile, InMemory, Keeping, KeptRows, MadeAgain
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mechanisms.moments import stages as stages_module
+from radoboost.holder.mechanisms.moments.aggregations import (
+    CAP,
+    CONSTANT_VALUE,
+    GRID,
+    SphereRows,
+    SumProducts,
+    WhitenedRows,
+)
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.mechanisms.moments.feature_plan import LINEAR_ROUNDS, rounds_for
+from radoboost.holder.mechanisms.moments.stages import WHITENING_FLOOR, Stages
+from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, DiskCache, MemoryCache, RecomputedRows
+from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.learner.moments import learn_released_moments
 from radoboost.privacy import Relation, epsilon_at, event_from_dict
 from radoboost.release.columns import Column
-from radoboost.release.spectra import HESSIAN_FLOOR, floor_noise, inverse_power, noise_floor
+from radoboost.release.moment_math import HESSIAN_FLOOR, floor_noise, inverse_power, noise_floor
+from radoboost.report.describe import describe_model
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 
 BOUNDS = [[-3, 3]] * 3
 OPTIONS = {"bounds": BOUNDS, "classes": (0, 1), "n_rados": 50, "columns": "linear"}
@@ -43,13 +50,13 @@ def table(rng):
 
 def sphere_rows(x, engine="kernel", intercept=True):
     columns = tuple(Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(x.shape[1]))
-    return SphereRows(get_engine(engine), LabelRule("y", (0, 1)), columns, intercept)
+    return SphereRows(get_engine(engine), LabelEncoder("y", (0, 1)), columns, intercept)
 
 
 def stages(x, y, mechanism=None, *, engine="kernel", threads=1, keeping=None, key=None):
     source = open_table(x, np.asarray(y), row_by_row=True)
-    run = Run(source, get_engine(engine), Threads(threads, keeping=keeping), key)
-    return Stages(mechanism or rb.Moments(1.0), Shape(x.shape[1] + 1), run, sphere_rows(x, engine))
+    run = Curator(source, get_engine(engine), ThreadRunner(threads, keeping=keeping), key)
+    return Stages(mechanism or rb.Moments(1.0), NoiseShape(x.shape[1] + 1), run, sphere_rows(x, engine))
 
 
 def only_batch(x, y):
@@ -106,10 +113,10 @@ def test_sums_do_not_depend_on_threads_or_batches(table, monkeypatch):
     expected = None
     for threads in (1, 3):
         for size in (64, 100_000):
-            monkeypatch.setattr("radoboost.tables.Source.batch_rows", size)
+            monkeypatch.setattr("radoboost.tables.table.Table.batch_rows", size)
             sphere = sphere_rows(x)
-            source = MadeAgain(open_table(x, y, row_by_row=True), WhitenedRows(sphere, np.eye(4)))
-            sums = Threads(threads).run(SumProducts(sphere.engine, 4), source)
+            source = RecomputedRows(open_table(x, y, row_by_row=True), WhitenedRows(sphere, np.eye(4)))
+            sums = ThreadRunner(threads).run(SumProducts(sphere.engine, 4), source)
             found = sums.vector.tobytes() + sums.products.tobytes()
             expected = expected or found
             assert found == expected
@@ -120,7 +127,7 @@ def test_blocks_are_the_same_whatever_made_them(table):
     expected = None
     for engine in ENGINES:
         for threads in (1, 2):
-            for keeping in (Keeping(), Keeping(memory_share=0.0), Keeping(0.0, 0.0)):
+            for keeping in (CachePolicy(), CachePolicy(memory_share=0.0), CachePolicy(0.0, 0.0)):
                 made = stages(*table, engine=engine, threads=threads, keeping=keeping, key=bytes(range(32)))
                 made.run()
                 found = {name: block.tobytes() for name, block in made.blocks.items()}
@@ -133,22 +140,22 @@ def test_rows_are_kept_where_there_is_room(table):
     source, task = open_table(x, y, row_by_row=True), WhitenedRows(sphere_rows(x), np.eye(4))
     kept = []
     for keeping, kind, place in (
-        (Keeping(), KeptRows, InMemory),
-        (Keeping(memory_share=0.0), KeptRows, InFile),
-        (Keeping(0.0, 0.0), MadeAgain, None),
+        (CachePolicy(), CachedRows, MemoryCache),
+        (CachePolicy(memory_share=0.0), CachedRows, DiskCache),
+        (CachePolicy(0.0, 0.0), RecomputedRows, None),
     ):  # fmt: skip
-        found = Threads(2, keeping=keeping).keep(source, task, len(x))
+        found = ThreadRunner(2, keeping=keeping).keep(source, task, len(x))
         assert type(found) is kind and (place is None or type(found.place) is place)
         kept.append(np.concatenate([batch.rows() for batch in found.batches()], axis=1))
     assert (kept[0] == kept[1]).all() and (kept[0] == kept[2]).all() and kept[0].dtype == np.int16
-    assert type(Threads(2).keep(source, task, None)) is MadeAgain  # for a single pass nothing is kept
+    assert type(ThreadRunner(2).keep(source, task, None)) is RecomputedRows  # for a single pass nothing is kept
 
 
 def test_a_value_of_exactly_the_grid_is_kept():
     """One column and no constant: every row is at +2**15 or -2**15, and the former does not fit 16 bits."""
     x, y = np.array([[2.0], [-1.0], [3.0]]), np.array([1, 1, 0])
     source = open_table(x, y, row_by_row=True)
-    kept = Threads(1).keep(source, WhitenedRows(sphere_rows(x, intercept=False), np.eye(1)), 3)
+    kept = ThreadRunner(1).keep(source, WhitenedRows(sphere_rows(x, intercept=False), np.eye(1)), 3)
     assert np.concatenate([batch.rows() for batch in kept.batches()], axis=1).tolist() == [[2**15, -(2**15), -(2**15)]]
 
 
@@ -161,9 +168,9 @@ def test_a_full_disk_is_no_reason_to_stop(table, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("tempfile.mkstemp", full)
-        assert type(Threads(2, keeping=Keeping(memory_share=0.0)).keep(source, task, len(x))) is MadeAgain
+        assert type(ThreadRunner(2, keeping=CachePolicy(memory_share=0.0)).keep(source, task, len(x))) is RecomputedRows
     monkeypatch.setattr("os.pwrite", full)
-    assert type(Threads(2, keeping=Keeping(memory_share=0.0)).keep(source, task, len(x))) is MadeAgain
+    assert type(ThreadRunner(2, keeping=CachePolicy(memory_share=0.0)).keep(source, task, len(x))) is RecomputedRows
 
 
 def test_passes_can_be_pickled(table):
@@ -203,15 +210,15 @@ def test_shares_add_up_to_the_budget():
         for sharpen, counts in ((True, (8, 32)), (False, (0,))):
             mechanism = rb.Moments(2.0, 1e-5, unit=unit, sharpen=sharpen)
             for n_rounds in counts:
-                scales = mechanism.scales(n_rounds, Shape(6))
+                scales = mechanism.scales(n_rounds, NoiseShape(6))
                 squares = 0.0
                 for stage, scale in scales.items():
                     more = {"sum": double, "rounds": double, "scores": math.sqrt(double)}
                     sensitivity = reach[stage] * more.get(stage, 1)
                     times = n_rounds if stage == "rounds" else 1
                     squares += times * (sensitivity / scale) ** 2 if scale else 0.0
-                assert squares == pytest.approx(mechanism.distance(Shape(6)) ** 2, rel=1e-12)
-                assert epsilon_at(mechanism.event(Shape(6), n_rounds), 1e-5) <= 2.0
+                assert squares == pytest.approx(mechanism.distance(NoiseShape(6)) ** 2, rel=1e-12)
+                assert epsilon_at(mechanism.event(NoiseShape(6), n_rounds), 1e-5) <= 2.0
             assert (scales["second"] == 0) == (unit == "label")
 
 
@@ -250,17 +257,17 @@ def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpe
     release = rb.craft(x[:rows], y[:rows], mechanism=mechanism, **OPTIONS)
     blocks, noise = release.blocks, release.mechanism["noise"]
     floor = noise_floor(floor_noise(noise, "second"), 4, WHITENING_FLOOR if sharpen else HESSIAN_FLOOR)
-    a = moment_stages._snapped_root(blocks["moment:C"], floor)
+    a = stages_module._snapped_root(blocks["moment:C"], floor)
     assert a.tobytes() == blocks["whitening"].tobytes()
     if sharpen:
-        rounds, eta = rounds_for(False, mechanism.strength(np.trace(blocks["moment:C"]), Shape(4)) / 4)
+        rounds, eta = rounds_for(False, mechanism.strength(np.trace(blocks["moment:C"]), NoiseShape(4)) / 4)
         assert rounds == release.mechanism["rounds"] == len(blocks["sharpened"])
         assert (rounds == 8) == (rows == 300 or unit == "label")  # which has half the strength
         hessian = inverse_power(blocks["moment:C2"], noise_floor(floor_noise(noise, "whitened"), 4, HESSIAN_FLOOR), 1.0)
-        theta = moment_stages._snapped(4 * (hessian @ blocks["moment:b"][0]))
+        theta = stages_module._snapped(4 * (hessian @ blocks["moment:b"][0]))
         assert theta.tobytes() == blocks["theta"][0].tobytes()
         for k, mean in enumerate(blocks["sharpened"]):
-            theta = moment_stages._snapped(blocks["theta"][k] + 4 * eta * (hessian @ mean))
+            theta = stages_module._snapped(blocks["theta"][k] + 4 * eta * (hessian @ mean))
             assert theta.tobytes() == blocks["theta"][k + 1].tobytes()
 
 
@@ -268,11 +275,11 @@ def test_the_number_of_rounds_follows_from_the_noisy_trace(table):
     """Of as many records as are at the limit: by the exact trace it would always be the same number."""
     x, y = table
     mechanism = rb.Moments(1.0)
-    limit = round(100 * 4 / mechanism.distance(Shape(4)))
+    limit = round(100 * 4 / mechanism.distance(NoiseShape(4)))
     seen = set()
     for _ in range(24):
         release = rb.craft(x[:limit], y[:limit], mechanism=mechanism, **OPTIONS)
-        rounds, _ = rounds_for(False, np.trace(release.blocks["moment:C"]) * mechanism.distance(Shape(4)) / 4)
+        rounds, _ = rounds_for(False, np.trace(release.blocks["moment:C"]) * mechanism.distance(NoiseShape(4)) / 4)
         assert release.mechanism["rounds"] == rounds
         seen.add(rounds)
     assert seen == {8, 32}
@@ -448,7 +455,7 @@ def test_refusals():
         rb.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, i_know=True, **declared)
     with pytest.raises(rb.ArgumentError, match="no signatures for a seed"):
         rb.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, **declared)
-    assert rb.Moments(0.005, unit="label").distance(Shape(4)) > 0  # no second moment needs noise here
+    assert rb.Moments(0.005, unit="label").distance(NoiseShape(4)) > 0  # no second moment needs noise here
     nobody = pa.table({"a": pa.array([], pa.float64()), "y": pa.array([], pa.int64())})
     release = rb.craft(nobody, mechanism=rb.Moments(1.0), n_rados=5, **declared)
     assert release.rados.shape == (5, 2)
@@ -462,8 +469,8 @@ def test_too_little_memory_for_kept_rows_is_no_reason_to_stop(table, monkeypatch
     def full(self, rows):
         raise MemoryError
 
-    monkeypatch.setattr(InMemory, "put", full)
-    assert type(Threads(2).keep(source, task, len(x))) is MadeAgain
+    monkeypatch.setattr(MemoryCache, "put", full)
+    assert type(ThreadRunner(2).keep(source, task, len(x))) is RecomputedRows
 
 
 @pytest.mark.parametrize("unit", ["record", "label"])

@@ -29,9 +29,9 @@ from neighbours import (
     pandas_read,
     polars_read,
 )
-from radoboost.holder.mechanisms import moment_passes
-from radoboost.tables import class_names, labels, row_by_row
-from radoboost.tables.strict import STRICT
+from radoboost.holder.mechanisms.moments import aggregations
+from radoboost.tables import class_values, labels, private_reader
+from radoboost.tables.strict_reader import STRICT
 
 PAIRS = {  # of each form
     "csv": 300, "csv.gz": 150, "parquet": 200, "arrow": 150, "stream": 100, "arrow in memory": 250, "numpy": 100,
@@ -165,8 +165,10 @@ def test_without_a_planted_dependence_there_is_nothing_to_find(odd, kind, tmp_pa
 
 def plant(monkeypatch, change):
     """Change the numbers of a column, all rows of a batch at a time."""
-    numbers = row_by_row.numbers_or_nan
-    monkeypatch.setattr(row_by_row, "numbers_or_nan", lambda column, *marks: change(column, numbers(column, *marks)))
+    numbers = private_reader.numbers_or_nan
+    monkeypatch.setattr(
+        private_reader, "numbers_or_nan", lambda column, *marks: change(column, numbers(column, *marks))
+    )
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -182,7 +184,7 @@ def test_a_type_by_all_values_is_found(kind, tmp_path, monkeypatch):
 
 
 def test_a_refusal_by_type_is_found(tmp_path, monkeypatch):
-    monkeypatch.setattr(row_by_row.RowByRow, "check_types", STRICT.check_types)
+    monkeypatch.setattr(private_reader.PrivateReader, "check_types", STRICT.check_types)
     assert with_odd(USUAL, tmp_path, kind="pandas read") == []
     assert any("outcome" in line for line in with_odd(TEXT, tmp_path, kind="pandas read"))
 
@@ -194,13 +196,13 @@ def test_a_scale_by_the_largest_of_a_batch_is_found(kind, tmp_path, monkeypatch)
 
 
 def test_a_sum_that_a_bad_row_changes_is_found(tmp_path, monkeypatch):
-    add = moment_passes.SphereRows.add
+    add = aggregations.SphereRows.add
 
     def sloppy(self, sums, first_row, batch):
         add(self, sums, first_row, batch)
         sums.products += int(np.isnan(batch.values()).sum())
 
-    monkeypatch.setattr(moment_passes.SphereRows, "add", sloppy)
+    monkeypatch.setattr(aggregations.SphereRows, "add", sloppy)
     assert with_odd(USUAL, tmp_path) == []
     assert with_odd(TEXT, tmp_path) == ["sum: sphere"]
 
@@ -231,8 +233,8 @@ def test_a_warning_on_a_value_is_found(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_quadratic_time_is_found(tmp_path, monkeypatch):
     """Two parts of this pattern can match the same digits; it was in the label reader once."""
-    monkeypatch.setattr(class_names, "_NUMBER", re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"))
-    for module in (class_names, labels):
+    monkeypatch.setattr(class_values, "_NUMBER", re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"))
+    for module in (class_values, labels):
         monkeypatch.setattr(module, "LONGEST_LABEL", 10**6)
     assert with_odd(USUAL, tmp_path) == []
     lengths = (1000, 1400, 2000, 2800, 4000, 5600, 8000)  # a fast machine needs longer ones

@@ -18,9 +18,8 @@ from scipy import special, stats
 
 import oracles
 from radoboost.errors import ArgumentError
-from radoboost.holder import noise
-from radoboost.holder.keystream import make_key
-from radoboost.holder.noise import (
+from radoboost.holder import gaussian_noise
+from radoboost.holder.gaussian_noise import (
     LARGEST_SCALE,
     LEAST_SCALE,
     MAX_COLUMNS,
@@ -30,6 +29,7 @@ from radoboost.holder.noise import (
     round_scale_up,
     rounded_normals,
 )
+from radoboost.holder.keystream import make_key
 
 FALSE_ALARM = 1e-6
 SCALES = [0.5, 2.0, 4096.25, 2.0**30]
@@ -42,7 +42,7 @@ def sample(words, scale, n_columns):
     """What the kernel makes of these words, a list of rows of one length; None for a row that ran out."""
     block = np.array(words, dtype=np.uint64)
     out = np.zeros((len(block), n_columns), dtype=np.int64)
-    short = set(noise._kernel()(block, np.uint64(int(scale / SCALE_UNIT)), out).tolist())
+    short = set(gaussian_noise._kernel()(block, np.uint64(int(scale / SCALE_UNIT)), out).tolist())
     return [None if i in short else row for i, row in enumerate(out.tolist())]
 
 
@@ -122,8 +122,8 @@ def test_a_float_sampler_is_found_out():
 
 @pytest.mark.parametrize("budget", [(1, 0), (0, 3), (17, 0)])
 def test_rows_that_run_out_go_on_in_their_own_stream(monkeypatch, budget):
-    monkeypatch.setattr(noise, "_WORDS_PER_NUMBER", budget[0])
-    monkeypatch.setattr(noise, "_WORDS_PER_ROW", budget[1])
+    monkeypatch.setattr(gaussian_noise, "_WORDS_PER_NUMBER", budget[0])
+    monkeypatch.setattr(gaussian_noise, "_WORDS_PER_ROW", budget[1])
     first_row, n_columns, plane = SLAB_ROWS - 4, 9, 5
     found = rounded_normals(KEY, 4096.25, first_row, 8, n_columns, plane=plane)
     beyond = 0
@@ -225,7 +225,7 @@ def test_the_kernel_has_no_floats():
         return [kind for kind in kinds if isinstance(kind, numba.types.Float)]
 
     block, out = np.zeros((1, 9), np.uint64), np.zeros((1, 1), np.int64)
-    assert not floats(noise._kernel().py_func, block, np.uint64(1), out)
+    assert not floats(gaussian_noise._kernel().py_func, block, np.uint64(1), out)
     assert floats(lambda word: word * 0.5, np.uint64(1))
 
 
@@ -246,7 +246,7 @@ def test_any_split_gives_the_same_rows(first_row, cuts, n_columns):
 
 def test_blocks_and_threads_do_not_matter(monkeypatch):
     whole = rounded_normals(KEY, 4096.0, 900, 700, 11)
-    monkeypatch.setattr(noise, "_BLOCK_WORDS", 5 * noise._row_words(11))
+    monkeypatch.setattr(gaussian_noise, "_BLOCK_WORDS", 5 * gaussian_noise._row_words(11))
     assert (rounded_normals(KEY, 4096.0, 900, 700, 11) == whole).all()
     with ThreadPoolExecutor(4) as pool:
         rows = list(pool.map(lambda i: rounded_normals(KEY, 4096.0, 900 + i, 1, 11), range(700)))
@@ -277,7 +277,7 @@ def test_widths_share_words():
 
 def ranges(row, n_columns, plane):
     """The nonce and the bytes of a row's own words, and the nonce of its overflow stream (N7)."""
-    size = noise._row_words(n_columns) * 8
+    size = gaussian_noise._row_words(n_columns) * 8
     return (plane, row // SLAB_ROWS), range(row % SLAB_ROWS * size, (row % SLAB_ROWS + 1) * size), (plane + 2**31, row)
 
 
@@ -292,9 +292,9 @@ def test_addresses_are_disjoint_and_within_the_counter(monkeypatch):
             2**64, size=len(target) // 8, dtype=np.uint64
         )
 
-    monkeypatch.setattr(noise, "_fill", fill)
-    monkeypatch.setattr(noise, "_WORDS_PER_NUMBER", 17)  # some rows need their overflow stream
-    monkeypatch.setattr(noise, "_WORDS_PER_ROW", 0)
+    monkeypatch.setattr(gaussian_noise, "_fill", fill)
+    monkeypatch.setattr(gaussian_noise, "_WORDS_PER_NUMBER", 17)  # some rows need their overflow stream
+    monkeypatch.setattr(gaussian_noise, "_WORDS_PER_ROW", 0)
     rows, overflows = range(SLAB_ROWS - 20, SLAB_ROWS + 20), 0
     for plane in (0, 1, 2**31 - 1):
         for row in rows:
@@ -402,13 +402,13 @@ def test_the_bound_on_total_variation():
     comparisons = 2 * geometric * (math.exp(0.5) - 1) + geometric * (2 * math.e - 1)
     accepted_share = math.sqrt(math.pi / 2) / geometric * (1 - 2 * special.ndtr(-15.0))
     assert comparisons / accepted_share < 30
-    assert 30 * 2.0**-128 + 2 * special.ndtr(-15.0) < noise.TOTAL_VARIATION == 2.0**-123
+    assert 30 * 2.0**-128 + 2 * special.ndtr(-15.0) < gaussian_noise.TOTAL_VARIATION == 2.0**-123
 
 
 def test_every_step_of_the_proof_is_cited():
     page = (Path(__file__).parent.parent / "docs" / "proofs" / "noise.md").read_text()
     steps = re.findall(r"^## (N\d)\. ", page, re.MULTILINE)
-    assert steps == sorted(set(re.findall(r"\bN\d\b", Path(noise.__file__).read_text())))
+    assert steps == sorted(set(re.findall(r"\bN\d\b", Path(gaussian_noise.__file__).read_text())))
 
 
 # ---- scales and arguments
@@ -466,7 +466,7 @@ def forbidden_names(source):
 
 
 def test_the_module_uses_no_float_sampler():
-    assert not forbidden_names(Path(noise.__file__).read_text())
+    assert not forbidden_names(Path(gaussian_noise.__file__).read_text())
     for planted in (
         "np.random.rand()",
         "rng.standard_normal()",

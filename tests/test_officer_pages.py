@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.adversary import attempts
-from radoboost.adversary.known import NeedsExtra
 from radoboost.errors import install
-from radoboost.findings.about_release import about_release
-from radoboost.findings.matrices import release_pictures
+from radoboost.lab.attacks import attack_suite
+from radoboost.lab.attacks.adversary_knowledge import NeedsExtra
 from radoboost.privacy import Relation
-from radoboost.release import stage_noise
-from radoboost.release.checking import Contradicted
-from radoboost.release.digests import Damaged
-from radoboost.release.plain_words import _WHO, answers, verdict_of
+from radoboost.release import statement_check
+from radoboost.release.file_format import DamagedFile
+from radoboost.release.statement_check import StatementContradiction
+from radoboost.release.statement_text import _WHO, answers, verdict_of
+from radoboost.report.plots import release_pictures
+from radoboost.report.release_report import about_release
 
 
 @pytest.fixture
@@ -84,11 +84,11 @@ def test_names_of_columns_are_no_markup():
 def test_contradicted_and_damaged_are_told_apart(tmp_path, release):
     honest, place = release("moments"), tmp_path / "a.rado.parquet"
     replace(honest, statement=replace(honest.statement, best_guess=0.5)).save(place)
-    with pytest.raises(Contradicted, match="do not trust it"):
+    with pytest.raises(StatementContradiction, match="do not trust it"):
         rb.load(place)
     honest.save(place)
     place.write_bytes(place.read_bytes()[:-9])
-    with pytest.raises(Damaged, match="truncated"):
+    with pytest.raises(DamagedFile, match="truncated"):
         rb.load(place)
 
 
@@ -100,8 +100,8 @@ def test_a_missing_package_is_what_an_attack_would_need(plain, monkeypatch):
         raise rb.ArgumentError("not now")
 
     for name in ("reconstruct", "linear", "membership"):
-        monkeypatch.setitem(attempts._RUNS, name, missing)
-    monkeypatch.setattr(attempts, "run_study", study)
+        monkeypatch.setitem(attack_suite._RUNS, name, missing)
+    monkeypatch.setattr(attack_suite, "run_study", study)
     code, out, err = plain("attack", "report", "plain.rado.parquet", "--seed", "7", "--json")
     assert code == 0, err
     found = json.loads(out)
@@ -112,7 +112,7 @@ def test_a_missing_package_is_what_an_attack_would_need(plain, monkeypatch):
 
 
 def test_a_statement_that_an_attack_beats_ends_in_exit_code_1(rado, rng, monkeypatch):
-    monkeypatch.setattr(stage_noise, "_check_one_noise", lambda release: None)  # which would refuse the file
+    monkeypatch.setattr(statement_check, "_check_one_noise", lambda release: None)  # which would refuse the file
     declared = {"bounds": [(0, 1)] * 2, "classes": (0, 1), "n_rados": 20}
     honest = rb.craft(rng.random((30, 2)), rng.integers(0, 2, 30), mechanism=rb.NoisyRados(4.0), **declared)
     half = {**honest.mechanism, "noise_std": honest.mechanism["noise_std"] / 2}
@@ -149,8 +149,10 @@ def test_an_attack_on_records_does_not_apply_to_a_release_about_persons_and_is_n
 
 
 def test_an_attack_that_ends_with_an_error_is_not_called_tried(plain, monkeypatch):
-    monkeypatch.setattr(attempts, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
-    monkeypatch.setitem(attempts._RUNS, "membership", lambda *_: (_ for _ in ()).throw(rb.ArgumentError("not here")))
+    monkeypatch.setattr(attack_suite, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    monkeypatch.setitem(
+        attack_suite._RUNS, "membership", lambda *_: (_ for _ in ()).throw(rb.ArgumentError("not here"))
+    )
     code, out, _ = plain("attack", "report", "plain.rado.parquet", "--json")
     found = json.loads(out)
     assert code == 0 and found["attacks"]["membership"]["group"] == "No result"
@@ -160,9 +162,9 @@ def test_an_attack_that_ends_with_an_error_is_not_called_tried(plain, monkeypatc
 
 
 def test_a_sign_off_runs_nothing_and_says_what_the_report_says(plain, monkeypatch):
-    monkeypatch.setattr(attempts, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    monkeypatch.setattr(attack_suite, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
     assert plain("attack", "report", "plain.rado.parquet", "--seconds", "5")[0] == 0
-    monkeypatch.setattr(attempts, "attack_all", None)
+    monkeypatch.setattr(attack_suite, "attack_all", None)
     assert plain(*SIGN, "refuse", "--report", "plain.attacks.html")[0] == 0
     attacks = Path("plain.signoff.html").read_text().partition('id="attacks"')[2].partition("</section>")[0]
     ran, _, others = attacks.partition("Attacks that did not run")

@@ -15,17 +15,25 @@ import numpy as np
 import pytest
 
 from radoboost.errors import ArgumentError, OutputError
-from radoboost.findings import STYLES, Band, Check, Column, Figure, Findings, Panel, Series, Table, pages
-from radoboost.findings.documents import Document, keep, kept_in, read
-from radoboost.findings.pictures import draw
+from radoboost.report import html
+from radoboost.report.documents import Document, keep, kept_in, read_document
+from radoboost.report.findings import STYLES, Band, Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
+from radoboost.report.plots import draw
 
 HOSTILE = "<script>alert(\"1\")</script> & 'b' $x_{$ \x1b[31m --> 漢"
 SAFE = HOSTILE.replace("\x1b", "\ufffd")
-COVER = pages.Cover(f"All of {HOSTILE}", "What came out.")
+COVER = html.PageHeader(f"All of {HOSTILE}", "What came out.")
 
 
 def sample(name="table1", domain="banknote"):
-    columns = ["domain", "rows", Column("error", "%", 2), Column("p", digits=3), Column("ratio"), "signed"]
+    columns = [
+        "domain",
+        "rows",
+        ReportColumn("error", "%", 2),
+        ReportColumn("p", digits=3),
+        ReportColumn("ratio"),
+        "signed",
+    ]
     rows = [
         [domain, 1372, 2.714, 0.0004, 0.1234567, True],
         ["wine", np.int64(98_765), np.float64(31.0), float("nan"), 1e-9, np.bool_(False)],
@@ -42,8 +50,8 @@ def sample(name="table1", domain="banknote"):
         name,
         f"The title of {domain}",
         tables=[
-            Table("errors", f"Errors of {domain}", columns, rows, f"A note on {domain}."),
-            Table("no-rows", "E", ["a"], []),
+            ReportTable("errors", f"Errors of {domain}", columns, rows, f"A note on {domain}."),
+            ReportTable("no-rows", "E", ["a"], []),
         ],
         figures=[
             Figure(
@@ -121,7 +129,7 @@ class Reader(HTMLParser):
 def written(tmp_path_factory):
     output = tmp_path_factory.mktemp("pages")
     documents = [document(sample()), document(sample("gaussian", HOSTILE), f"rado {HOSTILE}")]
-    pages.write(output, [Document.from_dict(json.loads(json.dumps(one.to_dict()))) for one in documents], COVER)
+    html.write_html(output, [Document.from_dict(json.loads(json.dumps(one.to_dict()))) for one in documents], COVER)
     return output, documents, Reader((output / "report.html").read_text())
 
 
@@ -140,7 +148,7 @@ KEPT = sorted([*(RESULTS / "reproduce").glob("*.json"), *(RESULTS / "attacks").g
 
 @pytest.mark.parametrize("place", KEPT, ids=lambda place: f"{place.parent.name}-{place.stem}")
 def test_kept_documents_load_and_are_written_as_they_are(place, tmp_path):
-    document = read(place)
+    document = read_document(place)
     keep(tmp_path, document)
     assert (tmp_path / place.name).read_bytes() == place.read_bytes()
     assert kept_in(tmp_path, (place.stem, "nothing")) == [document]
@@ -196,8 +204,8 @@ def test_nothing_may_be_missing():
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Table("a b", "T", ["x"], []), "table.name"),
-        (lambda: Table("a", "T", ["x"], [[1], [1, 2]]), r"table.rows\[1\]"),
+        (lambda: ReportTable("a b", "T", ["x"], []), "reporttable.name"),
+        (lambda: ReportTable("a", "T", ["x"], [[1], [1, 2]]), r"reporttable.rows\[1\]"),
         (lambda: Series("a", [1, 2], [1]), "series.x"),
         (lambda: Band("a", [1, 2], [1, 2], [1]), "band.high"),
         (lambda: Panel("a", "x", "y", [Series("a", [0, 1], [1, 2])], log_x=True), "panel"),
@@ -214,14 +222,14 @@ def test_documents_are_checked(tmp_path):
     whole = document(sample())
     for documents in ([], [whole, whole]):
         with pytest.raises(ArgumentError):
-            pages.write(tmp_path, documents, COVER)
+            html.write_html(tmp_path, documents, COVER)
     for data in ({**whole.to_dict(), "findings": None}, {"findings": sample().to_dict()}, [], None):
         with pytest.raises(ArgumentError):
             Document.from_dict(data)
     assert not any(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot make the directory"):
-        pages.write(tmp_path / "file", [document(Findings("theory", "Theory"))], COVER)
+        html.write_html(tmp_path / "file", [document(Findings("theory", "Theory"))], COVER)
 
 
 def test_the_page_holds_every_cell_of_every_table(written):
@@ -253,7 +261,7 @@ def _check_cell(cell, value, digits):
         assert not (value == 0 and "-" in cell)
 
 
-def test_the_overview_counts_and_checks_are_told_in_words(written):
+def test_the_overview_counts_and_checks_are_told_text(written):
     _, _, reader = written
     assert reader.tables[0] == [
         ["part", "seen", "not seen", "not judged", "time"],
@@ -269,8 +277,8 @@ def test_a_question_of_our_own_is_told_from_the_paper_s():
     checks = [Check("theirs", True, "a"), Check("nobody's but ours", False, "b", ours=True)]
     asked = Findings("theory", "Theory", checks=checks)
     assert "ours" not in checks[0].to_dict() and checks[1].to_dict()["ours"] is True
-    assert "not seen    our question: nobody's but ours: b" in pages.show(asked).splitlines()
-    reader = Reader(pages.page([document(asked), document(Findings("gaussian", "Noise"))], COVER))
+    assert "not seen    our question: nobody's but ours: b" in html.show(asked).splitlines()
+    reader = Reader(html.page([document(asked), document(Findings("gaussian", "Noise"))], COVER))
     assert reader.tables[0] == [
         ["part", "seen", "not seen", "not judged", "our questions", "time"],
         ["Theory", "1", "0", "0", "1", "1 min 12 s"],
@@ -281,10 +289,10 @@ def test_a_question_of_our_own_is_told_from_the_paper_s():
 
 
 def test_a_cover_may_have_an_overview_of_its_own_and_a_part_paragraphs():
-    overview = Table("glance", "Glance", ["part", "in a word"], [["theory", HOSTILE]])
+    overview = ReportTable("glance", "Glance", ["part", "in a word"], [["theory", HOSTILE]])
     said = dataclasses.replace(document(Findings("theory", "Theory")), said={"In a sentence": HOSTILE})
-    cover = pages.Cover("Attacks", "What they get.", overview, "Lists", {"First": [HOSTILE, "a"], HOSTILE: []})
-    shown = pages.page([said], cover)
+    cover = html.PageHeader("Attacks", "What they get.", overview, "Lists", {"First": [HOSTILE, "a"], HOSTILE: []})
+    shown = html.page([said], cover)
     assert shown.count(str(markupsafe.escape(SAFE))) == 4 and "not judged" not in shown.split("</style>")[1]
     assert "<strong>In a sentence:</strong>" in shown and "<script>" not in shown
 
@@ -325,20 +333,22 @@ def test_hostile_names_are_only_text(written):
     assert f"{SAFE} a" in reader.text
     raw = (output / "report.html").read_text()
     assert "<script" not in raw and "\x1b" not in raw
-    assert "\x1b" not in pages.show(sample(domain=HOSTILE))
+    assert "\x1b" not in html.show(sample(domain=HOSTILE))
 
 
 def test_hostile_text_is_escaped_wherever_it_stands():
     """In every place that takes text: names of columns, units, cells, labels, titles, captions, options, versions."""
     words = [f"<script>{place}</script>\"'&" for place in range(21)]
     text = iter(words)
-    table = Table("t", next(text), [next(text), Column(next(text), next(text))], [[next(text), next(text)]], next(text))
+    table = ReportTable(
+        "t", next(text), [next(text), ReportColumn(next(text), next(text))], [[next(text), next(text)]], next(text)
+    )
     panel = Panel(next(text), "x", "y", [Series(next(text), [1], [1])])
     figure = Figure("f", next(text), next(text), [panel])
     check = Check(next(text), None, next(text), ours=True)
     findings = Findings("theory", next(text), tables=[table], figures=[figure], checks=[check], notes=[next(text)])
     run = Document(next(text), {"numpy": next(text)}, 1.0, {next(text): [next(text)]}, findings)
-    shown = pages.page([run], pages.Cover(next(text), next(text)))
+    shown = html.page([run], html.PageHeader(next(text), next(text)))
     assert "<script" not in shown
     reader = Reader(shown)
     seen = " ".join([*reader.text, *(cell for table in reader.tables for row in table for cell in row)])
@@ -352,9 +362,13 @@ def test_hostile_text_is_escaped_wherever_it_stands():
 def test_long_text_is_not_cut_off_on_a_narrow_screen():
     """A table of long text has its cells below each other there, each with the name of its column; one of numbers has
     not, and scrolls."""
-    words = Table("w", "W", ["attack", "found", Column("time", "s")], [["probe", "a sentence that is " * 4, 1.5]])
-    numbers = Table("n", "N", ["a long name of a domain that is text only", "b"], [["a long name of a domain " * 2, 1]])
-    reader = Reader(pages.page([document(Findings("theory", "Theory", tables=[words, numbers]))], COVER))
+    words = ReportTable(
+        "w", "W", ["attack", "found", ReportColumn("time", "s")], [["probe", "a sentence that is " * 4, 1.5]]
+    )
+    numbers = ReportTable(
+        "n", "N", ["a long name of a domain that is text only", "b"], [["a long name of a domain " * 2, 1]]
+    )
+    reader = Reader(html.page([document(Findings("theory", "Theory", tables=[words, numbers]))], COVER))
     tables = [attributes.get("class") for tag, attributes, _ in reader.tags if tag == "table"]
     assert tables == [None, "stacked", None]
 
@@ -364,7 +378,7 @@ def test_the_same_results_give_the_same_bytes(written, tmp_path):
     output, documents, _ = written
     with matplotlib.rc_context({"font.size": 30, "axes.linewidth": 9, "svg.hashsalt": None}):
         for _ in range(2):
-            pages.write(tmp_path, documents, COVER)
+            html.write_html(tmp_path, documents, COVER)
     for file in output.rglob("*"):
         if file.is_file():
             assert (tmp_path / file.relative_to(output)).read_bytes() == file.read_bytes(), file.name
@@ -372,7 +386,7 @@ def test_the_same_results_give_the_same_bytes(written, tmp_path):
 
 
 def test_the_screen_shows_tables_checks_and_notes():
-    lines = pages.show(sample()).splitlines()
+    lines = html.show(sample()).splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("--"))
     assert [line.split() for line in lines[start + 1 : start + 4]] == [
         ["banknote", "1,372", "2.71", "<0.001", "0.123457", "yes"],
@@ -386,9 +400,9 @@ def test_the_screen_shows_tables_checks_and_notes():
 
 
 def test_a_wide_table_comes_in_pieces():
-    columns = ["domain", *(Column(f"learner number {place}", "%", 2) for place in range(14))]
-    wide = Table("wide", "Wide", columns, [["banknote", *(place + 0.25 for place in range(14))]])
-    text = pages.show(Findings("table1", "T", tables=[wide]))
+    columns = ["domain", *(ReportColumn(f"learner number {place}", "%", 2) for place in range(14))]
+    wide = ReportTable("wide", "Wide", columns, [["banknote", *(place + 0.25 for place in range(14))]])
+    text = html.show(Findings("table1", "T", tables=[wide]))
     assert max(map(len, text.splitlines())) <= 100
     assert len(re.findall("^banknote", text, re.M)) > 1
     assert re.findall(r"\d+\.25", text) == [f"{place}.25" for place in range(14)]
@@ -416,7 +430,7 @@ def test_odd_figures_are_drawn(name):
 
 def test_nothing_heavy_is_imported_to_report():
     program = (
-        "import sys, radoboost.findings.pages; "
+        "import sys, radoboost.report.html; "
         "print({'matplotlib', 'numba', 'sklearn', 'typer', 'pandas', 'jinja2'} & set(sys.modules))"
     )
     assert (

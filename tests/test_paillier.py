@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost import secure
+from radoboost import encrypted
+from radoboost.encrypted import encrypted_rows
+from radoboost.encrypted.encrypted_rows import Packing
+from radoboost.encrypted.paillier import Decryptor, Encryptor, check_ciphertexts
 from radoboost.holder import craft as crafting
 from radoboost.holder.grid import GRID_BITS
-from radoboost.secure import ciphertexts
-from radoboost.secure.packing import Packing
-from radoboost.secure.paillier import Decryptor, Encryptor, check_ciphertexts
 
 pytest.importorskip("gmpy2")
 KEY = bytes(range(32))
@@ -27,7 +27,7 @@ KEY = bytes(range(32))
 
 @pytest.fixture(scope="module")
 def keys():
-    return secure.keygen()
+    return encrypted.keygen()
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def table(rng):
 
 @pytest.fixture
 def rows(keys, table):
-    return secure.encrypt(table[0], keys.public, table[1])
+    return encrypted.encrypt(table[0], keys.public, table[1])
 
 
 def refused(words, make):
@@ -50,8 +50,8 @@ def refused(words, make):
 @pytest.mark.parametrize("n_rados", [5, 130])
 def test_the_bits_are_those_of_the_plain_release(monkeypatch, keys, table, rows, n_rados, tmp_path):
     rows.save(tmp_path / "rows")
-    secure.craft(secure.load_rows(tmp_path / "rows"), n_rados, key=KEY).save(tmp_path / "sums")
-    release = secure.open(secure.load_sums(tmp_path / "sums"), keys.private)
+    encrypted.craft(encrypted.load_rows(tmp_path / "rows"), n_rados, key=KEY).save(tmp_path / "sums")
+    release = encrypted.open(encrypted.load_sums(tmp_path / "sums"), keys.private)
     monkeypatch.setattr(crafting, "make_key", lambda seed: KEY)
     plain = rb.craft(*table, n_rados=n_rados)
     assert release.rados.tobytes() == plain.rados.tobytes()
@@ -67,11 +67,11 @@ def test_several_senders_classes_and_wide_rows(monkeypatch, keys, rng):
     X, y = rng.uniform(-1, 1, size=(40, 20)), rng.integers(0, 3, 40)
     options = {"bounds": {f"x{k}": (-1.0, 1.0) for k in range(20)}, "scale": "bounds", "classes": (0, 1, 2)}
     senders = [
-        secure.encrypt(X[cut], keys.public, y[cut], most_rows=1000, **options) for cut in (slice(0, 3), slice(3, 40))
+        encrypted.encrypt(X[cut], keys.public, y[cut], most_rows=1000, **options) for cut in (slice(0, 3), slice(3, 40))
     ]
     assert senders[0].packing.n_numbers == 2
-    sums = secure.craft(senders, 20, key=KEY, signatures=rb.FixedSupport(0.5))
-    release = secure.open(sums, keys.private)
+    sums = encrypted.craft(senders, 20, key=KEY, signatures=rb.FixedSupport(0.5))
+    release = encrypted.open(sums, keys.private)
     monkeypatch.setattr(crafting, "make_key", lambda seed: KEY)
     plain = rb.craft(X, y, n_rados=20, signatures=rb.FixedSupport(0.5), **options)
     assert release.blocks.keys() == plain.blocks.keys()
@@ -112,7 +112,7 @@ def test_a_power_is_the_one_that_its_bytes_say(keys, monkeypatch):
     for full, length in ((False, 128), (True, 272)):
         encryptor, n = Encryptor(keys.public, full=full), keys.public.n
         drawn = bytes(range(1, 129)) * 3
-        monkeypatch.setattr("radoboost.secure.paillier.secrets.token_bytes", lambda size, drawn=drawn: drawn[:size])
+        monkeypatch.setattr("radoboost.encrypted.paillier.secrets.token_bytes", lambda size, drawn=drawn: drawn[:size])
         exponent = int.from_bytes(drawn[:length], "little")
         assert int(encryptor.blind()) == pow(keys.public.h, exponent, n * n)
 
@@ -125,10 +125,10 @@ def test_results_do_not_show_which_rows_they_are_products_of(keys, rows, monkeyp
         lengths.append(full)
         return Encryptor(key, full=full)
 
-    monkeypatch.setattr(ciphertexts, "Encryptor", encryptor)
-    first, second = (secure.craft(rows, 10, key=KEY) for _ in range(2))
+    monkeypatch.setattr(encrypted_rows, "Encryptor", encryptor)
+    first, second = (encrypted.craft(rows, 10, key=KEY) for _ in range(2))
     assert not (first.ciphertexts == second.ciphertexts).all(axis=(1, 2)).any()
-    a, b = (secure.open(sums, keys.private) for sums in (first, second))
+    a, b = (encrypted.open(sums, keys.private) for sums in (first, second))
     assert a.rados.tobytes() == b.rados.tobytes() and a.id != b.id
     assert lengths == [True, True]
 
@@ -156,22 +156,24 @@ def test_the_bound_is_checked_before(keys):
 
 def test_wrong_keys_and_rows_that_do_not_belong_together(keys, table, rows):
     X, y = table
-    other = secure.keygen()
-    sums = secure.craft(rows, 10)
-    refused("under key .* private key of", lambda: secure.open(sums, other.private))
-    refused("under the private key", lambda: secure.open(sums, keys.public))
-    refused("under a public key", lambda: secure.encrypt(X, keys.private, y))
-    refused("public key of one learner", lambda: secure.craft([rows, secure.encrypt(X, other.public, y)], 10))
-    refused("agree on most_rows", lambda: secure.craft([rows, secure.encrypt(X, keys.public, y, most_rows=999)], 10))
-    refused("twice", lambda: secure.craft([rows, rows], 10))
-    refused("packed for sums of 150", lambda: secure.craft([rows, secure.encrypt(X, keys.public, y)], 10))
-    refused("other columns", lambda: secure.craft([rows, secure.encrypt(X[::-1] * 2, keys.public, y)], 10))
-    refused("no encrypted rows", lambda: secure.craft([], 10))
-    refused("most_rows is 20", lambda: secure.encrypt(X, keys.public, y, most_rows=20))
-    refused("most_rows must lie", lambda: secure.encrypt(X, keys.public, y, most_rows=2**31))
-    refused("bits must be", lambda: secure.keygen(1024))
-    refused("not those of the public key", lambda: secure.PrivateKey(3, 5, keys.public))
-    refused("no public key", lambda: secure.PublicKey(15, 2))
+    other = encrypted.keygen()
+    sums = encrypted.craft(rows, 10)
+    refused("under key .* private key of", lambda: encrypted.open(sums, other.private))
+    refused("under the private key", lambda: encrypted.open(sums, keys.public))
+    refused("under a public key", lambda: encrypted.encrypt(X, keys.private, y))
+    refused("public key of one learner", lambda: encrypted.craft([rows, encrypted.encrypt(X, other.public, y)], 10))
+    refused(
+        "agree on most_rows", lambda: encrypted.craft([rows, encrypted.encrypt(X, keys.public, y, most_rows=999)], 10)
+    )
+    refused("twice", lambda: encrypted.craft([rows, rows], 10))
+    refused("packed for sums of 150", lambda: encrypted.craft([rows, encrypted.encrypt(X, keys.public, y)], 10))
+    refused("other columns", lambda: encrypted.craft([rows, encrypted.encrypt(X[::-1] * 2, keys.public, y)], 10))
+    refused("no encrypted rows", lambda: encrypted.craft([], 10))
+    refused("most_rows is 20", lambda: encrypted.encrypt(X, keys.public, y, most_rows=20))
+    refused("most_rows must lie", lambda: encrypted.encrypt(X, keys.public, y, most_rows=2**31))
+    refused("bits must be", lambda: encrypted.keygen(1024))
+    refused("not those of the public key", lambda: encrypted.PrivateKey(3, 5, keys.public))
+    refused("no public key", lambda: encrypted.PublicKey(15, 2))
 
 
 def test_public_keys_that_hide_nothing_are_refused(keys, tmp_path):
@@ -181,18 +183,18 @@ def test_public_keys_that_hide_nothing_are_refused(keys, tmp_path):
     crossed = 1 + (keys.public.h - 1) * p * pow(p, -1, q)  # 1 modulo p, and h modulo q
     weak = [n * n - 1, 1 + n, 1 + 5 * n, (1 + n) * (n * n - 1) % n**2, pow(root, n, n * n), pow(crossed, n, n * n)]
     for h in weak:
-        refused("could be read by anyone.*fingerprints", lambda h=h: secure.PublicKey(n, h))
+        refused("could be read by anyone.*fingerprints", lambda h=h: encrypted.PublicKey(n, h))
     for modulus in (2**2203 - 1, 3 * n):  # a prime of Mersenne's, and one that has a small factor
-        refused("could be read by anyone", lambda modulus=modulus: secure.PublicKey(modulus, 7))
+        refused("could be read by anyone", lambda modulus=modulus: encrypted.PublicKey(modulus, 7))
     (tmp_path / "weak").write_text(json.dumps({"radoboost_paillier_public": 1, "n": f"{n:x}", "h": f"{1 + n:x}"}))
-    refused("weak: numbers encrypted", lambda: secure.load_key(tmp_path / "weak"))
+    refused("weak: numbers encrypted", lambda: encrypted.load_key(tmp_path / "weak"))
 
 
 def test_people_compare_a_fingerprint(keys, tmp_path):
     keys.public.save(tmp_path / "public")
-    shown = secure.load_key(tmp_path / "public").fingerprint
+    shown = encrypted.load_key(tmp_path / "public").fingerprint
     assert shown == keys.public.fingerprint and shown.replace(" ", "") == keys.public.id and len(shown.split()) == 8
-    assert secure.keygen().public.fingerprint != shown
+    assert encrypted.keygen().public.fingerprint != shown
 
 
 def test_truncated_and_altered_ciphertexts(keys, rows, tmp_path):
@@ -200,24 +202,24 @@ def test_truncated_and_altered_ciphertexts(keys, rows, tmp_path):
     whole = (tmp_path / "rows").read_bytes()
     for content, words in [(whole[:-9], "truncated"), (whole[:300] + b"x" + whole[301:], "damaged")]:
         (tmp_path / "bad").write_bytes(content)
-        refused(words, lambda: secure.load_rows(tmp_path / "bad"))
+        refused(words, lambda: encrypted.load_rows(tmp_path / "bad"))
     cut = rows.ciphertexts[:, :, :-1]
     refused("cut short", lambda: dataclasses.replace(rows, ciphertexts=cut))
     refused("149 rows are here, of 150", lambda: dataclasses.replace(rows, ciphertexts=rows.ciphertexts[1:]))
     zero = rows.ciphertexts.copy()
     zero[7] = 0
-    refused("row 8 is no ciphertext", lambda: secure.craft(dataclasses.replace(rows, ciphertexts=zero), 10))
+    refused("row 8 is no ciphertext", lambda: encrypted.craft(dataclasses.replace(rows, ciphertexts=zero), 10))
     zero[7] = 255
-    refused("row 8 is no ciphertext", lambda: secure.craft(dataclasses.replace(rows, ciphertexts=zero), 10))
+    refused("row 8 is no ciphertext", lambda: encrypted.craft(dataclasses.replace(rows, ciphertexts=zero), 10))
     refused("no ciphertext", lambda: check_ciphertexts(keys.public, [1, keys.private.p], "row"))
-    sums = secure.craft(rows, 10)
+    sums = encrypted.craft(rows, 10)
     sums.save(tmp_path / "sums")
-    refused("encrypted sums.*, not encrypted rows", lambda: secure.load_rows(tmp_path / "sums"))
-    refused("encrypted rows.*, not encrypted sums", lambda: secure.load_sums(tmp_path / "rows"))
+    refused("encrypted sums.*, not encrypted rows", lambda: encrypted.load_rows(tmp_path / "sums"))
+    refused("encrypted rows.*, not encrypted sums", lambda: encrypted.load_sums(tmp_path / "rows"))
     altered = sums.ciphertexts.copy()
     altered[3, 0, -1] ^= 1
     bad = dataclasses.replace(sums, ciphertexts=altered)
-    refused("no sum of rows|larger than so many rows", lambda: secure.open(bad, keys.private))
+    refused("no sum of rows|larger than so many rows", lambda: encrypted.open(bad, keys.private))
 
 
 def test_a_sender_who_sends_too_much_is_seen_only_beyond_what_all_rows_may_give(keys, table, rows):
@@ -227,24 +229,27 @@ def test_a_sender_who_sends_too_much_is_seen_only_beyond_what_all_rows_may_give(
         huge = rows.ciphertexts.copy()
         number = weight << GRID_BITS
         huge[0, 0] = np.frombuffer(int(encryptor.encrypt(number)).to_bytes(512, "big"), np.uint8)
-        sums = secure.craft(dataclasses.replace(rows, ciphertexts=huge), 20, key=KEY)
+        sums = encrypted.craft(dataclasses.replace(rows, ciphertexts=huge), 20, key=KEY)
         if passes:
-            assert secure.open(sums, keys.private).n_rados == 20
+            assert encrypted.open(sums, keys.private).n_rados == 20
         else:
-            refused("larger than so many rows", lambda sums=sums: secure.open(sums, keys.private))
+            refused("larger than so many rows", lambda sums=sums: encrypted.open(sums, keys.private))
 
 
 def test_key_files(keys, tmp_path):
     keys.public.save(tmp_path / "public")
     keys.private.save(tmp_path / "private")
     assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
-    assert secure.load_key(tmp_path / "public") == keys.public and secure.load_key(tmp_path / "private") == keys.private
+    assert (
+        encrypted.load_key(tmp_path / "public") == keys.public
+        and encrypted.load_key(tmp_path / "private") == keys.private
+    )
     refused("there already", lambda: keys.private.save(tmp_path / "private"))
-    refused("cannot read the key", lambda: secure.load_key(tmp_path / "none"))
+    refused("cannot read the key", lambda: encrypted.load_key(tmp_path / "none"))
     refused("cannot write", lambda: keys.public.save(tmp_path / "none" / "key"))
     for content in ("{}", "[]", "hello", '{"radoboost_paillier_public": 1, "n": "f", "h": "2"}'):
         (tmp_path / "bad").write_text(content)
-        refused("key", lambda: secure.load_key(tmp_path / "bad"))
+        refused("key", lambda: encrypted.load_key(tmp_path / "bad"))
     assert sorted(os.listdir(tmp_path)) == ["bad", "private", "public"]
 
 
@@ -256,6 +261,6 @@ def test_without_gmpy2_one_line_says_what_to_install(monkeypatch):
             raise ImportError(name)
         return real(name, *rest)
 
-    monkeypatch.setattr("radoboost.secure.paillier.importlib.import_module", without)
-    refused(r"pip install '.\[secure\]' in a clone of radoboost", secure.keygen)
-    assert secure.open is not builtins.open
+    monkeypatch.setattr("radoboost.encrypted.paillier.importlib.import_module", without)
+    refused(r"pip install '.\[secure\]' in a clone of radoboost", encrypted.keygen)
+    assert encrypted.open is not builtins.open

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.paper import reproduce
-from radoboost.paper.comparing import SMALL
-from radoboost.paper.domains import find, load
-from radoboost.paper.protocol import N_FOLDS, number_of_rados, stratified_folds
+from radoboost.lab.paper.domains import find, load
+from radoboost.lab.paper.protocol import N_FOLDS, number_of_rados, stratified_folds
+from radoboost.lab.paper.reproduce import reproduce
+from radoboost.lab.paper.versus_paper import SMALL
 
 pytestmark = pytest.mark.slow
 

@@ -20,11 +20,12 @@ from scipy import sparse
 
 import csv_oracle
 import radoboost as rb
-from radoboost.tables import csv_lines, open_table, source
+from radoboost.tables import csv_lines, open_table
+from radoboost.tables import table as table_module
 from radoboost.tables.csv_files import line_of_row
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 
-RULE = LabelRule("y", (0, 1))
+RULE = LabelEncoder("y", (0, 1))
 KINDS = ["array", "fortran", "integers", "csr", "csc", "pandas", "polars", "arrow", "chunks", "parquet", "arrow file",
          "arrow stream", "compressed arrow", "csv", "csv.gz", "files"]  # fmt: skip
 
@@ -95,8 +96,8 @@ def test_parts_have_every_row_once_and_in_order(
     given_table = make(kind, x, y, group, tmp_path_factory.mktemp("parts"))
     expected = [(*row, sign) for row, sign in zip(x.tolist(), (2 * y - 1).tolist(), strict=True)]
     with (
-        mock.patch.object(source, "PART_VALUES", part_values),
-        mock.patch.object(source, "TILE_ROWS", 4),
+        mock.patch.object(table_module, "PART_VALUES", part_values),
+        mock.patch.object(table_module, "TILE_ROWS", 4),
         mock.patch("radoboost.tables.arrays.SLICE_ROWS", 8),
         mock.patch("radoboost.tables.frames.BATCH_ROWS", 8),
         mock.patch("radoboost.tables.files.BATCH_ROWS", 8),
@@ -128,7 +129,7 @@ def test_parts_have_every_row_once_and_in_order(
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "arrow stream"])
 def test_a_pickled_part_has_its_own_rows_only(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "PART_VALUES", 20_000)
+    monkeypatch.setattr(table_module, "PART_VALUES", 20_000)
     rng = np.random.default_rng(0)
     x, y = rng.integers(0, 9, (100_000, 2)).astype(float), rng.integers(0, 2, 100_000)
     table = open_table(**make(kind, x, y, 5000, tmp_path))

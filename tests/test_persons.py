@@ -18,28 +18,28 @@ from hypothesis import strategies as st
 
 import oracles
 import radoboost as rb
-from radoboost.adversary import person_audit
-from radoboost.adversary.canaries import RowByRow
-from radoboost.adversary.membership.rebuilding import rebuilt
-from radoboost.adversary.rates import rate_above, rate_below
-from radoboost.holder import persons as holder_persons
-from radoboost.holder.declared import read_bounds
+from radoboost.holder import contribution_bounding as holder_persons
+from radoboost.holder.contribution_bounding import choose_rows
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import records
-from radoboost.holder.mechanisms.contract import Asked, Circumstances
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.mechanisms.moment_passes import GRID, SphereRows
-from radoboost.holder.persons import choose_rows
-from radoboost.holder.run import Run
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mechanisms import record_level
+from radoboost.holder.mechanisms.mechanism import CraftRequest, StatementFacts
+from radoboost.holder.mechanisms.moments.aggregations import GRID, SphereRows
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import read_bounds
 from radoboost.holder.table_check import check_table
+from radoboost.lab.attacks.mechanism_from_release import rebuilt
+from radoboost.lab.audits import person_audit
+from radoboost.lab.audits.audit import rate_above, rate_below
+from radoboost.lab.audits.canaries import SingleRowSignatures
 from radoboost.privacy import (
     Composed,
     Gaussian,
     Relation,
     Repeated,
     SubsampledGaussian,
-    converted,
+    convert_relation,
     epsilon_at,
     event_from_dict,
     event_to_dict,
@@ -49,13 +49,13 @@ from radoboost.privacy import (
 )
 from radoboost.release.columns import Column
 from radoboost.tables import open_table
-from radoboost.tables import persons as tables_persons
-from radoboost.tables.labels import LabelRule, comparable
-from radoboost.tables.persons import person_ids
+from radoboost.tables import person_ids as tables_persons
+from radoboost.tables.labels import LabelEncoder, comparable
+from radoboost.tables.person_ids import person_ids
 from schema_files import write_schema
 
 KEY = b"which rows of a person, for tests"[:32]
-RULE = LabelRule("ill", (0, 1))
+RULE = LabelEncoder("ill", (0, 1))
 NAMES = ["age", "dose"]
 
 people = st.sampled_from([None, "", "ann", "bob", "7", "7.0", "eve"])
@@ -83,7 +83,7 @@ def opened(*pieces):
 def chosen(source, most=2, **options):
     options.setdefault("with_label", True)
     threads = options.pop("threads", 1)
-    return choose_rows(source, Threads(threads).run, RULE, most, KEY, **options)[0]
+    return choose_rows(source, ThreadRunner(threads).run, RULE, most, KEY, **options)[0]
 
 
 def contents(source):
@@ -139,7 +139,7 @@ def test_rows_that_are_alike_do_not_come_first_with_everybody(rng):
     who = np.repeat([f"p{k}" for k in range(people)], each).tolist()
     table = [(person, 1.0, 1.0, int(ill)) for person, ill in zip(who, rng.integers(0, 2, len(who)), strict=True)]
     for key in (bytes(32), KEY, b"x" * 32):
-        source, _ = choose_rows(opened(table), Threads(1).run, RULE, 1, key)
+        source, _ = choose_rows(opened(table), ThreadRunner(1).run, RULE, 1, key)
         ill = sum(row.endswith(" 1.0") for row in contents(source))
         assert abs(ill - people / 2) < 6 * np.sqrt(people / 4)
 
@@ -175,9 +175,9 @@ def test_good_rows_go_first_and_spoiled_ones_do_not_use_up_places():
 
 def test_identical_rows_are_counted():
     table = [("ann", 1.0, 1.0, 1)] * 100 + [(None, 1.0, 1.0, 1)] * 7
-    view, counts = choose_rows(opened(table), Threads(2).run, RULE, 3, KEY)
+    view, counts = choose_rows(opened(table), ThreadRunner(2).run, RULE, 3, KEY)
     assert view.n_rows == 3 and (counts.people, counts.rows, counts.nobody, counts.beyond) == (1, 107, 7, 97)
-    assert counts.in_words() == [
+    assert counts.as_text() == [
         "3 of 107 rows are taken, at most 3 of each of 1 people",
         "without a person, so they give nothing: 7 rows",
     ]
@@ -349,7 +349,7 @@ def test_one_person_moves_counts_and_moments_by_their_rows_at_most(table, others
     others = [row for row in others if row[0] != "eve"]
     columns = tuple(Column(name, "bounds", 1.0, 0.0, 10.0) for name in NAMES)
     task = SphereRows(get_engine("reference"), RULE, columns, True)
-    sums = [Threads(1).run(task, chosen(opened(some), most)) for some in (others + own, others)]
+    sums = [ThreadRunner(1).run(task, chosen(opened(some), most)) for some in (others + own, others)]
     products, vectors = (sums[0].products - sums[1].products, sums[0].vector - sums[1].vector)
     counts = [np.array([one.counts.n_rows - one.counts.spoiled, one.counts.spoiled]) for one in sums]
     assert np.linalg.norm(products.astype(float)) <= most * GRID**2
@@ -376,7 +376,7 @@ def test_no_id_decides_whether_a_release_comes_out(odd, mechanism, tmp_path):
 
 
 def test_noise_is_for_all_rows_of_a_person():
-    one, five = (Shape(4, max_rows=k, person="who") for k in (1, 5))
+    one, five = (NoiseShape(4, max_rows=k, person="who") for k in (1, 5))
     scales = [rb.Moments(1.0).scales(8, shape) for shape in (one, five)]
     assert all(math.isclose(scales[1][name], 5 * scales[0][name], rel_tol=1e-12) for name in scales[0])
     stds = [rb.NoisyExamples(1.0).plan(10, 3, 100, k, "who").noise_std for k in (1, 5)]
@@ -435,14 +435,14 @@ def test_statements_are_about_persons(name, tmp_path):
 @pytest.mark.parametrize("name", CASES)
 def test_engines_and_threads_give_the_same_bits(name):
     """With keys that are given; each run has its own."""
-    asked = Asked(
+    asked = CraftRequest(
         n_rados=20, signature_key=bytes(32), declared=read_bounds(DECLARED["bounds"]), label="ill", classes=(0, 1),
         person="who", max_rows=3, choice_key=KEY,
     )  # fmt: skip
     source = open_table(visits(), label="ill", features=NAMES, person="who", row_by_row=True)
     mechanism, _ = CASES[name]
     made = [
-        mechanism.make(asked, Run(source, get_engine(engine), Threads(threads), bytes(32))).blocks
+        mechanism.make(asked, Curator(source, get_engine(engine), ThreadRunner(threads), bytes(32))).blocks
         for engine, threads in (("reference", 1), ("kernel", 1), ("kernel", 2))
     ]
     drawn = {"rados"} if mechanism.law == "noisy moments" else set()  # from what was released, afresh
@@ -495,17 +495,20 @@ def test_a_ledger_of_persons(tmp_path):
 def test_events_about_persons():
     gaussian = Gaussian(4.0, Relation.PERSON, person="who")
     assert epsilon_at(gaussian, 1e-6) == epsilon_at(Gaussian(4.0, Relation.RECORD), 1e-6)
-    assert converted(gaussian, Relation.PERSON_ROWS).noise_multiplier == 2.0
-    assert converted(converted(gaussian, Relation.PERSON_ROWS), Relation.PERSON_LABELS).noise_multiplier == 2.0
+    assert convert_relation(gaussian, Relation.PERSON_ROWS).noise_multiplier == 2.0
+    assert (
+        convert_relation(convert_relation(gaussian, Relation.PERSON_ROWS), Relation.PERSON_LABELS).noise_multiplier
+        == 2.0
+    )
     sums = Repeated(SubsampledGaussian(40.0, 0.5, relation=Relation.PERSON, group=4, person="who"), 50)
     plain = Repeated(SubsampledGaussian(40.0, 0.5, group=4), 50)
     for relation, other in ((Relation.PERSON, Relation.RECORD), (Relation.PERSON_ROWS, Relation.EDGE)):
-        assert epsilon_at(converted(sums, relation), 1e-6) == epsilon_at(converted(plain, other), 1e-6)
+        assert epsilon_at(convert_relation(sums, relation), 1e-6) == epsilon_at(convert_relation(plain, other), 1e-6)
     assert event_from_dict(event_to_dict(sums)) == sums
     assert "person" not in event_to_dict(plain)["event"]
     for event, relation in ((gaussian, Relation.RECORD), (Gaussian(4.0, Relation.RECORD), Relation.PERSON)):
         with pytest.raises(rb.ArgumentError, match="does not give protection"):
-            converted(event, relation)
+            convert_relation(event, relation)
     two = Composed((gaussian, Gaussian(4.0, Relation.PERSON, person="household")))
     assert epsilon_at(two, 1e-6) == math.inf
     with pytest.raises(rb.ArgumentError, match="under a relation about persons"):
@@ -541,18 +544,18 @@ def test_a_column_without_ids_stops_before_the_budget_is_spent():
     table = visits(2000).set_column(0, "who", pa.nulls(visits(2000).num_rows, pa.string()))
     booked = []
 
-    class Booking(Run):
+    class Booking(Curator):
         def book(self, event):
             booked.append(event)
             super().book(event)
 
-    asked = Asked(
+    asked = CraftRequest(
         n_rados=5, signature_key=bytes(32), declared=read_bounds(DECLARED["bounds"]), label="ill",
         classes=(0, 1), person="who", max_rows=2,
     )  # fmt: skip
     source = open_table(table, label="ill", features=NAMES, person="who", row_by_row=True)
     with pytest.raises(rb.TableError, match="rows have a person in 'who', by counts with noise"):
-        rb.Moments(1.0).make(asked, Booking(source, get_engine("auto"), Threads(1)))
+        rb.Moments(1.0).make(asked, Booking(source, get_engine("auto"), ThreadRunner(1)))
     assert len(booked) == 1 and isinstance(booked[0], Gaussian) and booked[0].person == "who"
     for mechanism in (rb.Moments(1.0, unit="label"), rb.NoisyExamples(1.0)):
         with pytest.raises(rb.TableError, match="person in 'who'"):
@@ -562,8 +565,8 @@ def test_a_column_without_ids_stops_before_the_budget_is_spent():
 
 def test_the_key_of_the_choice_is_fresh_and_kept_nowhere(monkeypatch):
     keys = []
-    honest = records.choose_rows
-    monkeypatch.setattr(records, "choose_rows", lambda *a, **o: keys.append(a[4]) or honest(*a, **o))
+    honest = record_level.choose_rows
+    monkeypatch.setattr(record_level, "choose_rows", lambda *a, **o: keys.append(a[4]) or honest(*a, **o))
     drawn = []
     system = secrets.token_bytes
     monkeypatch.setattr(secrets, "token_bytes", lambda size: drawn.append(system(size)) or drawn[-1])
@@ -609,7 +612,7 @@ def test_the_check_counts_rows_of_persons():
     table = as_table([("ann", 1.0, 1.0, 1)] * 3 + [("bob", float("nan"), 1.0, 1), (None, 1.0, 1.0, 0)])
     options = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 9), "dose": (0, 9)}}
     check = check_table(table, **options, person="who", max_rows=2)
-    assert check.in_words()[:3] == [
+    assert check.as_text()[:3] == [
         "3 of 5 rows are taken, at most 2 of each of 2 people",
         "without a person, so they give nothing: 1 rows",
         "2 of 3 rows contribute (66.7 %)",
@@ -656,12 +659,12 @@ def contradicted(event, present, absent):
 
 def rados_of_canaries(mechanism, table, n_rados, signatures=None):
     limits = {name: (-1.0, 1.0) for name in NAMES}
-    asked = Asked(
+    asked = CraftRequest(
         n_rados=n_rados, signature_key=secrets.token_bytes(32), declared=read_bounds(limits), label="ill",
         classes=(0, 1), signatures=signatures, intercept=False, person="who", max_rows=4,
     )  # fmt: skip
     source = open_table(table, label="ill", features=NAMES, person="who", row_by_row=True)
-    return mechanism.make(asked, Run(source, get_engine("auto"), Threads(1))).blocks["rados"]
+    return mechanism.make(asked, Curator(source, get_engine("auto"), ThreadRunner(1))).blocks["rados"]
 
 
 @pytest.mark.slow
@@ -691,7 +694,7 @@ def test_noisy_examples_hide_what_forty_rows_of_a_person_hold():
         scores = []
         for label in (1, 0):
             table = as_table([(f"{k}", 1.0, 0.9, label) for k in range(persons) for _ in range(40)])
-            rows = rados_of_canaries(many, table, 4 * persons, signatures=RowByRow())
+            rows = rados_of_canaries(many, table, 4 * persons, signatures=SingleRowSignatures())
             scores.append((rows @ direction).reshape(persons, 4).sum(axis=1))
         assert contradicted(plan.event, *scores) != holds
 
@@ -707,17 +710,17 @@ def test_where_memory_is_short_there_are_more_passes_and_the_same_rows(monkeypat
 
     def run(task, source):
         passes.append(task.share)
-        return Threads(1).run(task, source)
+        return ThreadRunner(1).run(task, source)
 
     short, counts = choose_rows(source, run, RULE, 3, KEY)
     assert passes == list(range(10))
-    assert counts.in_words()[-1] == "memory was short, so the table was read 10 times to choose them"
+    assert counts.as_text()[-1] == "memory was short, so the table was read 10 times to choose them"
     assert [part.bits.tobytes() for part in short.parts()] == [part.bits.tobytes() for part in at_once.parts()]
 
 
 def test_statements_of_all_private_mechanisms_take_persons():
     for mechanism in (rb.Moments(1.0), rb.NoisyRados(1.0), rb.NoisyExamples(1.0)):
-        one = Circumstances("bounds", False, 10, 3, 100, person="who", max_rows=1)
+        one = StatementFacts("bounds", False, 10, 3, 100, person="who", max_rows=1)
         assert "at most one of its rows contributes" in mechanism.statement(one).unit_of_privacy
 
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 import radoboost as rb
+from radoboost.holder.curator import NoiseSpec
 from radoboost.holder.engines.reference import Reference
-from radoboost.holder.mechanisms import Circumstances, Made
-from radoboost.holder.mechanisms.claims import make_statement
-from radoboost.holder.mechanisms.records import SumContributions, check_declared, declared_columns
-from radoboost.holder.passes import merged
-from radoboost.holder.run import Noise
+from radoboost.holder.mechanisms import ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.record_level import SumContributions, check_declared, declared_columns
+from radoboost.holder.mechanisms.statements import make_statement
+from radoboost.holder.rado_sums import merge_sums
 from radoboost.privacy import Gaussian, Relation
-from radoboost.release import RADOS
-from radoboost.tables.labels import LabelRule
+from radoboost.release.release import RADOS
+from radoboost.tables.labels import LabelEncoder
 
 # ---- a mechanism: the noisy sum of all edge vectors, and nothing else
 
@@ -36,14 +36,14 @@ class NoisySum:
     def make(self, asked, run):
         step = 2.0**-22
         columns = declared_columns(asked, run.source.features, step)
-        rule = LabelRule("y", asked.classes)
+        rule = LabelEncoder("y", asked.classes)
         task = SumContributions(run.engine, columns, rule, 1, Everybody(), 1.0, step)
         run.book(Gaussian(self.multiplier, Relation.RECORD))
-        sums = run.noisy_sum(task, Noise("totals", self.multiplier / step))
+        sums = run.noisy_sum(task, NoiseSpec("totals", self.multiplier / step))
         parameters = {"clip": 1.0, "noise_std": self.multiplier, "noise_on": "rados"}
-        around = Circumstances("bounds", asked.seeded, 1, len(columns), None, asked.earlier)
+        around = StatementFacts("bounds", asked.seeded, 1, len(columns), None, asked.earlier)
         rados = {RADOS: sums.totals * step}
-        return Made(rados, columns, tuple(rule.classes), around, parameters, {"name": "everybody"}, sums.counts)
+        return ReleaseDraft(rados, columns, tuple(rule.classes), around, parameters, {"name": "everybody"}, sums.counts)
 
     def statement(self, circumstances):
         event = Gaussian(self.multiplier, Relation.RECORD)
@@ -90,12 +90,12 @@ class Backwards:
             parts.append(task.empty())
             task.add(parts[-1], first, batch)
             first += batch.n_rows
-        return merged(reversed(parts))
+        return merge_sums(reversed(parts))
 
     def keep(self, source, task, n_rows):
-        from radoboost.holder.runners.kept import MadeAgain
+        from radoboost.holder.runners.row_cache import RecomputedRows
 
-        return MadeAgain(source, task)
+        return RecomputedRows(source, task)
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.learner.rows import Filled
+from radoboost.learner.row_reader import FillCounts
 
 SCHEMA = rb.Schema(
     {
-        "id": rb.Left("id"),
+        "id": rb.Ignored("id"),
         "age": rb.Number(0, 100, fill=40, gaps=True),
         "dose": rb.Number(0, 10),
         "ward": rb.Category(("A", "B", "C"), gaps=True),
@@ -230,10 +230,10 @@ def test_the_first_unreadable_cell_of_all_batches_is_named(model, tmp_path):
 
 
 def test_counts_add_up():
-    total = Filled({"age": 2}, {}) + Filled({"age": 1, "dose": 4}, {"ward": 1}) + Filled()
+    total = FillCounts({"age": 2}, {}) + FillCounts({"age": 1, "dose": 4}, {"ward": 1}) + FillCounts()
     assert total.sentence() == "gaps filled: 'age' 3, 'dose' 4; unseen values of 'ward': 1"
     assert total.to_dict() == {"gaps_filled": {"age": 3, "dose": 4}, "not_readable": {}, "unseen_values": {"ward": 1}}
-    assert Filled().sentence() == ""
+    assert FillCounts().sentence() == ""
 
 
 @pytest.mark.parametrize("shell", [rb.MomentsClassifier, rb.RadoBoostClassifier])

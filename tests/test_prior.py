@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logit
 
 import radoboost as rb
-from radoboost.learner.link import Link
-from radoboost.learner.prior import shares_of
+from radoboost.learner.probabilities import ProbabilityLink, shares_of
 
 COLUMNS = (rb.Column("x0", "standard", step=2.0**-20, mean=1.0, std=2.0), rb.Column("(constant)", "constant", step=1.0))
 X = np.linspace(-30, 30, 61)[:, None]
@@ -22,7 +21,7 @@ def hand_made(link=None, columns=COLUMNS):
     return rb.Model(np.array([1.5, -0.2])[: len(columns)], columns, ("no", "yes"), {"name": "by hand"}, link=link)
 
 
-LINKS = [None, Link(up=1.2, down=0.7, bend=0.0), Link(up=1.2, down=0.7, bend=0.02, scale=3.0)]
+LINKS = [None, ProbabilityLink(up=1.2, down=0.7, bend=0.0), ProbabilityLink(up=1.2, down=0.7, bend=0.02, scale=3.0)]
 
 
 @pytest.mark.parametrize("link", LINKS)
@@ -50,7 +49,7 @@ def test_priors_compose(first, second, old, link):
 
 
 def test_a_bent_link_has_limits():
-    model = hand_made(Link(up=1.0, down=1.0, bend=0.25))
+    model = hand_made(ProbabilityLink(up=1.0, down=1.0, bend=0.25))
     with pytest.raises(rb.ArgumentError, match="every row would be of one class"):
         model.with_prior(0.001, 0.5)
     assert model.with_prior(0.2, 0.5).link.limits[1] == pytest.approx(2 + logit(0.2))

@@ -13,7 +13,7 @@ import oracles
 from radoboost.errors import ArgumentError
 from radoboost.privacy import accountants
 from radoboost.privacy.accountants import accountant_name, best_guess, delta_at, epsilon_at, trade_off
-from radoboost.privacy.calibrate import band, gaussian_multiplier, least_band_epsilon, subsampled_multiplier
+from radoboost.privacy.calibration import band, gaussian_multiplier, least_band_epsilon, subsampled_multiplier
 from radoboost.privacy.events import (
     EVENTS,
     Composed,
@@ -23,7 +23,7 @@ from radoboost.privacy.events import (
     Repeated,
     SubsampledGaussian,
     TruncatedBinomialShift,
-    converted,
+    convert_relation,
     flatten,
     from_dict,
     to_dict,
@@ -326,18 +326,22 @@ def test_best_guess_is_the_total_variation_of_the_pair():
 
 def test_conversion_by_group_size():
     one, sampled = Gaussian(4.0, RECORD, 1e-12), SubsampledGaussian(4.0, 0.5)
-    assert converted(one, EDGE) == Gaussian(2.0, EDGE, 1e-12)
-    assert converted(one, LABEL) == converted(converted(one, EDGE), LABEL) == Gaussian(2.0, LABEL, 1e-12, label="any")
-    both = converted(Composed((one, Repeated(sampled, 3))), LABEL)
-    assert both.relation == LABEL and converted(both, LABEL) == both
+    assert convert_relation(one, EDGE) == Gaussian(2.0, EDGE, 1e-12)
+    assert (
+        convert_relation(one, LABEL)
+        == convert_relation(convert_relation(one, EDGE), LABEL)
+        == Gaussian(2.0, LABEL, 1e-12, label="any")
+    )
+    both = convert_relation(Composed((one, Repeated(sampled, 3))), LABEL)
+    assert both.relation == LABEL and convert_relation(both, LABEL) == both
     for epsilon in (0.5, 2.0):
         half = delta_at(Repeated(sampled, 3), epsilon / 2)
-        twice = delta_at(Repeated(converted(sampled, EDGE), 3), epsilon)
+        twice = delta_at(Repeated(convert_relation(sampled, EDGE), 3), epsilon)
         assert twice == pytest.approx((1 + math.exp(epsilon / 2)) * half, rel=1e-9)
     whole = SubsampledGaussian(4.0, 1.0)
-    assert delta_at(converted(whole, EDGE), 1.0) == delta_at(Gaussian(2.0, EDGE), 1.0)
-    assert converted(NotPrivate("no noise", RECORD), EDGE) == NotPrivate("no noise", EDGE)
-    assert converted(Composed(()), EDGE) == Composed(())
+    assert delta_at(convert_relation(whole, EDGE), 1.0) == delta_at(Gaussian(2.0, EDGE), 1.0)
+    assert convert_relation(NotPrivate("no noise", RECORD), EDGE) == NotPrivate("no noise", EDGE)
+    assert convert_relation(Composed(()), EDGE) == Composed(())
 
 
 def test_a_converted_sample_is_never_below_the_pair_it_covers():
@@ -348,7 +352,7 @@ def test_a_converted_sample_is_never_below_the_pair_it_covers():
     relation = NeighboringRelation.REPLACE_ONE
     pair = pld.from_gaussian_mechanism(6.0, sampling_prob=0.5, neighboring_relation=relation).self_compose(20)
     for delta in (1e-3, 1e-6):
-        ours = epsilon_at(Repeated(converted(SubsampledGaussian(6.0, 0.5), EDGE), 20), delta)
+        ours = epsilon_at(Repeated(convert_relation(SubsampledGaussian(6.0, 0.5), EDGE), 20), delta)
         assert pair.get_epsilon_for_delta(delta) < ours < math.inf
 
 
@@ -365,7 +369,7 @@ def test_a_converted_sample_is_never_below_the_pair_it_covers():
 )
 def test_conversions_that_do_not_follow_are_refused(event, relation):
     with pytest.raises(ArgumentError, match="does not give protection"):
-        converted(Repeated(event, 2), relation)
+        convert_relation(Repeated(event, 2), relation)
 
 
 def test_relations_do_not_mix():

@@ -18,13 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.holder import run as run_module
-from radoboost.holder.mechanisms import records
-from radoboost.holder.mechanisms.contributions import clip_steps, contributions
+from radoboost.holder import curator as run_module
+from radoboost.holder.mechanisms import record_level
+from radoboost.holder.mechanisms.record_level import clip_rows, clip_steps
 from radoboost.learner.moments import noise_variance, rado_noise_std
 from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at, event_from_dict
 from radoboost.release.columns import constant_column
-from radoboost.tables import Source
+from radoboost.tables import Table
 from schema_files import write_schema
 
 BOUNDS = {"age": (0, 100), "dose": (0.0, 1.0)}
@@ -80,7 +80,7 @@ COLUMNS = [
 
 def integers_of(some, clip):
     x = np.array([row[:2] for row in some], dtype=np.float64).reshape(len(some), 2)
-    return contributions(x, np.array([row[2] for row in some], np.int8), COLUMNS, clip, STEP)
+    return clip_rows(x, np.array([row[2] for row in some], np.int8), COLUMNS, clip, STEP)
 
 
 @given(rows, st.sampled_from([0.01, 1.0, 1.7, 30.0]))
@@ -99,7 +99,7 @@ def test_the_norm_holds_whatever_floating_point_did(monkeypatch):
         def __getattr__(self, name):
             return (lambda x: 0.9 * np.sqrt(x)) if name == "sqrt" else getattr(np, name)
 
-    monkeypatch.setattr("radoboost.holder.mechanisms.contributions.np", Planted())
+    monkeypatch.setattr("radoboost.holder.mechanisms.record_level.np", Planted())
     integers, good = integers_of([(100.0, 1.0, 1), (50.0, 0.5, 1)], 1.0)
     assert not good[0] and integers[0].tolist() == [0, 0, 0]
 
@@ -130,7 +130,7 @@ def test_one_row_moves_no_other_through_the_whole_pass(place, threads, batch_row
 def fed(x, y, threads, batch_rows):
     """The integers that the summation gets, by row, before noise."""
     seen = {}
-    original = records.contributions
+    original = record_level.clip_rows
 
     def spy(values, signs, columns, clip, step):
         integers, good = original(values, signs, columns, clip, step)
@@ -139,8 +139,8 @@ def fed(x, y, threads, batch_rows):
         return integers, good
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(records, "contributions", spy)
-        patch.setattr(Source, "batch_rows", batch_rows)
+        patch.setattr(record_level, "clip_rows", spy)
+        patch.setattr(Table, "batch_rows", batch_rows)
         with warnings.catch_warnings(record=True):
             rb.craft(
                 x, y, n_rados=2, mechanism=rb.NoisyRados(noise_std=1.0), bounds=[[0, 100], [0, 50]],
@@ -267,7 +267,7 @@ def test_every_form_of_a_table_gives_the_same_sums(table, tmp_path, monkeypatch)
     for engine in ("kernel", "reference"):
         for threads in (1, 3):
             for rows in (64, 65536):
-                monkeypatch.setattr(Source, "batch_rows", rows)
+                monkeypatch.setattr(Table, "batch_rows", rows)
                 found = rb.craft(
                     tmp_path / "t.csv", label="ill", bounds=BOUNDS, engine=engine, threads=threads, **options
                 ).rados
@@ -296,7 +296,7 @@ def test_no_float_normal_is_on_the_private_path(tmp_path):
     assert float_randomness(package) == []
     copy = tmp_path / "radoboost"
     shutil.copytree(package / "holder", copy / "holder", ignore=shutil.ignore_patterns("__pycache__"))
-    place = copy / "holder" / "run.py"
+    place = copy / "holder" / "curator.py"
     original = place.read_text()
     for planted in (
         "totals = totals + np.random.default_rng().normal(0, 1, totals.shape)",

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 import radoboost as rb
 from looking import differences, look_at_release
 from radoboost import memory
-from radoboost.adversary.membership.rebuilding import rebuilt
-from radoboost.holder.declared import Declared, read_bounds
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import Asked
-from radoboost.holder.mechanisms.bins import Binned, CountBins, EqualBins, Powers
-from radoboost.holder.mechanisms.moment_budget import EQUAL_BINS, POWER_BINS, SEARCHES, Shape
-from radoboost.holder.mechanisms.moment_passes import GRID
-from radoboost.holder.mechanisms.private_bounds import (
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.mechanisms.moments.aggregations import GRID
+from radoboost.holder.mechanisms.moments.bins import Binned, CountBins, EqualBins, Powers
+from radoboost.holder.mechanisms.moments.budget import EQUAL_BINS, POWER_BINS, SEARCHES, NoiseShape
+from radoboost.holder.mechanisms.moments.private_bounds import (
     HELD,
     LEAST_PULL,
     OF_ZEROS,
@@ -31,17 +30,18 @@ from radoboost.holder.mechanisms.private_bounds import (
     rounded_outwards,
     shortest_run,
 )
-from radoboost.holder.passes import merged
-from radoboost.holder.run import Run
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.rado_sums import merge_sums
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import Declared, read_bounds
 from radoboost.holder.table_check import check_table
+from radoboost.lab.attacks.mechanism_from_release import rebuilt
 from radoboost.privacy import Composed, epsilon_at
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
 from schema_files import write_schema
 from test_neighbours import build, draw
 
-RULE = LabelRule("y", (0, 1))
+RULE = LabelEncoder("y", (0, 1))
 finite = st.floats(allow_nan=False, allow_infinity=False)
 KEY = bytes(range(32))
 
@@ -81,7 +81,7 @@ def counted(x, y, kind, places, rows=None):
         task.add(sums, first, batch)
         parts.append(sums)
         first += batch.n_rows
-    return merged([task.empty(), *parts])
+    return merge_sums([task.empty(), *parts])
 
 
 odd = st.one_of(finite, st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]))
@@ -122,14 +122,14 @@ def test_passes_can_be_pickled():
 
 def asked(bounds="private", **others):
     options = {"n_rados": 10, "signature_key": make_key(None), "classes": (0, 1), "columns": "linear", **others}
-    return Asked(declared=read_bounds(bounds), **options)
+    return CraftRequest(declared=read_bounds(bounds), **options)
 
 
-def make(x, y, mechanism=None, *, engine="auto", threads=1, key=KEY, run=Run, ledger=None, **others):
+def make(x, y, mechanism=None, *, engine="auto", threads=1, key=KEY, run=Curator, ledger=None, **others):
     mechanism = mechanism or rb.Moments(1.0)
     source = open_table(x, np.asarray(y), row_by_row=True)
     mechanism.check(asked(**others))
-    return mechanism.make(asked(**others), run(source, get_engine(engine), Threads(threads), key, ledger))
+    return mechanism.make(asked(**others), run(source, get_engine(engine), ThreadRunner(threads), key, ledger))
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def table(rng):
 def test_all_is_booked_before_the_noise_of_a_search(table):
     booked = []
 
-    class Watching(Run):
+    class Watching(Curator):
         def noise(self, scale, shape):
             steps.append((len(booked), shape))
             return super().noise(scale, shape)
@@ -150,7 +150,7 @@ def test_all_is_booked_before_the_noise_of_a_search(table):
     steps = []
     mechanism = rb.Moments(1.0)
     made = make(*table, mechanism, run=Watching, ledger=booked.append)
-    shape = Shape(4, 3)
+    shape = NoiseShape(4, 3)
     assert steps[0] == (1, (1, 2)) and [step for step in steps if step[1][0] == 3] == [
         (2, (3, bins)) for bins, _ in SEARCHES
     ]
@@ -165,7 +165,7 @@ def test_all_is_booked_before_the_noise_of_a_search(table):
     assert deviates == 3 * sum(bins for bins, _ in SEARCHES) == 3 * 322
 
 
-class Heard(Run):
+class Heard(Curator):
     """A run that keeps the noisy counts."""
 
     def __init__(self, *about):
@@ -198,7 +198,7 @@ def test_bounds_follow_from_noisy_counts_alone(table):
     make(*table, run=Heard)
     answers = [after for _, after in HEARD[-1].bins]
 
-    class Replayed(Run):
+    class Replayed(Curator):
         def add_noise(self, total, *noises):
             super().add_noise(total, *noises)
             if isinstance(total, Binned):
@@ -255,7 +255,7 @@ def test_the_same_bounds_from_one_file_or_many(table, tmp_path):
     for path in (tmp_path / "all.csv", str(tmp_path / "part*.csv")):
         source = open_table(path, label="y", row_by_row=True)
         mechanism = rb.Moments(1.0)
-        made = mechanism.make(asked(label="y"), Run(source, get_engine("auto"), Threads(2), KEY))
+        made = mechanism.make(asked(label="y"), Curator(source, get_engine("auto"), ThreadRunner(2), KEY))
         bounds.append(made.columns)
     assert bounds[0] == bounds[1] and [column.name for column in bounds[0]] == ["a", "b", "c", "(constant)"]
 
@@ -349,7 +349,7 @@ def test_chosen_columns_only(table, tmp_path):
         assert any("the bounds of other columns" in line for line in release.statement.not_protected)
         assert release.statement.epsilon <= 1.0
         assert release.mechanism["noise"]["bounds 1"] == pytest.approx(
-            math.sqrt(2) / (rb.Moments(1.0).distance(Shape(4, 2)) * math.sqrt(0.025)), rel=1e-6
+            math.sqrt(2) / (rb.Moments(1.0).distance(NoiseShape(4, 2)) * math.sqrt(0.025)), rel=1e-6
         )
         release.save(tmp_path / "r.rado.parquet")
         assert rb.load(tmp_path / "r.rado.parquet").columns == release.columns
@@ -397,7 +397,7 @@ def test_shares_that_make_no_sense(share):
 
 def test_rows_that_do_not_carry_the_search_are_refused_before_anything_is_spent(table):
     x, y = table
-    mu = rb.Moments(1.0).distance(Shape(4, 3))
+    mu = rb.Moments(1.0).distance(NoiseShape(4, 3))
     enough = math.ceil(LEAST_PULL / (mu * math.sqrt(0.1 / 3)))
     options = {"bounds": "private", "classes": (0, 1), "n_rados": 10, "mechanism": rb.Moments(1.0), "counts": None}
     with pytest.raises(rb.ArgumentError, match=r"rows do not carry the search .* one record added or removed") as error:
@@ -468,7 +468,7 @@ def test_a_mechanism_is_rebuilt_with_the_noise_of_its_searches(table):
         x, y, bounds="private", classes=(0, 1), n_rados=10, mechanism=mechanism, columns="linear", counts=None
     )
     again, rounds = rebuilt(release), release.mechanism["rounds"]
-    shape = Shape(4, 3)
+    shape = NoiseShape(4, 3)
     assert again.scales(rounds, shape) == pytest.approx(mechanism.scales(rounds, shape), rel=1e-6)
     assert again.distance(shape) == pytest.approx(mechanism.distance(shape), rel=1e-6)
     two = again.scales(rounds, replace(shape, n_searched=2))["bounds 1"]

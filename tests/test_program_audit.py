@@ -10,17 +10,18 @@ import pandas as pd
 import pytest
 
 import radoboost as rb
-from radoboost.adversary import attempts, program_audit
-from radoboost.adversary.exact_audits import ABOUT_EXACT
-from radoboost.adversary.program_audit import audit_in_words, audit_program, why_not_audited
-from radoboost.adversary.replay import NoisySum
-from radoboost.findings.signing import cited
+from radoboost.lab.attacks import attack_suite
+from radoboost.lab.audits import program_audit
+from radoboost.lab.audits.exact_audit import ABOUT_EXACT
+from radoboost.lab.audits.program_audit import audit_program, audit_text, why_not_audited
+from radoboost.lab.audits.replay import NoisySum
 from radoboost.privacy import Relation
 from radoboost.progress import silent
+from radoboost.report.sign_off import cite_attack_report
 from test_room_replays import People, opened
 
 COLUMNS = {"a": (-1, 1), "b": (-1, 1)}
-SCHEMA = rb.Schema({"a": rb.Number(-1, 1, gaps=True), "b": rb.Left("id")}, "y", (0, 1))
+SCHEMA = rb.Schema({"a": rb.Number(-1, 1, gaps=True), "b": rb.Ignored("id")}, "y", (0, 1))
 BY_PERSON = {"person": "p", "max_rows": 3}
 
 
@@ -59,7 +60,7 @@ def test_it_is_of_the_promise_that_the_release_makes(mechanism, options):
     assert (result.neighbours, result.delta) == (stated.neighbours, stated.delta)
     assert result.claim == pytest.approx(stated.epsilon, rel=1e-6) and result.claim <= stated.epsilon * (1 + 1e-6)
     assert result.holds and result.ratio > (0.9 if stated.neighbours == Relation.REPLACE else 0.99)
-    sentence = audit_in_words(release, result)
+    sentence = audit_text(release, result)
     assert stated.neighbours in sentence and sentence.endswith(f"This is {ABOUT_EXACT}.")
     assert ("at most 3 rows of each" in sentence) == ("person" in options)
 
@@ -132,7 +133,7 @@ def test_the_report_of_a_person_release_has_it_as_what_it_is(of_persons):
     ran, _, audits = attacks_of("people.signoff.html").partition("<h3>Audit of the program, not of this file</h3>")
     assert "<strong>None</strong>" in ran and audits.count(ABOUT_EXACT) == 1 and ABOUT_EXACT not in ran
     assert ABOUT_EXACT not in audits.partition("Attacks that did not run")[2]
-    report = cited(Path("people.attacks.html"), rb.load("people.rado.parquet"))
+    report = cite_attack_report(Path("people.attacks.html"), rb.load("people.rado.parquet"))
     assert not report.ran and len(report.audits) == 1 and len(report.others) == 7
 
 
@@ -156,10 +157,10 @@ def test_faults_and_time_that_ran_out_are_said(of_persons):
     release = rb.load("people.rado.parquet")
     result = audit_program(release, 120.0, silent)
     broken = replace(result, faults=("the noise is not that of its key",))
-    assert "a check failed: the noise is not that of its key. This is" in audit_in_words(release, broken)
+    assert "a check failed: the noise is not that of its key. This is" in audit_text(release, broken)
     endless = replace(result, ratio=math.inf)
-    assert "inf times as far apart" in audit_in_words(release, endless)
+    assert "inf times as far apart" in audit_text(release, endless)
     json.dumps(program_audit.audit_findings(endless).to_dict())
     code, out, _ = of_persons("attack", "report", "people.rado.parquet", "--seconds", "0.0001", "--json")
     found = json.loads(out)["attacks"]["program"]
-    assert code == 0 and found["group"] == attempts.FAILED and "it was stopped after" in found["On this release"]
+    assert code == 0 and found["group"] == attack_suite.FAILED and "it was stopped after" in found["On this release"]

@@ -20,14 +20,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.holder.column_looks import NumberLook
+from radoboost.holder.column_profile import NumberProfile
 from radoboost.holder.engines import get_engine
-from radoboost.holder.guessing import kind_of, says_id, schema_template
-from radoboost.holder.proposing import propose, propose_schema, settle_schema
+from radoboost.holder.schema_inference import (
+    kind_of,
+    looks_like_id,
+    propose,
+    propose_schema,
+    schema_template,
+    settle_schema,
+)
 from radoboost.tables import open_table
-from radoboost.tables.kinds import MOST_VALUES, Category, Date, Left, Number
-from radoboost.tables.marks import Marks
-from radoboost.tables.raw import raw_table
+from radoboost.tables.column_types import MOST_VALUES, Category, Date, Ignored, Number
+from radoboost.tables.csv_dialect import CsvDialect
+from radoboost.tables.raw_table import raw_table
 from radoboost.tables.schema import Schema
 
 RAW = """patient_id,age,sex,ward,admitted,marker,note,outcome
@@ -59,14 +65,14 @@ def kind(values, name="x", **options):
 def test_a_hospital_table(tmp_path):
     proposal = propose(write(tmp_path / "t.csv", RAW), "outcome")
     columns = proposal.schema.columns
-    assert columns["patient_id"] == from_table(Left("id"))
+    assert columns["patient_id"] == from_table(Ignored("id"))
     assert columns["age"] == from_table(Number(54, 60, 58, gaps=True))
     assert columns["sex"] == from_table(Category(("f", "m")))
     assert columns["admitted"] == from_table(Date(low="2024-01-31", high="2024-02-05", fill="2024-02-02", gaps=True))
     assert columns["marker"] == from_table(Number(1.5, 10, 14 / 3, gaps=True))
     assert (proposal.schema.label, proposal.schema.classes) == ("outcome", ("no", "yes"))
     assert proposal.schema.from_data
-    lines = proposal.in_words()
+    lines = proposal.as_text()
     assert [line.partition(":")[0] for line in lines] == ["numbers", "categories", "dates", "left out"]
     assert "25.0 % gaps filled with the mean 58" in lines[0] and lines[3].endswith("patient_id (id)")
 
@@ -103,7 +109,7 @@ def test_the_fill_is_the_float_nearest_to_the_exact_mean(values):
     present = [value for value in values if value is not None]
     found = propose_schema({"x": pa.array(values, pa.float64())}).columns["x"]
     if not present:
-        assert found == from_table(Left("text"))
+        assert found == from_table(Ignored("text"))
         return
     assert isinstance(found, Number)
     assert found.fill == float(sum(map(Fraction, present)) / len(present))
@@ -155,7 +161,7 @@ def test_marks_that_read_all_cells(tmp_path, separator, cells, marks, numbers):
     assert (schema.separator, schema.decimal, schema.thousands) == (separator, *marks)
     assert schema.columns["x"].fill == float(sum(map(Fraction, numbers)) / 3)
     assert schema.columns["z"] == from_table(Number(0, 2, 1))
-    said = proposal.in_words()[-1]
+    said = proposal.as_text()[-1]
     assert ("decimal mark ','" in said) == (marks[0] == ",") and ("thousands" in said) == (marks[1] is not None)
 
 
@@ -178,7 +184,7 @@ def test_columns_that_no_marks_read_in_common_are_not_numbers(tmp_path):
 
 @pytest.mark.parametrize("cell", ["1,23,456", "1,2345", ",5,", "1,234.5.6", "1,234,", "1 , 234"])
 def test_groups_of_thousands_have_three_digits(cell):
-    look = NumberLook(get_engine("reference"), [Marks(None, ".", ",")])
+    look = NumberProfile(get_engine("reference"), [CsvDialect(None, ".", ",")])
     look.see(pa.array([cell]), np.array([True]))
     assert not look.alive
 
@@ -213,7 +219,7 @@ def test_dates_are_bounded_by_what_was_seen_and_filled_near_their_mean():
     before = pa.array([-3 * 86400, -2 * 86400], pa.timestamp("s"))
     assert propose_schema({"d": before}).columns["d"].fill == "1969-12-30"  # half a day rounds up
     far = pa.array([2**45, 2**46], pa.timestamp("s"))
-    assert propose_schema({"d": far}).columns["d"] == from_table(Left("text"))  # no year from 1 to 9999
+    assert propose_schema({"d": far}).columns["d"] == from_table(Ignored("text"))  # no year from 1 to 9999
 
 
 def test_one_impossible_date_makes_texts_of_all():
@@ -226,8 +232,8 @@ def test_one_impossible_date_makes_texts_of_all():
 def test_more_values_than_a_category_has_are_left_out():
     few = [f"v{k}" for k in range(MOST_VALUES)] * 2
     assert kind(few) == from_table(Category(tuple(sorted(set(few)))))
-    assert kind([*few, "one more"]) == from_table(Left("text"))
-    assert kind([*few, "one more"], "case_id") == from_table(Left("id"))
+    assert kind([*few, "one more"]) == from_table(Ignored("text"))
+    assert kind([*few, "one more"], "case_id") == from_table(Ignored("id"))
 
 
 def test_values_that_are_one_have_one_spelling_whatever_came_first():
@@ -236,14 +242,14 @@ def test_values_that_are_one_have_one_spelling_whatever_came_first():
 
 
 def test_long_texts_are_no_categories():
-    assert kind(["a" * 2000, "b"]) == from_table(Left("text"))
+    assert kind(["a" * 2000, "b"]) == from_table(Ignored("text"))
 
 
 def test_ids_by_name_and_content():
-    assert kind([1, 2, 3], "patient_id") == from_table(Left("id"))
-    assert kind([3.0, 4.0, None], "patientId") == from_table(Left("id"))
-    assert kind(list(range(100)) * 2, "id") == from_table(Left("id"))  # several rows of each
-    assert kind(["a", "b"], "ID") == from_table(Left("id"))
+    assert kind([1, 2, 3], "patient_id") == from_table(Ignored("id"))
+    assert kind([3.0, 4.0, None], "patientId") == from_table(Ignored("id"))
+    assert kind(list(range(100)) * 2, "id") == from_table(Ignored("id"))  # several rows of each
+    assert kind(["a", "b"], "ID") == from_table(Ignored("id"))
     assert kind([1, 2, 2, 1], "ward_id") == from_table(Category((1, 2)))  # names of few things
     assert kind(["1", "2", "2"], "ward_id") == from_table(Category(("1", "2")))
     assert kind([1.5, 2.5], "id") == from_table(Number(1.5, 2.5, 2))  # amounts
@@ -253,7 +259,7 @@ def test_ids_by_name_and_content():
 def test_a_column_of_numbers_with_some_texts_is_pointed_at():
     cells = [str(k / 7) for k in range(200)] + ["<5", "n/k"]
     proposal = propose({"lab": cells, "x": list(range(202))})
-    assert proposal.schema.columns["lab"] == from_table(Left("text"))
+    assert proposal.schema.columns["lab"] == from_table(Ignored("text"))
     assert proposal.notes["lab"] == "text: 2 of 202 cells are no numbers, the first: '<5' (row 201)"
 
 
@@ -343,27 +349,31 @@ def test_a_template_of_objects_goes_by_names(monkeypatch):
 
 
 def test_names_of_ids():
-    assert all(map(says_id, ["id", "ID", "patient_id", "id_patient", "patientId", "MRN", "patient number", "case_no"]))
-    assert not any(map(says_id, ["idle", "acid", "number_of_visits", "grid", "no", "phone_number_count", ""]))
+    assert all(
+        map(looks_like_id, ["id", "ID", "patient_id", "id_patient", "patientId", "MRN", "patient number", "case_no"])
+    )
+    assert not any(map(looks_like_id, ["idle", "acid", "number_of_visits", "grid", "no", "phone_number_count", ""]))
 
 
 # ---- what a written schema leaves open
 
 
 def test_a_schema_that_is_whole_is_taken_as_it_is():
-    schema = Schema({"a": Number(0, 1, fill=0.5), "w": Category(("u",)), "d": Date(fill="2024-01-01"), "t": Left()})
+    schema = Schema({"a": Number(0, 1, fill=0.5), "w": Category(("u",)), "d": Date(fill="2024-01-01"), "t": Ignored()})
     assert settle_schema(schema, "there is no such file.csv") is schema
 
 
 def test_what_is_open_is_settled_by_the_table():
-    schema = Schema({"a": Number(0, 9), "w": Category(other=True, gaps=True), "d": Date(order="dmy"), "t": Left("id")})
+    schema = Schema(
+        {"a": Number(0, 9), "w": Category(other=True, gaps=True), "d": Date(order="dmy"), "t": Ignored("id")}
+    )
     table = {"a": [1.0, None, 2.0], "w": ["v", None, "u"], "d": ["3.1.2024", "1.1.2024", None], "t": [1, 2, 3]}
     settled = settle_schema(schema, table)
     assert settled.columns == {
         "a": Number(0, 9, 1.5, inferred=True),
         "w": Category(("u", "v"), other=True, gaps=True, inferred=True),
         "d": Date(order="dmy", fill="2024-01-02", inferred=True),
-        "t": Left("id"),
+        "t": Ignored("id"),
     }
     assert settled.from_data and not schema.from_data
 
@@ -434,9 +444,9 @@ def test_an_odd_cell_among_numbers_is_refused_with_its_place(decimal, tmp_path):
     with pytest.warns(rb.SchemaWarning, match="written with: separator ';'$"):
         assert rb.craft(path, label="y", n_rados=5, drop=["crp"], seed=1).feature_names == ("n", "(constant)")
     proposal = propose(path, "y")
-    assert proposal.schema.columns["crp"] == from_table(Left("text"))
+    assert proposal.schema.columns["crp"] == from_table(Ignored("text"))
     words = "crp (text: 1 of 3,000 cells is no number: 'haemolysed' (line 18"
-    assert any(words in line for line in proposal.in_words())
+    assert any(words in line for line in proposal.as_text())
     assert rb.craft(path, n_rados=5, schema=proposal.schema).feature_names == ("n", "(constant)")
 
 
@@ -475,14 +485,14 @@ def test_a_dictionary_is_a_category():
         assert propose_schema(frame).columns["c"].values in ((3, 7, 9), ("3", "7", "9"))
     assert propose_schema({"c": pa.array(codes)}).columns["c"] == from_table(Number(3, 9, 5.8))
     assert kind_of("c", pa.dictionary(pa.int32(), pa.int64())) == Category()
-    assert kind_of("case_id", pa.dictionary(pa.int32(), pa.int64())) == Left("id")
+    assert kind_of("case_id", pa.dictionary(pa.int32(), pa.int64())) == Ignored("id")
     many = propose(pd.DataFrame({"c": pd.Categorical(range(100))}))
     assert many.notes["c"] == "a category of more than 64 values"
 
 
 def test_a_column_that_was_asked_for_is_no_id():
     columns = {"visit_no": [1, 2, 3, 4], "age": [5, 6, 7, None]}
-    assert propose_schema(columns).columns["visit_no"] == from_table(Left("id"))
+    assert propose_schema(columns).columns["visit_no"] == from_table(Ignored("id"))
     assert propose_schema(columns, features=["visit_no", "age"]).columns["visit_no"] == from_table(Number(1, 4, 2.5))
 
 
@@ -510,7 +520,7 @@ def told(work, most=10**9):
 @pytest.fixture
 def long_csv(tmp_path, rng, monkeypatch):
     """A file of several blocks."""
-    for module in ("csv_files", "raw"):
+    for module in ("csv_files", "raw_table"):
         monkeypatch.setattr(f"radoboost.tables.{module}.CSV_BLOCK_BYTES", 100_000)
     ages, wards = rng.integers(0, 100, 50_000), rng.integers(0, 3, 50_000)
     rows = [f"{age},ward {ward},{'yes' if age > 50 else 'no'}\n" for age, ward in zip(ages, wards, strict=True)]

@@ -9,14 +9,14 @@ import pytest
 import radoboost as rb
 from radoboost.tables import csv_lines, open_table
 from radoboost.tables.cells import GAPS
+from radoboost.tables.column_types import Category, Date, Ignored, Number
+from radoboost.tables.csv_dialect import CsvDialect, header_separator
 from radoboost.tables.csv_files import NULLS
-from radoboost.tables.kinds import Category, Date, Left, Number
-from radoboost.tables.marks import Marks, header_separator
 from radoboost.tables.schema import Schema
 
 SCHEMA = Schema(
     {
-        "id": Left("id"),
+        "id": Ignored("id"),
         "age": Number(0, 120, fill=50, gaps=True),
         "dose": Number(),
         "ward": Category(("A", "NA", 7), other=True, gaps=True),
@@ -133,13 +133,13 @@ def test_a_file_of_numbers_needs_no_schema_whatever_separates_them(separator, ro
 @pytest.mark.parametrize("row_by_row", [False, True])
 def test_marks_may_be_given_without_a_schema(row_by_row, tmp_path):
     (tmp_path / "t.csv").write_text("a:b:y\n1,5:2:no\n-3:,5:yes\n")
-    marks = Marks(":", ",")
+    marks = CsvDialect(":", ",")
     assert values_of(tmp_path / "t.csv", row_by_row=row_by_row, marks=marks).tolist() == [[1.5, 2], [-3, 0.5]]
     for wrong in ("::", "", "é", "\n", "5"):
         with pytest.raises(rb.ArgumentError, match="one ASCII character"):
-            Marks(wrong)
+            CsvDialect(wrong)
     with pytest.raises(rb.ArgumentError, match="need a schema"):
-        open_table(tmp_path / "t.csv", label="y", marks=Marks(":", ",", "."))
+        open_table(tmp_path / "t.csv", label="y", marks=CsvDialect(":", ",", "."))
 
 
 def test_no_line_but_the_header_says_the_separator(tmp_path, monkeypatch):

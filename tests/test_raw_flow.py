@@ -20,7 +20,8 @@ import radoboost as rb
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
 from radoboost.release.columns import CONSTANT
-from radoboost.tables import Source, csv_files, open_table, source
+from radoboost.tables import Table, csv_files, open_table
+from radoboost.tables import table as table_module
 
 TERMS = st.one_of(
     st.none(),
@@ -102,8 +103,8 @@ def test_the_same_bits_from_raw_cells_to_predictions(
     options = {"schema": schema, "n_rados": 12, "seed": 3, "scale": scale}
     first = rb.craft(forms[0], **options, threads=1)
     with (
-        mock.patch.object(Source, "batch_rows", batch),
-        mock.patch.object(source, "PART_VALUES", part_values),
+        mock.patch.object(Table, "batch_rows", batch),
+        mock.patch.object(table_module, "PART_VALUES", part_values),
         mock.patch.object(csv_files, "CSV_BLOCK_BYTES", 400),
     ):
         for threads, form in enumerate(forms):
@@ -126,6 +127,6 @@ def check_predictions(model, release, forms, folder, batch):
     table = forms[2]
     for row in (0, len(expected) - 1):
         assert model.decision_function(table.slice(row, 1)).tobytes() == expected[row].tobytes()
-    with mock.patch.object(Source, "batch_rows", batch), no_progress() as bar:
+    with mock.patch.object(Table, "batch_rows", batch), no_progress() as bar:
         predict_table(model, forms[1], folder / "s.parquet", bar)
     assert pq.read_table(folder / "s.parquet")["score"].to_numpy().tobytes() == expected.tobytes()

@@ -19,9 +19,9 @@ from declared_forms import write_table
 from looking import judge_pairs, judged, look, look_at_release
 from neighbours import Pair, gzipped
 from radoboost.holder.feature_maps import check_columns
-from radoboost.release.maps import FeatureMap
-from radoboost.tables import encoding, marks, raw_columns, row_by_row
-from radoboost.tables.kinds import Category, Date, Number
+from radoboost.release.feature_map import FeatureMap
+from radoboost.tables import csv_dialect, encoding, object_columns, private_reader
+from radoboost.tables.column_types import Category, Date, Number
 from radoboost.tables.schema import Schema
 from raw_neighbours import (
     draw_schema,
@@ -215,9 +215,9 @@ def test_without_a_planted_dependence_there_is_nothing_to_find(tmp_path):
 
 def test_a_separator_by_a_line_of_data_is_found(tmp_path, monkeypatch):
     def sniffed(path, given):
-        return marks.header_separator(path.read_bytes())
+        return csv_dialect.header_separator(path.read_bytes())
 
-    monkeypatch.setattr(row_by_row, "file_separator", sniffed)
+    monkeypatch.setattr(private_reader, "file_separator", sniffed)
     assert with_odd(USUAL, tmp_path) == []
     assert with_odd(b"1;2;3;4;no" + b";" * 100, tmp_path)
 
@@ -227,7 +227,7 @@ def test_a_decimal_mark_by_all_cells_is_found(tmp_path, monkeypatch):
 
     def guessed(column, given, plain_too):
         commas = any(b"," in cell for cell in column.to_pylist() if isinstance(cell, bytes))
-        return numbers(column, marks.Marks(None, ",") if commas else given, plain_too=plain_too)
+        return numbers(column, csv_dialect.CsvDialect(None, ",") if commas else given, plain_too=plain_too)
 
     monkeypatch.setattr(encoding, "numbers_or_nan", guessed)
     assert with_odd(USUAL, tmp_path) == []
@@ -297,7 +297,7 @@ def test_a_map_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
 
 def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):
     """As Arrow finds one: it refuses a column on account of a value, or makes texts of what were dates."""
-    monkeypatch.setattr(row_by_row, "raw_cells", lambda column, *_: encoding.pa.array(column, from_pandas=True))
+    monkeypatch.setattr(private_reader, "raw_cells", lambda column, *_: encoding.pa.array(column, from_pandas=True))
     assert with_odd(USUAL, tmp_path, kind="pandas") == []
     assert any("outcome" in line for line in with_odd(([1], *USUAL[1:]), tmp_path, kind="pandas"))
 
@@ -307,7 +307,9 @@ def test_an_object_that_raises_an_exception_is_found(tmp_path, monkeypatch):
     early = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=14)))
     odd = (*USUAL[:2], early, *USUAL[3:])
     assert with_odd(odd, tmp_path, kind="pandas") == []
-    monkeypatch.setattr(raw_columns, "_text", lambda cell, spell: cell if isinstance(cell, str) else spell(cell))
+    monkeypatch.setattr(
+        object_columns, "_spelled_text", lambda cell, spell: cell if isinstance(cell, str) else spell(cell)
+    )
     assert any("outcome" in line for line in with_odd(odd, tmp_path, kind="pandas"))
 
 

@@ -11,9 +11,9 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.engines import get_engine
-from radoboost.holder.guessing import schema_template
-from radoboost.holder.raw_tables import find_gaps
+from radoboost.holder.schema_inference import schema_template
 from radoboost.holder.table_check import check_table
+from radoboost.holder.table_preparation import find_gaps
 from radoboost.tables import open_table
 
 
@@ -112,8 +112,8 @@ def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
     """No schema, no extra pass, and nothing of proposals is even looked at."""
     path = tmp_path / "clean.csv"
     path.write_text("a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 2}\n" for k in range(50)))
-    monkeypatch.setattr("radoboost.holder.raw_tables.propose", None)
-    monkeypatch.setattr("radoboost.holder.raw_tables.settle_schema", None)
+    monkeypatch.setattr("radoboost.holder.schema_inference.propose", None)
+    monkeypatch.setattr("radoboost.holder.schema_inference.settle_schema", None)
     release = rb.craft(path, label="y", n_rados=5, seed=1)
     assert release.schema is None
 
@@ -121,7 +121,7 @@ def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
 @pytest.mark.parametrize("late", ["x", "", "NA", "1;2"], ids=["text", "empty", "NA", "text with a semicolon"])
 def test_a_cell_far_down_is_enough(late, tmp_path, monkeypatch):
     """What the first block of a CSV file suggests may be wrong: then everything starts again, with a schema."""
-    for module in ("csv_files", "raw"):
+    for module in ("csv_files", "raw_table"):
         monkeypatch.setattr(f"radoboost.tables.{module}.CSV_BLOCK_BYTES", 20_000)
     lines = [f"{k % 15},{k % 2}" for k in range(20_000)]
     lines[-2] = f"{late},1"
@@ -308,8 +308,8 @@ def test_private_mechanisms_always_fill(raw):
 
 def test_private_mechanisms_never_propose(raw, monkeypatch):
     """Neither without a schema nor with one that leaves something open, and nothing reads the table to find out."""
-    monkeypatch.setattr("radoboost.holder.raw_tables.raw_table", None)
-    monkeypatch.setattr("radoboost.holder.proposing.raw_table", None)
+    monkeypatch.setattr("radoboost.tables.raw_table.raw_table", None)
+    monkeypatch.setattr("radoboost.tables.raw_table.raw_table", None)
     monkeypatch.setattr("radoboost.holder.craft.open_table", None)
     options = {"label": "outcome", "classes": ("no", "yes"), "mechanism": rb.Moments(1.0)}
     with pytest.raises(rb.ArgumentError, match="rado schema TABLE --label COL"):
@@ -449,4 +449,4 @@ def test_check_takes_marks(tmp_path):
     assert check_table(path, bounds={"a": (0, 9)}, decimal=",", **options).counts.filled.tolist() == [0]
     doubt = "is it a category, or written with another decimal mark?"
     schema = rb.Schema({"a": rb.Number(0, 9)})
-    assert any(doubt in line for line in check_table(path, schema=schema, **options).in_words())
+    assert any(doubt in line for line in check_table(path, schema=schema, **options).as_text())

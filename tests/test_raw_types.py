@@ -12,7 +12,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.tables import open_table
-from radoboost.tables.kinds import Category, Date, Number
+from radoboost.tables.column_types import Category, Date, Number
 from radoboost.tables.schema import Schema
 
 KINDS = {

@@ -19,9 +19,9 @@ import csv_oracle
 import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_lines, csv_records, open_table
+from radoboost.tables.csv_dialect import CsvDialect, file_separator, header_separator
 from radoboost.tables.csv_records import Records, first_record, record_starts
-from radoboost.tables.marks import Marks, file_separator, header_separator
-from radoboost.tables.raw import column_types
+from radoboost.tables.raw_table import column_types
 from radoboost.tables.schema import Schema
 
 # ---- the rule, beside its slow twin
@@ -307,7 +307,7 @@ def test_what_the_holder_and_the_statement_are_told(tmp_path):
     assert {name: check.to_dict()[f"records_{name}"] for name in ("open_quote", "too_long", "too_wide")} == {
         "open_quote": 1, "too_long": 1, "too_wide": 1,
     }  # fmt: skip
-    words = "\n".join(check.in_words())
+    words = "\n".join(check.as_text())
     assert "1 lines begin a quoted cell that nothing closes" in words and "more cells than the header" in words
     mechanism = rb.NoisyRados(1.0)
     whole, lines = (
@@ -363,16 +363,18 @@ def test_the_separator_is_that_of_the_whole_header_and_of_no_row(mark, rows, tmp
     names = ['the\n"note",;|\t', "y"]
     assert list(column_types(path)) == names
     assert open_table(path, label="y", row_by_row=True).features == tuple(names[:1])
-    assert file_separator(path, Marks()) == mark.decode() and file_separator(path, Marks(records="lines")) == ","
+    assert (
+        file_separator(path, CsvDialect()) == mark.decode() and file_separator(path, CsvDialect(records="lines")) == ","
+    )
     with pytest.raises(rb.TableError, match="first line") as refusal:
-        open_table(path, label="y", row_by_row=True, marks=Marks(mark.decode(), records="lines"))
+        open_table(path, label="y", row_by_row=True, marks=CsvDialect(mark.decode(), records="lines"))
     assert "\n" not in str(refusal.value)
 
 
 def test_a_header_with_a_quote_that_no_writer_wrote_ends_with_its_line(tmp_path):
     for row in (b"1;2;no", b'1;2;"no"', b'1;",,,,";no'):
         (tmp_path / "t.csv").write_bytes(b'5" pipe;b;y\n' + row + b'\n"x"\n')
-        assert file_separator(tmp_path / "t.csv", Marks()) == ","
+        assert file_separator(tmp_path / "t.csv", CsvDialect()) == ","
 
 
 @pytest.mark.parametrize("more", ["", "0.9,yes,x\n" * 100])

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
-from radoboost import release as release_module
 from radoboost.errors import OutputError, ReleaseError
+from radoboost.release import release as release_module
 
 
 @pytest.fixture

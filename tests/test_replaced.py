@@ -9,18 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.adversary.membership import membership_of
-from radoboost.adversary.membership.rebuilding import claimed, rebuilt
 from radoboost.holder.engines import get_engine
 from radoboost.holder.legendre_classes import DEGREES
-from radoboost.holder.mechanisms.moment_budget import Shape, planned_stages
-from radoboost.holder.mechanisms.moment_passes import CAP, CONSTANT_VALUE, GRID
-from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, converted, epsilon_at, event_from_dict
+from radoboost.holder.mechanisms.moments.aggregations import CAP, CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.moments.budget import NoiseShape, planned_stages
+from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt
+from radoboost.lab.attacks.membership import membership_of
+from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, convert_relation, epsilon_at, event_from_dict
 from stage_audits import audit_stages
 from test_audits import KEY, LARGE, HalvedStage
 
 REPLACE, RECORD, EDGE, LABEL = Relation.REPLACE, Relation.RECORD, Relation.EDGE, Relation.LABEL
-SHAPES = [Shape(4), Shape(4, 3), Shape(4, n_planned=20, widest=20), Shape(4, 3, n_planned=20, raw=True)]
+SHAPES = [
+    NoiseShape(4),
+    NoiseShape(4, 3),
+    NoiseShape(4, n_planned=20, widest=20),
+    NoiseShape(4, 3, n_planned=20, raw=True),
+]
 
 
 def craft(rng, n_rows=400, **options):
@@ -85,13 +90,13 @@ def test_statement_and_release_say_what_is_replaced(rng, columns):
     event = event_from_dict(statement.event)
     assert event.relation is REPLACE and epsilon_at(event, 1e-6) == statement.epsilon
     mechanism = rb.Moments(4.0, relation="replace")
-    assert rebuilt(release).distance(Shape(3)) == pytest.approx(mechanism.distance(Shape(3)), rel=1e-6)
-    assert claimed(release, rebuilt(release)).epsilon == statement.epsilon
+    assert rebuilt(release).distance(NoiseShape(3)) == pytest.approx(mechanism.distance(NoiseShape(3)), rel=1e-6)
+    assert claim_of_statement(release, rebuilt(release)).epsilon == statement.epsilon
 
 
 def test_noise_is_less_than_that_of_a_converted_release():
     replaced, added = (rb.Moments(1.0, relation=relation) for relation in ("replace", "add"))
-    noise = {"replace": replaced.scales(8, Shape(4)), "add": added.scales(8, Shape(4))}
+    noise = {"replace": replaced.scales(8, NoiseShape(4)), "add": added.scales(8, NoiseShape(4))}
     for stage, times in {
         "counts": 2**0.5,
         "second": 2**0.5,
@@ -101,20 +106,22 @@ def test_noise_is_less_than_that_of_a_converted_release():
         "scores": 2**0.5,
     }.items():
         assert noise["replace"][stage] == pytest.approx(times * noise["add"][stage])
-    assert replaced.strength(100.0, Shape(4)) == added.strength(100.0, Shape(4)) / 2
+    assert replaced.strength(100.0, NoiseShape(4)) == added.strength(100.0, NoiseShape(4)) / 2
     assert not replaced.hides_size and added.hides_size
 
 
 def test_what_follows_from_what():
     event = Gaussian(4.0, RECORD)
-    assert converted(event, REPLACE) == Gaussian(2.0, REPLACE)
+    assert convert_relation(event, REPLACE) == Gaussian(2.0, REPLACE)
     for relation in (EDGE, LABEL):
-        assert converted(Gaussian(4.0, REPLACE), relation) == Gaussian(4.0, relation, label="any" * (relation == LABEL))
+        assert convert_relation(Gaussian(4.0, REPLACE), relation) == Gaussian(
+            4.0, relation, label="any" * (relation == LABEL)
+        )
     for one, other in ((REPLACE, RECORD), (EDGE, REPLACE), (LABEL, REPLACE), (REPLACE, Relation.PERSON_ROWS)):
         with pytest.raises(rb.ArgumentError, match="does not give protection"):
-            converted(Gaussian(4.0, one), other)
-    sampled = converted(SubsampledGaussian(18.75, 0.5), REPLACE)
-    assert epsilon_at(sampled, 1e-6) == epsilon_at(converted(SubsampledGaussian(18.75, 0.5), EDGE), 1e-6)
+            convert_relation(Gaussian(4.0, one), other)
+    sampled = convert_relation(SubsampledGaussian(18.75, 0.5), REPLACE)
+    assert epsilon_at(sampled, 1e-6) == epsilon_at(convert_relation(SubsampledGaussian(18.75, 0.5), EDGE), 1e-6)
 
 
 def test_a_ledger_books_it(rng, tmp_path, rado):

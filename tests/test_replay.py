@@ -14,9 +14,19 @@ import pytest
 
 import radoboost as rb
 from oracles import noise_words, rounded_normal
-from radoboost.adversary import exact_audits
-from radoboost.adversary.audits import audit
-from radoboost.adversary.exact_audits import (
+from radoboost.holder.contribution_bounding import choose_rows
+from radoboost.holder.curator import Curator
+from radoboost.holder.engines import cpu_rows, get_engine, reference
+from radoboost.holder.engines.cpu import Kernel
+from radoboost.holder.gaussian_noise import _WORDS_PER_NUMBER, _WORDS_PER_ROW
+from radoboost.holder.mechanisms import record_level
+from radoboost.holder.mechanisms.moments import aggregations
+from radoboost.holder.mechanisms.moments.aggregations import SphereRows
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.lab.audits import exact_audit
+from radoboost.lab.audits.audit import audit
+from radoboost.lab.audits.audit_tables import tables_for
+from radoboost.lab.audits.exact_audit import (
     ALL_STAGES,
     NEAR,
     allowed_mu,
@@ -25,18 +35,9 @@ from radoboost.adversary.exact_audits import (
     replay_noisy_examples,
     replay_noisy_rados,
 )
-from radoboost.adversary.exact_tables import tables_for
-from radoboost.adversary.replay import Given, Honest, logged, recording, replayed_release
-from radoboost.holder.engines import get_engine, kernel_classes, reference_rows
-from radoboost.holder.engines.kernel import Kernel
-from radoboost.holder.mechanisms import contributions, moment_classes, records
-from radoboost.holder.mechanisms.moment_passes import SphereRows
-from radoboost.holder.noise import _WORDS_PER_NUMBER, _WORDS_PER_ROW
-from radoboost.holder.persons import choose_rows
-from radoboost.holder.run import Run
-from radoboost.holder.runners.threads import Threads
+from radoboost.lab.audits.replay import Given, Honest, log_curator, recording_curator, replayed_release
 from radoboost.privacy import Relation
-from radoboost.release import Release
+from radoboost.release.release import Release
 
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}
 
@@ -125,15 +126,15 @@ def test_the_law_of_a_band_has_the_delta_that_is_claimed():
 # ---- checks in integers
 
 
-def runs_of(mechanism, asked, tables, one, other, run=Run, **options):
+def runs_of(mechanism, asked, tables, one, other, run=Curator, **options):
     """A run on the table of one candidate, and its replay on that of another."""
     logs = []
     for number in (one, other):
         script = Given(logs[0]) if logs else Honest()
-        made = recording(run)(
-            tables.source(number), get_engine("auto"), Threads(1), b"k" * 32, script=script, **options
+        made = recording_curator(run)(
+            tables.source(number), get_engine("auto"), ThreadRunner(1), b"k" * 32, script=script, **options
         )
-        logs.append(logged(made, lambda run: mechanism.make(asked, run)))
+        logs.append(log_curator(made, lambda run: mechanism.make(asked, run)))
     return logs
 
 
@@ -206,7 +207,7 @@ def test_shares_of_all_stages_add_up():
 def test_mu_follows_from_epsilon_by_a_closed_form():
     for epsilon in (0.1, 1.0, 8.0):
         mu = allowed_mu(epsilon, 1e-6)
-        assert exact_audits._epsilon_of(mu, 1e-6) == pytest.approx(epsilon, rel=1e-6)
+        assert exact_audit._epsilon_of(mu, 1e-6) == pytest.approx(epsilon, rel=1e-6)
 
 
 # ---- planted faults
@@ -223,7 +224,7 @@ def caught(result, words=""):
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 99])
 def test_noise_that_is_halved_in_one_stage(number):
-    class Halved(Run):
+    class Halved(Curator):
         def released(self, arrays, noises):
             seen, self.seen = getattr(self, "seen", 0), getattr(self, "seen", 0) + len(noises)
             scales = [noise.scale / (2 if seen + k == number else 1) for k, noise in enumerate(noises)]
@@ -254,7 +255,7 @@ def test_rows_that_are_not_put_on_the_sphere(monkeypatch):
 def test_weights_without_a_cap(monkeypatch):
     original = Kernel.tilt
     monkeypatch.setattr(Kernel, "tilt", staticmethod(lambda rows, theta, grid, cap: original(rows, theta, grid, 1.0)))
-    monkeypatch.setattr(exact_audits, "LYING", exact_audits.LYING[-1:])  # a classifier that gives rows their most
+    monkeypatch.setattr(exact_audit, "LYING", exact_audit.LYING[-1:])  # a classifier that gives rows their most
     result = replay_moments(moments(), columns="linear", thorough=False)
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
@@ -262,13 +263,13 @@ def test_weights_without_a_cap(monkeypatch):
 
 def capped_by_coordinates(rows, theta, grid, unit, most):
     """Each class weight of a row capped on its own, where all of them should be, as one vector."""
-    weights = reference_rows.class_weights(rows, theta, grid, unit, 2 * unit**2)
+    weights = reference.class_weights(rows, theta, grid, unit, 2 * unit**2)
     cap = math.floor(math.sqrt(most))
     return (np.clip(weights, -cap, cap) @ rows[:-1].astype(np.float64).T).astype(np.int64)
 
 
 def not_capped(rows, theta, grid, unit, most):
-    return kernel_classes.tilt_classes(rows, theta, grid, unit, 2 * unit**2)
+    return cpu_rows.tilt_classes(rows, theta, grid, unit, 2 * unit**2)
 
 
 @pytest.mark.parametrize("weighing", [capped_by_coordinates, not_capped])
@@ -286,7 +287,7 @@ def test_sums_of_each_class_against_the_rest(monkeypatch):
         signs = np.where(np.arange(1, n_classes + 1)[:, None] == rows[-1], 1.0, -1.0) * (rows[-1] > 0)
         return (signs @ rows[:-1].astype(np.float64).T).astype(np.int64)
 
-    monkeypatch.setattr(moment_classes, "slot_sums", one_against_the_rest)
+    monkeypatch.setattr(aggregations, "slot_sums", one_against_the_rest)
     caught(replay_moments(moments(), columns="linear", n_classes=5, thorough=False))
 
 
@@ -294,15 +295,17 @@ def test_more_rows_of_a_person_than_their_noise_is_for(monkeypatch):
     def all_rows(source, run, rule, max_rows, key, **options):
         return choose_rows(source, run, rule, 1000, key, **options)
 
-    monkeypatch.setattr(records, "choose_rows", all_rows)
+    monkeypatch.setattr(record_level, "choose_rows", all_rows)
     caught(replay_moments(moments(), columns="linear", max_rows=3, thorough=False))
 
 
 def test_norms_that_are_not_tested(monkeypatch):
-    def clipped_by_coordinate(values, signs, columns, clip, step):
-        return contributions.contributions(values, signs, columns, None, step)
+    original = record_level.clip_rows
 
-    monkeypatch.setattr(records, "contributions", clipped_by_coordinate)
+    def clipped_by_coordinate(values, signs, columns, clip, step):
+        return original(values, signs, columns, None, step)
+
+    monkeypatch.setattr(record_level, "clip_rows", clipped_by_coordinate)
     caught(replay_noisy_rados(rb.NoisyRados(1.0), n_rados=5, thorough=False))
     caught(replay_noisy_examples(rb.NoisyExamples(1.0), thorough=False))
 
@@ -320,7 +323,7 @@ def test_a_value_that_depends_on_a_neighbour(monkeypatch):
 
 
 def test_a_key_and_plane_that_serve_twice():
-    class Again(Run):
+    class Again(Curator):
         def noise(self, scale, shape):
             self._plane = min(self._plane, 4)
             return super().noise(scale, shape)
@@ -329,7 +332,7 @@ def test_a_key_and_plane_that_serve_twice():
 
 
 def test_noise_that_is_missing_in_a_column():
-    class Bare(Run):
+    class Bare(Curator):
         def noise(self, scale, shape):
             noise = super().noise(scale, shape)
             noise[:, -1] = 0
@@ -369,7 +372,7 @@ def test_an_exact_number_in_the_file():
 def test_a_share_of_noise_for_one_holder_more():
     """Noise of each holder for K holders, where K - t must do."""
 
-    class Quiet(Run):
+    class Quiet(Curator):
         def noise(self, scale, shape):
             return super().noise(scale * math.sqrt(3 / 5), shape)
 
@@ -392,7 +395,7 @@ QUICK = {"noisy moments": lambda *about, **options: replay_moments(*about, **{**
 
 
 def test_audits_are_exact_on_demand(monkeypatch):
-    monkeypatch.setattr(exact_audits, "REPLAYS", QUICK)
+    monkeypatch.setattr(exact_audit, "REPLAYS", QUICK)
     result = audit(rb.Moments(4.0, sharpen=False), exact=True, columns="linear")
     assert result.holds and json.loads(json.dumps(result.to_dict()))["kind"] == "exact"
     assert result.stages and result.pairs > 10 and result.transcripts > 3
@@ -415,7 +418,7 @@ def test_what_an_exact_audit_has_no_use_for_is_refused(mechanism, options):
 
 
 def test_the_command(rado, monkeypatch):
-    monkeypatch.setattr(exact_audits, "REPLAYS", QUICK)
+    monkeypatch.setattr(exact_audit, "REPLAYS", QUICK)
     code, out, err = rado("audit", "--exact", "--columns", "linear")
     assert (code, err) == (0, "")
     assert "made-up tables, not of this file" in out and "mean rados" in out and "pairs of neighbouring tables" in out
@@ -428,7 +431,7 @@ def test_the_command(rado, monkeypatch):
 
 def test_the_command_ends_with_1_where_something_is_wrong(rado, monkeypatch):
     broken = replace(exact_score_audit(1.0, thorough=False), ratio=1.2, faults=("stages differ (honest)",))
-    monkeypatch.setattr(exact_audits, "exact_score_audit", lambda *about, **options: broken)
+    monkeypatch.setattr(exact_audit, "exact_score_audit", lambda *about, **options: broken)
     code, out, err = rado("audit", "--exact", "--mechanism", "score")
     assert code == 1 and "stages differ" in out and "do not use it" in err
 

@@ -16,10 +16,11 @@ import psutil
 import pytest
 
 from radoboost.errors import ArgumentError, OutputError, TableError, TooLargeError
+from radoboost.lab.paper import domains, table1, table1_variants, table3, versus_paper
+from radoboost.lab.paper import jobs as jobs_module
+from radoboost.lab.paper.jobs import Options, Task, cell_generator, run_cells
+from radoboost.lab.paper.protocol import N_FOLDS, Summary
 from radoboost.learner.boost import boost
-from radoboost.paper import cells, comparing, domains, printed_weights, sampled, table1, table3
-from radoboost.paper.cells import Cell, Options, cell_generator, run_cells
-from radoboost.paper.protocol import N_FOLDS, Summary
 
 
 def write_domain(folder, name, m, d, rng):
@@ -147,19 +148,19 @@ def draw(cell, options):
 
 def test_cells_are_kept_and_not_run_again(tmp_path):
     options = Options("", ())
-    asked = [Cell.of("test", number=k) for k in range(5)]
+    asked = [Task.of("test", number=k) for k in range(5)]
     first = run_cells(asked, draw, options, tmp_path)
     assert list(first) == asked and len({outcome["number"] for outcome in first.values()}) == 5
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     assert len(stamps) == 5
-    again = run_cells([*asked, Cell.of("test", number=5)], draw, options, tmp_path)
+    again = run_cells([*asked, Task.of("test", number=5)], draw, options, tmp_path)
     assert {cell: again[cell] for cell in asked} == first
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     assert run_cells(asked, draw, replace(options, seed=1), tmp_path) != first
 
 
 def test_a_damaged_file_of_a_cell_is_run_again(tmp_path):
-    asked = [Cell.of("test", number=0)]
+    asked = [Task.of("test", number=0)]
     first = run_cells(asked, draw, Options("", ()), tmp_path)
     (place,) = tmp_path.iterdir()
     for text in ("", "{", '{"outcome": 3}', "[]"):
@@ -170,26 +171,26 @@ def test_a_damaged_file_of_a_cell_is_run_again(tmp_path):
 @pytest.mark.slow
 def test_processes_give_the_same_and_have_one_thread_each(tmp_path):
     options = Options("", ())
-    asked = [Cell.of("test", number=k) for k in range(5)]
+    asked = [Task.of("test", number=k) for k in range(5)]
     calls = []
     here = run_cells(asked, draw, options, tmp_path / "a", bar=lambda *call: calls.append(call))
     there = run_cells(asked, draw, options, tmp_path / "b", jobs=2)
     assert [outcome["number"] for outcome in here.values()] == [outcome["number"] for outcome in there.values()]
     assert {outcome["threads"] for outcome in there.values()} == {"1"}
     assert calls == [("test", done, 5) for done in range(6)]
-    assert cells.seconds_spent(asked, draw, options, tmp_path / "b") >= 0
+    assert jobs_module.seconds_spent(asked, draw, options, tmp_path / "b") >= 0
 
 
 @pytest.mark.slow
 def test_a_cell_that_fails_leaves_the_others(tmp_path):
-    asked = [Cell.of("test", number=k) for k in range(4)] + [Cell.of("test", fails=1)]
+    asked = [Task.of("test", number=k) for k in range(4)] + [Task.of("test", fails=1)]
     for jobs in (1, 2):
         folder = tmp_path / str(jobs)
         with pytest.raises(ArgumentError, match="this cell fails"):
             run_cells(asked, draw, Options("", ()), folder, jobs=jobs)
         assert list(folder.iterdir())
     with pytest.raises(TooLargeError, match="--jobs"):
-        run_cells([Cell.of("test", dies=1), *asked[:1]], draw, Options("", ()), tmp_path / "dies", jobs=2)
+        run_cells([Task.of("test", dies=1), *asked[:1]], draw, Options("", ()), tmp_path / "dies", jobs=2)
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot make the directory"):
         run_cells(asked, draw, Options("", ()), tmp_path / "file" / "cells")
@@ -201,7 +202,7 @@ def test_a_cell_that_fails_leaves_the_others(tmp_path):
 def test_plain_numpy_boosting_is_boost(rng):
     rows = rng.normal(0.1, 1, (60, 7))
     for clamp in (0.0, 0.1):
-        ours = sampled.boost_examples(rows, np.abs(rows).max(axis=0), clamp=clamp)
+        ours = table1_variants.boost_examples(rows, np.abs(rows).max(axis=0), clamp=clamp)
         theirs = boost(rows, update="exponential", clamp=clamp).rounds
         np.testing.assert_array_equal(ours.feature, theirs.feature)
         np.testing.assert_allclose(ours.leverage, theirs.leverage, rtol=1e-6)
@@ -212,41 +213,41 @@ def test_weights_as_printed_sum_to_one_but_for_rounding_which_grows(rng):
     """The rounds are those of boosting until the sum has drifted; then edges vanish or weights overflow."""
     rados = rng.normal(2, 1, (50, 4))
     ours = boost(rados, n_rounds=1000).rounds
-    printed, _, total = printed_weights.boost_as_printed(rados)
+    printed, _, total = table1_variants.boost_with_printed_weights(rados)
     np.testing.assert_array_equal(printed.feature[:20], ours.feature[:20])
     np.testing.assert_allclose(printed.edge[:20], ours.edge[:20], rtol=1e-9)
-    assert abs(printed_weights.boost_as_printed(rados, n_rounds=20)[2] - 1) < 1e-9
+    assert abs(table1_variants.boost_with_printed_weights(rados, n_rounds=20)[2] - 1) < 1e-9
     assert np.abs(ours.edge).min() > 0.1  # renormalised: nothing to clamp
     assert not np.isfinite(total) or abs(total - 1) > 0.5
-    falls = [printed_weights.boost_as_printed(rng.normal(2, 1, (50, 4)))[1] < 0.1 for _ in range(40)]
+    falls = [table1_variants.boost_with_printed_weights(rng.normal(2, 1, (50, 4)))[1] < 0.1 for _ in range(40)]
     assert any(falls) and not all(falls)  # either way; false alarm below 1e-6 if each has a chance of 0.3 or more
 
 
 def test_the_papers_figures_ship_with_the_package():
     for name in ("table1", "table3"):
-        assert list(comparing.paper(name)) == [name for name, source in domains.SOURCES.items() if source.rows]
-        for domain in comparing.paper(name):
-            for learner in comparing.LEARNERS:
-                assert 0 < comparing.printed(name, domain, learner).mean < 60
-    for domain, row in comparing.paper("table1").items():
+        assert list(versus_paper.paper(name)) == [name for name, source in domains.SOURCES.items() if source.rows]
+        for domain in versus_paper.paper(name):
+            for learner in versus_paper.LEARNERS:
+                assert 0 < versus_paper.printed_error(name, domain, learner).mean < 60
+    for domain, row in versus_paper.paper("table1").items():
         assert int(row["m"]) == domains.SOURCES[domain].rows
-    assert comparing.printed("table1", "eeg", "adaboost_sub") == Summary(44.36, 1.99, 10)
-    assert comparing.printed("table3", "hardware", "radoboost") == Summary(7.35, 3.31, 10)
-    assert len(comparing.SMALL) == 13
+    assert versus_paper.printed_error("table1", "eeg", "adaboost_sub") == Summary(44.36, 1.99, 10)
+    assert versus_paper.printed_error("table3", "hardware", "radoboost") == Summary(7.35, 3.31, 10)
+    assert len(versus_paper.SMALL) == 13
 
 
 @pytest.mark.slow
 def test_both_tables_use_the_same_draws(data):
     """Where no |r_t| is below the clamp, clamped and unclamped errors are the same; and Table 3 runs no cell twice."""
     options = Options(str(data), ("haberman",))
-    plain, clamped = (table1.work(Cell.of("table1", domain="haberman", fold=0, clamp=c), options) for c in (0.0, 0.1))
+    plain, clamped = (table1.work(Task.of("table1", domain="haberman", fold=0, clamp=c), options) for c in (0.0, 0.1))
     assert plain["least_edge"]["radoboost"] > 0.1
     assert plain["error"]["radoboost"] == clamped["error"]["radoboost"]
     assert clamped["least_edge"]["adaboost"] == 0.1
     assert set(table1.fold_cells(options)) <= set(table3.cells(options))
     assert table3.work is table1.work
-    varied = table1.work(Cell.of("table1", domain="haberman", fold=0, clamp=0.0, part="varied"), options)
-    assert varied[sampled.AS_WRITTEN.title] == plain["error"]["adaboost_sub"]
+    varied = table1.work(Task.of("table1", domain="haberman", fold=0, clamp=0.0, part="varied"), options)
+    assert varied[table1_variants.AS_WRITTEN.title] == plain["error"]["adaboost_sub"]
 
 
 # ---- end to end

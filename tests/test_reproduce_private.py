@@ -11,14 +11,15 @@ import oracles
 import radoboost as rb
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import FeatureBand
-from radoboost.paper import banded_rados, feature_privacy, gaussian, noisy_copies
-from radoboost.paper.banded_rados import band_rados, end_probability, protected, totals
-from radoboost.paper.cells import Cell, Options, run_cells
-from radoboost.paper.domains import Domain, find, load
-from radoboost.paper.noisy_copies import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, learner
+from radoboost.lab.paper import feature_privacy, gaussian_noise_figures
+from radoboost.lab.paper import feature_privacy as feature_privacy_module
+from radoboost.lab.paper.domains import Domain, find, load
+from radoboost.lab.paper.feature_privacy import band_rados, end_probability, protect_feature, totals
+from radoboost.lab.paper.gaussian_noise_figures import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, learner
+from radoboost.lab.paper.jobs import Options, Task, run_cells
 from radoboost.privacy import band, epsilon_at
 
-EXPERIMENTS = (feature_privacy, gaussian)
+EXPERIMENTS = (feature_privacy, gaussian_noise_figures)
 
 pytestmark = pytest.mark.slow
 
@@ -110,21 +111,21 @@ def test_rados_are_those_that_crafting_gives(rng):
 def test_the_protected_feature_is_the_one_with_the_most_even_edges():
     x = np.array([[1.0, 7, 1], [0, 7, 2], [0, 7, 3], [0, 9, 4]])
     signs = np.array([1.0, -1, -1, -1])
-    columns, place, name = protected(Domain("fertility", x, signs, ("a", "b", "c")))
+    columns, place, name = protect_feature(Domain("fertility", x, signs, ("a", "b", "c")))
     assert (place, name) == (1, "b")  # two of its four edges are +1; of a all are
     assert columns[:, 1].tolist() == [-1, -1, -1, 1]
     assert columns[:, 2].mean() == pytest.approx(0) and columns[:, 2].std() == pytest.approx(1)
     with pytest.raises(rb.ArgumentError, match="leave the domain out"):
-        protected(Domain("fertility", x[:, 2:], signs, ("c",)))
+        protect_feature(Domain("fertility", x[:, 2:], signs, ("c",)))
 
 
 def test_the_domains_are_those_with_a_binary_feature(domains):
     expected = {"fertility": "accident_or_trauma", "ionosphere": "a01", "abalone": "sex_m"}
-    assert set(banded_rados.DOMAINS) == set(expected)
+    assert set(feature_privacy_module.DOMAINS) == set(expected)
     for name in find(domains):
         domain = load(name, str(domains))
         if name in expected:
-            columns, place, feature = protected(domain)
+            columns, place, feature = protect_feature(domain)
             assert feature == expected[name]
             assert columns.shape[1] == domain.x.shape[1] + 2 * (name == "abalone")
             assert set(np.unique(columns[:, place])) == {-1.0, 1.0}
@@ -138,7 +139,7 @@ def test_the_domains_are_those_with_a_binary_feature(domains):
 def _recorded(monkeypatch, options, folds):
     """What `work` boosts over and tests on, in these folds of the first copy: one list each per fold."""
     boosted, tested = [], []
-    true_boost, true_test = noisy_copies.boost, noisy_copies.share_wrong
+    true_boost, true_test = gaussian_noise_figures.boost, gaussian_noise_figures.share_wrong
 
     def boost(rows, **options):
         boosted[-1].append(np.array(rows))
@@ -148,23 +149,23 @@ def _recorded(monkeypatch, options, folds):
         tested[-1].append(np.array(edges))
         return true_test(theta, edges, generator)
 
-    monkeypatch.setattr(noisy_copies, "boost", boost)
-    monkeypatch.setattr(noisy_copies, "share_wrong", share_wrong)
+    monkeypatch.setattr(gaussian_noise_figures, "boost", boost)
+    monkeypatch.setattr(gaussian_noise_figures, "share_wrong", share_wrong)
     for fold in folds:
         boosted.append([])
         tested.append([])
-        noisy_copies.work(Cell.of("gaussian", domain="banknote", copy=0, fold=fold), options)
+        gaussian_noise_figures.work(Task.of("gaussian", domain="banknote", copy=0, fold=fold), options)
     return boosted, tested
 
 
 def test_noise_has_the_stated_size_on_examples_and_on_rados(small, monkeypatch):
-    noise_stds = noisy_copies.plan(small).noise_stds
+    noise_stds = gaussian_noise_figures.plan(small).noise_stds
     (boosted,), _ = _recorded(monkeypatch, small, [0])
     by_noise = np.array_split(np.arange(len(boosted)), len(noise_stds))
-    kinds = [kind for _ in noisy_copies.ORACLES for kind in KINDS]
+    kinds = [kind for _ in gaussian_noise_figures.ORACLES for kind in KINDS]
     m = len(boosted[0])
     supports = {EXAMPLES: 1, RANDOM: m / 2} | {
-        noisy_copies.support_name(support): int(support * m) for support in SUPPORTS
+        gaussian_noise_figures.support_name(support): int(support * m) for support in SUPPORTS
     }
     for place, kind in enumerate(kinds):
         clean, *noisy = (boosted[rows[place]] for rows in by_noise)
@@ -176,10 +177,10 @@ def test_noise_has_the_stated_size_on_examples_and_on_rados(small, monkeypatch):
 
 
 def test_folds_of_a_copy_share_noise_and_leave_out_every_example_once(small, monkeypatch):
-    chosen = noisy_copies.plan(small)
+    chosen = gaussian_noise_figures.plan(small)
     _, tested = _recorded(monkeypatch, small, range(chosen.folds))
     domain = load("banknote", small.data)
-    edges = noisy_copies.standardised(domain.x) * domain.signs[:, None]
+    edges = gaussian_noise_figures.standardise(domain.x) * domain.signs[:, None]
 
     def in_order(rows):
         return rows[np.lexsort(rows.T)]
@@ -192,10 +193,10 @@ def test_folds_of_a_copy_share_noise_and_leave_out_every_example_once(small, mon
 
 @pytest.mark.parametrize(("noise_std", "clip"), [(1.0, 5.0), (10.0, 5.0), (0.1, 240.0)])
 def test_the_epsilon_of_noise_is_that_of_a_replaced_edge_vector(noise_std, clip):
-    epsilon, distance = gaussian.epsilon_of_noise(noise_std, clip), 2 * clip / noise_std
+    epsilon, distance = gaussian_noise_figures.epsilon_of_noise(noise_std, clip), 2 * clip / noise_std
     first = norm.logcdf(distance / 2 - epsilon / distance)
     second = epsilon + norm.logcdf(-distance / 2 - epsilon / distance)
-    assert math.exp(first) - math.exp(second) == pytest.approx(gaussian.DELTA, rel=1e-3)
+    assert math.exp(first) - math.exp(second) == pytest.approx(gaussian_noise_figures.DELTA, rel=1e-3)
 
 
 # ---- cells
@@ -236,14 +237,14 @@ def test_without_domains_there_is_a_note_and_nothing_else(experiment):
 # ---- checks can come out both ways
 
 
-NOISES = noisy_copies.plan(Options("", ())).noise_stds
+NOISES = gaussian_noise_figures.plan(Options("", ())).noise_stds
 
 
 def _noisy_outcomes(names, error, options):
     """Outcomes with the fraction wrong that `error` gives for a learner and a noise; copies differ a little."""
     outcomes = {}
     for name in names:
-        for cell in gaussian.cells(Options("", (name,), quick=options.quick)):
+        for cell in gaussian_noise_figures.cells(Options("", (name,), quick=options.quick)):
             wobble = 0.0002 * ((cell["copy"] * 7) % 10)
             errors = {key: [error(name, key, noise_std) + wobble for noise_std in NOISES] for key in LEARNERS}
             wobbled = {key: [value + 0.0001 * (cell["copy"] % 3) for value in errors[key]] for key in errors}
@@ -254,7 +255,7 @@ def _noisy_outcomes(names, error, options):
 
 def _seen(names, error):
     options = Options("", tuple(names))
-    findings = gaussian.findings(_noisy_outcomes(names, error, options), options)
+    findings = gaussian_noise_figures.findings(_noisy_outcomes(names, error, options), options)
     return [check.seen for check in findings.checks]
 
 
@@ -277,7 +278,7 @@ def test_gaussian_checks_do_not_see_what_is_not_there():
     assert _seen(["banknote", "magic"], error) == [False, False, False, False]
 
 
-EPSILONS = banded_rados.plan(Options("", ())).epsilons
+EPSILONS = feature_privacy_module.plan(Options("", ())).epsilons
 
 
 def _band_findings(error, delta=None, names=("fertility", "ionosphere", "abalone")):

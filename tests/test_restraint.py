@@ -9,13 +9,18 @@ from sklearn.datasets import load_breast_cancer, load_wine
 
 import radoboost as rb
 from radoboost.cli.learn import _complete_held_out, _complete_penalty
-from radoboost.describe import describe_model
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import Rounds, boost
-from radoboost.learner.boost_rados import Restraint, examples_behind
-from radoboost.learner.regularised import PENALTIES, boost_regularised, penalty_on
-from radoboost.learner.stopping import FOLDS, choose, held_out_ratios
-from radoboost.learner.used_features import used_features
+from radoboost.learner.boost_rados import (
+    FOLDS,
+    BoostingPenalty,
+    choose,
+    examples_behind,
+    held_out_ratios,
+    used_features,
+)
+from radoboost.learner.penalised_boost import PENALTIES, boost_penalised, penalty_on
+from radoboost.report.describe import describe_model
 
 RESTRAINTS = [
     {"stop": "held-out"}, {"penalty": "lasso"}, {"penalty": "lasso", "strength": 0.01, "stop": "held-out"},
@@ -45,7 +50,7 @@ def test_a_strength_is_measured_on_the_examples_side(name, release):
     clf = rb.RadoBoostClassifier(n_rounds=50, penalty=name, strength=0.05).fit_rados(release)
     weight = 0.05 * (4 if name == "scores" else 569)
     penalty = penalty_on(release.rados, name, weight, [column.scale == "constant" for column in release.columns])
-    boosted = boost_regularised(release.rados, penalty, n_rounds=50)
+    boosted = boost_penalised(release.rados, penalty, n_rounds=50)
     np.testing.assert_array_equal(clf.model_.theta, boosted.theta)
     np.testing.assert_array_equal(clf.rounds_.log_risk, boosted.rounds.log_risk)
     assert clf.n_used_ == clf.model_.learner["rounds"] == len(boosted.rounds)
@@ -196,7 +201,7 @@ def test_a_release_that_does_not_tell_its_number_of_examples():
     with pytest.raises(ArgumentError, match="does not tell how many examples"):
         rb.RadoBoostClassifier(penalty="ridge", strength=0.1).fit_rados(bare)
     rb.RadoBoostClassifier(penalty="scores", strength=1.0, n_rounds=30).fit_rados(bare)
-    assert Restraint().absent and not Restraint(stop="held-out").absent
+    assert BoostingPenalty().absent and not BoostingPenalty(stop="held-out").absent
 
 
 def test_odd_releases(rng):

@@ -13,25 +13,25 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.mechanisms import plain
-from radoboost.holder.room import joining, sitting, waiting
-from radoboost.holder.room.agreement import PLACE, Agreement, agree, read_agreement
-from radoboost.holder.room.mailbox import MemoryMailbox
-from radoboost.holder.room.messages import place_of, read, written
-from radoboost.holder.room.notes import Notes
-from radoboost.holder.room.outcome import best_signed
-from radoboost.holder.room.parties import Party, Seats
-from radoboost.holder.room.seating import (
+from radoboost.holder.rooms import abort_notices, participant, room
+from radoboost.holder.rooms.abort_notices import announcing_abort
+from radoboost.holder.rooms.agreement import PLACE, Agreement, agree, read_agreement
+from radoboost.holder.rooms.handshake import (
     check_code,
     check_name,
-    code_of,
-    greeted,
-    greeting,
+    hello_message,
     hello_place,
+    make_roster,
+    read_hello,
     ready_for,
-    seated,
+    verification_code,
 )
-from radoboost.holder.room.secure_sums import Total, secure_sum
-from radoboost.holder.room.stops import telling_if_stopped
+from radoboost.holder.rooms.joined_agreements import Notes
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.roster import Party, Roster
+from radoboost.holder.rooms.secure_aggregation import SecureTotal, secure_sum
+from radoboost.holder.rooms.signed_messages import place_of, sign_message, verify_message
+from radoboost.holder.rooms.signed_release import best_signed
 from radoboost.privacy import Gaussian, Relation
 from rooms import View, bare_sum
 
@@ -63,7 +63,7 @@ def meet(table_of, *, names=NAMES[:3], box=None, add=bare_sum, confirm=lambda co
         except rb.RadoError as error:
             return error
 
-    with patch.object(sitting, "secure_sum", add), ThreadPoolExecutor(len(names)) as threads:
+    with patch.object(participant, "secure_sum", add), ThreadPoolExecutor(len(names)) as threads:
         return dict(zip(names, threads.map(hospital, names), strict=True)), box
 
 
@@ -104,14 +104,14 @@ def test_every_holder_ends_with_the_same_release(agreed):
     release = one_release(ends)
     assert release.statement.holders.how == "room" and len(release.statement.holders.parts) == 3
     assert release.id == seats_of(box).agreement.hex()[:32]
-    assert rb.close_room(box, code=code_of(seats_of(box))).digest == release.digest
+    assert rb.close_room(box, code=verification_code(seats_of(box))).digest == release.digest
     if agreed["mechanism"].private:
         assert release.statement.epsilon <= agreed["mechanism"].epsilon
         assert len(release.statement.holders.figures) == 4
     else:
         assert release.n_examples == len(x)
     if release.law == "noisy moments":
-        factor = sitting.noise_factor(3, 3, 1)
+        factor = participant.noise_factor(3, 3, 1)
         declared = agreed["mechanism"].scales(release.mechanism["rounds"], _shape_of(agreed, release))
         assert release.mechanism["noise"]["sum"] == pytest.approx(declared["sum"] * factor / 2**15, rel=1e-6)
         clf = rb.MomentsClassifier().fit_rados(release)
@@ -120,7 +120,7 @@ def test_every_holder_ends_with_the_same_release(agreed):
 
 
 def _shape_of(agreed, release):
-    from radoboost.holder.mechanisms.moments import _outlook, _shape
+    from radoboost.holder.mechanisms.moments.moments import _outlook, _shape
 
     asked = agree(**{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": 3}).asked()
     shape = _shape(asked, ["x0", "x1"], _outlook(asked, ["x0", "x1"]))
@@ -131,7 +131,7 @@ def _shape_of(agreed, release):
 def seats_of(box):
     agreement = Agreement.from_bytes(box.get(PLACE))
     places = box.names("0000/hello/")
-    return seated(agreement, [greeted(box.get(place), place, agreement.digest) for place in places])
+    return make_roster(agreement, [read_hello(box.get(place), place, agreement.digest) for place in places])
 
 
 def test_secure_sums_give_what_bare_ones_do(monkeypatch):
@@ -139,7 +139,7 @@ def test_secure_sums_give_what_bare_ones_do(monkeypatch):
     x, y = tables(333)
     key, starts = bytes(range(32)), {"east": 0, "north": 101, "south": 232}
     cut = {"east": slice(0, 101), "north": slice(101, 232), "south": slice(232, 333)}
-    crafted = joining.craft_in_room
+    crafted = room.craft_in_room
 
     def with_one_key(table, labels, mechanism, asked, pool, *about, **options):
         first = starts[pool._identity.party.name]
@@ -147,8 +147,10 @@ def test_secure_sums_give_what_bare_ones_do(monkeypatch):
             table, labels, mechanism, replace(asked, signature_key=key, first_row=first), pool, *about, **options
         )
 
-    monkeypatch.setattr(joining, "craft_in_room", with_one_key)
-    monkeypatch.setattr("radoboost.holder.mechanisms.contract.Asked.numbering", {})  # of what no holder would tell
+    monkeypatch.setattr(room, "craft_in_room", with_one_key)
+    monkeypatch.setattr(
+        "radoboost.holder.mechanisms.mechanism.CraftRequest.numbering", {}
+    )  # of what no holder would tell
     ends, _ = meet(lambda name: (x[cut[name]], y[cut[name]], {}), add=secure_sum, n_rados=50)
     release = one_release(ends)
     monkeypatch.setattr("radoboost.holder.craft.make_key", lambda seed: key)
@@ -342,32 +344,32 @@ def test_one_byte_one_name_or_one_key_more_is_another_code():
     first, second = (agree(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
     parties = [one.party for one in identities()]
     codes = {
-        code_of(seated(first, parties)),
-        code_of(seated(second, parties)),
-        code_of(seated(first, [Party("eastern", parties[0].public_key), *parties[1:]])),
-        code_of(seated(first, [Party("east", bytes(31) + b"1"), *parties[1:]])),
+        verification_code(make_roster(first, parties)),
+        verification_code(make_roster(second, parties)),
+        verification_code(make_roster(first, [Party("eastern", parties[0].public_key), *parties[1:]])),
+        verification_code(make_roster(first, [Party("east", bytes(31) + b"1"), *parties[1:]])),
     }
     assert len(codes) == 4
-    assert code_of(seated(first, parties[::-1])) == code_of(seated(first, parties))
+    assert verification_code(make_roster(first, parties[::-1])) == verification_code(make_roster(first, parties))
     with pytest.raises(rb.RoomError, match="east and north have one key"):
-        seated(first, [parties[0], Party("north", parties[0].public_key), parties[2]])
+        make_roster(first, [parties[0], Party("north", parties[0].public_key), parties[2]])
 
 
 def test_greetings_are_checked():
     agreement, other = (agree(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
     east, north, _ = identities()
-    hello = greeting(agreement, east)
-    assert greeted(hello, hello_place("east"), agreement.digest) == east.party
+    hello = hello_message(agreement, east)
+    assert read_hello(hello, hello_place("east"), agreement.digest) == east.party
     with pytest.raises(rb.RoomError, match="east has read another agreement"):
-        greeted(greeting(other, east), hello_place("east"), agreement.digest)
+        read_hello(hello_message(other, east), hello_place("east"), agreement.digest)
     with pytest.raises(rb.RoomError, match="north"):
-        greeted(hello, hello_place("north"), agreement.digest)
-    forged = written(north, agreement.digest, 0, "hello", {"public_key": east.party.public_key.hex()})
+        read_hello(hello, hello_place("north"), agreement.digest)
+    forged = sign_message(north, agreement.digest, 0, "hello", {"public_key": east.party.public_key.hex()})
     with pytest.raises(rb.RoomError, match="east"):
-        greeted(forged.replace(b'"sender":"north"', b'"sender":"east"'), hello_place("east"), agreement.digest)
+        read_hello(forged.replace(b'"sender":"north"', b'"sender":"east"'), hello_place("east"), agreement.digest)
     for content in (b"", b"{}\n{}\n", hello[:40], b"x" * 5000, b"[" * 4000):
         with pytest.raises(rb.RoomError, match="the greeting of east is damaged"):
-            greeted(content, hello_place("east"), agreement.digest)
+            read_hello(content, hello_place("east"), agreement.digest)
     for name in ("", "a b", "../x", "anybody", "x" * 65, 7):
         with pytest.raises(rb.ArgumentError, match="a holder is called by"):
             check_name(name)
@@ -392,7 +394,7 @@ def test_whoever_sees_another_room_is_named():
             content = super().get(name)
             if name == hello_place("north") and threading.current_thread().name == "fooled" and content:
                 if not lies:
-                    lies.append(greeting(Agreement.from_bytes(self.get(PLACE)), false))
+                    lies.append(hello_message(Agreement.from_bytes(self.get(PLACE)), false))
                 return lies[0]
             return content
 
@@ -440,10 +442,10 @@ def test_a_holder_that_was_there_before_is_told_so(tmp_path):
         with pytest.raises(rb.RoomError, match="only east came within 0 seconds, and of 3 holders 2 are missing"):
             rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
     # Also once it was ready: not the mailbox knows what has begun, but what it has noted itself.
-    box.put(place_of(0, "ready", "east"), written(east, agreement.digest, 0, "ready", {}))
+    box.put(place_of(0, "ready", "east"), sign_message(east, agreement.digest, 0, "ready", {}))
     with pytest.raises(rb.RoomError, match="only east came"):
         rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
-    seats = seated(agreement, [east.party, *(one.party for one in identities()[1:])])
+    seats = make_roster(agreement, [east.party, *(one.party for one in identities()[1:])])
     Notes(east, agreement).write(seats, Gaussian(4.0, Relation.RECORD))
     with pytest.raises(rb.RoomError, match="nobody comes back"):
         rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
@@ -462,8 +464,8 @@ def test_a_holder_that_was_there_before_is_told_so(tmp_path):
 
 
 def seat(box, identity, everybody, **options):
-    seats = Seats(bytes(32), tuple(sorted((one.party for one in everybody), key=lambda party: party.name)), 1)
-    return sitting.Sitting(box, seats, identity, **{"patience": 300.0, **options})
+    seats = Roster(bytes(32), tuple(sorted((one.party for one in everybody), key=lambda party: party.name)), 1)
+    return participant.Participant(box, seats, identity, **{"patience": 300.0, **options})
 
 
 def test_figures_are_those_of_the_first_holder_and_the_next_takes_over():
@@ -484,7 +486,7 @@ def test_figures_of_another_form_are_refused_by_the_sender_name(theirs):
     box, everybody = MemoryMailbox(), identities()
     arrays = {"value": np.array(theirs)} if theirs == [0.1, float("inf")] else {}
     body = {} if arrays else {"value": theirs}
-    box.put(place_of(1, "agreed"), written(everybody[0], bytes(32), 1, "agreed", body, arrays))
+    box.put(place_of(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", body, arrays))
     with pytest.raises(rb.RoomError, match="east sent figures of another form"):
         seat(box, everybody[1], everybody).agreed(lambda: [0.3, 0.4])
 
@@ -493,13 +495,13 @@ def test_whoever_left_does_not_speak_for_all(monkeypatch):
     box, everybody = MemoryMailbox(), identities(NAMES)
 
     def without_east(mailbox, seats, identity, stage, present, values, patience, **_):
-        return Total(values, tuple(name for name in present if name != "east"))
+        return SecureTotal(values, tuple(name for name in present if name != "east"))
 
-    monkeypatch.setattr(sitting, "secure_sum", without_east)
+    monkeypatch.setattr(participant, "secure_sum", without_east)
     here = seat(box, everybody[1], everybody)
     assert here.total([np.arange(3)])[0].tolist() == [0, 1, 2]
     assert here.present == NAMES[1:] and here.noise_factor == 1.0
-    box.put(place_of(2, "agreed"), written(everybody[0], bytes(32), 2, "agreed", {"value": 1.0}))
+    box.put(place_of(2, "agreed"), sign_message(everybody[0], bytes(32), 2, "agreed", {"value": 1.0}))
     with pytest.raises(rb.RoomError, match="east is no longer in the room"):
         here.agreed(lambda: 2.0)
     lost = seat(box, everybody[0], everybody)
@@ -511,9 +513,9 @@ def test_too_many_lost_stop_the_room(monkeypatch):
     box, everybody = MemoryMailbox(), identities(NAMES)
 
     def two(mailbox, seats, identity, stage, present, values, patience, **_):
-        return Total(values, present[2:])
+        return SecureTotal(values, present[2:])
 
-    monkeypatch.setattr(sitting, "secure_sum", two)
+    monkeypatch.setattr(participant, "secure_sum", two)
 
     with pytest.raises(
         rb.RoomError, match="east and north have been silent, and the room can do without 1 holder at most"
@@ -537,7 +539,7 @@ def together(*steps):
 def test_a_mailbox_that_shows_different_figures_is_found_out_in_the_next_sum():
     """East signs two versions of the figures, and the mailbox shows north the other one."""
     box, everybody = MemoryMailbox(), identities()
-    other, north = written(everybody[0], bytes(32), 2, "agreed", {"value": 7}), View(box)
+    other, north = sign_message(everybody[0], bytes(32), 2, "agreed", {"value": 7}), View(box)
     north.seen.append(lambda name, content: other if name == "0002/agreed/anybody" else content)
     seats = [seat(view, one, everybody) for view, one in zip((box, north, box), everybody, strict=True)]
     numbers = np.arange(3)
@@ -556,7 +558,9 @@ def test_figures_that_all_heard_bind_one_sum_and_no_later_one():
     for _ in range(2):
         ends = together(*(lambda here=here: here.total([numbers])[0].tolist() for here in seats))
         assert ends == [[0, 3, 6]] * 3
-    heard = [read(box.get(f"000{stage}/keys/east"), f"000{stage}/keys/east", seats[0]._seats) for stage in (2, 3)]
+    heard = [
+        verify_message(box.get(f"000{stage}/keys/east"), f"000{stage}/keys/east", seats[0]._seats) for stage in (2, 3)
+    ]
     assert [list(message.body["heard"]) for message in heard] == [["0001/agreed/anybody"], []]
 
 
@@ -589,7 +593,7 @@ def test_one_who_stops_before_all_are_ready_ends_a_room_that_cannot_do_without_i
     box, (east, north, south) = MemoryMailbox(), identities()
     agreement = rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
     agreed = {"confirm": lambda code, parties: True, "counts": None, "patience": 3600.0}
-    box.put(hello_place("south"), greeting(agreement, south))  # and it does not confirm the code
+    box.put(hello_place("south"), hello_message(agreement, south))  # and it does not confirm the code
 
     def join(identity, wait):
         return rb.join_room(box, [[1.0, 2.0]], [1], identity=identity, wait=wait, **agreed)
@@ -625,15 +629,15 @@ def test_too_many_who_stop_end_the_room_at_once():
 def test_one_who_stops_before_it_speaks_for_all_is_followed_by_the_next_at_once():
     box, everybody = MemoryMailbox(), identities(NAMES)
     second, third = (seat(box, one, everybody, patience=3600.0) for one in everybody[1:3])
-    box.put("0000/stop/east", written(everybody[0], bytes(32), 0, "stop", {}))
+    box.put("0000/stop/east", sign_message(everybody[0], bytes(32), 0, "stop", {}))
     assert second.agreed(lambda: 5) == third.agreed(lambda: 7) == 5
-    with suppress(rb.RoomError), telling_if_stopped(box, second._seats, everybody[1]):
+    with suppress(rb.RoomError), announcing_abort(box, second._seats, everybody[1]):
         raise rb.RoomError("north has to go")
     assert third.agreed(lambda: 7) == 7
 
 
 def test_for_whom_a_holder_waits_is_said_once_and_again_when_it_changes(monkeypatch):
-    monkeypatch.setattr(waiting, "SILENCE", 0.05)
+    monkeypatch.setattr(abort_notices, "SILENCE", 0.05)
     box, everybody, lines, numbers = MemoryMailbox(), identities(), [], np.arange(3)
     late = {"north": threading.Event(), "south": threading.Event()}
 
@@ -655,8 +659,8 @@ def test_for_whom_a_holder_waits_is_said_once_and_again_when_it_changes(monkeypa
 def test_whoever_is_late_only_now_is_not_named_at_once(monkeypatch):
     """East was waited for, and then goes on a moment later than others who waited too."""
     lines, clock = [], iter((0.0, 2.9, 3.1, 3.2, 6.0, 6.3))
-    monkeypatch.setattr(waiting.time, "monotonic", lambda: next(clock))
-    whom = waiting.Whom(lines.append, "sum 1")
+    monkeypatch.setattr(abort_notices.time, "monotonic", lambda: next(clock))
+    whom = abort_notices.Whom(lines.append, "sum 1")
     counts = []
     for name in ("west", "west", "west", "east", "east", "east"):
         whom([name])
@@ -673,13 +677,13 @@ def test_another_file_is_refused_and_signatures_are_counted(monkeypatch):
     part = parts_of(x, y)
     false = rb.craft(x, y, n_rados=10)
 
-    genuine = joining.craft_in_room
+    genuine = room.craft_in_room
 
     def crafted(*about, **options):
         release = genuine(*about, **options)
         return replace(false, id=release.id) if about[4]._identity.party.name == "east" else release
 
-    monkeypatch.setattr(joining, "craft_in_room", crafted)
+    monkeypatch.setattr(room, "craft_in_room", crafted)
     ends, box = meet(part, n_rados=10)
     for name in NAMES[1:3]:
         assert "the release that east wrote is not the one that was computed here" in str(ends[name])
@@ -717,10 +721,10 @@ def test_as_many_signatures_as_a_sum_needs_make_the_release_and_no_fewer(monkeyp
     stage = int(places["east"][:4])
 
     def signed(name, signer=None, seats=seats, stage=stage, digest="00"):
-        return written(keys[signer or name], seats.agreement, stage, "signed", {"sha256": digest})
+        return sign_message(keys[signer or name], seats.agreement, stage, "signed", {"sha256": digest})
 
     digest = json.loads(box.get(places["east"]).splitlines()[1])["sha256"]
-    other = Seats(bytes(32), seats.parties, 1)
+    other = Roster(bytes(32), seats.parties, 1)
     for instead in (None, b"", signed("west"), signed("west", "east", digest=digest), box.get(places["east"])):
         box._messages[places["west"]] = instead
         assert rb.close_room(box).digest == release.digest
@@ -739,19 +743,19 @@ def test_as_many_signatures_as_a_sum_needs_make_the_release_and_no_fewer(monkeyp
 @pytest.mark.parametrize(("parties", "tolerate", "lost"), [(3, 1, "none"), (5, 2, "1"), (9, 4, "2")])
 def test_an_agreement_says_how_many_a_room_can_do_without(parties, tolerate, lost):
     agreed = {"bounds": BOUNDS, "classes": (0, 1), "parties": parties, "tolerate": tolerate}
-    assert "noise is" not in agree(**agreed).in_words()[0]
+    assert "noise is" not in agree(**agreed).as_text()[0]
     agreement = agree(**agreed, mechanism=rb.Moments(epsilon=1.0))
-    assert f"{lost} may be lost" in agreement.in_words()[0]
-    seats = Seats(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(parties)), tolerate)
+    assert f"{lost} may be lost" in agreement.as_text()[0]
+    seats = Roster(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(parties)), tolerate)
     assert lost == str(seats.most_lost or "none")
 
 
 def test_a_code_has_enough_bits_that_nobody_finds_two_rooms_with_one():
     """Each of 200 bits of the digest counts; spaces, dashes, capitals and letters that look like digits do not."""
     parties = tuple(Party(name, name.encode() * 32) for name in "abc")
-    codes = [code_of(Seats((1 << bit).to_bytes(32), parties, 1)) for bit in range(56, 256)]
+    codes = [verification_code(Roster((1 << bit).to_bytes(32), parties, 1)) for bit in range(56, 256)]
     assert len(set(codes)) == 200 and {len(code) for code in codes} == {8 * 5 + 7}
-    code = code_of(Seats(bytes(range(32)), parties, 1))
+    code = verification_code(Roster(bytes(range(32)), parties, 1))
     check_code(code.upper().replace(" ", "-").replace("0", "O").replace("1", "I"), code, "")
     with pytest.raises(rb.RoomError, match="somebody sees another agreement"):
         check_code(code[:-1] + "0", code, "")
@@ -785,28 +789,28 @@ def test_neither_a_stranger_nor_one_holder_can_hide_the_release(monkeypatch):
     seats, stranger = seats_of(box), rb.Identity.create("anna")
     assert box.put("0001/release/anybody", b"nothing")
     assert box.put("0002/release/zorro", b"nothing")
-    fake = written(keys["east"], seats.agreement, 1, "signed", {"sha256": "00"})
+    fake = sign_message(keys["east"], seats.agreement, 1, "signed", {"sha256": "00"})
     assert box.put("0001/signed/east", fake)
-    assert box.put(hello_place("anna"), greeting(agreement, stranger)) and box.put(hello_place("bob"), b"nothing")
+    assert box.put(hello_place("anna"), hello_message(agreement, stranger)) and box.put(hello_place("bob"), b"nothing")
     assert box.put(hello_place("anybody"), b"nothing")
     names = ["anna", "east", "north"]
     body = {"seats": seats.agreement.hex(), "names": names, "nonces": [bytes(16).hex()] * 3}
-    assert box.put("0000/ready/anna", written(stranger, agreement.digest, 0, "ready", body))
-    assert rb.close_room(box, code=code_of(seats)).digest == rb.close_room(box).digest == release.digest
+    assert box.put("0000/ready/anna", sign_message(stranger, agreement.digest, 0, "ready", body))
+    assert rb.close_room(box, code=verification_code(seats)).digest == rb.close_room(box).digest == release.digest
     # A whole group of strangers is told from the holders by the code alone.
     group = [rb.Identity.create(name) for name in ("ida", "jan", "kim")]
-    hellos = [greeting(agreement, one) for one in group]
+    hellos = [hello_message(agreement, one) for one in group]
     places = [hello_place(one.party.name) for one in group]
-    false = seated(agreement, [greeted(*about, agreement.digest) for about in zip(hellos, places, strict=True)])
+    false = make_roster(agreement, [read_hello(*about, agreement.digest) for about in zip(hellos, places, strict=True)])
     for one, hello, place in zip(group, hellos, places, strict=True):
         assert box.put(place, hello)
-        ready = written(one, agreement.digest, 0, "ready", ready_for(false))
+        ready = sign_message(one, agreement.digest, 0, "ready", ready_for(false))
         assert box.put(f"0000/ready/{one.party.name}", ready)
-    assert rb.close_room(box, code=code_of(seats)).digest == release.digest
+    assert rb.close_room(box, code=verification_code(seats)).digest == release.digest
     with pytest.raises(rb.RoomError, match="2 groups"):
         rb.close_room(box)
     with pytest.raises(rb.RoomError, match="there is no release in memory"):
-        rb.close_room(box, code=code_of(false))
+        rb.close_room(box, code=verification_code(false))
 
 
 def test_a_stranger_who_greets_once_somebody_is_ready_does_no_harm():
@@ -817,7 +821,7 @@ def test_a_stranger_who_greets_once_somebody_is_ready_does_no_harm():
         def put(self, name, content):
             done = super().put(name, content)
             if name == "0000/ready/east":
-                super().put(hello_place("anna"), greeting(Agreement.from_bytes(self.get(PLACE)), stranger))
+                super().put(hello_place("anna"), hello_message(Agreement.from_bytes(self.get(PLACE)), stranger))
                 crowded.set()
             elif name in ("0000/hello/north", "0000/hello/south"):
                 late.append(threading.current_thread())

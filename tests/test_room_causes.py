@@ -3,8 +3,8 @@
 import pytest
 
 from radoboost.errors import RoomError
-from radoboost.holder.room.causes import LEFT, SILENT, STOPPED, UNCONFIRMED, WRONG, Cause, in_words, read_causes
-from radoboost.holder.room.messages import place_of
+from radoboost.holder.rooms.abort_causes import LEFT, SILENT, STOPPED, UNCONFIRMED, WRONG, Cause, as_text, read_causes
+from radoboost.holder.rooms.signed_messages import place_of
 from rooms import Room, killed_after, played
 
 AT_ONCE = {"ticks": 100, "tick": 0.04}  # before anybody's patience ends
@@ -80,7 +80,7 @@ def test_what_is_no_cause_is_none(data):
     assert read_causes([cause.to_dict() for cause in good], names) == tuple(good)
 
 
-def test_causes_in_words():
+def test_causes_text():
     causes = [
         Cause("a", SILENT, THEN),
         Cause("b", SILENT, THEN + 5),
@@ -88,7 +88,7 @@ def test_causes_in_words():
         Cause("d", LEFT),
         Cause("e", WRONG),
     ]
-    words = in_words([*causes, Cause("f", UNCONFIRMED), Cause("g", UNCONFIRMED), Cause("h", UNCONFIRMED)])
+    words = as_text([*causes, Cause("f", UNCONFIRMED), Cause("g", UNCONFIRMED), Cause("h", UNCONFIRMED)])
     assert words.startswith("a and b have been silent since 2023-11-1")  # both had been, since the later time
     assert ":25; c stopped; d was left out before; what came in the name of e cannot be used; " in words
     assert words.endswith("; f, g and h did not confirm the code")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.errors import RoomError, install
-from radoboost.holder.room.identities import Identity
+from radoboost.holder.rooms.signed_messages import Identity
 from radoboost.serving import listening
 from schema_files import write_schema
 
@@ -183,6 +183,6 @@ def test_a_port_that_is_taken_and_libraries_that_are_missing_are_said(rado, monk
     with listening("127.0.0.1", 0) as door:
         code, _, err = rado("room", "serve", "--port", door.getsockname()[1])
         assert code == 1 and "Address already in use; choose another with --port" in err
-    monkeypatch.setitem(sys.modules, "radoboost.holder.room.web_server", None)
+    monkeypatch.setitem(sys.modules, "radoboost.holder.rooms.mailbox_server", None)
     code, _, err = rado("room", "serve")
     assert code == 1 and install("room") in err

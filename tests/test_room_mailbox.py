@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 
 from radoboost.errors import ArgumentError, RoomError
-from radoboost.holder.room import folder as folder_module
-from radoboost.holder.room import shelves as shelves_module
-from radoboost.holder.room import web_client
-from radoboost.holder.room import web_server as web_server_module
-from radoboost.holder.room.folder import FolderMailbox
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import LARGEST, MemoryMailbox, is_name, mailbox_at
-from radoboost.holder.room.messages import written
-from radoboost.holder.room.shelf import Refused, Shelf
-from radoboost.holder.room.shelves import Limits, Shelves
-from radoboost.holder.room.web_client import WebMailbox
+from radoboost.holder.rooms import http_mailbox
+from radoboost.holder.rooms import mailbox as folder_module
+from radoboost.holder.rooms import mailbox_server as shelves_module
+from radoboost.holder.rooms import mailbox_server as web_server_module
+from radoboost.holder.rooms.http_mailbox import WebMailbox
+from radoboost.holder.rooms.mailbox import LARGEST, FolderMailbox, MemoryMailbox, is_name, mailbox_at
+from radoboost.holder.rooms.mailbox_server import Limits, MailboxStore
+from radoboost.holder.rooms.served_room import Refused, Shelf
+from radoboost.holder.rooms.signed_messages import Identity, sign_message
 from rooms import served
 
 HOSTILE = ["", "../x", "a/../b", "/etc/passwd", "a//b", "a\\b", ".a", "a\0b", "ä", "a/b/c/d/e", "x" * 65, "%2e%2e"]
@@ -43,7 +41,7 @@ def two_views(request, tmp_path, anything_signed):
     elif request.param == "folder":
         yield FolderMailbox(tmp_path / "r.room", make=True), FolderMailbox(tmp_path / "r.room")
     else:
-        with served(Shelves(folder=tmp_path if "folder" in request.param else None)) as address:
+        with served(MailboxStore(folder=tmp_path if "folder" in request.param else None)) as address:
             box = WebMailbox(address, make=True)
             yield box, WebMailbox(box.name)
 
@@ -281,7 +279,7 @@ def test_a_mailbox_is_chosen_by_its_address(tmp_path, anything_signed):
     assert isinstance(mailbox_at(tmp_path), FolderMailbox) and isinstance(mailbox_at(str(tmp_path)), FolderMailbox)
     with pytest.raises(ArgumentError, match="this one is a folder"):
         mailbox_at(tmp_path, trust_network=True)
-    with served(Shelves()) as address:
+    with served(MailboxStore()) as address:
         box = mailbox_at(address, make=True)
         assert isinstance(box, WebMailbox) and box.name.startswith(f"{address}/")
         with pytest.raises(RoomError, match="has no such room; check the address"):
@@ -291,20 +289,20 @@ def test_a_mailbox_is_chosen_by_its_address(tmp_path, anything_signed):
 
 
 def test_nobody_at_an_address_and_another_server_are_said(monkeypatch):
-    monkeypatch.setattr(web_client, "_PATIENCE", 0.2)
+    monkeypatch.setattr(http_mailbox, "_PATIENCE", 0.2)
     with socket.socket() as door:
         door.bind(("127.0.0.1", 0))  # nobody else gets this port, and nobody listens there
         address = f"http://127.0.0.1:{door.getsockname()[1]}/{'0' * 32}"
         with pytest.raises(RoomError, match="refused"):
             WebMailbox(address)
-    with served(Shelves()) as address:
-        monkeypatch.setattr(web_client.WebMailbox, "_ask", lambda *_: (200, b"<html>"))
+    with served(MailboxStore()) as address:
+        monkeypatch.setattr(http_mailbox.WebMailbox, "_ask", lambda *_: (200, b"<html>"))
         with pytest.raises(RoomError, match="is no mailbox for rooms; check the address"):
             WebMailbox(f"{address}/{'0' * 32}")
 
 
 def test_a_request_whose_answer_is_lost_is_repeated_and_the_message_stays_ours(anything_signed, monkeypatch):
-    with served(Shelves()) as address:
+    with served(MailboxStore()) as address:
         box = WebMailbox(address, make=True)
         ask, lost = WebMailbox._ask, []
 
@@ -324,7 +322,7 @@ def test_a_request_whose_answer_is_lost_is_repeated_and_the_message_stays_ours(a
 def test_limits_of_a_served_mailbox(anything_signed):
     clock = [1000.0]
     limits = Limits(rooms=2, hours=1, messages=3, room_bytes=100, message_bytes=60)
-    shelves = Shelves(limits, clock=lambda: clock[0])
+    shelves = MailboxStore(limits, clock=lambda: clock[0])
     rooms = ["0" * 32, "1" * 32, "2" * 32]
     shelves.open(rooms[0])
     with pytest.raises(Refused, match="there is such a room already"):
@@ -357,7 +355,7 @@ def test_limits_of_a_served_mailbox(anything_signed):
 
 
 def test_a_message_that_is_too_large_is_refused_before_it_is_read(anything_signed):
-    with served(Shelves(Limits(message_bytes=1000))) as address:
+    with served(MailboxStore(Limits(message_bytes=1000))) as address:
         box = WebMailbox(address, make=True)
         with pytest.raises(RoomError, match="1,000 bytes"):
             box.put("0000/masked/a", bytes(5000))
@@ -365,7 +363,7 @@ def test_a_message_that_is_too_large_is_refused_before_it_is_read(anything_signe
 
 
 def test_rooms_are_opened_by_whoever_has_the_token():
-    with served(Shelves(token="an open sesame")) as address:
+    with served(MailboxStore(token="an open sesame")) as address:
         for token in ("", "another"):
             with pytest.raises(RoomError, match="--token"):
                 WebMailbox(address, make=True, token=token)
@@ -377,7 +375,7 @@ def test_rooms_are_opened_by_whoever_has_the_token():
 
 def test_all_rooms_together_are_bounded_and_nothing_large_comes_before_anybody_is_known(anything_signed):
     clock = [1000.0]
-    shelves = Shelves(Limits(all_bytes=3 * 2**20, rooms=3), clock=lambda: clock[0])
+    shelves = MailboxStore(Limits(all_bytes=3 * 2**20, rooms=3), clock=lambda: clock[0])
     rooms = [f"{k:032x}" for k in range(4)]
     put = lambda room, name, size: shelves.put(room, name, bytes(size), clock[0])  # noqa: E731
     shelves.open(rooms[0])
@@ -401,7 +399,7 @@ def test_all_rooms_together_are_bounded_and_nothing_large_comes_before_anybody_i
 
 
 def test_what_no_room_waits_for_is_not_read(monkeypatch):
-    shelves = Shelves()
+    shelves = MailboxStore()
     with served(shelves) as address:
         box = WebMailbox(address, make=True)
         missing = WebMailbox(box.name)
@@ -413,12 +411,12 @@ def test_what_no_room_waits_for_is_not_read(monkeypatch):
 
 
 def test_a_server_that_was_started_again_has_its_rooms_in_a_folder(tmp_path, anything_signed):
-    with served(Shelves(folder=tmp_path)) as address:
+    with served(MailboxStore(folder=tmp_path)) as address:
         box = WebMailbox(address, make=True)
         assert box.put("agreement", b"{}") and box.put("hello/a", b"1")
     room = box.name.rpartition("/")[2]
     (tmp_path / "notes.txt").write_text("not a room")
-    again = Shelves(folder=tmp_path)
+    again = MailboxStore(folder=tmp_path)
     assert lying(again, room, "agreement") == b"{}"
     news = again.news(room, "another epoch", 2)
     assert sorted(name for name, _, _ in news.messages) == ["agreement", "hello/a"]
@@ -427,8 +425,8 @@ def test_a_server_that_was_started_again_has_its_rooms_in_a_folder(tmp_path, any
 def test_news_come_in_pieces_and_a_large_message_by_name(anything_signed, monkeypatch):
     monkeypatch.setattr(shelves_module, "INLINE", 1000)
     monkeypatch.setattr(shelves_module, "_ANSWER", 3000)
-    monkeypatch.setattr(web_client, "_KEPT", 5000)
-    with served(Shelves()) as address:
+    monkeypatch.setattr(http_mailbox, "_KEPT", 5000)
+    with served(MailboxStore()) as address:
         one = WebMailbox(address, make=True)
         two = WebMailbox(one.name)
         sizes = {f"{k:04}/masked/a": 900 + 50 * (k % 5) for k in range(20)}
@@ -455,14 +453,14 @@ def a_room(shelves, *names):
 
 
 def greeting(holder, name=None):
-    return written(holder, bytes(32), 0, "hello", {"public_key": holder.party.public_key.hex()})
+    return sign_message(holder, bytes(32), 0, "hello", {"public_key": holder.party.public_key.hex()})
 
 
 def test_a_served_mailbox_takes_what_its_sender_signed_and_nothing_else():
-    shelves = Shelves()
+    shelves = MailboxStore()
     room, holders = a_room(shelves, "north", "south")
     north, south, stranger = holders["north"], holders["south"], Identity.create("east")
-    message = lambda who, stage=1, kind="keys": written(who, bytes(32), stage, kind, {"k": 1}, {"a": np.arange(5)})  # noqa: E731
+    message = lambda who, stage=1, kind="keys": sign_message(who, bytes(32), stage, kind, {"k": 1}, {"a": np.arange(5)})  # noqa: E731
     put = lambda name, content: shelves.put(room, name, content, time.time())  # noqa: E731
     good, flip = message(north), bytearray(message(north))
     flip[-3] ^= 1
@@ -494,8 +492,8 @@ def test_a_served_mailbox_takes_what_its_sender_signed_and_nothing_else():
         put("0001/shares/north", message(Identity.create("north"), 1, "shares"))
 
 
-def test_a_refusal_reaches_the_holder_in_words(tmp_path):
-    with served(Shelves()) as address:
+def test_a_refusal_reaches_the_holder_text(tmp_path):
+    with served(MailboxStore()) as address:
         box = WebMailbox(address, make=True)
         with pytest.raises(RoomError, match=r"refuses the message 0001/keys/a: the message 0001/keys/a is not signed"):
             box.put("0001/keys/a", b"x")
@@ -503,18 +501,20 @@ def test_a_refusal_reaches_the_holder_in_words(tmp_path):
 
 
 def test_after_a_new_start_keys_are_known_from_the_folder(tmp_path):
-    shelves = Shelves(folder=tmp_path)
+    shelves = MailboxStore(folder=tmp_path)
     room, holders = a_room(shelves, "north", "south")
     (tmp_path / room / "0001" / "keys").mkdir(parents=True)
     (tmp_path / room / "0001" / "keys" / "planted").write_bytes(b"planted by whoever can write in the folder")
-    again = Shelves(folder=tmp_path)
-    assert again.put(room, "0001/keys/north", written(holders["north"], bytes(32), 1, "keys", {}), time.time())
+    again = MailboxStore(folder=tmp_path)
+    assert again.put(room, "0001/keys/north", sign_message(holders["north"], bytes(32), 1, "keys", {}), time.time())
     with pytest.raises(Refused, match="not signed by south"):
-        again.put(room, "0001/keys/south", written(Identity.create("south"), bytes(32), 1, "keys", {}), time.time())
+        again.put(
+            room, "0001/keys/south", sign_message(Identity.create("south"), bytes(32), 1, "keys", {}), time.time()
+        )
 
 
 def test_nothing_that_is_sent_is_logged(capfd, caplog):
-    with caplog.at_level("DEBUG"), served(Shelves()) as address:
+    with caplog.at_level("DEBUG"), served(MailboxStore()) as address:
         box = WebMailbox(address, make=True)
         north = Identity.create("north")
         box.put("0000/hello/north", greeting(north))
@@ -529,7 +529,7 @@ def test_many_holders_at_once():
     holders = [Identity.create(f"holder-{k}") for k in range(20)]
     rounds, wrong = 2, []
     numbers = np.arange(1000, dtype=np.int64)
-    with served(Shelves()) as address:
+    with served(MailboxStore()) as address:
         room = WebMailbox(address, make=True).name
 
         def take_part(holder):
@@ -537,7 +537,7 @@ def test_many_holders_at_once():
             try:
                 assert box.put(f"0000/hello/{name}", greeting(holder))
                 for stage in range(1, rounds + 1):
-                    message = written(holder, bytes(32), stage, "masked", {}, {"values": numbers})
+                    message = sign_message(holder, bytes(32), stage, "masked", {}, {"values": numbers})
                     assert box.put(f"{stage:04}/masked/{name}", message)
                     eventually(lambda stage=stage: len(box.names(f"{stage:04}/masked/")), 20)
                     all_of_them = [box.get(f"{stage:04}/masked/{other.party.name}") for other in holders]

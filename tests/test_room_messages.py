@@ -16,10 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from radoboost.errors import OutputError, RoomError
-from radoboost.holder.room import identities, messages
-from radoboost.holder.room.identities import Identity, identity_path, load_or_create
-from radoboost.holder.room.messages import place_of, read, written
-from radoboost.holder.room.parties import Seats
+from radoboost.holder.rooms import signed_messages
+from radoboost.holder.rooms.roster import Roster
+from radoboost.holder.rooms.signed_messages import (
+    Identity,
+    identity_path,
+    load_or_create,
+    place_of,
+    sign_message,
+    verify_message,
+)
 
 AGREEMENT = bytes(range(32))
 
@@ -31,15 +37,21 @@ def holders():
 
 @pytest.fixture
 def seats(holders):
-    return Seats(AGREEMENT, tuple(holder.party for holder in holders.values()), 1)
+    return Roster(AGREEMENT, tuple(holder.party for holder in holders.values()), 1)
 
 
 def signed(holder, rest, **changes):
     """A message whose signature is right, whatever its rest is."""
-    entry = {"agreement": AGREEMENT.hex(), "format": messages.FORMAT, "kind": "masked", "sender": "north", "stage": 3}
+    entry = {
+        "agreement": AGREEMENT.hex(),
+        "format": signed_messages.FORMAT,
+        "kind": "masked",
+        "sender": "north",
+        "stage": 3,
+    }
     entry |= changes
-    signature = holder.sign(messages._signed(entry, rest)).hex()
-    return messages._line({**entry, "signature": signature}) + rest
+    signature = holder.sign(signed_messages._signed(entry, rest)).hex()
+    return signed_messages._message_line({**entry, "signature": signature}) + rest
 
 
 def npz(compression=zipfile.ZIP_STORED, **members):
@@ -74,8 +86,8 @@ bodies = st.dictionaries(
 def test_what_is_written_is_read(body, sent):
     holder = Identity.create("north")
     others = [Identity.create(name).party for name in ("east", "west")]
-    seats = Seats(AGREEMENT, (others[0], holder.party, others[1]), 1)
-    message = read(written(holder, AGREEMENT, 3, "masked", body, sent), "0003/masked/north", seats)
+    seats = Roster(AGREEMENT, (others[0], holder.party, others[1]), 1)
+    message = verify_message(sign_message(holder, AGREEMENT, 3, "masked", body, sent), "0003/masked/north", seats)
     assert (message.body, message.sender, message.stage, message.kind) == (body, "north", 3, "masked")
     assert message.arrays.keys() == sent.keys()
     for name, array in sent.items():
@@ -83,34 +95,38 @@ def test_what_is_written_is_read(body, sent):
 
 
 def test_arrays_are_an_npz_file_that_numpy_reads_without_pickle(holders):
-    content = written(holders["north"], AGREEMENT, 3, "masked", {}, {"numbers": np.arange(5, dtype=np.uint64)})
+    content = sign_message(holders["north"], AGREEMENT, 3, "masked", {}, {"numbers": np.arange(5, dtype=np.uint64)})
     first, body, packed = content.split(b"\n", 2)
     assert json.loads(first)["sender"] == "north" and json.loads(body) == {}
     with np.load(io.BytesIO(packed), allow_pickle=False) as file:
         assert file["numbers"].tolist() == [0, 1, 2, 3, 4]
-    assert content == written(holders["north"], AGREEMENT, 3, "masked", {}, {"numbers": np.arange(5, dtype=np.uint64)})
+    assert content == sign_message(
+        holders["north"], AGREEMENT, 3, "masked", {}, {"numbers": np.arange(5, dtype=np.uint64)}
+    )
     with pytest.raises(ValueError, match="Object arrays"):
-        written(holders["north"], AGREEMENT, 3, "masked", {}, {"numbers": np.array([{}])})
+        sign_message(holders["north"], AGREEMENT, 3, "masked", {}, {"numbers": np.array([{}])})
     with pytest.raises(ValueError, match="JSON compliant"):
-        written(holders["north"], AGREEMENT, 3, "masked", {"a": float("nan")})
+        sign_message(holders["north"], AGREEMENT, 3, "masked", {"a": float("nan")})
 
 
 def test_every_altered_bit_is_found(holders, seats):
-    content = written(holders["north"], AGREEMENT, 3, "masked", {"after": "ab"}, {"a": np.arange(2, dtype=np.uint64)})
+    content = sign_message(
+        holders["north"], AGREEMENT, 3, "masked", {"after": "ab"}, {"a": np.arange(2, dtype=np.uint64)}
+    )
     for place in range(0, 8 * len(content), 3):  # every byte of it, by two or three of its bits
         altered = bytearray(content)
         altered[place // 8] ^= 1 << place % 8
         with pytest.raises(RoomError, match="north"):
-            read(bytes(altered), "0003/masked/north", seats)
+            verify_message(bytes(altered), "0003/masked/north", seats)
     for end in range(len(content)):
         with pytest.raises(RoomError, match="north"):
-            read(content[:end], "0003/masked/north", seats)
+            verify_message(content[:end], "0003/masked/north", seats)
     with pytest.raises(RoomError, match="not signed by north"):
-        read(content + b"\n", "0003/masked/north", seats)
+        verify_message(content + b"\n", "0003/masked/north", seats)
 
 
 def test_a_message_in_another_place_is_refused(holders, seats):
-    content = written(holders["north"], AGREEMENT, 3, "masked", {})
+    content = sign_message(holders["north"], AGREEMENT, 3, "masked", {})
     cases = {
         "0003/masked/west": "in the place of west .* lies a message of north",
         "0004/masked/north": "the message of north .* is another one: 'masked' of stage 3",
@@ -118,21 +134,24 @@ def test_a_message_in_another_place_is_refused(holders, seats):
     }
     for place, words in cases.items():
         with pytest.raises(RoomError, match=words):
-            read(content, place, seats)
-    other = Seats(bytes(32), seats.parties, 1)
+            verify_message(content, place, seats)
+    other = Roster(bytes(32), seats.parties, 1)
     with pytest.raises(RoomError, match=r"the message of north .* another agreement"):
-        read(content, "0003/masked/north", other)
-    assert read(written(holders["west"], AGREEMENT, 3, "masked", {}), place_of(3, "masked"), seats).sender == "west"
+        verify_message(content, "0003/masked/north", other)
+    assert (
+        verify_message(sign_message(holders["west"], AGREEMENT, 3, "masked", {}), place_of(3, "masked"), seats).sender
+        == "west"
+    )
 
 
 def test_strangers_and_impostors_are_refused(seats):
     impostor = Identity.create("north")
     with pytest.raises(RoomError, match="not signed by north: it was altered, or is by somebody else"):
-        read(written(impostor, AGREEMENT, 3, "masked", {}), "0003/masked/north", seats)
+        verify_message(sign_message(impostor, AGREEMENT, 3, "masked", {}), "0003/masked/north", seats)
     stranger = Identity.create("zorro")
     for place in ("0003/masked/zorro", "0003/masked/anybody"):
         with pytest.raises(RoomError, match="'zorro', who is no party"):
-            read(written(stranger, AGREEMENT, 3, "masked", {}), place, seats)
+            verify_message(sign_message(stranger, AGREEMENT, 3, "masked", {}), place, seats)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +196,7 @@ def test_what_a_party_signs_is_not_believed_either(holders, seats, rest):
     tracemalloc.start()
     try:
         with pytest.raises(RoomError, match=r"the message of north .* by north cannot be read"):
-            read(content, "0003/masked/north", seats)
+            verify_message(content, "0003/masked/north", seats)
         assert tracemalloc.get_traced_memory()[1] < 6_000_000
     finally:
         tracemalloc.stop()
@@ -195,14 +214,14 @@ def test_members_that_share_their_bytes_are_refused(holders, seats):
     bomb = bytes(packed[:start]) + entry * n + bytes(tail)
     assert len(zipfile.ZipFile(io.BytesIO(bomb)).infolist()) == n
     with pytest.raises(RoomError, match="north cannot be read"):
-        read(signed(holders["north"], b"{}\n" + bomb), "0003/masked/north", seats)
+        verify_message(signed(holders["north"], b"{}\n" + bomb), "0003/masked/north", seats)
 
 
 def test_what_is_too_large_is_refused_before_it_is_read(holders, seats, monkeypatch):
-    content = written(holders["north"], AGREEMENT, 3, "masked", {}, {"a": np.zeros(1000)})
-    monkeypatch.setattr(messages, "_first_line", lambda content: pytest.fail("it was read"))
+    content = sign_message(holders["north"], AGREEMENT, 3, "masked", {}, {"a": np.zeros(1000)})
+    monkeypatch.setattr(signed_messages, "_first_line", lambda content: pytest.fail("it was read"))
     with pytest.raises(RoomError, match=r"the message of north .* has \S+ bytes, and at most 8,000 are expected"):
-        read(content, "0003/masked/north", seats, 8000)
+        verify_message(content, "0003/masked/north", seats, 8000)
 
 
 @pytest.mark.parametrize(
@@ -212,20 +231,20 @@ def test_what_is_too_large_is_refused_before_it_is_read(holders, seats, monkeypa
 )  # fmt: skip
 def test_a_first_line_of_another_form_is_refused(holders, seats, change):
     with pytest.raises(RoomError, match=r"the message of north .* is damaged, or none of a room"):
-        read(signed(holders["north"], b"{}\n", **change), "0003/masked/north", seats)
+        verify_message(signed(holders["north"], b"{}\n", **change), "0003/masked/north", seats)
 
 
 def test_a_message_is_written_in_one_way_only(holders, seats):
     """Another spelling of the same first line, with the same signature, is another message; nobody can make one."""
-    content = written(holders["north"], AGREEMENT, 3, "masked", {})
+    content = sign_message(holders["north"], AGREEMENT, 3, "masked", {})
     first, rest = content.split(b"\n", 1)
     respelled = json.dumps(json.loads(first)).encode() + b"\n" + rest
     with pytest.raises(RoomError, match="damaged"):
-        read(respelled, "0003/masked/north", seats)
+        verify_message(respelled, "0003/masked/north", seats)
     upper = json.loads(first)
     upper["signature"] = upper["signature"].upper()
     with pytest.raises(RoomError, match="north"):
-        read(messages._line(upper) + rest, "0003/masked/north", seats)
+        verify_message(signed_messages._message_line(upper) + rest, "0003/masked/north", seats)
 
 
 def test_an_identity_is_kept_where_nobody_else_reads_it(tmp_path, monkeypatch):
@@ -268,7 +287,7 @@ def test_a_failure_leaves_no_half_of_an_identity(tmp_path, monkeypatch):
     def full(number):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(identities.os, "fsync", full)
+    monkeypatch.setattr(signed_messages.os, "fsync", full)
     with pytest.raises(OutputError, match="No space left on device"):
         Identity.create("north").save(tmp_path / "identity.pem")
     assert os.listdir(tmp_path) == []

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.holder.room import joining as joining_room
-from radoboost.holder.room import sitting
-from radoboost.holder.room.agreement import agree
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder.rooms import participant
+from radoboost.holder.rooms import room as joining_room
+from radoboost.holder.rooms.agreement import agree
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.signed_messages import Identity
 from schema_files import write_schema
 
 BOUNDS = {"age": (0, 100), "dose": (0, 1)}
@@ -233,7 +233,7 @@ def test_a_room_that_ended_before_the_first_sum_is_shown_anew_once_somebody_join
     rb.open_room(room, **ARRAYS)
     keys = {name: Identity.create(name) for name in ("east", "north", "west")}
     options = {name: {"identity": key, "patience": 60.0} for name, key in keys.items()}
-    with patch.object(joining_room, "craft_in_room", crafted), patch.object(sitting.Sitting, "begin", refuse):
+    with patch.object(joining_room, "craft_in_room", crafted), patch.object(participant.Participant, "begin", refuse):
         ends = meet(room, same_tables(("yes", "no")), **options)
     assert all(isinstance(end, rb.RadoError) for end in ends.values()), ends
     shown = clinic("room", "show", room)[1]

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.holder.room.identities import Identity
+from radoboost.holder.rooms.signed_messages import Identity
 from schema_files import write_schema
 
 RADO = [sys.executable, "-m", "radoboost.cli"]

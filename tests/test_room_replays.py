@@ -18,16 +18,15 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.holder import run
+from radoboost.holder import curator
 from radoboost.holder.keystream import Key
-from radoboost.holder.room import notes as room_notes
-from radoboost.holder.room import sitting
-from radoboost.holder.room.agreement import PLACE
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import MemoryMailbox
-from radoboost.holder.room.messages import written
+from radoboost.holder.rooms import joined_agreements as room_notes
+from radoboost.holder.rooms import participant
+from radoboost.holder.rooms.agreement import PLACE
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.signed_messages import Identity, sign_message
 from radoboost.privacy import event_from_dict
-from radoboost.release.chain import account_for_releases, chain
+from radoboost.release.composition import account_for_releases, earlier_releases
 from radoboost.release.receipts import Receipt, read_receipt
 from rooms import View, bare_sum
 from test_room_processes import holders, until
@@ -80,7 +79,7 @@ class People:
             except (rb.RadoError, Killed) as error:
                 return error
 
-        with patch.object(sitting, "secure_sum", add), ThreadPoolExecutor(len(names)) as threads:
+        with patch.object(participant, "secure_sum", add), ThreadPoolExecutor(len(names)) as threads:
             return dict(zip(names, threads.map(join, names), strict=True)), codes
 
     def booked(self, name):
@@ -159,7 +158,7 @@ def test_a_copied_key_that_is_replayed_has_another_code_and_another_id(tmp_path)
     second, others = people.meet(replayed(box))
     assert first["east"].id != second["east"].id and set(codes.values()).isdisjoint(others.values())
     assert people.booked("east") == {first["east"].id, second["east"].id}
-    assert len(chain([first["east"], second["east"]])) == 2
+    assert len(earlier_releases([first["east"], second["east"]])) == 2
 
 
 def test_a_holder_that_was_killed_before_its_note_joins_again_under_another_code(tmp_path):
@@ -261,7 +260,7 @@ def test_the_note_is_on_disk_before_the_first_key_and_the_first_sum(tmp_path, ag
         assert people.receipts(about[2].party.name)
         return bare_sum(*about, **options)
 
-    with patch.object(run, "Key", Watched):
+    with patch.object(curator, "Key", Watched):
         ends, _ = people.meet(opened(agreed), add=add)
     assert all(isinstance(end, rb.Release) for end in ends.values()), ends
     (receipt,) = people.receipts("east")
@@ -284,33 +283,33 @@ def test_two_files_of_one_id_and_different_content_are_refused(tmp_path):
     for name, release in (("a", a), ("b", b), ("again", a)):
         release.save(tmp_path / name)
     with pytest.raises(ArgumentError, match="not the same content"):
-        chain([tmp_path / "a", tmp_path / "b"])
+        earlier_releases([tmp_path / "a", tmp_path / "b"])
     c = rb.craft(x, (x.sum(axis=1) > 9).astype(int), **bounds, compose=[tmp_path / "a"])
     for order in ([c, tmp_path / "b"], [tmp_path / "b", c]):
         with pytest.raises(ArgumentError, match="not the same content"):
-            chain(order)
-    assert len(chain([tmp_path / "a", tmp_path / "again", c])) == 2
-    assert len(chain([a, rb.load(tmp_path / "a"), rb.draw_rados(a, 5)])) == 1
+            earlier_releases(order)
+    assert len(earlier_releases([tmp_path / "a", tmp_path / "again", c])) == 2
+    assert len(earlier_releases([a, rb.load(tmp_path / "a"), rb.draw_rados(a, 5)])) == 1
 
 
 def test_what_is_no_receipt_is_refused(tmp_path, rado):
     (tmp_path / "empty.receipt.json").write_bytes(b"")
     with pytest.raises(ReleaseError, match="nothing to count"):
-        chain([tmp_path / "empty.receipt.json"])
+        earlier_releases([tmp_path / "empty.receipt.json"])
     good = json.loads(Receipt("0" * 32, rb.Moments(1.0).dearest(_shape())).to_bytes())
     for wrong in ({**good, "format": "x"}, {**good, "id": 3}, {**good, "event": {}}, {"a": 1}):
         (tmp_path / "wrong.json").write_text(json.dumps(wrong))
         with pytest.raises(ReleaseError, match="neither a release nor the receipt"):
-            chain([tmp_path / "wrong.json"])
+            earlier_releases([tmp_path / "wrong.json"])
     (tmp_path / "good.receipt.json").write_text(json.dumps(good))
     code, out, err = rado("account", tmp_path / "good.receipt.json")
     assert code == 0 and "0" * 32 in out, err
 
 
 def _shape():
-    from radoboost.holder.mechanisms.moment_budget import Shape
+    from radoboost.holder.mechanisms.moments.budget import NoiseShape
 
-    return Shape(3)
+    return NoiseShape(3)
 
 
 # ---- exact sums
@@ -323,7 +322,7 @@ def test_a_room_with_exact_sums_stops_when_a_holder_is_lost(tmp_path):
     def add(*about, **options):
         if about[3] > 1 and about[2].party.name == "west":
             raise rb.RoomError("west is lost")
-        from radoboost.holder.room.secure_sums import secure_sum
+        from radoboost.holder.rooms.secure_aggregation import secure_sum
 
         return secure_sum(*about, **options)
 
@@ -339,7 +338,7 @@ def test_a_second_room_with_exact_sums_and_other_members_is_refused_unless_the_h
     ends, _ = people.meet(opened(exact))
     release = ends["east"]
     assert "Exact sums over different sets of holders reveal" in release.statement.trust_model
-    assert "all holders must stay to the end" in rb.open_room(MemoryMailbox(), **exact).in_words()[1]
+    assert "all holders must stay to the end" in rb.open_room(MemoryMailbox(), **exact).as_text()[1]
     four, first = {**exact, "parties": 4}, NAMES[:4]
     box = opened(four)
     ends, codes = people.meet(box, first)
@@ -370,7 +369,7 @@ def test_a_speaker_who_sends_absurd_figures_is_named_at_every_honest_holder(tmp_
     """Before, whitening times 1e200 ended the others with a bare ValueError about JSON."""
     people, box = People(tmp_path, NAMES[:3], ledgers=False), opened({**RECORDS, "parties": 3})
     key = Identity.load("east", tmp_path / "east.pem")
-    genuine, lied = sitting.Sitting.agreed, threading.Event()
+    genuine, lied = participant.Participant.agreed, threading.Event()
 
     def agreed(self, compute, *options):
         mine = compute()
@@ -379,12 +378,12 @@ def test_a_speaker_who_sends_absurd_figures_is_named_at_every_honest_holder(tmp_
             value = lie(mine)
             arrays = {"value": np.array(value)}
             place = f"{self.stage:04d}/agreed/anybody"
-            self._mailbox.put(place, written(key, self._seats.agreement, self.stage, "agreed", {}, arrays))
+            self._mailbox.put(place, sign_message(key, self._seats.agreement, self.stage, "agreed", {}, arrays))
             lied.set()
             raise Killed
         return genuine(self, lambda: mine, *options)
 
-    with patch.object(sitting.Sitting, "agreed", agreed):
+    with patch.object(participant.Participant, "agreed", agreed):
         ends, _ = people.meet(box, NAMES[:3])
     assert lied.is_set()
     for name in NAMES[1:3]:
@@ -394,12 +393,12 @@ def test_a_speaker_who_sends_absurd_figures_is_named_at_every_honest_holder(tmp_
 
 
 def test_figures_that_cannot_be_used_are_their_speakers(tmp_path):
-    from radoboost.holder.room.messages import place_of
-    from radoboost.holder.room.parties import Seats
+    from radoboost.holder.rooms.roster import Roster
+    from radoboost.holder.rooms.signed_messages import place_of
 
     everybody, box = [Identity.create(name) for name in NAMES[:3]], MemoryMailbox()
-    seats = Seats(bytes(32), tuple(one.party for one in everybody), 1)
-    box.put(place_of(1, "agreed"), written(everybody[0], bytes(32), 1, "agreed", {"value": [200]}))
+    seats = Roster(bytes(32), tuple(one.party for one in everybody), 1)
+    box.put(place_of(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", {"value": [200]}))
 
     def read(tops):
         if tops[0] > 130:
@@ -407,9 +406,9 @@ def test_figures_that_cannot_be_used_are_their_speakers(tmp_path):
         return tops
 
     with pytest.raises(rb.RoomError, match="east sent figures that cannot be used, in stage 1"):
-        sitting.Sitting(box, seats, everybody[1]).agreed(lambda: [3], read)
+        participant.Participant(box, seats, everybody[1]).agreed(lambda: [3], read)
     with pytest.raises(ValueError, match="no such bin"):
-        sitting.Sitting(MemoryMailbox(), seats, everybody[0]).agreed(lambda: [200], read)
+        participant.Participant(MemoryMailbox(), seats, everybody[0]).agreed(lambda: [200], read)
 
 
 # ---- real processes

@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import oracles
-from radoboost.holder.engines import get_engine, kernel_rows, kernel_wide, reference_rows
+from radoboost.holder.engines import cpu_blas, cpu_rows, get_engine, reference
 
 GRID, CAP = 1 << 15, 0.5
-ENGINES = (reference_rows, kernel_rows, get_engine("kernel"))
+ENGINES = (reference, cpu_rows, get_engine("kernel"))
 WIDEST = np.finfo(np.float64).max
 SIZES = (0, 1, 31, 32, 33, 129, 256, 257, 600)  # around the ends of blocks
 
@@ -115,7 +115,7 @@ def test_sums_of_products_are_those_of_plain_python(data, n, d, kind):
 
 def kernel_exp(x):
     y = x.copy()
-    kernel_rows.exp_of_block(y, np.empty_like(y), len(y))
+    cpu_rows.exp_of_block(y, np.empty_like(y), len(y))
     return y
 
 
@@ -124,7 +124,7 @@ def kernel_exp(x):
 def test_the_exponential_is_good_to_15_digits_and_has_the_bits_of_plain_python(some):
     x = np.array(some)
     expected = np.array([oracles.exponential(value) for value in some])
-    assert reference_rows.exp(x).tobytes() == kernel_exp(x).tobytes() == expected.tobytes()
+    assert reference.exp(x).tobytes() == kernel_exp(x).tobytes() == expected.tobytes()
     for value, power in zip(some, expected.tolist(), strict=True):
         within = 64.0 if math.isnan(value) else min(max(value, -64.0), 64.0)
         assert abs(power / math.exp(within) - 1) < 1e-15
@@ -132,7 +132,7 @@ def test_the_exponential_is_good_to_15_digits_and_has_the_bits_of_plain_python(s
 
 def test_the_exponential_never_falls_by_more_than_its_error(rng):
     x = np.sort(rng.uniform(-64, 64, 100_000))
-    y = reference_rows.exp(x)
+    y = reference.exp(x)
     assert (y[1:] / y[:-1] > 1 - 5e-16).all() and np.abs(y / np.exp(x) - 1).max() < 1e-15
 
 
@@ -154,7 +154,7 @@ def random_table(rng, n, f):
 def test_what_a_row_gives_depends_neither_on_other_rows_nor_on_its_place(n_columns, rng):
     for n in SIZES if n_columns < 300 else (70,):
         values, signs, *rest = random_table(rng, n, n_columns)
-        (rows, good, edges), totals = all_four(reference_rows, values, signs, *rest)
+        (rows, good, edges), totals = all_four(reference, values, signs, *rest)
         order, cut = rng.permutation(n), int(rng.integers(0, n + 1))
         padded = np.vstack([rng.normal(size=(37, n_columns)), values])
         for engine in ENGINES:
@@ -196,9 +196,9 @@ def test_rows_too_long_by_far_are_left_out_in_16_bits_too():
 
 def test_threads_that_run_at_once_do_not_meet(rng):
     table = random_table(rng, 5000, 6)
-    expected = [s.tolist() for s in all_four(reference_rows, *table)[1]]
+    expected = [s.tolist() for s in all_four(reference, *table)[1]]
     with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(all_four, kernel_rows, *table) for _ in range(16)]:
+        for done in [pool.submit(all_four, cpu_rows, *table) for _ in range(16)]:
             assert [s.tolist() for s in done.result()[1]] == expected
 
 
@@ -242,8 +242,8 @@ def test_many_columns_have_the_integers_of_few_in_every_engine(d, n, seed, kind,
     a, theta = grid_matrix(rng, d, kind), np.rint(rng.normal(size=d) * 2.0 ** rng.integers(20, 50)) * 2.0**-20
     if narrow:
         rows = np.minimum(rows, 2**15 - 1).astype(np.int16)
-    expected = reference_rows.whiten(rows, a, signs, GRID)
-    sums = reference_rows.tilt(rows, theta, GRID, CAP), *reference_rows.products(rows)
+    expected = reference.whiten(rows, a, signs, GRID)
+    sums = reference.tilt(rows, theta, GRID, CAP), *reference.products(rows)
     for engine in ENGINES:
         assert engine.whiten(rows, a, signs, GRID).tobytes() == expected.tobytes()
         mine = engine.tilt(rows, theta, GRID, CAP), *engine.products(rows)
@@ -256,32 +256,32 @@ def test_images_are_exact_whole_numbers(rng):
     rows = rows_of_all_lengths(rng, d, n)
     for kind in MATRICES[:4]:
         a = grid_matrix(rng, d, kind)
-        assert kernel_wide._largest_row(rows.astype(float)) * kernel_wide._largest_column(a) <= kernel_wide._REACH
+        assert cpu_blas._largest_row(rows.astype(float)) * cpu_blas._largest_column(a) <= cpu_blas._REACH
         exact = (a * 2.0**30).astype(np.int64).astype(object).T @ rows.astype(object)
         assert ((a.T @ rows.astype(float)) * 2.0**30).astype(np.int64).tolist() == exact.tolist()
 
 
 def test_rows_and_matrices_beyond_the_exact_go_one_column_after_another(rng, monkeypatch):
     calls = []
-    monkeypatch.setattr(kernel_rows, "whiten", lambda rows, *rest: calls.append(rest) or np.zeros(rows.shape, np.int32))
+    monkeypatch.setattr(cpu_rows, "whiten", lambda rows, *rest: calls.append(rest) or np.zeros(rows.shape, np.int32))
     rows, signs = rows_of_all_lengths(rng, 64, 5), np.ones(5, np.int8)
     for kind, ordered in (("ones", 0), ("any", 0), ("off the grid", 1), ("large", 1)):
         calls.clear()
-        kernel_wide.whiten(rows, grid_matrix(rng, 64, kind), signs, GRID)
+        cpu_blas.whiten(rows, grid_matrix(rng, 64, kind), signs, GRID)
         assert len(calls) == ordered
     calls.clear()
-    kernel_wide.whiten(rows * 2**8, grid_matrix(rng, 64, "ones"), signs, GRID)  # far beyond the sphere
+    cpu_blas.whiten(rows * 2**8, grid_matrix(rng, 64, "ones"), signs, GRID)  # far beyond the sphere
     assert len(calls) == 1
     for spoilt in (np.nan, np.inf, 1e300, 5e-324):
         a = grid_matrix(rng, 64, "any")
         a[3, 5] = spoilt
-        assert kernel_wide._largest_column(a) * GRID > kernel_wide._REACH
+        assert cpu_blas._largest_column(a) * GRID > cpu_blas._REACH
 
 
 def test_sums_of_products_of_many_rows_are_exact():
     """All as large as can be, and more rows than are summed in float64 at a time."""
     rows = np.full((64, (1 << 16) + 5), -(2**15), dtype=np.int16)
-    products, sums = kernel_wide.products(rows)
+    products, sums = cpu_blas.products(rows)
     assert (products == rows.shape[1] * 2**30).all() and (sums == -rows.shape[1] * 2**15).all()
 
 
@@ -290,12 +290,14 @@ def test_compiled_code_is_found_by_the_next_process(rng):
     table = random_table(rng, 100, 5)
     all_four(get_engine("kernel"), *table)
     script = (
-        "import numpy as np; from radoboost.holder.engines import get_engine, kernel_rows, kernel_wide;"
+        "import numpy as np; from radoboost.holder.engines import get_engine, cpu_rows as kernel_rows, cpu_blas as "
+        "kernel_wide;"
         "e, s, a = get_engine('kernel'), np.ones(9, np.int8), np.eye(70);"
         "rows, _ = e.sphere(np.ones((9, 69)), s, -np.ones(69), np.ones(69), 0.5, 2**15);"
         "edges = e.whiten(rows, a, s, 2**15); e.products(edges[:5]);"
         "[e.tilt(edges.astype(kind), np.zeros(70), 2**15, 0.5) for kind in (np.int16, np.int32)];"
-        "kernels = [kernel_rows._sphere('float64', 'C'), kernel_rows._products('int32'), kernel_wide._finish()];"
+        "kernels = [kernel_rows._sphere('float64', 'C')];"
+        "kernels += [kernel_rows._make_products_kernel('int32'), kernel_wide._finish()];"
         "kernels += [kernel_rows._tilt('int16'), kernel_rows._tilt('int32')];"
         "print([sum(kernel.stats.cache_misses.values()) for kernel in kernels])"
     )

@@ -12,12 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
-from radoboost.adversary.known import member_bits, rado_integers
-from radoboost.adversary.reconstruction import solve_integers
 from radoboost.holder import craft as crafting
-from radoboost.holder import share_sums
+from radoboost.holder import secret_sharing
 from radoboost.holder.grid import GRID_BITS
-from radoboost.release import awaited
+from radoboost.lab.attacks.adversary_knowledge import member_bits, rado_integers
+from radoboost.lab.attacks.exact_reconstruction import solve_integers
+from radoboost.release import secret_shares
 
 KEY = bytes(range(32))
 
@@ -35,7 +35,7 @@ def by_shares(shares, key=KEY, **options):
 def coins_of(share, n_rados, signatures):
     """The key of the coins, as both servers derive it."""
     job = {"parts": [[share.pair, share.n_rows]], "n_rados": n_rados, "signatures": signatures}
-    return share_sums.job_keys(KEY, {**job, "release": share.awaited.to_dict()})[0]
+    return secret_sharing.job_keys(KEY, {**job, "release": share.awaited.to_dict()})[0]
 
 
 def centrally(monkeypatch, coins, *table, **options):
@@ -118,7 +118,7 @@ def test_several_senders_are_one_table(monkeypatch, rng):
         "signatures": {"name": "all"},
         "release": pairs[0][0].awaited.to_dict(),
     }
-    plain = centrally(monkeypatch, share_sums.job_keys(KEY, job)[0], X, y, n_rados=60, **options)
+    plain = centrally(monkeypatch, secret_sharing.job_keys(KEY, job)[0], X, y, n_rados=60, **options)
     assert_same_bits(release, plain)
     assert [part["rows"] for part in release.statement.holders.parts] == [1, 69, 80]
 
@@ -194,7 +194,7 @@ def test_the_statement_says_who_sees_what(table):
         assert words in text
     assert statement.holders.how == "shared" and statement.holders.parts[0]["rows"] == 300
     assert "The mean and standard deviation of every column" in text
-    assert awaited.GRID_BITS == GRID_BITS
+    assert secret_shares.GRID_BITS == GRID_BITS
 
 
 # ---- refusals
@@ -272,13 +272,13 @@ def test_nothing_is_left_behind(table, tmp_path):
 def test_keys(tmp_path):
     key = rb.new_share_key(tmp_path / "both.key")
     assert (tmp_path / "both.key").stat().st_mode & 0o777 == 0o600
-    assert share_sums.read_share_key(tmp_path / "both.key") == key
+    assert secret_sharing.read_share_key(tmp_path / "both.key") == key
     refused("there already", lambda: rb.new_share_key(tmp_path / "both.key"))
-    refused("cannot read the key", lambda: share_sums.read_share_key(tmp_path / "none.key"))
+    refused("cannot read the key", lambda: secret_sharing.read_share_key(tmp_path / "none.key"))
     (tmp_path / "bad.key").write_text('{"radoboost_share_key": 1, "key": "00"}')
-    refused("32 bytes", lambda: share_sums.read_share_key(tmp_path / "bad.key"))
+    refused("32 bytes", lambda: secret_sharing.read_share_key(tmp_path / "bad.key"))
     (tmp_path / "bad.key").write_text("hello")
-    refused("is not a key", lambda: share_sums.read_share_key(tmp_path / "bad.key"))
+    refused("is not a key", lambda: secret_sharing.read_share_key(tmp_path / "bad.key"))
 
 
 # ---- commands

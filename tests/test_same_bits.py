@@ -21,10 +21,11 @@ import radoboost as rb
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import make_columns
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
-from radoboost.holder.runners.threads import share_out
+from radoboost.holder.runners.threads import run_workers
 from radoboost.holder.signatures import AllSignatures
-from radoboost.holder.subsets import Everything
-from radoboost.tables import Source, csv_files, source
+from radoboost.holder.subset_sampling import AllRows
+from radoboost.tables import Table, csv_files
+from radoboost.tables import table as table_module
 
 SCALES = (None, "standard", "bounds")
 
@@ -179,8 +180,8 @@ def test_every_form_of_a_table_gives_the_same_bits(
         reject()  # a column too small for the grid
     with (
         mock.patch.object(csv_files, "CSV_BLOCK_BYTES", max(400, 40 * batch_rows)),
-        mock.patch.object(Source, "batch_rows", batch_rows),
-        mock.patch.object(source, "PART_VALUES", part_values),
+        mock.patch.object(Table, "batch_rows", batch_rows),
+        mock.patch.object(table_module, "PART_VALUES", part_values),
     ):
         for form, labels in forms:
             given_labels = {"label": labels} if isinstance(labels, str) else {"y": labels}
@@ -290,7 +291,7 @@ def test_the_kernel_survives_rados_of_all_examples():
     """All words all ones: the int32 sums are as large as they can be before they are moved to int64."""
     kernel = get_engine("kernel")
     totals = kernel.totals(300, 40)
-    kernel.sum_rows(np.full((5000, 40), 2**22, np.int32), 0, Everything(), totals)
+    kernel.sum_rows(np.full((5000, 40), 2**22, np.int32), 0, AllRows(), totals)
     assert (totals == 5000 * 2**22).all()
 
 
@@ -309,4 +310,4 @@ def test_of_several_jobs_that_fail_the_first_says_so(failing):
         raise ValueError("the second") if isinstance(failing, ValueError) else failing
 
     with pytest.raises(type(failing), match=str(failing)):
-        share_out(iter(range(9)), [None, None], add)
+        run_workers(iter(range(9)), [None, None], add)

@@ -7,9 +7,9 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.table_check import check_table
-from radoboost.tables.addresses import StoreAddress
+from radoboost.tables.object_stores import store_path
 from radoboost.tables.paths import expand_paths, refuse_repeats
-from radoboost.tables.stores import store_path
+from radoboost.tables.urls import StoreAddress
 
 MECHANISM = rb.Moments(1.0)
 BOUNDS = {"age": (0, 100)}

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.cli.shell import a_separator, completing
+from radoboost.cli.options import a_separator, complete_from
 from radoboost.holder.table_check import check_table
+from radoboost.tables.column_types import KINDS
 from radoboost.tables.json_schema import json_schema
-from radoboost.tables.kinds import KINDS
 
 RAW = "patient_id,age,sex,ward,admitted,outcome\n" + "".join(
     f"{k},{'' if k % 9 == 0 else 20 + k % 60},{'fm'[k % 2]},{'ABC'[k % 3]},2024-{1 + k % 12:02}-{1 + k % 28:02},"
@@ -113,7 +113,7 @@ def test_separators_and_decimal_commas(rado, tmp_path):
 
 def test_words_to_type():
     assert [a_separator(word) for word in ("tab", "\\t", ";", "|")] == ["\t", "\t", ";", "|"]
-    assert completing("fill", "error", "drop")("f") == ["fill"]
+    assert complete_from("fill", "error", "drop")("f") == ["fill"]
 
 
 # ---- refusals: one line, exit code 1, nothing left behind
@@ -313,7 +313,7 @@ def test_counts_of_filled_cells_reach_the_holders_file_and_nobody_else(rado, raw
 
 
 def test_columns_that_fit_are_not_doubted(raw):
-    words = check_table(str(raw), schema=SCHEMA).in_words()
+    words = check_table(str(raw), schema=SCHEMA).as_text()
     assert words[:-1] == ["120 of 120 rows contribute (100 %)", "filled: 'age' 14 (11.7 %)"]
     assert "'patient_id'" in words[-1]
 
@@ -348,8 +348,8 @@ def test_real_schemas_are_valid(raw):
             "n": rb.Number("private", "private", 1.5, True, ("linear", "signed-log", "square")),
             "c": rb.Category(("a", 1, False, 2.5), other=True, gaps=True),
             "d": rb.Date("2000-01-01", "hours", "dmy", "2020-01-01T10:00:00", None, "2021-01-01", True, ("month",)),
-            "t": rb.Left(),
-            "i": rb.Left("id", inferred=True),
+            "t": rb.Ignored(),
+            "i": rb.Ignored("id", inferred=True),
         },
         "y", ("no", "yes"), ";", ",", ".", ("classes",), (("n", "c"), ("d", "n")),
     )  # fmt: skip

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.holder.misfits import all_misfits
+from radoboost.holder.table_check import all_misfits
 from radoboost.tables import open_table
 
 KINDS = {

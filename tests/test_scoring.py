@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2, norm
 
 import radoboost as rb
-from radoboost import scoring
+from radoboost import private_score
 from radoboost.privacy import Gaussian, Relation, epsilon_at
 from radoboost.privacy.ledger import Ledger
-from radoboost.scoring import GRID, plan, rate_interval
+from radoboost.private_score import GRID, plan, rate_interval
 
 COLUMN = rb.Column("x0", "none", step=2.0**-20)
 UNBOOKED = pytest.mark.filterwarnings("ignore:a table is scored privately")  # many times here, and on no ledger
@@ -25,8 +25,8 @@ MODEL = rb.Model(np.array([1.0]), (COLUMN,), (0, 1), {"name": "by hand"})
 
 def counted(table, y=None, model=MODEL, label=None):
     """The exact counts, without noise."""
-    task = scoring.CountOutcomes(model, scoring.LabelRule(label or "y", model.classes))
-    source = scoring.open_table(table, y, label=label, features=model.feature_names, row_by_row=True)
+    task = private_score.CountOutcomes(model, private_score.LabelEncoder(label or "y", model.classes))
+    source = private_score.open_table(table, y, label=label, features=model.feature_names, row_by_row=True)
     sums = task.empty()
     for batch in source.batches(3):
         task.add(sums, 0, batch)
@@ -133,9 +133,9 @@ def test_an_audit_finds_no_more_than_the_claim():
 def test_halved_noise_is_caught(monkeypatch):
     def halved(epsilon, delta):
         scale, event = plan(epsilon, delta)
-        return scoring.round_scale_up(scale / 2), event
+        return private_score.round_scale_up(scale / 2), event
 
-    monkeypatch.setattr(scoring, "plan", halved)
+    monkeypatch.setattr(private_score, "plan", halved)
     found, claim, ratio = audited(300)
     assert found > claim and ratio < 0.7
 
@@ -154,7 +154,7 @@ def test_the_interval_holds_the_rate_at_least_as_often_as_it_says():
     """E = -5 at noise 1 is beyond 1.96 deviations, and the rate 0 is inside all the same: the interval is cut to it."""
     assert rate_interval(-5.0, 300.0, 1.0, 0.95) == (0.0, 0.0)
     assert rate_interval(300.0, -5.0, 1.0, 0.95) == (1.0, 1.0)
-    for text in (rate_interval.__doc__, scoring.Score.__doc__):
+    for text in (rate_interval.__doc__, private_score.Score.__doc__):
         assert "at `confidence` at least" in " ".join(text.split()) and "exact" not in text
 
 
@@ -220,7 +220,7 @@ def test_the_command(rado, tmp_path, monkeypatch):
     MODEL.save(tmp_path / "m.model.json")
     rows = "".join(f"{k % 2},{1 if k % 2 else -1}\n" for k in range(400))
     (tmp_path / "t.csv").write_text("ill,x0\n" + rows)
-    monkeypatch.setattr(scoring, "epsilon_at", lambda event, delta: 0.99991)  # of which four digits say 0.9999
+    monkeypatch.setattr(private_score, "epsilon_at", lambda event, delta: 0.99991)  # of which four digits say 0.9999
     common = ["score", tmp_path / "m.model.json", tmp_path / "t.csv", "--label", "ill", "--epsilon", 1]
     code, out, err = rado(*common)
     text = " ".join(out.split())

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from radoboost.errors import RoomError
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.messages import place_of, read
-from radoboost.holder.room.secure_sums import ROUNDS, SecureSum, secure_sum
-from radoboost.holder.room.stops import Stops
+from radoboost.holder.rooms.abort_notices import AbortNotices
+from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureSum, secure_sum
+from radoboost.holder.rooms.signed_messages import Identity, place_of, verify_message
 from rooms import PATIENCE, Room, check_totals, killed_after, played, say_stop
 
 
@@ -148,7 +147,7 @@ def test_who_stopped_first_is_found_with_those_who_stopped_for_it(rng):
                 say_stop(room, one)
             return content
 
-    assert Stops(Late(), room.seats).among(["h01", "h02"]) == {"h01", "h02"}
+    assert AbortNotices(Late(), room.seats).among(["h01", "h02"]) == {"h01", "h02"}
 
 
 def test_nobody_stops_another(rng):
@@ -243,7 +242,7 @@ def test_a_message_in_the_own_place_ends_the_sum(rng, kind):
 
     def sent(place, content):
         if place == place_of(3, kind, "h01"):
-            message = read(content, place, room.seats)
+            message = verify_message(content, place, room.seats)
             room.box.put(place, room.signed("h01", kind, {**message.body, "twin": True}, message.arrays))
         return content
 

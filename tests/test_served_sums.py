@@ -7,30 +7,29 @@ import numpy as np
 import pytest
 
 from radoboost.errors import RoomError
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.messages import written
-from radoboost.holder.room.parties import Seats
-from radoboost.holder.room.secure_sums import Total, secure_sum
-from radoboost.holder.room.shelves import Shelves
-from radoboost.holder.room.web_client import WebMailbox
+from radoboost.holder.rooms.http_mailbox import WebMailbox
+from radoboost.holder.rooms.mailbox_server import MailboxStore
+from radoboost.holder.rooms.roster import Roster
+from radoboost.holder.rooms.secure_aggregation import SecureTotal, secure_sum
+from radoboost.holder.rooms.signed_messages import Identity, sign_message
 from rooms import served
 
 
 def summed(n_parties, length, lost=0):
     """What each holder ends with: all are threads, each with a connection of its own; the last ones never come."""
     holders = [Identity.create(f"holder-{k:02}") for k in range(n_parties)]
-    seats = Seats(bytes(32), tuple(holder.party for holder in holders), max(lost, 1))
+    seats = Roster(bytes(32), tuple(holder.party for holder in holders), max(lost, 1))
     names = [holder.party.name for holder in holders]
     rng = np.random.default_rng(n_parties)
     numbers = {name: rng.integers(-(2**62), 2**62, length) for name in names}
     ends = {}
-    with served(Shelves()) as address:
+    with served(MailboxStore()) as address:
         room = WebMailbox(address, make=True).name
 
         def take_part(holder, comes):
             name, box = holder.party.name, WebMailbox(room)
             try:
-                hello = written(holder, bytes(32), 0, "hello", {"public_key": holder.party.public_key.hex()})
+                hello = sign_message(holder, bytes(32), 0, "hello", {"public_key": holder.party.public_key.hex()})
                 assert box.put(f"0000/hello/{name}", hello)
                 if comes:
                     arguments = (box, seats, holder, 1, names, numbers[name])
@@ -55,7 +54,7 @@ def summed(n_parties, length, lost=0):
 def check(ends, present, right):
     assert sorted(ends) == present
     for name, end in ends.items():
-        assert isinstance(end, Total), (name, end)
+        assert isinstance(end, SecureTotal), (name, end)
         assert end.present == tuple(present) and np.array_equal(end.values, right)
 
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import radoboost as rb
-from radoboost.hospital import code_book, hospital
-from radoboost.learner.groups import settling
+from radoboost.examples.hospital import code_book, hospital
+from radoboost.learner.moments import category_projection
 
 SCHEMA = rb.Schema(
     {
@@ -37,7 +37,7 @@ def columns(release):
 
 def test_scores_of_rows_with_a_known_value_stay_the_same(rng):
     release = released(rng)
-    matrix, names = settling(release), columns(release)
+    matrix, names = category_projection(release), columns(release)
     rows = np.zeros((21, len(names)))
     rows[:, -1] = 1.0
     for k, (ward, day) in enumerate((ward, day) for ward in "ABC" for day in range(7)):
@@ -59,7 +59,7 @@ def test_where_many_rows_have_none_of_the_values_nothing_is_settled(rng):
     """They were learned from, so what was learned about them stays."""
     schema = dataclasses.replace(SCHEMA, columns={**SCHEMA.columns, "ward": rb.Category(("A", "B", "C"))})
     release = released(rng, without=0.4, schema=schema)
-    names, matrix = columns(release), settling(release)
+    names, matrix = columns(release), category_projection(release)
     wards = [k for k, name in enumerate(names) if name.startswith("ward=")]
     np.testing.assert_array_equal(matrix[wards], np.eye(len(names))[wards])
     days = [k for k, name in enumerate(names) if name.startswith("day.weekday=")]
@@ -68,10 +68,10 @@ def test_where_many_rows_have_none_of_the_values_nothing_is_settled(rng):
 
 def test_without_categories_or_a_constant_nothing_is_settled(rng):
     release = released(rng, intercept=False)
-    np.testing.assert_array_equal(settling(release), np.eye(len(release.columns)))
+    np.testing.assert_array_equal(category_projection(release), np.eye(len(release.columns)))
     X, y = rng.uniform(0, 1, (2000, 2)), rng.integers(0, 2, 2000)
     plain = rb.craft(X, y, bounds=[[0, 1]] * 2, classes=(0, 1), mechanism=rb.Moments(4.0))
-    np.testing.assert_array_equal(settling(plain), np.eye(len(plain.columns)))
+    np.testing.assert_array_equal(category_projection(plain), np.eye(len(plain.columns)))
 
 
 @pytest.mark.parametrize("other", [True, False])
@@ -121,7 +121,7 @@ def test_a_value_that_is_new_is_predicted_by_the_other_columns_under_every_plan(
         names = columns(release)
         values = np.column_stack([model.map.apply(model_rows(table.head(50), release)), np.ones(50)])
         theta = rng.normal(0, 10, len(names))
-        np.testing.assert_allclose(values @ (settling(release) @ theta), values @ theta, atol=1e-9)
+        np.testing.assert_allclose(values @ (category_projection(release) @ theta), values @ theta, atol=1e-9)
 
 
 def model_rows(table, release):

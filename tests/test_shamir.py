@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from radoboost.errors import RoomError
 from radoboost.holder.keystream import Key
-from radoboost.holder.room.shamir import PRIME, SHARE_BYTES, combine, split, weights
+from radoboost.holder.rooms.masking import PRIME, SHARE_BYTES, combine, split, weights
 
 
 def solved(shares, threshold):

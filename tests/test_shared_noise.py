@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import radoboost as rb
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms.contract import Circumstances, Gathering
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.holder.noise import TOTAL_VARIATION, round_scale_up
-from radoboost.holder.room.parties import Party, Seats, most_lost
-from radoboost.holder.run import Run
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.gaussian_noise import TOTAL_VARIATION, round_scale_up
+from radoboost.holder.mechanisms.mechanism import RoomParticipation, StatementFacts
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.rooms.roster import Party, Roster, most_lost
+from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.privacy import Gaussian, Relation, Repeated, epsilon_at, event_from_dict, flatten, group_epsilon
-from radoboost.privacy.shared_noise import (
+from radoboost.privacy.distributed_noise import (
     LATTICE_VARIATION,
     LEAST_SHARE,
     against,
@@ -180,7 +180,7 @@ class Seat:
 
 
 def drawing(share, key=b"k" * 32):
-    run = Run(open_table([[1.0]], [1]), get_engine("reference"), Threads(1), key, pool=Seat(share))
+    run = Curator(open_table([[1.0]], [1]), get_engine("reference"), ThreadRunner(1), key, pool=Seat(share))
     run.book(Gaussian(1.0, Relation.RECORD))
     return run
 
@@ -207,7 +207,7 @@ def test_every_share_is_charged_to_the_total_variation():
     assert 5 * Fraction(TOTAL_VARIATION) + Fraction(LATTICE_VARIATION) <= together
     moments, rados = rb.Moments(1.0), rb.NoisyRados(1.0)
     for of_shares in (
-        lambda shares: moments.dearest(Shape(4, shares=shares)),
+        lambda shares: moments.dearest(NoiseShape(4, shares=shares)),
         lambda shares: rados.plan(100, 4, None, shares=shares).event,
     ):
         one, five = (total_variation(of_shares(shares)) for shares in (1, 5))
@@ -224,7 +224,7 @@ def total_variation(event):
 
 @pytest.mark.parametrize(("epsilon", "figures"), [(1.0, (1.81, 2.40, 3.52, 5.21)), (0.3, (0.54, 0.71, 1.03, 1.50))])
 def test_what_all_others_together_leave(epsilon, figures):
-    event = rb.Moments(epsilon).dearest(Shape(4))
+    event = rb.Moments(epsilon).dearest(NoiseShape(4))
     for least, figure in zip((3, 5, 10, 20), figures, strict=True):
         assert epsilon_at(against(event, 1, least + 1, 1), 1e-6) == pytest.approx(figure, abs=0.006)
         assert epsilon_at(against(event, least, least + 1, 1), 1e-6) == pytest.approx(epsilon, rel=1e-6)
@@ -244,9 +244,11 @@ def test_repeated_and_sampled_noise_is_scaled_too():
 
 def statement(present, mechanism=rb.Moments(1.0), holders=6, tolerate=2):  # noqa: B008 - frozen
     parts = tuple({"name": f"h{k}", "fingerprint": "", "until": None} for k in range(holders))
-    opening = Seats(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(holders)), tolerate).opening
-    room = Gathering(holders, tolerate, opening, present, parts)
-    return mechanism.statement(Circumstances("bounds", False, 20, 4, None, shape=Shape(4, shares=holders), room=room))
+    opening = Roster(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(holders)), tolerate).opening
+    room = RoomParticipation(holders, tolerate, opening, present, parts)
+    return mechanism.statement(
+        StatementFacts("bounds", False, 20, 4, None, shape=NoiseShape(4, shares=holders), room=room)
+    )
 
 
 def test_a_statement_says_against_whom_it_holds():
@@ -296,7 +298,7 @@ def test_other_mechanisms_say_so_too():
 def test_a_figure_that_is_too_small_is_refused():
     made = statement(present=6).to_dict()
     rb.Statement.from_dict(made)
-    from radoboost.release import read_statement
+    from radoboost.release.release import read_statement
 
     read_statement(made)
     made["holders"]["figures"][2]["epsilon"] = 1.0

@@ -17,7 +17,7 @@ from scipy import stats
 import oracles
 import radoboost as rb
 from radoboost.holder import keystream
-from radoboost.holder import subsets as switching
+from radoboost.holder import subset_sampling as switching
 from radoboost.holder.engines import ENGINES
 from radoboost.holder.keystream import MAX_RADOS, SLAB_TILES, TILE_ROWS, make_key
 from radoboost.holder.signatures import (
@@ -30,7 +30,7 @@ from radoboost.holder.signatures import (
     size_law_error,
     size_weights,
 )
-from radoboost.tables import Source
+from radoboost.tables import Table
 
 FALSE_ALARM = 1e-6
 SETS = [AllSignatures(), FixedSupport(0.5), FixedSupport(30), FixedSupport(0.7), FeatureInterval(85, 110)]
@@ -326,7 +326,7 @@ def test_fixed_support_gives_the_same_bits_however_it_is_crafted(support, rng):
     count = support if isinstance(support, int) else math.floor(Fraction(support) * 777)
     assert expected.signatures == {"name": "fixed-support", "support": count}
     for engine, threads, batch_rows in itertools.product(ENGINES, (1, 3), (50, 64)):
-        with mock.patch.object(Source, "batch_rows", batch_rows):
+        with mock.patch.object(Table, "batch_rows", batch_rows):
             release = rb.craft(x, y, engine=engine, threads=threads, **options)
         assert release.rados.tobytes() == expected.rados.tobytes(), (engine, threads, batch_rows)
 

@@ -24,10 +24,9 @@ from looking import judge_pairs, judged, look
 from neighbours import csv_lines
 from radoboost import Category, Number, Schema
 from radoboost.errors import RadoError
-from radoboost.tables import datasets, folders, open_table, queries, spool
-from radoboost.tables.queries import query
-from radoboost.tables.spool import spool_bytes
-from radoboost.tables.streams import spooled
+from radoboost.tables import databases, folders, open_table, streams
+from radoboost.tables.databases import query
+from radoboost.tables.streams import spool_bytes, spool_stream
 from test_neighbours import draw
 
 PAIRS = {"duckdb": 12, "objects": 30, "lazy frame": 25, "reader": 25, "standard input": 40, "folder": 8}
@@ -86,7 +85,7 @@ def build(form, number, pair, records, folder):
     rng = random.Random(f"{form} {number}")
     if form == "reader":
         table = arrow_table(pair, records, f"{form} {number}", False)
-        return spooled(table.to_reader(max_chunksize=rng.choice((1, 3, 50))), row_by_row=True)
+        return spool_stream(table.to_reader(max_chunksize=rng.choice((1, 3, 50))), row_by_row=True)
     if form == "standard input":
         return [spool_bytes("standard input", "csv", BytesIO(csv_lines(records)))]
     if form == "objects":
@@ -97,7 +96,7 @@ def build(form, number, pair, records, folder):
         made = in_duckdb(records, number) if form == "duckdb" else polars_declared(records, odd, f"{form} {number}")
     except (ValueError, TypeError, OSError, duckdb.Error, pl.exceptions.PolarsError):
         return None
-    return spooled(made if form == "duckdb" else made.lazy(), row_by_row=True)
+    return spool_stream(made if form == "duckdb" else made.lazy(), row_by_row=True)
 
 
 def compared(form, number, folder):
@@ -118,7 +117,7 @@ def test_neighbours_look_alike(form, tmp_path):
 
 def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):
     """Planted: objects as Arrow would take them, where one text makes texts of numbers, or stops everything."""
-    monkeypatch.setattr(queries, "spelled_objects", lambda cells: pa.array(cells).cast(pa.large_string()))
+    monkeypatch.setattr(databases, "spelled_objects", lambda cells: pa.array(cells).cast(pa.large_string()))
     found = [compared("objects", number, tmp_path) for number in range(20)]
     assert any(found)
 
@@ -209,15 +208,15 @@ def folder_texts(odd, folder):
 
 CATEGORIES = Schema({"a": Number(-2, 12.5), "b": Category(("0x1F", "8"))}, "y", ("no", "yes"))
 ODD_ONES = {
-    not_utf8: (queries, "_fetch_any", queries._fetch),
-    other_words: (spool, "_is_simple", lambda kind: True),
+    not_utf8: (databases, "_fetch_any", databases._fetch),
+    other_words: (streams, "_is_simple", lambda kind: True),
     parquet_files: None,
-    lambda odd, folder: ds.dataset(parquet_files(odd, folder)): (datasets, "_KINDS", {}),
-    below: (datasets, "_KINDS", {}),
-    united: (datasets, "_KINDS", {}),
+    lambda odd, folder: ds.dataset(parquet_files(odd, folder)): (streams, "_KINDS", {}),
+    below: (streams, "_KINDS", {}),
+    united: (streams, "_KINDS", {}),
     folder_bytes: (folders, "_is_text", lambda name: True),
     folder_texts: (
-        datasets,
+        streams,
         "_folders",
         lambda place, keys, _: {k: str(v) for k, v in ds.get_partition_keys(keys).items()},
     ),
@@ -251,8 +250,8 @@ def test_a_record_that_is_odd_to_a_library(table, tmp_path, marked, monkeypatch)
         if ODD_ONES[table][1] == "_KINDS":  # rows as pyarrow would give them
             monkeypatch.setattr("radoboost.tables.streams._ONLY_FILES", "")
             with pytest.raises(Exception, match=r"1\.5"):
-                datasets.dataset_reader(table(True, tmp_path / "planted")).read_all()
-            datasets.dataset_reader(table(False, tmp_path / "short")).read_all()
+                streams.dataset_reader(table(True, tmp_path / "planted")).read_all()
+            streams.dataset_reader(table(False, tmp_path / "short")).read_all()
         else:
             assert odd_one(table, tmp_path / "planted")[0]
 
@@ -295,7 +294,7 @@ def test_arrow_datasets_are_files(tmp_path):
     table = pa.table({"a": [1, 2], "b": [3, 4], "y": ["no", "yes"]})
     with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as writer:
         writer.write_table(table)
-    assert [os.fspath(file) for file in spooled(ds.dataset(tmp_path, format="ipc"), row_by_row=True)] == [
+    assert [os.fspath(file) for file in spool_stream(ds.dataset(tmp_path, format="ipc"), row_by_row=True)] == [
         str(tmp_path / "t.arrow")
     ]
 

@@ -21,18 +21,18 @@ import pytest
 
 import radoboost as rb
 from key_spellings import KEY, PLANTED, found, spellings
+from radoboost.cli.predict import predict_table_on
 from radoboost.errors import ClusterError
 from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
-from radoboost.holder.runners import spark as runner_module
-from radoboost.holder.runners import spark_workers
-from radoboost.holder.runners.clusters import check_network
-from radoboost.holder.runners.spark_sessions import network_of
-from radoboost.predicting import predict_table_on
+from radoboost.holder.runners import spark_runner
+from radoboost.holder.runners import spark_runner as runner_module
+from radoboost.holder.runners.cluster import check_network
+from radoboost.holder.runners.spark_connection import network_of
 from radoboost.progress import silent
 from radoboost.tables import spark_files, spark_jobs
 from radoboost.tables.spark_frames import check_determined, doubt, row_bytes
 from radoboost.tables.spark_jobs import cut_by_rows
-from radoboost.tables.spark_plans import _doubt_of_steps as doubt_of_steps
+from radoboost.tables.spark_plan_check import _doubt_of_steps as doubt_of_steps
 from spark_cluster import JAVA, LOG4J, MASTER
 
 pyspark = pytest.importorskip("pyspark")
@@ -291,10 +291,10 @@ def test_no_plan_or_log_shows_a_key(spark, logs, folder, frame, monkeypatch, cas
         plans.append(frame._jdf.queryExecution().toString())
         plans.append(str(frame._jdf.queryExecution().toRdd().toDebugString()))
         plans.append(repr(frame))
-        return spark_jobs.collected(frame, *arguments, **options)
+        return spark_jobs.collect_frame(frame, *arguments, **options)
 
     monkeypatch.setattr("secrets.token_bytes", lambda size=32: KEY[:size])
-    monkeypatch.setattr(runner_module, "collected", noted)
+    monkeypatch.setattr(runner_module, "collect_frame", noted)
     crafted(f"{folder}/*.parquet", **CASES[case], cluster=spark)
     crafted(frame, **CASES[case])
     said = "\n".join(plans).encode() + all_logs(logs)
@@ -381,7 +381,7 @@ def test_a_fault_on_a_worker_is_one_line(spark, frame):
 
 def test_words_of_spark_are_withheld_where_records_are_protected():
     wrong = RuntimeError("[CAST_INVALID_INPUT] The value 'Ann' cannot be cast")
-    with pytest.raises(ClusterError) as caught, spark_jobs.explained(withheld=True):
+    with pytest.raises(ClusterError) as caught, spark_jobs.spark_errors(withheld=True):
         raise wrong
     assert "CAST_INVALID_INPUT" in str(caught.value)
     assert "Ann" not in str(caught.value)
@@ -458,20 +458,20 @@ def test_only_jobs_of_ours_are_muted(spark, frame, logged):
     ],
 )
 def test_failures_are_explained(said, advice):
-    with pytest.raises(ClusterError, match=advice), spark_jobs.explained():
+    with pytest.raises(ClusterError, match=advice), spark_jobs.spark_errors():
         raise RuntimeError(f"{said}\n\tat org.apache.spark.rdd.RDD\n")
 
 
-@pytest.mark.parametrize("work", ["keep_jobs", "sum_jobs", "map_jobs", "keep_kept", "sum_kept"])
+@pytest.mark.parametrize("work", ["keep_jobs", "sum_jobs", "map_jobs", "transform_cached_rows", "sum_cached_rows"])
 def test_nothing_of_another_version_is_read(monkeypatch, work):
-    content = spark_workers.for_all(None)
-    monkeypatch.setattr(spark_workers, "__version__", "9.9")
-    if work.endswith("kept"):
-        batch = spark_workers._row(0, 1, 1, b"\0\0", None)
+    content = spark_runner.for_all(None)
+    monkeypatch.setattr(spark_runner, "__version__", "9.9")
+    if work.endswith("cached_rows"):
+        batch = spark_runner._row(0, 1, 1, b"\0\0", None)
     else:
         batch = pa.record_batch({"number": pa.array([0], pa.int32()), "payload": pa.array([b"no pickle"])})
-    (state,) = getattr(spark_workers, work)(content, [batch])
-    refusal = pickle.loads(state.column("refusal" if work.startswith("keep") else "state")[0].as_py())
+    (state,) = getattr(spark_runner, work)(content, [batch])
+    refusal = pickle.loads(state.column("refusal" if work.startswith(("keep", "transform")) else "state")[0].as_py())
     error = getattr(getattr(refusal, "refusal", refusal), "error", refusal)
     assert f"has radoboost 9.9, and this machine {rb.__version__}" in str(error)
 
@@ -789,7 +789,7 @@ def test_predictions_in_sql(spark, frame, table):
     assert found.column("k").to_pylist() == model.predict(rows).tolist()
 
 
-def test_an_rdd_and_a_column_are_refused_in_words(spark, frame):
+def test_an_rdd_and_a_column_are_refused_text(spark, frame):
     with pytest.raises(rb.TableError, match="RDD"):
         rb.craft(spark.sparkContext.parallelize([(1.0, 0)]), label="y")
     with pytest.raises(rb.ArgumentError, match="Column"):
@@ -884,7 +884,7 @@ from pyspark.sql import SparkSession
 from radoboost.errors import TableError
 from key_spellings import KEY
 from radoboost.holder.keystream import Key
-from radoboost.holder.runners import spark as runner_module
+from radoboost.holder.runners import spark_runner as spark as runner_module
 from radoboost.tables.spark_frames import doubt
 from test_spark import BATCH_BYTES, CASES, NO_LIMIT, crafted, same
 spark = SparkSession.builder.remote("local[2]").getOrCreate()

@@ -16,7 +16,7 @@ import radoboost as rb
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import snapping_constants
 from radoboost.holder.signatures import AllSignatures
-from radoboost.holder.subsets import Everything
+from radoboost.holder.subset_sampling import AllRows
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import arrays, open_table
 from radoboost.tables.sparse import SparseRows, whole_rows
@@ -264,7 +264,7 @@ def test_long_columns_do_not_overflow(name):
     rows = SparseRows.of(np.ones((m, 1)))
     differences, label_sums = np.zeros((1, n), np.int64), np.zeros(n, np.int64)
     get_engine(name).sum_sparse(
-        rows, np.ones(m, np.int8), snapping_constants([column]), 0, Everything(), differences, label_sums
+        rows, np.ones(m, np.int8), snapping_constants([column]), 0, AllRows(), differences, label_sums
     )
     assert differences.tolist() == [[m * 2**23] * n] and label_sums.tolist() == [m] * n
 

@@ -15,9 +15,9 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import BudgetError, LedgerError, OutputError, RadoError, RoomError, what_is_spent
-from radoboost.holder import disk_room
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder import disk_space
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.signed_messages import Identity
 from radoboost.privacy import Gaussian, Relation
 from radoboost.privacy import ledger as ledgers
 from radoboost.privacy.ledger import Ledger
@@ -192,11 +192,11 @@ def test_a_full_disk_of_a_ledger(table, ledger, monkeypatch):
 def test_no_file_is_larger_than_the_room_that_was_looked_for(mechanism, columns, n_columns, rng, tmp_path, monkeypatch):
     X, y, sizes = rng.uniform(0, 1, (2000, n_columns)), rng.integers(0, 2, 2000), []
 
-    def noted(*about, at_most=disk_room.release_at_most):
+    def noted(*about, at_most=disk_space.release_at_most):
         sizes.append(at_most(*about))
         return sizes[-1]
 
-    monkeypatch.setattr(disk_room, "release_at_most", noted)
+    monkeypatch.setattr(disk_space, "release_at_most", noted)
     for rows in (20, 2000):
         options = {"bounds": [(0, 1)] * n_columns, "columns": columns, "n_rados": 100, "place": tmp_path / "a.parquet"}
         release = crafted((X[:rows], y[:rows]), None, mechanism, **options, counts=tmp_path / "c.json")
@@ -207,16 +207,16 @@ def test_no_file_is_larger_than_the_room_that_was_looked_for(mechanism, columns,
 
 def test_a_disk_without_room_is_refused_before_anything_is_booked(table, ledger, tmp_path, monkeypatch):
     place, counts = tmp_path / "a.parquet", tmp_path / "c.json"
-    monkeypatch.setattr(disk_room, "room_at", lambda file: 10_000 if file == place else None)
+    monkeypatch.setattr(disk_space, "room_at", lambda file: 10_000 if file == place else None)
     with pytest.raises(OutputError, match=r"a.parquet: there are 10,000 bytes free, .*nothing was booked$"):
         crafted(table, ledger, place=place)
-    monkeypatch.setattr(disk_room, "room_at", lambda file: 100 if file == counts else None)
+    monkeypatch.setattr(disk_space, "room_at", lambda file: 100 if file == counts else None)
     with pytest.raises(OutputError, match=r"c.json: there are 100 bytes free, .*nothing was booked$"):
         crafted(table, ledger, place=place, counts=counts)
     assert ledger.entries() == [] and not place.exists() and not counts.exists()
     with pytest.raises(OutputError, match="nothing was booked"):  # before the others wait for this holder
         join_alone(ledger, place, counts)
-    monkeypatch.setattr(disk_room, "room_at", lambda file: None)  # where nobody knows, it is tried
+    monkeypatch.setattr(disk_space, "room_at", lambda file: None)  # where nobody knows, it is tried
     crafted(table, ledger, place=place, counts=counts).save(place)
 
 

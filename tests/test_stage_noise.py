@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.holder.mechanisms.contract import Circumstances
-from radoboost.holder.mechanisms.moment_budget import Shape
-from radoboost.release.stage_noise import check_release
+from radoboost.holder.mechanisms.mechanism import StatementFacts
+from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.release.statement_check import check_release
 
 OPTIONS = [
     {}, {"unit": "label"}, {"relation": "replace"}, {"sharpen": False}, {"unit": "label", "sharpen": False},
@@ -67,7 +67,7 @@ def test_every_plan_passes(n_classes, options, tmp_path):
 
 def test_a_file_of_many_classes_with_a_statement_for_two_is_refused(tmp_path):
     release, place = crafted(9), tmp_path / "a.rado.parquet"
-    of_two = rb.Moments(1.0).statement(Circumstances("bounds", False, 0, 3, None, shape=Shape(3)))
+    of_two = rb.Moments(1.0).statement(StatementFacts("bounds", False, 0, 3, None, shape=NoiseShape(3)))
     exact = {**release.mechanism, "noise": dict.fromkeys(release.mechanism["noise"], 0.0)}
     replace(release, statement=of_two).save(place)
     with pytest.raises(rb.ReleaseError, match="speaks of two classes, and the release has 9; do not trust it"):

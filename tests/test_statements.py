@@ -10,7 +10,7 @@ import pytest
 import radoboost as rb
 from radoboost.errors import ModelError, ReleaseError
 from radoboost.privacy import Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
-from radoboost.release.checking import check_statement
+from radoboost.release.statement_check import check_statement
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_the_check_is_one_curve(releases, monkeypatch):
     convolved = accountants._convolved
     monkeypatch.setattr(accountants, "_convolved", lambda *args: calls.append(1) or convolved(*args))
     mechanism = rb.NoisyRados(noise_std=250.0)
-    around = rb.holder.mechanisms.Circumstances("bounds", False, 10_000, 3, None)
+    around = rb.holder.mechanisms.mechanism.StatementFacts("bounds", False, 10_000, 3, None)
     statement = mechanism.statement(around)
     accountants._charged.cache_clear()
     accountants._curve.cache_clear()
@@ -179,9 +179,9 @@ def test_the_check_is_one_curve(releases, monkeypatch):
 
 def test_the_attack_and_the_statement_round_the_same_way(releases):
     """Up, to a tenth of a per cent: 54.8 in one place and 54.7 in the other was one number."""
-    from radoboost.adversary.membership.roc import Claim
+    from radoboost.lab.attacks.roc import Claim
     from radoboost.privacy import event_from_dict
-    from radoboost.release import percent_up
+    from radoboost.release.release import percent_up
 
     for release in releases.values():
         stated = release.statement

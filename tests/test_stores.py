@@ -21,16 +21,16 @@ import pytest
 
 import radoboost as rb
 from pickling import Pickling
-from radoboost.holder.passes import SurveyRows
+from radoboost.holder.rado_sums import SurveyRows
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
-from radoboost.tables import files, open_table, store_files, store_systems
-from radoboost.tables.addresses import StoreAddress, address_kind, address_stem, masked
+from radoboost.tables import files, open_table, store_files
+from radoboost.tables import store_files as store_files_module
+from radoboost.tables.object_stores import names_in, opened_store
 from radoboost.tables.paths import expand_paths
-from radoboost.tables.read_ahead import parts_ahead, read_ahead
-from radoboost.tables.source import Source
-from radoboost.tables.store_files import Windows, joined_ranges
-from radoboost.tables.stores import names_in, opened_store
+from radoboost.tables.store_files import Windows, joined_ranges, parts_ahead, read_ahead
+from radoboost.tables.table import Table
+from radoboost.tables.urls import StoreAddress, address_kind, address_stem, mask_passwords
 from schema_files import write_schema
 from store_server import KEY, SECRET, store_server
 
@@ -253,7 +253,7 @@ def test_few_requests_for_a_file_of_many_parts(ending, store, tmp_path, monkeypa
 
     Another machine, which reads one part, asks for itself.
     """
-    monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 8 * 1280)
+    monkeypatch.setattr("radoboost.tables.table.PART_VALUES", 8 * 1280)
     monkeypatch.setattr("radoboost.tables.files.BATCH_ROWS", 1280)
     here = written(rows(14 * 1280, 8), tmp_path / f"t.{ending}", group=640)
     size = here.stat().st_size
@@ -273,7 +273,7 @@ def test_few_requests_for_a_file_of_many_parts(ending, store, tmp_path, monkeypa
 @pytest.mark.parametrize("when", [3, 13])
 def test_a_file_of_many_parts_that_changes_within_a_pass(when, store, tmp_path, monkeypatch):
     """Whether its new bytes can be read or not; afterwards parts ask for themselves."""
-    monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 4 * 64)
+    monkeypatch.setattr("radoboost.tables.table.PART_VALUES", 4 * 64)
     monkeypatch.setattr("radoboost.tables.files.BATCH_ROWS", 64)
     ending = "parquet"
     for other in (rows(64 * 14, seed=2), rows(64 * 20, 2, seed=3)):
@@ -317,7 +317,7 @@ def test_bytes_of_a_pass(ending, row_by_row, store, tmp_path, monkeypatch):
 
 def test_one_footer_a_file(store, tmp_path, monkeypatch):
     """Also where a file has many parts, and there are many files."""
-    monkeypatch.setattr("radoboost.tables.source.PART_VALUES", 1000)
+    monkeypatch.setattr("radoboost.tables.table.PART_VALUES", 1000)
     for number in range(20):
         store.put(f"t/{number:02}.parquet", written(rows(200, seed=number), tmp_path / "t.parquet", group=50))
     source = open_table("s3://clinic/t", label="ill")
@@ -416,8 +416,8 @@ def test_whatever_ends_a_pass_no_thread_is_left(failure, store, tmp_path, monkey
         raise failure("enough")
 
     # Batches that are far more than may wait, so that a thread would wait for ever.
-    monkeypatch.setattr(Source, "batch_rows", 64)
-    monkeypatch.setattr("radoboost.tables.source.BATCHES_AHEAD", 1)
+    monkeypatch.setattr(Table, "batch_rows", 64)
+    monkeypatch.setattr("radoboost.tables.table.BATCHES_AHEAD", 1)
     monkeypatch.setattr(SurveyRows, "add", add)
     with pytest.raises(failure) as caught:
         plain("s3://clinic/t.parquet")
@@ -450,8 +450,8 @@ def forget():
 
 @pytest.fixture
 def one_attempt(monkeypatch):
-    monkeypatch.setattr(store_systems, "ATTEMPTS", 1)
-    monkeypatch.setattr(store_systems, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(store_files_module, "ATTEMPTS", 1)
+    monkeypatch.setattr(store_files_module, "FIRST_PAUSE", 0.01)
 
 
 @pytest.mark.parametrize(("ending", "declared"), [("parquet", False), ("csv", False), ("csv", True)])
@@ -477,7 +477,7 @@ def test_a_store_that_fails_halfway(ending, declared, store, tmp_path, rado, one
 
 
 def test_a_failure_that_passes_is_no_failure(store, tmp_path, one_noise, monkeypatch):
-    monkeypatch.setattr(store_systems, "ATTEMPTS", 2)
+    monkeypatch.setattr(store_files_module, "ATTEMPTS", 2)
     here = written(rows(500), tmp_path / "t.parquet")
     store.put("t.parquet", here)
     store.fault = lambda number: ("error", None, "cut", None, None)[number % 5]
@@ -621,7 +621,7 @@ def test_a_library_that_repeats_a_credential_is_not_quoted(store, tmp_path, monk
     "s3://b/t.csv?endpoint_override=secret%40h", "abfs://files:secret@account.dfs.core.windows.net/t.csv",
 ])  # fmt: skip
 def test_secrets_of_addresses_are_masked(address, rado):
-    lines = [masked(address), masked(f"cannot read {address}: no")]
+    lines = [mask_passwords(address), mask_passwords(f"cannot read {address}: no")]
     with suppress(rb.ArgumentError):
         lines.append(StoreAddress.of(address).public())
         lines.append(address_stem(address))
@@ -643,7 +643,7 @@ def test_what_is_public_stays(tmp_path):
         "gs://anonymous@b/t.csv", "abfss://files@account.dfs.core.windows.net/t.csv", "hdfs://name:8020/t.csv",
         "abfs://files@127.0.0.1:10000/t.csv?enable_tls=false",
     ):  # fmt: skip
-        assert StoreAddress.of(address).public() == masked(address) == address
+        assert StoreAddress.of(address).public() == mask_passwords(address) == address
         assert StoreAddress.of(address).secrets() == [] and not StoreAddress.of(address).stays_here()
 
 
@@ -749,7 +749,7 @@ def test_failures_of_fsspec_are_tried_again(in_memory, tmp_path, monkeypatch, on
         return read(self, size)
 
     monkeypatch.setattr(MemoryFile, "read", flaky)
-    monkeypatch.setattr(store_systems, "ATTEMPTS", 3)
+    monkeypatch.setattr(store_files_module, "ATTEMPTS", 3)
     fault = lambda number: ("lost", "short", None)[number % 3]  # noqa: E731
     assert bits(plain("memory://t.parquet")) == bits(plain(here))
     fault = lambda number: number > 1  # noqa: E731

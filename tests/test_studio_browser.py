@@ -7,8 +7,8 @@ import time
 import pytest
 
 import radoboost as rb
-from radoboost.cli.studio import _open
 from radoboost.errors import ArgumentError
+from radoboost.studio.cli import _open_browser
 from studio_browser import Visit, follow, press, visiting
 
 MARKUP = "<img src=x onerror=alert(1)>.csv"
@@ -155,7 +155,7 @@ def test_the_file_that_leads_to_the_address_lets_a_browser_in(browser, clinic_vi
     opened, called = [], threading.Event()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("webbrowser.open", lambda address: (opened.append(address), called.set()))
-    _open(clinic_visit.studio.studio, clinic_visit.studio.studio.door.new_address())
+    _open_browser(clinic_visit.studio.studio, clinic_visit.studio.studio.door.new_address())
     assert called.wait(120)
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
@@ -269,7 +269,7 @@ def test_pages_that_are_seldom_seen_look_right_too(clinic_visit, monkeypatch):
         assert "waiting for what runs before it" in page.inner_text("main")
         visit.look(f"{way}-reading")
     go.set()
-    monkeypatch.setattr("radoboost.studio.folder.Folder.files", lambda *_: 1 / 0)
+    monkeypatch.setattr("radoboost.studio.workspace.Folder.files", lambda *_: 1 / 0)
     page.goto(f"{visit.base}/holder")
     assert "something went wrong (failure " in page.get_by_role("alert").inner_text()
     visit.look("failure")

@@ -16,9 +16,9 @@ import pytest
 
 from radoboost import serving
 from radoboost.errors import ArgumentError
-from radoboost.studio import guard, server
-from radoboost.studio.folder import MOST_LISTED, Folder
-from radoboost.studio.guard import HEADERS, Door
+from radoboost.studio import app, security
+from radoboost.studio.security import HEADERS, LoginTokens
+from radoboost.studio.workspace import MOST_LISTED, Folder
 from studio_pages import FORM, Client, running
 
 MARKUP = "<img src=x onerror=alert(1)>&\"'{{7*7}}.csv"
@@ -195,8 +195,8 @@ def test_addresses_have_no_options(studio):
 
 
 def test_old_tokens_end():
-    door = Door(1)
-    tokens = [door.new_address().partition("=")[2] for _ in range(guard._MOST_TOKENS + 1)]
+    door = LoginTokens(1)
+    tokens = [door.new_address().partition("=")[2] for _ in range(security._MOST_TOKENS + 1)]
     assert len(set(tokens)) == len(tokens) and all(len(token) == 43 for token in tokens)
     assert door.enter(tokens[0]) is None and door.enter(tokens[1]) is not None
 
@@ -308,7 +308,7 @@ def test_an_upload_of_2_gib_is_refused_early(studio, kind, declared):
     assert studio.get("/")[0] == 200
 
 
-@pytest.mark.parametrize("length", [str(guard.MOST_BYTES + 1), "9" * 19])
+@pytest.mark.parametrize("length", [str(security.MOST_BYTES + 1), "9" * 19])
 def test_a_form_that_says_it_is_large_is_refused_unread(studio, length):
     headers = {"Origin": f"http://{studio.host}", "Content-Type": FORM, "Content-Length": length}
     refused(studio.send("POST", "/holder", headers=headers), 413)
@@ -319,7 +319,7 @@ def test_only_forms_are_taken(studio):
         refused(studio.post("/holder", headers={"Content-Type": kind}), 415)
     own = {"Origin": f"http://{studio.host}", "Content-Type": FORM}
     refused(studio.send("POST", "/holder", b"csrf=\xff&%ff%fe=%ff", own), 400)
-    many = b"a=1&" * (guard._MOST_FIELDS + 1)
+    many = b"a=1&" * (security._MOST_FIELDS + 1)
     refused(studio.send("POST", "/holder", many, own), 400)
 
 
@@ -405,7 +405,7 @@ def test_100_requests_at_once_are_answered(studio):
 
 
 def test_more_than_are_handled_at_once_are_told_to_come_again(studio, monkeypatch):
-    monkeypatch.setattr(guard, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(security, "MOST_AT_ONCE", 0)
     refused(studio.get("/"), 503)
 
 
@@ -419,7 +419,7 @@ def test_a_head_that_does_not_arrive_ends_the_connection(studio, monkeypatch, he
 
 
 def test_a_form_that_does_not_arrive_is_not_waited_for(studio, monkeypatch):
-    monkeypatch.setattr(guard, "PATIENCE", 0.2)
+    monkeypatch.setattr(security, "PATIENCE", 0.2)
     headers = {"Origin": f"http://{studio.host}", "Content-Type": FORM, "Content-Length": "100"}
     refused(studio.send("POST", "/holder", headers=headers), 408)
 
@@ -591,6 +591,6 @@ def test_the_command_refuses_what_it_cannot_begin_with(rado, tmp_path):
 
 
 def test_it_listens_at_this_machine_alone(studio):
-    with server.listening(0) as door:
+    with app.listen_on_loopback(0) as door:
         assert door.getsockname()[0] == "127.0.0.1"
-    assert Path(guard.__file__).parent.joinpath("static", "htmx.min.js").read_bytes().startswith(b"var htmx=")
+    assert Path(security.__file__).parent.joinpath("static", "htmx.min.js").read_bytes().startswith(b"var htmx=")

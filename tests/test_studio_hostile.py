@@ -13,8 +13,8 @@ import pytest
 import radoboost as rb
 from radoboost.errors import LedgerError, TableError
 from radoboost.privacy.ledger import Ledger
-from radoboost.studio.folder import LEDGER, SCHEMA, TABLE, UNREADABLE, Folder
-from radoboost.tables.raw import column_types
+from radoboost.studio.workspace import LEDGER, SCHEMA, TABLE, UNREADABLE, Folder
+from radoboost.tables.raw_table import column_types
 from studio_pages import running
 
 MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -141,7 +141,7 @@ def test_a_file_that_nobody_foresaw_is_listed_and_breaks_no_page(tmp_path, monke
     def fail(place):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("radoboost.studio.folder._json", fail)
+    monkeypatch.setattr("radoboost.studio.workspace._json", fail)
     assert [(found.name, found.kind) for found in Folder(tmp_path).files()] == [
         ("good.csv", TABLE),
         ("bad.json", UNREADABLE),
@@ -160,9 +160,9 @@ def test_lists_parse_no_table_and_no_long_json(tmp_path, monkeypatch):
     assert {found.kind for found in Folder(tmp_path).files()} == {TABLE} and parsed == []
     place = tmp_path / "x.json"
     place.write_text('{"radoboost_schema": 1}')
-    monkeypatch.setattr("radoboost.studio.folder._MOST_JSON", place.stat().st_size - 1)
+    monkeypatch.setattr("radoboost.studio.workspace._MOST_JSON", place.stat().st_size - 1)
     assert {found.name for found in Folder(tmp_path).files()} == {"x.csv", "x.tsv"} and parsed == []
-    monkeypatch.setattr("radoboost.studio.folder._MOST_JSON", place.stat().st_size)
+    monkeypatch.setattr("radoboost.studio.workspace._MOST_JSON", place.stat().st_size)
     assert SCHEMA in {found.kind for found in Folder(tmp_path).files()}
 
 

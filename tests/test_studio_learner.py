@@ -19,15 +19,15 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.learner.one_row import explain_row
-from radoboost.studio.guard import Form
-from radoboost.studio.typed_rows import fields_of, read_row
+from radoboost.learner.explain import explain_row
+from radoboost.studio.row_form import fields_of, read_row
+from radoboost.studio.security import Form
 from studio_pages import running
 
 HTMX = {"HX-Request": "true"}
 SCHEMA = rb.Schema(
     {
-        "patient_id": rb.Left("id"),
+        "patient_id": rb.Ignored("id"),
         "age": rb.Number(0, 120, gaps=True),
         "ward": rb.Category(("A", "B"), other=True, gaps=True),
         "born": rb.Date(low="1930-01-01", high="2010-01-01", order="dmy"),

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 
 import radoboost as rb
-from radoboost.adversary import attempts
-from radoboost.findings.signing import cited
+from radoboost.lab.attacks import attack_suite
+from radoboost.report.sign_off import cite_attack_report
 from studio_browser import press, visiting
 
 
@@ -64,7 +64,7 @@ def command_of(page, verb):
 
 def quick_attacks(monkeypatch):
     """Studies on made-up tables, which are tested elsewhere, take no time here."""
-    monkeypatch.setattr(attempts, "run_study", lambda name, **_: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    monkeypatch.setattr(attack_suite, "run_study", lambda name, **_: (_ for _ in ()).throw(rb.ArgumentError("not now")))
 
 
 def test_a_plain_release_from_the_file_to_the_sign_off(browser, sent, monkeypatch, rado):
@@ -131,7 +131,7 @@ def test_a_private_release_from_the_file_to_the_sign_off(browser, sent):
         page.get_by_role("textbox", name="Remarks").fill("For the trial alone.")
         press(page, "Write the sign-off")
         page.get_by_text("Written to").wait_for()
-        report = cited(sent / "moments.attacks.html", rb.load(sent / "moments.rado.parquet"))
+        report = cite_attack_report(sent / "moments.attacks.html", rb.load(sent / "moments.rado.parquet"))
         assert report.digest in (sent / "moments.signoff.html").read_text()
         for name in ("moments.attacks", "moments.signoff"):
             look_at_file(visit, sent / f"{name}.html", name)
@@ -192,7 +192,7 @@ def test_attacks_are_cancelled_and_seen_from_a_second_tab(browser, sent, monkeyp
             begun.set()
             threading.Event().wait(0.02)
 
-    monkeypatch.setitem(attempts._RUNS, "membership", endless)
+    monkeypatch.setitem(attack_suite._RUNS, "membership", endless)
     with visiting(browser, sent) as visit:
         page = opened(visit, "moments.rado.parquet")
         page.get_by_role("button", name="Run the attacks").click()

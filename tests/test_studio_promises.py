@@ -9,10 +9,10 @@ import pytest
 
 import radoboost as rb
 from radoboost.cli.schema import schema_text
-from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.privacy import Gaussian, Relation
-from radoboost.studio.drafts import Draft
-from radoboost.studio.holder_way import HolderSession
+from radoboost.studio.holder_routes import HolderSession
+from radoboost.studio.schema_form import SchemaForm
 from radoboost.tables.schema import Schema
 from test_studio_holder import CARDS, HTMX, PROMISE, begin, commands, crafted, folder, run, studio, words, written
 
@@ -162,7 +162,7 @@ def test_a_table_without_a_draft_was_decided_about_by_the_schema_of_the_model(st
 
 def test_a_column_that_is_as_its_name_suggests_only_after_counts_is_marked(folder):
     """Left out, or open again: what was declared before the counts is not any more."""
-    draft = Draft.of(folder / "patients.csv")
+    draft = SchemaForm.of(folder / "patients.csv")
     draft.set_label("ill")
     ward, dose = {"kind": "category", "values": ["A", "B"]}, {"kind": "number", "low": 0, "high": 9}
     draft.columns |= {"patient_id": {"kind": "category", "values": ["P1"]}, "ward": ward, "dose": dose}
@@ -179,7 +179,7 @@ def test_a_column_that_is_as_its_name_suggests_only_after_counts_is_marked(folde
 
 
 def test_a_decimal_mark_that_a_look_found_is_forgotten_with_it(folder):
-    draft = Draft.of(folder / "patients.csv")
+    draft = SchemaForm.of(folder / "patients.csv")
     draft.decimal = ","  # as the form of a look posts it
     draft.begin_anew()
     assert draft.decimal is None

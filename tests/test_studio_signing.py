@@ -7,8 +7,8 @@ from html import unescape
 
 import pytest
 
-from radoboost.adversary import attempts
 from radoboost.errors import ArgumentError
+from radoboost.lab.attacks import attack_suite
 from studio_pages import running
 
 SIGNED = {"officer": "A. Smith", "decision": "refuse", "remarks": ""}
@@ -28,9 +28,9 @@ def studio(folder, monkeypatch):
     def not_now(*args, **options):
         raise ArgumentError("not now")
 
-    monkeypatch.setattr(attempts, "run_study", not_now)
-    for name in list(attempts._RUNS):
-        monkeypatch.setitem(attempts._RUNS, name, not_now)
+    monkeypatch.setattr(attack_suite, "run_study", not_now)
+    for name in list(attack_suite._RUNS):
+        monkeypatch.setitem(attack_suite._RUNS, name, not_now)
     with running(folder) as client:
         yield client.enter()
 

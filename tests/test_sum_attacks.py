@@ -11,11 +11,11 @@ from scipy.stats import chi2
 
 from radoboost.errors import RoomError
 from radoboost.holder.keystream import Key
-from radoboost.holder.room import masks, shamir, sum_secrets
-from radoboost.holder.room.messages import place_of, read
-from radoboost.holder.room.parties import Party, Seats
-from radoboost.holder.room.secure_sums import CONFIRM, MASKED, ROUNDS, UNMASK, SecureSum, Total
-from radoboost.holder.room.sum_secrets import PublicKeys, SumSecrets
+from radoboost.holder.rooms import masking, sum_secrets
+from radoboost.holder.rooms.roster import Party, Roster
+from radoboost.holder.rooms.secure_aggregation import CONFIRM, MASKED, ROUNDS, UNMASK, SecureSum, SecureTotal
+from radoboost.holder.rooms.signed_messages import place_of, verify_message
+from radoboost.holder.rooms.sum_secrets import PublicKeys, SumSecrets
 from rooms import Room, killed_after, played
 
 
@@ -33,7 +33,7 @@ class Collusion:
 
         def noted(secrets, sender, share):
             if secrets._name in colluders:
-                self.kept[secrets._name, sender] = (share[: shamir.SHARE_BYTES], share[shamir.SHARE_BYTES :])
+                self.kept[secrets._name, sender] = (share[: masking.SHARE_BYTES], share[masking.SHARE_BYTES :])
             keep(secrets, sender, share)
 
         monkeypatch.setattr(SumSecrets, "_keep", noted)
@@ -51,13 +51,13 @@ class Collusion:
             return None
         if (place, group) not in self.signed:
             after = hashlib.sha256(self.lists[group]).hexdigest()
-            arrays = read(content, place, self.room.seats).arrays
+            arrays = verify_message(content, place, self.room.seats).arrays
             self.signed[place, group] = self.room.signed(holder, kind, {"after": after}, arrays)
         return self.signed[place, group]
 
     def list_of(self, content, group):
         if group not in self.lists:
-            message = read(content, place_of(self.room.stage, f"{MASKED}-list"), self.room.seats)
+            message = verify_message(content, place_of(self.room.stage, f"{MASKED}-list"), self.room.seats)
             present = {name: digest for name, digest in message.body["in"].items() if name not in self.left_out[group]}
             body = {**message.body, "in": present}
             self.lists[group] = self.room.signed(self.colluders[0], f"{MASKED}-list", body)
@@ -71,7 +71,7 @@ class Collusion:
             place = place_of(self.room.stage, UNMASK, name)
             content = self.room.box.get(place)
             if content is not None and (victim in self.left_out[group]) == bool(kind):
-                answer = read(content, place, self.room.seats).arrays["shares"]
+                answer = verify_message(content, place, self.room.seats).arrays["shares"]
                 found[numbers[name]] = answer[self.room.names.index(victim)].tobytes()
         return found
 
@@ -79,19 +79,19 @@ class Collusion:
         """A seed or a mask seed, if there are shares enough."""
         threshold = self.room.seats.threshold
         shares = dict(list(self.shares(victim, kind).items())[:threshold])
-        return shamir.combine(shares) if len(shares) == threshold else None
+        return masking.combine(shares) if len(shares) == threshold else None
 
     def opened(self, victims):
         """The total of some holders' numbers, from all that is known."""
-        room, session = self.room, masks.session(self.room.seats.agreement, self.room.stage)
+        room, session = self.room, masking.session(self.room.seats.agreement, self.room.stage)
         keys, total = {}, np.zeros(len(room.numbers[victims[0]]), np.uint64)
         for name in room.names:
             place = place_of(room.stage, "keys", name)
-            keys[name] = PublicKeys.from_body(read(room.box.get(place), place, room.seats).body)
+            keys[name] = PublicKeys.from_body(verify_message(room.box.get(place), place, room.seats).body)
         for name in victims:
             place = place_of(room.stage, MASKED, name)
-            total += read(room.box.get(place), place, room.seats).arrays["numbers"]
-            total -= masks.pad(masks.derived(self.secret(name, 0), session, "self", name), len(total))
+            total += verify_message(room.box.get(place), place, room.seats).arrays["numbers"]
+            total -= masking.pad(masking.derive_key(self.secret(name, 0), session, "self", name), len(total))
             for other in set(room.names) - set(victims):
                 known = self.mask_key(other)
                 own, key = (name, self.mask_key(name)) if known is None else (other, known)
@@ -103,8 +103,8 @@ class Collusion:
     def mask_key(self, name):
         if name in self.colluders:
             return self.mask_keys[name]
-        seed, session = self.secret(name, 1), masks.session(self.room.seats.agreement, self.room.stage)
-        return None if seed is None else masks.derived(seed, session, "mask", name)
+        seed, session = self.secret(name, 1), masking.session(self.room.seats.agreement, self.room.stage)
+        return None if seed is None else masking.derive_key(seed, session, "mask", name)
 
 
 def divided(rng, monkeypatch, n_parties, tolerate, n_colluders, n_second):
@@ -131,7 +131,7 @@ def test_two_lists_never_give_both_secrets_of_a_holder(rng, n_parties):
                 with pytest.MonkeyPatch.context() as patch:
                     collusion, outcomes, victim = divided(rng, patch, n_parties, tolerate, n_colluders, n_second)
                 assert min(len(collusion.shares(victim, kind)) for kind in (0, 1)) < threshold
-                totals = {outcome.present for outcome in outcomes.values() if isinstance(outcome, Total)}
+                totals = {outcome.present for outcome in outcomes.values() if isinstance(outcome, SecureTotal)}
                 assert len(totals) <= 1
                 unmasked += len(totals)
     assert unmasked > 0
@@ -139,7 +139,7 @@ def test_two_lists_never_give_both_secrets_of_a_holder(rng, n_parties):
 
 def test_a_lower_threshold_would_open_one_holders_numbers(rng, monkeypatch):
     """The attack of the test above works where 2T - K is no more than the number of colluders."""
-    monkeypatch.setattr(Seats, "threshold", property(lambda seats: len(seats.parties) // 2 + 1))
+    monkeypatch.setattr(Roster, "threshold", property(lambda seats: len(seats.parties) // 2 + 1))
     collusion, _, victim = divided(rng, monkeypatch, 5, 2, 2, 1)
     assert collusion.secret(victim, 0) is not None and collusion.secret(victim, 1) is not None
     assert collusion.opened([victim]) == collusion.room.numbers[victim].tolist()
@@ -185,7 +185,7 @@ def test_masked_numbers_look_uniform(rng):
 
     Numbers that are not masked, and pads of 32 bits, are found by the same test.
     """
-    seats = Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1)
+    seats = Roster(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abc"), 1)
     numbers = np.arange(64, dtype=np.uint64)
 
     def masked():
@@ -232,9 +232,9 @@ def test_pads_and_boxes_are_bound_to_agreement_stage_and_holders(rng, monkeypatc
     parties = tuple(Party(name, name.encode() * 32) for name in "abc")
     zeros, fixed = np.zeros(4, np.uint64), iter(np.arange(1, 1000))
     pads, boxes = set(), set()
-    monkeypatch.setattr(masks, "new_key", lambda: Key(bytes(24) + int(next(fixed)).to_bytes(8)))
+    monkeypatch.setattr(masking, "new_key", lambda: Key(bytes(24) + int(next(fixed)).to_bytes(8)))
     for agreement, stage in ((bytes(32), 0), (bytes(32), 1), (bytes(31) + b"1", 0)):
-        seats, fixed = Seats(agreement, parties, 1), iter(np.arange(1, 1000))
+        seats, fixed = Roster(agreement, parties, 1), iter(np.arange(1, 1000))
         holders = {name: SumSecrets(seats, stage, name) for name in "abc"}
         keys = {name: PublicKeys.from_body(holder.keys()) for name, holder in holders.items()}
         pads |= {holders["a"].masked(zeros, members, keys).tobytes() for members in ("a", "ab", "ac", "abc")}
@@ -247,17 +247,17 @@ def test_pads_and_boxes_are_bound_to_agreement_stage_and_holders(rng, monkeypatc
 
 def test_no_secret_is_in_a_message_a_word_or_a_pickle(rng, monkeypatch):
     """Seeds, private keys, shares but for those that answers give, and numbers that are not masked."""
-    drawn, kept, new_key, keep = [], {}, masks.new_key, SumSecrets._keep
+    drawn, kept, new_key, keep = [], {}, masking.new_key, SumSecrets._keep
 
     def noted_key():
         drawn.append(new_key())
         return drawn[-1]
 
     def noted_share(secrets, sender, share):
-        kept[secrets._name, sender] = (share[: shamir.SHARE_BYTES], share[shamir.SHARE_BYTES :])
+        kept[secrets._name, sender] = (share[: masking.SHARE_BYTES], share[masking.SHARE_BYTES :])
         keep(secrets, sender, share)
 
-    monkeypatch.setattr(masks, "new_key", noted_key)
+    monkeypatch.setattr(masking, "new_key", noted_key)
     monkeypatch.setattr(SumSecrets, "_keep", noted_share)
     room = Room(rng, 5)
     sums = room.sums()
@@ -290,7 +290,7 @@ def resent(room, sender, kind, change):
     def sent(place, content):
         if place != place_of(room.stage, kind, sender):
             return content
-        message = read(content, place, room.seats)
+        message = verify_message(content, place, room.seats)
         body, arrays = dict(message.body), {name: array.copy() for name, array in message.arrays.items()}
         change(body, arrays)
         return room.signed(sender, kind, body, arrays)
@@ -327,7 +327,7 @@ def test_dishonest_holders_stop_a_sum_and_are_named(rng):
         with pytest.raises(RoomError, match=words):
             raise outcomes["h00"]
         for outcome in outcomes.values():
-            if isinstance(outcome, Total):
+            if isinstance(outcome, SecureTotal):
                 assert outcome.values.tolist() == room.total(outcome.present)
 
 
@@ -339,7 +339,7 @@ def test_two_messages_of_one_holder_give_no_two_totals(rng, kind):
 
     def sent(name, content):
         if name == place:
-            message = read(content, place, room.seats)
+            message = verify_message(content, place, room.seats)
             arrays = {name: array + array.dtype.type(1) for name, array in message.arrays.items()}
             body = message.body if arrays else {**message.body, **SumSecrets(room.seats, room.stage, "h01").keys()}
             shown.append(room.signed("h01", kind, body, arrays))
@@ -352,7 +352,7 @@ def test_two_messages_of_one_holder_give_no_two_totals(rng, kind):
     for name in ("h03", "h06"):
         with pytest.raises(RoomError, match="another message of h01"):
             raise outcomes[name]
-    assert len({outcome.values.tobytes() for outcome in outcomes.values() if isinstance(outcome, Total)}) <= 1
+    assert len({outcome.values.tobytes() for outcome in outcomes.values() if isinstance(outcome, SecureTotal)}) <= 1
 
 
 def test_nobody_checks_what_a_holder_sends(rng):
@@ -379,15 +379,17 @@ def test_two_mask_keys_of_one_public_key_give_no_two_totals(monkeypatch):
     prime = 2**255 - 19
     twisted = next(x for x in range(2, 99) if pow(x**3 + 486662 * x * x + x, prime // 2, prime) == prime - 1)
     twist = twisted.to_bytes(32, "little")
-    assert masks.public(one) == masks.public(two) and masks.shared(one, twist) != masks.shared(two, twist)
+    assert masking.public(one) == masking.public(two) and masking.shared_key(one, twist) != masking.shared_key(
+        two, twist
+    )
     # Suppose that they found two seeds from which these keys follow.
-    seeds, derive = {masks.new_key(): one, masks.new_key(): two}, masks.derived
+    seeds, derive = {masking.new_key(): one, masking.new_key(): two}, masking.derive_key
 
     def derived(secret, bound, *use):
         return seeds[secret] if use[0] == "mask" and secret in seeds else derive(secret, bound, *use)
 
-    monkeypatch.setattr(masks, "derived", derived)
-    seats = Seats(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abcde"), 1)
+    monkeypatch.setattr(masking, "derive_key", derived)
+    seats = Roster(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abcde"), 1)
     holders = {name: SumSecrets(seats, 0, name) for name in "abcde"}
     first, second = seeds
     holders["e"]._mask_seed, holders["e"]._mask_key = first, one
@@ -398,13 +400,13 @@ def test_two_mask_keys_of_one_public_key_give_no_two_totals(monkeypatch):
         holder.open("abcde", keys, boxes)
     sent = {name: holders[name].masked(np.arange(2, dtype=np.uint64), "abcde", keys) for name in "abcd"}
     answers = {name: holders[name].answer("abcde", "abcd") for name in "abcd"}
-    total = sum_secrets.unmasked(seats, 0, keys, sent, answers, "abcde")
-    weights = shamir.weights([1, 2, 3, 4])
+    total = sum_secrets.unmask_total(seats, 0, keys, sent, answers, "abcde")
+    weights = masking.weights([1, 2, 3, 4])
     rest = sum(weights[k] * int.from_bytes(answers[name][4].tobytes()) for k, name in enumerate("bcd", 2))
-    share = (int.from_bytes(bytes.join(b"", [second])) - rest) * pow(weights[1], -1, shamir.PRIME) % shamir.PRIME
-    answers["a"][4] = np.frombuffer(share.to_bytes(shamir.SHARE_BYTES), np.uint8)
+    share = (int.from_bytes(bytes.join(b"", [second])) - rest) * pow(weights[1], -1, masking.PRIME) % masking.PRIME
+    answers["a"][4] = np.frombuffer(share.to_bytes(masking.SHARE_BYTES), np.uint8)
     with pytest.raises(RoomError, match="shares of e do not fit together"):
-        sum_secrets.unmasked(seats, 0, keys, sent, answers, "abcde")
-    monkeypatch.setattr(sum_secrets, "_check", lambda secret, session, name: keys[name].mask_check)
+        sum_secrets.unmask_total(seats, 0, keys, sent, answers, "abcde")
+    monkeypatch.setattr(sum_secrets, "_secret_check", lambda secret, session, name: keys[name].mask_check)
     unchecked = {name: PublicKeys(key.masks, key.boxes, key.mask_check, key.mask_check) for name, key in keys.items()}
-    assert not np.array_equal(sum_secrets.unmasked(seats, 0, unchecked, sent, answers, "abcde"), total)
+    assert not np.array_equal(sum_secrets.unmask_total(seats, 0, unchecked, sent, answers, "abcde"), total)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from radoboost.errors import RoomError
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.messages import place_of, read, written
-from radoboost.holder.room.parties import Seats
-from radoboost.holder.room.secure_sums import ROUNDS, Total
+from radoboost.holder.rooms.roster import Roster
+from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureTotal
+from radoboost.holder.rooms.signed_messages import Identity, place_of, sign_message, verify_message
 from rooms import Room, check_totals, killed_after, played, say_stop
 
 # Faults. Each takes a room and a generator, and makes changes. It gives names of which each error must have one, by
@@ -126,7 +125,7 @@ def from_elsewhere(room, rng):
     if rng.integers(2):
         elsewhere.seats, elsewhere.stage = room.seats, int(rng.integers(4, 2**30))
     else:
-        elsewhere.seats = Seats(secrets.token_bytes(32), room.seats.parties, room.seats.tolerate)
+        elsewhere.seats = Roster(secrets.token_bytes(32), room.seats.parties, room.seats.tolerate)
     played(elsewhere.sums(), rng)
     old = elsewhere.box.get(place_of(elsewhere.stage, kind, victim))
     at_sending(room, victim, kind, lambda content: old)
@@ -138,8 +137,8 @@ def impostor(room, rng):
     signer = some(rng, [Identity.create(victim), *(room.identities[name] for name in room.names if name != victim)])
 
     def again(content):
-        message = read(content, place_of(room.stage, kind, victim), room.seats)
-        return written(signer, room.seats.agreement, room.stage, kind, message.body, message.arrays)
+        message = verify_message(content, place_of(room.stage, kind, victim), room.seats)
+        return sign_message(signer, room.seats.agreement, room.stage, kind, message.body, message.arrays)
 
     at_sending(room, victim, kind, again)
     return [victim], False, set()
@@ -147,7 +146,7 @@ def impostor(room, rng):
 
 def rewritten_list(room, content, kind, change):
     """What the maker of a list, were it dishonest, might sign in its place."""
-    message = read(content, place_of(room.stage, f"{kind}-list"), room.seats)
+    message = verify_message(content, place_of(room.stage, f"{kind}-list"), room.seats)
     body = json.loads(json.dumps(message.body))
     if not isinstance(body.get("in"), dict):
         return content  # another fault has spoiled it
@@ -178,7 +177,7 @@ def two_lists(room, rng):
     def seen(name, content):
         if name != place:
             return content
-        maker = read(content, place, room.seats).sender
+        maker = verify_message(content, place, room.seats).sender
         if not kept and maker != victim:
             makers.append(maker)
             blame[""].append(maker)
@@ -243,7 +242,7 @@ def other_agreement(room, rng):
     victim, byte = some(rng, room.names), rng.integers(32)
     agreement = bytearray(room.seats.agreement)
     agreement[byte] ^= 1 << rng.integers(8)
-    room.other_seats[victim] = Seats(bytes(agreement), room.seats.parties, room.seats.tolerate)
+    room.other_seats[victim] = Roster(bytes(agreement), room.seats.parties, room.seats.tolerate)
     return ByHolder({"": [victim], victim: room.names}), False, set()  # to whom all others are the odd ones
 
 
@@ -305,7 +304,7 @@ def schedule(number, fault_kinds=FAULTS):
         assert outcome is not None or name in room.lives, (number, faults, name, "waits for ever")
     if len(faults) == 1 and survivable[0]:
         for name in set(room.names) - victims[0]:
-            assert isinstance(outcomes[name], Total), (number, faults, name, outcomes[name])
+            assert isinstance(outcomes[name], SecureTotal), (number, faults, name, outcomes[name])
     if len(faults) == 1 and survivable[0] is None:
         assert not totals, (number, faults)
     return faults[0].__name__, len(totals) > 0
@@ -342,7 +341,7 @@ def test_whoever_may_have_shown_two_lists_is_named(rng):
         words = "the mailbox, or h00, who made the list, shows different things to different holders"
         assert words in str(outcomes.pop("h03"))
         for outcome in outcomes.values():
-            assert isinstance(outcome, Total) or re.match("h03 was shown|.*h03.* silent since", str(outcome))
+            assert isinstance(outcome, SecureTotal) or re.match("h03 was shown|.*h03.* silent since", str(outcome))
         assert any(isinstance(outcome, RoomError) for outcome in outcomes.values())
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.release.columns import Column, constant_column
-from radoboost.release.maps import FeatureMap, Input, Term
+from radoboost.release.feature_map import FeatureMap, Input, Term
 from test_release import resealed
 
 STEP = 2.0**-15

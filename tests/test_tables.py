@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import radoboost as rb
 from radoboost.errors import ArgumentError, NeedsSchema, TableError
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelRule, LabelsSeen
+from radoboost.tables.labels import LabelCollector, LabelEncoder
 
 
 def values_of(table):
@@ -318,7 +318,7 @@ def test_a_file_that_changes_between_the_passes_is_refused(clinic):
 
 def test_classes():
     def settled(*labels, classes=None):
-        seen = LabelsSeen("y", classes)
+        seen = LabelCollector("y", classes)
         for part in labels:
             seen.see(pa.array(part))
         rule = seen.settle()
@@ -403,7 +403,7 @@ LABELS = st.lists(st.lists(st.sampled_from([0, 1, 1.0, "1", "0.0", True, False, 
 def states(labels, classes=None):
     seen = []
     for one_kind in (labels_of_a_kind for part in labels for labels_of_a_kind in by_kind(part)):
-        seen.append(LabelsSeen("y", classes))
+        seen.append(LabelCollector("y", classes))
         seen[-1].see(pa.array(one_kind))
     return seen
 
@@ -415,7 +415,7 @@ def by_kind(labels):
 def outcome(states):
     """What merging these in turn comes to: classes, or that it is refused."""
     try:
-        merged = functools.reduce(LabelsSeen.merge, states, LabelsSeen("y"))
+        merged = functools.reduce(LabelCollector.merge, states, LabelCollector("y"))
         return merged, repr(merged.settle())
     except TableError as refusal:
         return str(refusal).partition("(")[0]
@@ -430,7 +430,7 @@ def test_labels_merge_in_any_order_and_change_nothing(labels, random):
         random.shuffle(seen)
         assert outcome(seen) == expected
         split = random.randint(0, len(seen))
-        halves = [functools.reduce(LabelsSeen.merge, half, LabelsSeen("y"))
+        halves = [functools.reduce(LabelCollector.merge, half, LabelCollector("y"))
                   for half in (seen[:split], seen[split:])] if isinstance(expected, tuple) else []  # fmt: skip
         assert outcome(halves) == expected or not halves
     assert all(state.values == values for state, values in before)
@@ -441,7 +441,7 @@ def test_labels_merge_in_any_order_and_change_nothing(labels, random):
 def test_signs_of_numbers_are_those_of_the_same_numbers_one_by_one(labels):
     """Plain numbers are compared as arrays, and anything else by its values: the outcome is the same."""
     for classes in ((0, 1), (1, -1), (False, True), (0.5, 2**53), (2**24, 2**60)):
-        rule = LabelRule("y", classes)
+        rule = LabelEncoder("y", classes)
         expected = [int(value == rule.classes[1]) - int(value == rule.classes[0]) for value in labels]
         whole = [value for value in labels if isinstance(value, int)]
         numbers = pa.array([None if value is None else float(value) for value in labels], pa.float64())
@@ -454,7 +454,7 @@ def test_signs_of_numbers_are_those_of_the_same_numbers_one_by_one(labels):
 
 
 def test_strict_signs_refuse_what_is_of_neither_class():
-    rule = pickle.loads(pickle.dumps(LabelRule("y", (0, 1))))
+    rule = pickle.loads(pickle.dumps(LabelEncoder("y", (0, 1))))
     assert rule.classes == (0, 1)
     place = "row {}".format
     for labels, message in (
@@ -468,7 +468,7 @@ def test_strict_signs_refuse_what_is_of_neither_class():
         with pytest.raises(TableError, match=message):
             rule.signs(labels, place)
     with pytest.raises(TableError, match="has no values"):
-        LabelsSeen("y").settle()
+        LabelCollector("y").settle()
 
 
 @pytest.mark.parametrize("form", ["array", "frame", "parquet", "arrow", "csv"])

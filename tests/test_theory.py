@@ -12,12 +12,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from radoboost.findings import Findings
+from radoboost.lab.paper.jobs import Options, Task
+from radoboost.lab.theory import concentration, dp_feat, gaussian_theorem, mean_zero, norm_lemma, sphere_packing, theory
+from radoboost.lab.theory import dp_feat as dp_feat_module
 from radoboost.learner.risks import logistic_rado_risk, logistic_risk
-from radoboost.paper import theory
-from radoboost.paper.cells import Cell, Options
-from radoboost.paper.theorems import dp_feat, gap, marginal, mean_zero, norm_lemma, prudence, spheres
 from radoboost.privacy import TruncatedBinomialShift, band, delta_at
+from radoboost.report.findings import Findings
 
 FALSE_ALARM = 1e-6
 
@@ -27,32 +27,34 @@ pytestmark = pytest.mark.slow
 
 
 def test_the_bound_is_the_printed_one():
-    n, m, d, eta = 10**6, 10, 4, gap.ETA
+    n, m, d, eta = 10**6, 10, 4, concentration.ETA
     inside = 0.5 + d * math.log(2 * math.e * n / d) + math.log(1 / eta)
     by_hand = -math.log(1 - 16 * 1.5 * math.sqrt(inside) / math.sqrt(n)) / m
-    assert gap.penalty(math.log(1.5), 0.5, n, m, d) == pytest.approx(by_hand, rel=1e-12)
-    assert gap.penalty(math.log(1.5), 0.5, n, m, d, constant=1.0) < by_hand / 16
+    assert concentration.penalty(math.log(1.5), 0.5, n, m, d) == pytest.approx(by_hand, rel=1e-12)
+    assert concentration.penalty(math.log(1.5), 0.5, n, m, d, constant=1.0) < by_hand / 16
 
 
 def test_the_bound_falls_with_n_and_is_vacuous_below_the_least_n():
     for log_varrho, log_ell, d in product((0.0, 0.3, 5.0), (0.0, 2.0), (1, 4, 33)):
-        least = gap.log_least_rados(log_varrho, log_ell, d)
-        bounds = [gap.penalty(log_varrho, log_ell, math.exp(least + more), 20, d) for more in (1e-6, 0.5, 2.0, 5.0)]
-        assert gap.penalty(log_varrho, log_ell, math.exp(least - 1e-6), 20, d) is None
+        least = concentration.log_least_rados(log_varrho, log_ell, d)
+        bounds = [
+            concentration.penalty(log_varrho, log_ell, math.exp(least + more), 20, d) for more in (1e-6, 0.5, 2.0, 5.0)
+        ]
+        assert concentration.penalty(log_varrho, log_ell, math.exp(least - 1e-6), 20, d) is None
         assert None not in bounds and bounds == sorted(bounds, reverse=True)
-        assert gap.log_least_rados(log_varrho + 1, log_ell, d) > least + 1.9
+        assert concentration.log_least_rados(log_varrho + 1, log_ell, d) > least + 1.9
 
 
 def test_closed_forms_agree_with_a_list_of_all_rados(rng):
     edge_vectors, theta = rng.standard_normal((9, 3)), rng.standard_normal(3)
     margins = edge_vectors @ theta
-    losses = np.exp(-gap.all_rados(edge_vectors) @ theta)
+    losses = np.exp(-concentration.all_rados(edge_vectors) @ theta)
     assert len(losses) == 2**9
-    assert gap.log_ell(margins) == pytest.approx(math.log(losses.max()))
-    assert gap.log_varrho(margins) == pytest.approx(math.log(losses.max() / losses.mean()))
+    assert concentration.log_ell(margins) == pytest.approx(math.log(losses.max()))
+    assert concentration.log_varrho(margins) == pytest.approx(math.log(losses.max() / losses.mean()))
     weights = losses / losses.sum()
-    assert gap.log_rados_that_tell(margins) == pytest.approx(float(weights @ np.log(weights * 2**9)))
-    assert logistic_rado_risk(gap.all_rados(edge_vectors), theta, 9) == pytest.approx(
+    assert concentration.log_rados_that_tell(margins) == pytest.approx(float(weights @ np.log(weights * 2**9)))
+    assert logistic_rado_risk(concentration.all_rados(edge_vectors), theta, 9) == pytest.approx(
         logistic_risk(edge_vectors, theta)
     )
 
@@ -60,9 +62,9 @@ def test_closed_forms_agree_with_a_list_of_all_rados(rng):
 def test_drawn_rados_have_the_law_of_all_of_them(rng):
     """Distribution functions, by the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart; false alarm 1e-6."""
     margins = rng.standard_normal(11)
-    everything = np.sort(gap.all_rados(margins[:, None]).ravel())
+    everything = np.sort(concentration.all_rados(margins[:, None]).ravel())
     count = 200_000
-    drawn = np.sort(gap.rado_margins(margins, count, rng))
+    drawn = np.sort(concentration.rado_margins(margins, count, rng))
     off = np.searchsorted(drawn, everything + 1e-9, side="right") / count - np.arange(1, 2**11 + 1) / 2**11
     assert np.abs(off).max() <= math.sqrt(math.log(2 / FALSE_ALARM) / (2 * count))
     mean, spread = np.exp(-everything).mean(), np.exp(-everything).max()
@@ -71,9 +73,9 @@ def test_drawn_rados_have_the_law_of_all_of_them(rng):
 
 def test_the_expected_gap_falls_with_n_and_ends_where_rados_tell():
     margins = np.linspace(-1, 3, 200)
-    gaps = [gap.frozen_gap(margins, n) for n in (1, 10, 1000, 10**6)]
+    gaps = [concentration.frozen_gap(margins, n) for n in (1, 10, 1000, 10**6)]
     assert gaps == sorted(gaps, reverse=True) and gaps[-1] > 0
-    assert gap.frozen_gap(margins[::20], 10**6) == 0.0
+    assert concentration.frozen_gap(margins[::20], 10**6) == 0.0
 
 
 # ---- thm_rrs and f(beta)
@@ -136,8 +138,8 @@ def test_rounding_down_keeps_the_privacy_loss_within_half_of_epsilon():
      (100, 1.0, 7.26310e-3, 8.0e-8)],
 )  # fmt: skip
 def test_exact_deltas_are_those_on_record(m, epsilon, banded, plain):
-    assert marginal.column_delta(m, epsilon) == pytest.approx(banded, rel=1e-5)
-    assert marginal.column_delta(m, epsilon, banded=False) == pytest.approx(plain, rel=0.04)
+    assert dp_feat_module.column_delta(m, epsilon) == pytest.approx(banded, rel=1e-5)
+    assert dp_feat_module.column_delta(m, epsilon, banded=False) == pytest.approx(plain, rel=0.04)
     low = band(m, epsilon)[0]
     assert dp_feat.edge_mass(m, low) == pytest.approx(banded, rel=1e-5)
     assert dp_feat.largest_loss(m, low) <= epsilon / 2
@@ -153,9 +155,9 @@ def test_the_printed_delta_is_too_small_in_the_lower_part_of_the_theorem_s_range
         beta = dp_feat.beta_of(epsilon)
         return m >= (1 + 2 * beta) / (1 - 2 * beta)
 
-    assert set(marginal._SMALL) == {"8 / m", "m^(-1/2)"}
+    assert set(dp_feat_module._SMALL) == {"8 / m", "m^(-1/2)"}
     for m in (10**3, 10**5):
-        assert all(condition(m, law(m)) for law in marginal._SMALL.values()) and not condition(m, 4 / m)
+        assert all(condition(m, law(m)) for law in dp_feat_module._SMALL.values()) and not condition(m, 4 / m)
         assert dp_feat.edge_mass(m, band(m, 8 / m)[0]) == 1.0
         delta = math.exp(dp_feat.log_delta(m, band(m, m**-0.5)[0], m**-0.5))
         assert 3.9 < delta * math.sqrt(m) < 4.6
@@ -177,8 +179,8 @@ def test_the_printed_delta_is_right_in_the_upper_part_of_the_theorem_s_range():
 def test_d_is_no_loss_for_the_marginal_and_a_loss_for_whole_rados():
     """All rados of 12 examples: the column alone has delta1's mass; beside a real column 0.632 whatever epsilon is."""
     options = Options("", ())
-    (cell,) = (cell for cell in marginal.cells(options) if cell["part"] == "joint")
-    joint = marginal.work(cell, options)
+    (cell,) = (cell for cell in dp_feat_module.cells(options) if cell["part"] == "joint")
+    joint = dp_feat_module.work(cell, options)
     assert (
         joint["banded_column"] == pytest.approx(dp_feat.edge_mass(12, joint["low"])) == pytest.approx(0.316, abs=1e-3)
     )
@@ -189,7 +191,7 @@ def test_a_real_valued_column_that_a_symmetric_band_does_not_protect_and_one_tha
     """F9: all values but one are 0. A band about the mean keeps 0 and the value, or neither; sum 0 alone hides it."""
     column, neighbour = np.zeros(6), np.zeros(6)
     column[0], neighbour[0] = 2.0, 3.0
-    sums, others = (gap.all_rados(values[:, None]).ravel() for values in (column, neighbour))
+    sums, others = (concentration.all_rados(values[:, None]).ravel() for values in (column, neighbour))
     for width in (0.5, 0.99, 1.0, 5.0):
         kept = sums[np.abs(sums - sums.mean()) <= width]
         assert set(kept) in (set(), {0.0, 2.0})
@@ -249,11 +251,11 @@ def test_the_bound_on_the_noise_follows_without_the_step_that_fails(rng):
 
 @pytest.mark.parametrize("setting", [(1.0, 0.05, 500, 1000), (0.3, 0.02, 2000, 100), (10.0, 0.5, 100, 50)])
 def test_the_cap_depends_on_nothing_but_the_multiple_of_kappa(setting):
-    least = prudence.least_kappa(*setting)
+    least = gaussian_theorem.least_kappa(*setting)
     for times in (1.0, 4.0, 9.0, 100.0):
         kappa = times * least
-        if prudence.kept_share(kappa, setting[0], setting[2], setting[3]) < 1:
-            assert prudence.printed_cap(kappa, *setting) == pytest.approx(1 - 2 / math.sqrt(times), abs=1e-9)
+        if gaussian_theorem.kept_share(kappa, setting[0], setting[2], setting[3]) < 1:
+            assert gaussian_theorem.printed_cap(kappa, *setting) == pytest.approx(1 - 2 / math.sqrt(times), abs=1e-9)
 
 
 def test_rados_that_average_to_zero_have_a_risk_of_log_two_or_more(rng):
@@ -275,18 +277,20 @@ def test_rados_that_average_to_zero_have_a_risk_of_log_two_or_more(rng):
 
 
 def test_spheres_and_holes():
-    assert spheres.spheres_of_proof(100_000, 2) == 17**2 == 289
-    assert spheres.printed_bound(100_000, 2) == pytest.approx(math.log(2) / (2 * math.sqrt(2) * math.log(100_001)))
+    assert sphere_packing.spheres_of_proof(100_000, 2) == 17**2 == 289
+    assert sphere_packing.printed_bound(100_000, 2) == pytest.approx(
+        math.log(2) / (2 * math.sqrt(2) * math.log(100_001))
+    )
     for m, along in ((3, 2), (4, 3), (8, 3), (9, 4), (99_999, 317)):
-        assert spheres.right_radius(m, 2) == pytest.approx(1 / (math.sqrt(2) * along))
-    assert spheres.right_radius(26, 3) == pytest.approx(1 / (3 * math.sqrt(3)))
+        assert sphere_packing.right_radius(m, 2) == pytest.approx(1 / (math.sqrt(2) * along))
+    assert sphere_packing.right_radius(26, 3) == pytest.approx(1 / (3 * math.sqrt(3)))
 
 
 def test_the_spheres_suffice_for_few_examples_and_the_printed_bound_follows():
     """The nearest cases in which the paper is right: 25 spheres for 24 examples, and a hole no smaller than printed."""
     options = Options(".", (), seed=0, quick=True)
     for d, m, enough, follows in ((2, 24, True, True), (2, 100, False, True), (2, 10_000, False, False)):
-        out = spheres.work(Cell.of("theory", part="spheres", d=d, m=m), options)
+        out = sphere_packing.work(Task.of("theory", part="spheres", d=d, m=m), options)
         assert (out["spheres"] > m, out["follows"]) == (enough, follows)
         assert (out["printed"] <= out["right"]) == follows
     assert (out["first_few"], out["first_beyond"]) == (25, 225)
@@ -294,7 +298,7 @@ def test_the_spheres_suffice_for_few_examples_and_the_printed_bound_follows():
 
 def test_a_lattice_moved_into_the_ball_covers_it(rng):
     m = 300
-    radius = spheres.covering_radius(m, 2)
+    radius = sphere_packing.covering_radius(m, 2)
     step = radius * math.sqrt(2)
     reach = int(2 / step) + 1
     lattice = step * np.array(list(product(range(-reach, reach + 1), repeat=2)), dtype=float)
@@ -304,7 +308,7 @@ def test_a_lattice_moved_into_the_ball_covers_it(rng):
     inside = rng.uniform(-1, 1, (4000, 2))
     inside = inside[np.linalg.norm(inside, axis=1) <= 1]
     distances = np.linalg.norm(inside[:, None] - points, axis=2).min(axis=1)
-    assert spheres.right_radius(m, 2) <= distances.max() <= radius * (1 + 1e-9)
+    assert sphere_packing.right_radius(m, 2) <= distances.max() <= radius * (1 + 1e-9)
 
 
 # ---- the experiment
@@ -398,8 +402,8 @@ FLIPS = [
     ("as (thc22) would have it", "classifier", _gaps(False), _gaps(True)),
     ("lem_radoboost", "boosting", _set(excess=-0.1, disagreement=0.0), _set(excess=0.1, disagreement=0.0)),
     ("eq. (Qbound)", "boosting", _risk(-9.0), _risk(9.0)),
-    ("for every epsilon that is o(1)", "delta", _deltas(-3.0, marginal._SMALL), _deltas(-0.5, marginal._SMALL)),
-    ("a part of its range", "delta", _deltas(-3.0, marginal._LARGE), _deltas(-0.5, marginal._LARGE)),
+    ("for every epsilon that is o(1)", "delta", *(_deltas(power, dp_feat_module._SMALL) for power in (-3.0, -0.5))),
+    ("a part of its range", "delta", _deltas(-3.0, dp_feat_module._LARGE), _deltas(-0.5, dp_feat_module._LARGE)),
     ("1 / (2 m^2 log(2)^2 eps')", "delta", _set(factor=[1.0] * 25, printed_factor=[1.0] * 25),
      _set(factor=[1.0] * 25, printed_factor=[2.0] * 25)),
     ("(delta1)", "delta", _points(exact=0.1, edge=0.1), _points(exact=0.3, edge=0.1)),
@@ -443,7 +447,7 @@ def test_every_check_can_come_out_both_ways(outcomes, options, words, part, good
     for change, seen in ((good, True), (bad, False)):
         invented = copy.deepcopy(outcomes)
         if part == "conclusion":  # one level of noise is not enough: the strongest is judged by itself
-            invented[Cell.of("theory", part=part, domain="haberman", noise_std=1.0)] = copy.deepcopy(
+            invented[Task.of("theory", part=part, domain="haberman", noise_std=1.0)] = copy.deepcopy(
                 next(outcome for cell, outcome in outcomes.items() if cell["part"] == part)
             )
         for cell, outcome in invented.items():

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 import oracles
 import radoboost as rb
 from pickling import Pickling
-from radoboost.adversary.known import inclusion_bits, rado_integers, table_edges
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.holder import tilted
-from radoboost.holder.batch_sizes import Joining
 from radoboost.holder.engines import ENGINES
 from radoboost.holder.keystream import make_key
-from radoboost.holder.subsets import Start
-from radoboost.holder.tilted import PLANES, Below, Tilt, Tilted, batch_key
-from radoboost.learner.tilted import learn_tilted
+from radoboost.holder.subset_sampling import FairCoins
+from radoboost.holder.tilted import PLANES, SupportMoments, Tilted, TiltedSignatures, TiltWeights, batch_key
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
+from radoboost.learner.tilted_newton import learn_tilted
 from radoboost.release.tilted import batches_of
 
 RNG = np.random.default_rng(5)
@@ -111,7 +110,7 @@ def test_words_compare_numbers_with_thresholds(thresholds, first_row, n, by_numb
     key = make_key(3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tilted, "has_numba", lambda: by_numba)
-        below = Below.over(Start(key, n, 2), first_row, np.array(thresholds, np.uint64))
+        below = TiltedSignatures.over(FairCoins(key, n, 2), first_row, np.array(thresholds, np.uint64))
         n_tiles = -(-(first_row % 64 + len(thresholds)) // 64)
         words = below.words(first_row // 64, n_tiles, np.full((n_tiles, n), 7, np.uint64))
     for i, threshold in enumerate(thresholds):
@@ -123,7 +122,7 @@ def test_words_compare_numbers_with_thresholds(thresholds, first_row, n, by_numb
 
 def test_words_of_some_tiles_are_those_of_all(monkeypatch):
     monkeypatch.setattr(tilted, "_BLOCK_BYTES", 200)
-    below = Below.over(Start(make_key(0), 5, 2), 70, RNG.integers(0, 2**32, 500).astype(np.uint64))
+    below = TiltedSignatures.over(FairCoins(make_key(0), 5, 2), 70, RNG.integers(0, 2**32, 500).astype(np.uint64))
     whole = below.words(1, 8, np.empty((8, 5), np.uint64))
     for first, last in itertools.combinations(range(1, 10), 2):
         assert (
@@ -137,7 +136,7 @@ def test_scores_are_exact_in_any_order_and_of_entries(data, d, m):
     rng = np.random.default_rng(data.draw(st.integers(0, 999)))
     steps = 2.0 ** rng.integers(-30, 5, d)
     theta = rng.normal(size=d) * 10.0 ** rng.integers(-4, 4, d) / steps * 2.0**-22
-    tilt = Tilt.of(theta, steps)
+    tilt = TiltWeights.of(theta, steps)
     rows = rng.integers(-(2**22), 2**22 + 1, (m, d)).astype(np.int32)
     exact = [sum(int(w) * int(e) for w, e in zip(tilt.weights, row, strict=True)) for row in rows]
     assert tilt.scores(rows).tolist() == exact and max(map(abs, exact)) < 2**62
@@ -147,7 +146,7 @@ def test_scores_are_exact_in_any_order_and_of_entries(data, d, m):
             Fraction(t) * Fraction(s) * e for t, s, e in zip(tilt.theta.tolist(), steps.tolist(), row, strict=True)
         )
         assert told == Fraction(score) * Fraction(2) ** tilt.exponent
-    again = Tilt.of(tilt.theta, steps)
+    again = TiltWeights.of(tilt.theta, steps)
     assert (again.theta == tilt.theta).all()
     assert np.abs(theta - tilt.theta).max() <= 2.0**-28 * np.abs(theta * steps).max() / steps.min()
     zero = rng.integers(-(2**22), 2**22 + 1, d)
@@ -161,13 +160,13 @@ def test_scores_are_exact_in_any_order_and_of_entries(data, d, m):
 
 def test_scores_of_many_columns_are_exact(monkeypatch):
     monkeypatch.setattr(tilted, "_EXACT_COLUMNS", 7)
-    tilt = Tilt.of(np.full(20, -1.0), [1.0] * 20)
+    tilt = TiltWeights.of(np.full(20, -1.0), [1.0] * 20)
     rows = np.full((3, 20), -(2**22), np.int32)
     assert tilt.scores(rows).tolist() == [20 * 2**22 * -int(tilt.weights[0])] * 3
 
 
 def test_thresholds_are_probabilities_to_32_bits():
-    tilt = Tilt.of([1.0], [2.0**-22])
+    tilt = TiltWeights.of([1.0], [2.0**-22])
     scores = np.array([0, 1, -1, 2**22, -(2**22), 60 * 2**22, -60 * 2**22]) << 8
     told = tilt.thresholds(scores) / 2.0**32
     exact = 1 / (1 + np.exp(scores.astype(float) * 2.0**tilt.exponent))
@@ -186,7 +185,7 @@ def test_the_mean_is_the_gradient_and_the_covariance_the_hessian(seed, m, d, siz
     rng = np.random.default_rng(seed)
     steps = np.full(d, 2.0**-22)
     rows = rng.integers(-(2**22), 2**22 + 1, (m, d)).astype(np.int32)
-    tilt = Tilt.of(size * rng.normal(size=d), steps)
+    tilt = TiltWeights.of(size * rng.normal(size=d), steps)
     chances = [Fraction(int(t), 2**PLANES) for t in tilt.thresholds(tilt.scores(rows))]
     edges = [[Fraction(int(e)) * Fraction(2) ** -22 for e in row] for row in rows]
     mean = [Fraction(0)] * d
@@ -223,7 +222,7 @@ def test_any_engine_threads_batches_and_form_give_the_same_bits(monkeypatch, tmp
     same(whole, *crafted)
     twice = rb.craft(x, Y, **options, weights=np.full(300, 2))
     same(twice, rb.craft(np.repeat(x, 2, axis=0), np.repeat(Y, 2), **options))
-    monkeypatch.setattr("radoboost.holder.passes.rows_to_sum", lambda *_: 100)
+    monkeypatch.setattr("radoboost.holder.rado_sums.rows_to_sum", lambda *_: 100)
     same(whole, rb.craft(x, Y, **options))
 
 
@@ -433,16 +432,16 @@ def test_how_many_examples_a_rado_sums_is_what_the_text_says(thresholds):
     chances = [Fraction(t, 2**32) for t in thresholds]
     empty = math.prod((1 - p for p in chances), start=Fraction(1))
     alone = sum((empty / (1 - p) * p for p in chances), Fraction(0))
-    joining = Joining.of(np.array(thresholds, np.uint64))
+    joining = SupportMoments.of(np.array(thresholds, np.uint64))
     assert joining.mean == float(sum(chances))
     assert joining.empty == pytest.approx(float(empty), rel=1e-9)
     assert joining.alone == pytest.approx(float(alone), rel=1e-8, abs=1e-8 * float(empty))
-    parts = [Joining.of(np.array(thresholds[k::3], np.uint64)) for k in range(3)]
+    parts = [SupportMoments.of(np.array(thresholds[k::3], np.uint64)) for k in range(3)]
     assert parts[2] + parts[0] + parts[1] == joining
 
 
 def test_small_chances_of_many_rows_add_up():
-    joining = Joining.of(np.full(10**6, 4295, np.uint64))  # a millionth each
+    joining = SupportMoments.of(np.full(10**6, 4295, np.uint64))  # a millionth each
     assert joining.empty == pytest.approx(math.exp(-1), rel=1e-4)
     assert joining.alone == pytest.approx(math.exp(-1), rel=1e-4)
 
@@ -623,11 +622,11 @@ def test_what_no_schema_would_help_is_refused_before_a_schema_is_asked_for(tmp_p
 
 
 def test_what_attacks_found_says_of_which_batch():
-    from radoboost.adversary.attempts import TRIED, Given, _attempt, _module
+    from radoboost.lab.attacks.attack_suite import TRIED, AttackInputs, _attempt, _module
     from radoboost.progress import silent
 
     release = rb.craft(X, Y, n_rados=40, seed=6, signatures=TWO)
-    tried = _attempt(_module("reconstruct"), Given(release, "t.rado.parquet", seed=6), 5.0, silent)
+    tried = _attempt(_module("reconstruct"), AttackInputs(release, "t.rado.parquet", seed=6), 5.0, silent)
     assert tried.group == TRIED and tried.sentence.startswith("Of the first batch, 20 of 40 rados: ")
 
 

@@ -8,12 +8,12 @@ import pytest
 from scipy.special import ndtr
 
 import radoboost as rb
-from radoboost.describe import describe_model
-from radoboost.findings.coefficients import coefficient_findings
-from radoboost.learner import tilted
+from radoboost.learner import tilted_newton
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.release import RADOS
+from radoboost.release.release import RADOS
 from radoboost.release.tilted import batches_of
+from radoboost.report.coefficients import coefficient_findings
+from radoboost.report.describe import describe_model
 
 
 def logistic(seed, m, theta):
@@ -29,7 +29,7 @@ def crafted(x, y, n_rados=400, batches=2, **options):
 
 def parts(release):
     """The first batch and the last step."""
-    start, steps = tilted._steps(release)
+    start, steps = tilted_newton._steps(release)
     return start, steps[-1]
 
 
@@ -57,7 +57,7 @@ def test_a_step_is_newtons_with_the_pull_of_its_ridge():
     _, last = parts(release)
     assert last.ridge == learn_rados(release).ridge / 4 > 0.005
     step, second, theta = whole_step(release, last.ridge, last.share, last.weight)
-    assert step @ second @ step < tilted.REACH**2  # so that the whole step is taken
+    assert step @ second @ step < tilted_newton.REACH**2  # so that the whole step is taken
     np.testing.assert_allclose(last.theta, theta + step, rtol=1e-8)
     other, *_ = whole_step(release, last.ridge, last.share, last.weight, pull=0.0)
     assert np.abs(other - step).max() > 0.1 * np.abs(step).max()
@@ -71,15 +71,15 @@ def test_a_step_that_would_go_far_ends_at_its_reach():
     _, last = parts(release)
     step, second, theta = whole_step(release, last.ridge, last.share, last.weight)
     far = math.sqrt(step @ second @ step)
-    assert far > 1.1 * tilted.REACH
-    np.testing.assert_allclose(last.theta, theta + step * (tilted.REACH / far), rtol=1e-8)
+    assert far > 1.1 * tilted_newton.REACH
+    np.testing.assert_allclose(last.theta, theta + step * (tilted_newton.REACH / far), rtol=1e-8)
 
 
 def test_a_constant_column_is_eliminated_and_has_no_ridge():
     rng = np.random.default_rng(4)
     half = rng.normal(size=(5, 5))
     matrix, slope = half @ half.T + np.eye(5), rng.normal(size=5)
-    metric = tilted._Metric.of(matrix, True)
+    metric = tilted_newton._Metric.of(matrix, True)
     ridge = np.diag([0.3] * 4 + [0.0])
     np.testing.assert_allclose(
         metric.solve(slope, 0.0, 0.3), np.linalg.solve(matrix + ridge, slope), rtol=1e-7, atol=1e-9
@@ -94,7 +94,7 @@ def test_standard_errors_are_the_deviations_over_other_tables():
     """Ratios of five columns over 60 tables: their mean has a deviation of 4 %, and the bounds are 5 of these away."""
     theta = np.array([0.8, -0.5, 0.3, 0.0, 0.0])
     fits = [
-        tilted.learn_tilted(rb.craft(*logistic(seed, 600, theta), n_rados=400, seed=seed, signatures=TWO))
+        tilted_newton.learn_tilted(rb.craft(*logistic(seed, 600, theta), n_rados=400, seed=seed, signatures=TWO))
         for seed in range(60)
     ]
     spread = np.std([fit.theta for fit in fits], axis=0, ddof=1)[:-1]
@@ -111,14 +111,14 @@ def test_labels_by_chance_are_not_promised_to_be_learned():
     for seed in range(8):
         rng = np.random.default_rng(seed)
         release = crafted(rng.normal(size=(200, 20)), rng.integers(0, 2, 200), n_rados=600)
-        told.append(tilted.learn_tilted(release).expected_error)
+        told.append(tilted_newton.learn_tilted(release).expected_error)
     assert np.mean(told) > 0.44
 
 
 def test_the_error_to_expect_is_less_what_scores_fit_by_chance():
     release = crafted(*logistic(3, 150, np.array([1.0, -0.5] + [0.1] * 8)), intercept=False)
     start, last = parts(release)
-    fit = tilted.learn_tilted(release)
+    fit = tilted_newton.learn_tilted(release)
     first, _ = batches_of(release)
     *_, second, _ = whole_step(release, last.ridge, last.share, last.weight)
     signal = last.theta @ first.rados.mean(axis=0) * 2 / 150 - fit.freedom / 150
@@ -146,11 +146,11 @@ def test_columns_that_say_the_same_make_no_error_of_zero(case, batches):
 def test_the_interval_of_the_error_goes_by_the_batch_that_tells_r2():
     from types import SimpleNamespace
 
-    from radoboost.findings.coefficients import expected_between
+    from radoboost.report.coefficients import expected_error_interval
 
     told = {"expected_error": 0.1, "r2": 0.6, "n_rados": 1000}
-    first = expected_between(SimpleNamespace(learner={**told, "n_rados": 500}))
-    assert expected_between(SimpleNamespace(learner={**told, "batches": [500, 500]})) == first
+    first = expected_error_interval(SimpleNamespace(learner={**told, "n_rados": 500}))
+    assert expected_error_interval(SimpleNamespace(learner={**told, "batches": [500, 500]})) == first
 
 
 def test_what_is_said_of_a_tilted_model_is_about_it_or_about_the_first_batch_by_name(rng):

@@ -25,7 +25,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import radoboost as rb
-from radoboost import tuning
+from radoboost.estimators import tuning
 from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at
 from radoboost.privacy.ledger import Ledger
 
@@ -189,7 +189,9 @@ def test_a_grid_search_books_all_of_its_fits(table, ledger):
     assert len({entry.release for entry in entries}) == 21 and len(entries) == 42  # counts of rows, and the rest
 
     def mu_squared(params):
-        return rb.privacy.gaussian_multiplier(params["mechanism__epsilon"], params["mechanism__delta"]) ** -2
+        return (
+            rb.privacy.calibration.gaussian_multiplier(params["mechanism__epsilon"], params["mechanism__delta"]) ** -2
+        )
 
     expected = 5 * sum(map(mu_squared, ParameterGrid(GRID))) + mu_squared(search.best_params_)
     assert float(ledger.spent().mu_squared) == pytest.approx(expected, rel=1e-6)
@@ -209,7 +211,7 @@ def test_the_same_setting_21_times_is_21_times_one(table, ledger):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rb.BudgetWarning)
         GridSearchCV(private(ledger=ledger), {"n_rados": [5, 6, 7, 8]}, cv=5).fit(*table)
-    one = rb.privacy.gaussian_multiplier(1.0, 1e-6) ** -2
+    one = rb.privacy.calibration.gaussian_multiplier(1.0, 1e-6) ** -2
     assert float(ledger.spent().mu_squared) == pytest.approx(21 * one, rel=1e-6)
     total = epsilon_at(Composed(tuple(entry.event for entry in ledger.entries())), 1e-6)
     assert total == pytest.approx(epsilon_at(Gaussian((21 * one) ** -0.5, Relation.RECORD), 1e-6), abs=1e-6)
@@ -220,7 +222,7 @@ def test_a_record_is_in_17_of_21_fits_over_folds_by_id():
     ids = np.arange(400)
     fits = [train for train, _ in PredefinedSplit(rb.folds(ids)).split()] * 4 + [ids]
     assert len(fits) == 21 and (np.bincount(np.concatenate(fits)) == 17).all()
-    one = rb.privacy.gaussian_multiplier(1.0, 1e-6) ** -2
+    one = rb.privacy.calibration.gaussian_multiplier(1.0, 1e-6) ** -2
     assert pytest.approx(epsilon_at(Gaussian((17 * one) ** -0.5, Relation.RECORD), 1e-6), abs=0.01) == 4.75
 
 

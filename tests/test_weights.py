@@ -15,7 +15,7 @@ from scipy import sparse
 import radoboost as rb
 from radoboost.holder.engines import ENGINES
 from radoboost.tables import arrays, open_table
-from radoboost.tables.weights import repeated
+from radoboost.tables.weights import repeat_by_weight
 
 
 @st.composite
@@ -107,7 +107,7 @@ def test_a_feature_map_sees_the_repeated_table():
 def test_memory_does_not_grow_with_weights():
     """Batches of copies are cut, and the rows that they are made of are converted once."""
     source = open_table(np.arange(12.0).reshape(6, 2), [0, 1] * 3)
-    batches = repeated(source, [1, 0, 10**6, 0, 2, 1]).batches(4096)
+    batches = repeat_by_weight(source, [1, 0, 10**6, 0, 2, 1]).batches(4096)
     sizes = [(batch.n_rows, batch.values().shape) for batch in batches]
     assert max(rows for rows, _ in sizes) == 4096 and sum(rows for rows, _ in sizes) == 10**6 + 4
     assert all(shape == (rows, 2) for rows, shape in sizes)

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 import radoboost as rb
-from radoboost.holder.costs import account_for_schema
-from radoboost.holder.room.identities import Identity
-from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder.privacy_cost import account_for_schema
+from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.signed_messages import Identity
 from radoboost.holder.table_check import check_table
 
-COLUMNS = {"patient_id": rb.Left("id"), "age": rb.Number(0, 100), "ward": rb.Category(("A", "B"))}
+COLUMNS = {"patient_id": rb.Ignored("id"), "age": rb.Number(0, 100), "ward": rb.Category(("A", "B"))}
 SCHEMA = rb.Schema(COLUMNS, "ill", ("no", "yes"))
 TABLE = pd.DataFrame(
     {
@@ -159,7 +159,7 @@ def test_who_opens_and_who_joins_a_room_is_told_before_anybody_greets():
     with pytest.warns(rb.PersonWarning, match="'patient_id'") as told:
         agreement = rb.open_room(box, mechanism=MECHANISM, **AGREED)
     assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
-    assert any(line.startswith("each row counts as another person") for line in agreement.in_words())
+    assert any(line.startswith("each row counts as another person") for line in agreement.as_text())
     north = {"identity": Identity.create("north"), "confirm": lambda code, parties: True, "counts": None, "wait": 0.01}
     with warnings.catch_warnings():
         warnings.simplefilter("error", rb.PersonWarning)
@@ -173,7 +173,7 @@ def test_who_opens_and_who_joins_a_room_is_told_before_anybody_greets():
     ):
         box = MemoryMailbox()
         agreement = rb.open_room(box, **AGREED, **options)  # a warning is an error
-        assert not any("each row counts" in line for line in agreement.in_words())
+        assert not any("each row counts" in line for line in agreement.as_text())
         with pytest.raises(rb.RoomError, match="only north came"):
             rb.join_room(box, TABLE, **north)
 
@@ -208,7 +208,7 @@ def test_the_declaration_alone_decides(tmp_path):
 def test_check_counts_ids_for_the_holder():
     result = check_table(TABLE, schema=SCHEMA)
     assert result.to_dict()["ids"] == {"patient_id": {"values": 180, "repeated": 20}}
-    line = next(line for line in result.in_words() if "patient_id" in line)
+    line = next(line for line in result.as_text() if "patient_id" in line)
     assert line.startswith("20 of 180 values of 'patient_id' are in more than one row")
     assert "choose neither the unit of the promise nor --max-rows by this count" in line
     assert "ids" not in check_table(TABLE, schema=SCHEMA, person="patient_id", max_rows=2).to_dict()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.holder.proposing import settle_schema
+from radoboost.holder.schema_inference import settle_schema
 
 N_ROWS = 400
 

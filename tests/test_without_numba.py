@@ -13,15 +13,15 @@ if sys.argv[1] == "without":
     sys.modules["numba"] = None
 import numpy as np
 import radoboost as rb
-from radoboost.holder.declared import read_bounds
+from radoboost.holder.schema_file import read_bounds
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import Asked
-from radoboost.holder.noise import rounded_normals
-from radoboost.holder.run import Run
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.gaussian_noise import rounded_normals
+from radoboost.holder.curator import Curator
+from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.tables import open_table
 from radoboost.learner.boost import boost
-from radoboost.paper.protocol import best_on_examples
+from radoboost.lab.paper.protocol import best_on_examples
 
 x = np.random.default_rng(1).normal(size=(150, 3))
 y = x @ [1.0, -2.0, 0.5] > 0
@@ -29,8 +29,8 @@ options = {"n_rados": 40, "seed": 3, "engine": "reference"}
 plain = rb.craft(x, y, **options)
 half = rb.craft(x, y, signatures=rb.FixedSupport(31), **options)
 tilted = rb.craft(x, y, signatures=rb.Tilted(2, lambda release: release.rados.mean(axis=0) / 50), **options)
-asked = Asked(n_rados=5, signature_key=bytes(32), declared=read_bounds("private"), classes=(False, True))
-run = Run(open_table(x, y, row_by_row=True), get_engine("reference"), Threads(1), bytes(32))
+asked = CraftRequest(n_rados=5, signature_key=bytes(32), declared=read_bounds("private"), classes=(False, True))
+run = Curator(open_table(x, y, row_by_row=True), get_engine("reference"), ThreadRunner(1), bytes(32))
 found = rb.Moments(8.0).make(asked, run)
 rounds = boost(plain.rados, n_rounds=40).rounds
 edges = np.where(y, 1.0, -1.0)[:, None] * np.column_stack([x, np.ones(150)])

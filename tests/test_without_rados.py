@@ -9,19 +9,19 @@ import pytest
 from typer.testing import CliRunner
 
 import radoboost as rb
-from radoboost.adversary.attempts import NEEDS, NOT_HERE, Given, _attempt, _module
-from radoboost.adversary.known import rado_integers
-from radoboost.adversary.linear import linear
-from radoboost.adversary.membership import membership_of
-from radoboost.adversary.probe import probe
-from radoboost.adversary.reconstruction import reconstruct
 from radoboost.cli import app
-from radoboost.describe import describe, describe_model
-from radoboost.findings.about_release import about_release
 from radoboost.holder.craft import _wanted_rados
 from radoboost.holder.mechanisms import MECHANISMS
+from radoboost.lab.attacks.adversary_knowledge import rado_integers
+from radoboost.lab.attacks.attack_suite import NEEDS, NOT_HERE, AttackInputs, _attempt, _module
+from radoboost.lab.attacks.exact_reconstruction import reconstruct
+from radoboost.lab.attacks.linear_reconstruction import linear
+from radoboost.lab.attacks.membership import membership_of
+from radoboost.lab.attacks.row_probe import probe
 from radoboost.progress import silent
-from radoboost.release import read_statement
+from radoboost.release.release import read_statement
+from radoboost.report.describe import describe, describe_model
+from radoboost.report.release_report import about_release
 from schema_files import write_schema
 from test_release import resealed
 
@@ -176,11 +176,11 @@ def test_the_report_speaks_of_no_rados_where_there_are_none(release):
     assert unlucky.startswith("Unknown: there was time for") and unlucky.endswith("give it more time with --seconds.")
     for made in (release, rb.draw_rados(release, 20, 0)):
         for name in ("confounder", "hardness"):
-            attempt = _attempt(_module(name), Given(made, "m.rado.parquet"), 1.0, silent)
+            attempt = _attempt(_module(name), AttackInputs(made, "m.rado.parquet"), 1.0, silent)
             assert attempt.group == NOT_HERE and attempt.document is None  # nor a study
             assert attempt.sentence.startswith("The release has noisy moments, and no rados that are sums")
     plain = rb.craft([[0.0], [1.0]], [0, 1], n_rados=3)
-    attempt = _attempt(_module("hardness"), Given(plain, "p.rado.parquet"), 1.0, silent)
+    attempt = _attempt(_module("hardness"), AttackInputs(plain, "p.rado.parquet"), 1.0, silent)
     assert attempt.group == NEEDS and attempt.sentence.startswith("It would need candidates for the 2 records")
 
 

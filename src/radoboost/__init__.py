@@ -34,7 +34,7 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> Any:
     if name == "secure":  # a package of its own, whose library is an extra
-        return import_module("radoboost.secure")
+        return import_module("radoboost.encrypted")
     if name not in _HOMES:
         raise AttributeError(f"module 'radoboost' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)

@@ -19,7 +19,7 @@ import numpy as np
 
 import radoboost as rb
 from radoboost.cli import main
-from radoboost.holder.room.mailbox import MemoryMailbox
+from radoboost.holder.rooms.mailbox import MemoryMailbox
 
 PACKAGE = os.path.join(os.path.dirname(rb.__file__), "")
 

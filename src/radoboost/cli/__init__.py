@@ -1,4 +1,10 @@
-"""The command rado: results on stdout, commentary and progress on stderr, one line for an expected failure."""
+"""The command rado: results on stdout, commentary and progress on stderr, one line for an expected failure.
+
+One module a command; `options` has what they share. Other packages bring commands by entry points.
+
+Modules: `account`, `check`, `craft`, `demo`, `export`, `join`, `learn`, `ledger`, `mechanism_options`, `merge`,
+`options`, `predict`, `room`, `room_rehearsal`, `room_server`, `schema`, `score`, `share`, `show`, `sign_off`.
+"""
 
 import io
 import os
@@ -17,11 +23,11 @@ from radoboost.cli.export import export
 from radoboost.cli.join import join
 from radoboost.cli.learn import learn
 from radoboost.cli.merge import merge
+from radoboost.cli.options import in_one_line
 from radoboost.cli.predict import predict
 from radoboost.cli.schema import schema
 from radoboost.cli.score import score
 from radoboost.cli.share import share
-from radoboost.cli.shell import in_one_line
 from radoboost.cli.show import show
 from radoboost.cli.sign_off import sign_off
 

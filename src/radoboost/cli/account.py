@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.protection import complete_mechanism
-from radoboost.cli.shell import JsonFlag, UnitOption
+from radoboost.cli.mechanism_options import complete_mechanism
+from radoboost.cli.options import JsonFlag, UnitOption
 from radoboost.errors import ArgumentError
 
 
@@ -103,12 +103,12 @@ def account(
       rado account --mechanism feature-band --epsilon 1 --rows 1000 -n 100 --delta 1e-5
       rado account first.rado.parquet second.rado.parquet --delta 1e-6
     """
-    from radoboost.describe import describe_account, describe_chain
-    from radoboost.holder.costs import account_for
+    from radoboost.holder.privacy_cost import account_for
+    from radoboost.report.describe import describe_account, describe_chain
 
     if releases:
-        from radoboost.holder.mechanisms.claims import SHOWN_DELTAS
-        from radoboost.release.chain import account_for_releases
+        from radoboost.holder.mechanisms.statements import SHOWN_DELTAS
+        from radoboost.release.composition import account_for_releases
 
         if (
             any(option is not None for option in (epsilon, noise, rows, columns, bounds, schema))
@@ -122,8 +122,8 @@ def account(
     if schema is not None:
         if any(option is not None for option in (noise, columns, bounds)) or n_classes != 2 or columns_word != "auto":
             raise ArgumentError("a schema says itself what the columns and classes are; leave options about them out")
-        from radoboost.cli.protection import chosen_mechanism
-        from radoboost.holder.costs import account_for_schema
+        from radoboost.cli.mechanism_options import chosen_mechanism
+        from radoboost.holder.privacy_cost import account_for_schema
 
         usual = {"relation": "add", "sharpen": True}  # which not every mechanism has
         given = {"relation": relation, "sharpen": sharpen}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import (
+from radoboost.cli.options import (
     BoundsOption,
     ClassesOption,
     ClassOption,
@@ -73,5 +73,5 @@ def check(
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
         return
     print(f"for the data holder alone: {OUTSIDE}")
-    for line in result.in_words():
+    for line in result.as_text():
         print(line)

@@ -6,17 +6,15 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.protection import (
+from radoboost.cli.mechanism_options import (
     check_together,
     chosen_mechanism,
     chosen_signatures,
     complete_columns,
     complete_mechanism,
 )
-from radoboost.cli.share import KeyOption, NewKeyOption, are_shares, craft_from_shares, refuse_keys
-from radoboost.cli.shell import (
+from radoboost.cli.options import (
     BoundsOption,
     ClassesOption,
     ClassOption,
@@ -36,14 +34,16 @@ from radoboost.cli.shell import (
     check_trust,
     chosen_classes,
     chosen_table,
-    completing,
+    complete_from,
     default_output,
     noted,
     print_release,
     say,
     shown_table,
 )
+from radoboost.cli.share import KeyOption, NewKeyOption, are_shares, craft_from_shares, refuse_keys
 from radoboost.errors import ArgumentError
+from radoboost.outputs import ForceFlag, refuse_overwrite
 
 MORE_ACCURATE = (
     "exact moments promise nothing either, and models from them are mostly more accurate: --mechanism moments "
@@ -168,7 +168,7 @@ def craft(
         str,
         typer.Option(
             metavar="fill|error|drop",
-            autocompletion=completing("fill", "error", "drop"),
+            autocompletion=complete_from("fill", "error", "drop"),
             help="Fill missing values, refuse them, or leave such rows out; a promise about records always fills.",
         ),
     ] = "fill",
@@ -176,7 +176,7 @@ def craft(
         str,
         typer.Option(
             metavar="error|drop",
-            autocompletion=completing("error", "drop"),
+            autocompletion=complete_from("error", "drop"),
             help="Refuse rows without a label, or leave them out; to a promise about records they never give anything.",
         ),
     ] = "error",
@@ -221,7 +221,7 @@ def craft(
     engine: Annotated[
         str,
         typer.Option(
-            autocompletion=completing("auto", "kernel", "reference", "cuda"),
+            autocompletion=complete_from("auto", "kernel", "reference", "cuda"),
             help="auto, kernel, reference or cuda (a GPU); all give the same bits.",
         ),
     ] = "auto",
@@ -275,8 +275,8 @@ def craft(
     """
     given = dict(locals())
     import radoboost as rb
-    from radoboost.release.laws import SUMS
-    from radoboost.tables.columns import split_names
+    from radoboost.release.kind import SUMS
+    from radoboost.tables.column_selection import split_names
     from radoboost.tables.labels import class_advice
 
     if are_shares(table):
@@ -299,9 +299,9 @@ def craft(
     default = default_output(table[0], "rado.parquet")
     place = output or default
     check_output(place, table)
-    keep_files(place, default, force)
+    refuse_overwrite(place, default, force)
     if counts is not None:
-        keep_files(counts, None, force, "--counts")
+        refuse_overwrite(counts, None, force, "--counts")
     with noted(quiet) as notices:
         release = rb.craft(
             content,
@@ -364,7 +364,7 @@ def _open_decisions(
     table: Any, label: str | None, features: list[str] | None, drop: list[str], separator: str | None, classes: Any
 ) -> str:
     """What a schema of the table must decide, with the lines to write: by its header and types, and never by a row."""
-    from radoboost.holder.guessing import schema_template
+    from radoboost.holder.schema_inference import schema_template
     from radoboost.tables.streams import is_query
 
     if is_query(table):

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, say
+from radoboost.cli.options import JsonFlag, say
 
 
 def demo(
@@ -43,9 +43,9 @@ def demo(
     if hospital or hospitals:
         _write_tables(directory, hospitals, as_json)
         return
-    from radoboost.demo import run_demo
-    from radoboost.findings.screen import show_table
+    from radoboost.examples.demo import run_demo
     from radoboost.progress import show_progress
+    from radoboost.report.terminal import show_table
 
     with show_progress("steps") as bar:
         result = run_demo(directory, say, bar)
@@ -70,7 +70,7 @@ def _studio(directory: Path, file: Path) -> str:
 
 
 def _write_tables(directory: Path, several: bool, as_json: bool) -> None:
-    from radoboost.hospital import write_hospital, write_hospitals
+    from radoboost.examples.hospital import write_hospital, write_hospitals
 
     files = [str(path) for path in (write_hospitals if several else write_hospital)(directory)]
     if as_json:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
-from radoboost.cli.shell import JsonFlag, check_output, completing, default_output
+from radoboost.cli.options import JsonFlag, check_output, complete_from, default_output
 from radoboost.errors import ArgumentError
+from radoboost.outputs import ForceFlag, refuse_overwrite
 
 
 def export(
@@ -18,7 +18,7 @@ def export(
         typer.Option(
             "--to",
             metavar="FORM",
-            autocompletion=completing("onnx", "python", "sql"),
+            autocompletion=complete_from("onnx", "python", "sql"),
             help="onnx (double precision), python (one file without dependencies) or sql (DuckDB and PostgreSQL).",
         ),
     ],
@@ -48,11 +48,10 @@ def export(
       rado export patients.model.json --to python && python patients.py new-patients.csv > predictions.csv
       rado export patients.model.json --to sql --table clinic.patients --keep patient_id
     """
-    from radoboost.learner.export import FORMATS
+    from radoboost.learner.export import FORMATS, summary
     from radoboost.learner.export import export as exported
-    from radoboost.learner.export.summary import summary
     from radoboost.learner.model import load_model
-    from radoboost.release import replacing
+    from radoboost.release.release import atomic_write
 
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
@@ -60,11 +59,11 @@ def export(
     default = default_output(stem, FORMATS[to].removeprefix("."))
     place = output or default
     check_output(place, [str(model)])
-    keep_files(place, default, force)
+    refuse_overwrite(place, default, force)
     classifier = load_model(model)
     content = exported(classifier, to, table=table, keep=keep or ())
     data = content if isinstance(content, bytes) else content.encode()
-    with replacing(place) as draft:
+    with atomic_write(place) as draft:
         draft.write_bytes(data)
     words = summary(classifier)
     if as_json:

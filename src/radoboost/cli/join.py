@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
-from radoboost.cli.shell import JsonFlag, check_output, check_page, print_model, say
+from radoboost.cli.options import JsonFlag, check_output, check_page, print_model, say
 from radoboost.errors import OutputError, RadoError
+from radoboost.outputs import ForceFlag, refuse_overwrite
 
 _JOINT = Path("joint.model.json")
 
@@ -45,12 +45,12 @@ def join(
       rado join clinic.rado.parquet laboratory.rado.parquet --on age,region --json
     """
     import radoboost as rb
-    from radoboost.learner.completion import RIDGE
-    from radoboost.tables.columns import split_names
+    from radoboost.learner.moment_completion import RIDGE
+    from radoboost.tables.column_selection import split_names
 
     sources = [str(left), str(right)]
     check_output(output, sources)
-    keep_files(output, _JOINT, force)
+    refuse_overwrite(output, _JOINT, force)
     if report is not None:
         check_page(report, sources, "--report", output, force)
     names = None if on is None else split_names(on)
@@ -63,7 +63,7 @@ def join(
 
 def _write_report(model: object, place: Path, report: Path, command: str) -> None:
     """The page on a model that is saved; a failure says that the model is there."""
-    from radoboost.findings.explained import write_page
+    from radoboost.report.effects_report import write_page
 
     try:
         write_page(model, report, name=place.name, command=command)  # type: ignore[arg-type]

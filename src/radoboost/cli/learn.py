@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
-from radoboost.cli.shell import (
+from radoboost.cli.options import (
     JsonFlag,
     check_output,
     check_page,
@@ -21,9 +20,10 @@ from radoboost.cli.shell import (
     shown_table,
 )
 from radoboost.errors import ArgumentError, OutputError, RadoError
+from radoboost.outputs import ForceFlag, refuse_overwrite
 
 if TYPE_CHECKING:
-    from radoboost.findings.inside import Inside
+    from radoboost.report.model_report import ModelReport
 
 _HELD_OUT = "held-out"
 _PENALTIES = ("lasso", "ridge", "scores")
@@ -154,8 +154,8 @@ def learn(
       rado learn north.rado.parquet south.rado.parquet west.rado.parquet -o joint.model.json
     """
     import radoboost as rb
-    from radoboost.describe import measured_lines
-    from radoboost.release.holders import AVERAGED
+    from radoboost.release.parties import AVERAGED
+    from radoboost.report.describe import measured_lines
 
     options: dict[str, Any] = {"rounds": rounds, "weak": weak, "penalty": penalty, "strength": strength}
     options |= {"stop": stop, "seed": seed, "prior": prior}
@@ -168,7 +168,7 @@ def learn(
     place = output or default
     read = [*sources, *(word for word in table or () if word != "-")]
     check_output(place, read)
-    keep_files(place, default, force)
+    refuse_overwrite(place, default, force)
     if report is not None:
         check_page(report, read, "--report", place, force)
     if table and label is not None:
@@ -189,7 +189,11 @@ def learn(
     heading, inside = [f"wrote {place}"], {}
     if report is not None:
         source = shell.release_ if len(releases) == 1 else None
-        words = [*sources, *_words(learner, options, one_holder), *([] if output is None else ["-o", str(output)])]
+        words = [
+            *sources,
+            *_learner_words(learner, options, one_holder),
+            *([] if output is None else ["-o", str(output)]),
+        ]
         found = _write_report(model, source, place, report, words, table, label, took)
         heading += measured_lines(found.reliability)
         inside = {"inside": found.to_dict()}
@@ -270,18 +274,18 @@ def _check_rows(report: Path | None, table: list[str] | None, label: str | None)
 def _check_label(table: list[str], label: str) -> None:
     """Refuse a table without the column of classes before anything is learned; standard input cannot be read twice."""
     from radoboost.tables import table_types
-    from radoboost.tables.columns import listed
+    from radoboost.tables.column_selection import list_names
 
     if "-" in table:
         return
     names = list(table_types(chosen_table(table, None, None)))
     if not any(label in name for name in names):  # in one, if another sign than a comma separates them
         raise ArgumentError(
-            f"{shown_table(table)} has no column {label!r} for the label; its columns are {listed(names)}"
+            f"{shown_table(table)} has no column {label!r} for the label; its columns are {list_names(names)}"
         )
 
 
-def _words(learner: str, options: Mapping[str, Any], one_holder: bool) -> list[str]:
+def _learner_words(learner: str, options: Mapping[str, Any], one_holder: bool) -> list[str]:
     """The words of a command that choose a learner, but for those that say what holds anyway."""
     words = [] if learner == _BY_DEFAULT else ["--learner", learner]
     for name, value in options.items():
@@ -299,23 +303,23 @@ def _write_report(
     table: list[str] | None,
     label: str | None,
     took: float,
-) -> "Inside":
+) -> "ModelReport":
     """The page on a model that is saved, and what it shows as data; a failure says that the model is there.
 
     `words` are those of the command that made the model, which the page shows.
     """
-    from radoboost.findings.inside import look_inside, write_inside
     from radoboost.progress import show_progress
-    from radoboost.tables.addresses import masked
+    from radoboost.report.model_report import model_report, write_inside
+    from radoboost.tables.urls import mask_passwords
 
     words = ["rado", "learn", *words, "--report", str(report)]
     for word in table or ():
-        words += ["--table", masked(word)]
+        words += ["--table", mask_passwords(word)]
     words += [] if label is None else ["--label", label]
     try:
         rows = None if not table else chosen_table(table, None, None)
         with show_progress("steps") as bar:
-            inside = look_inside(release, model=model, table=rows, label=label, progress=bar)
+            inside = model_report(release, model=model, table=rows, label=label, progress=bar)
         inside.seconds["learned"] += took
         write_inside(inside, report, name=place.name, command=shlex.join(words))
     except RadoError as error:

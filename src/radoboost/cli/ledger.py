@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.shell import JsonFlag, in_one_line, say
+from radoboost.cli.options import JsonFlag, in_one_line, say
 from radoboost.errors import ArgumentError, RadoError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def show(ledger: LedgerArgument, table: TableOption = None, as_json: JsonFlag = 
         documents = [book.to_dict() for book in books]
         print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2, ensure_ascii=False))
     else:
-        print("\n\n".join(described(book.to_dict()) for book in books))
+        print("\n\n".join(ledger_text(book.to_dict()) for book in books))
 
 
 @app.command()
@@ -146,7 +146,7 @@ def verify(
       rado ledger verify clinic.ledger *.rado.parquet
     """
     from radoboost import load
-    from radoboost.privacy.ledger import Ledger, beside_in_words
+    from radoboost.privacy.ledger import Ledger, beside_text
 
     books = Ledger(ledger, table)
     problems = [*books.problems(), *(problem for path in releases or () for problem in _amiss(books, load(path), path))]
@@ -156,7 +156,7 @@ def verify(
     else:
         print("\n".join(problems) or f"all is well: {len(books.entries()):,} bookings within the total")
         if books.beside():
-            say(f"rado: {beside_in_words(books.beside())}")
+            say(f"rado: {beside_text(books.beside())}")
         if unfinished:
             say(f"rado: {unfinished:,} bookings have no file; they are spent all the same")
     if problems:
@@ -166,7 +166,7 @@ def verify(
 def _amiss(books: "Ledger", release: Any, path: Path) -> list[str]:
     """What is wrong between a ledger and a release."""
     from radoboost.privacy import event_from_dict
-    from radoboost.privacy.filter import Cost
+    from radoboost.privacy.budget_filter import Cost
 
     entries = [entry for entry in books.entries() if entry.release == release.id]
     if not entries:
@@ -184,12 +184,12 @@ def _amiss(books: "Ledger", release: Any, path: Path) -> list[str]:
 
 
 def _print(books: "Ledger", as_json: bool) -> None:
-    print(json.dumps(books.to_dict(), indent=2, ensure_ascii=False) if as_json else described(books.to_dict()))
+    print(json.dumps(books.to_dict(), indent=2, ensure_ascii=False) if as_json else ledger_text(books.to_dict()))
 
 
-def described(document: dict[str, Any]) -> str:
+def ledger_text(document: dict[str, Any]) -> str:
     """The books of a table, as text for a terminal."""
-    from radoboost.privacy.ledger import beside_in_words, releases_in_words
+    from radoboost.privacy.ledger import beside_text, releases_text
 
     total, releases = document["total"], document["releases"]
     more = "one more" if releases else "one"
@@ -198,7 +198,7 @@ def described(document: dict[str, Any]) -> str:
             f"table        {document['table']}, in {document['ledger']}",
             f"total        epsilon {total['epsilon']:g} at delta {total['delta']:g}, for {total['neighbours']} as "
             "neighbours",
-            f"spent        {releases_in_words(len(releases))}",
+            f"spent        {releases_text(len(releases))}",
             f"left         room for {more} of epsilon {document['largest_epsilon']:g} at most, at the same delta, for "
             "the same neighbours"
             if document["largest_epsilon"]
@@ -206,7 +206,7 @@ def described(document: dict[str, Any]) -> str:
             "covers       what was booked, and choices by it; one by exact scores, or by looking at the table, has no "
             "finite epsilon",
             "             folds and splits must follow from each row alone: with others the total is not true",
-            *([f"             {beside_in_words(document['beside'])}"] if document["beside"] else []),
+            *([f"             {beside_text(document['beside'])}"] if document["beside"] else []),
             *(
                 f"  {release['release'][:12]}  {release['booked'][:10]}  epsilon {release['epsilon']:<8.4g}  "
                 f"{release['purpose']}{_state(release)}"

@@ -1,13 +1,29 @@
 """rado merge: plain releases of several holders become one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
-from radoboost.cli.merge_shares import merged_shares
-from radoboost.cli.shell import JsonFlag, check_output, completing, print_release
+from radoboost.cli.options import JsonFlag, check_output, complete_from, print_release
+from radoboost.errors import ArgumentError
+from radoboost.outputs import ForceFlag, refuse_overwrite
+
+# ---- rado merge --shares: what two servers made of the two shares of rows becomes a release.
+
+
+def merged_shares(files: list[Path], how: str) -> Any:
+    """The release of two files of partial sums; `how` is for releases."""
+    import radoboost as rb
+
+    if how != "auto":
+        raise ArgumentError(f"--how {how} is for releases, and partial sums are added in one way; leave it out")
+    if len(files) != 2:
+        raise ArgumentError(f"--shares takes what two servers made, and there are {len(files)} files; give two")
+    return rb.merge_shares(files[0], files[1])
+
+
+# ----
 
 _MERGED = Path("merged.rado.parquet")
 
@@ -23,7 +39,7 @@ def merge(
         str,
         typer.Option(
             metavar="auto|sum|moments",
-            autocompletion=completing("auto", "sum", "moments"),
+            autocompletion=complete_from("auto", "sum", "moments"),
             help="Add rado j of each, which is exact; or keep the rados of all, moved so that mean and covariance are "
             "those of all rows, for different numbers of rados. auto sums where it can.",
         ),
@@ -54,7 +70,7 @@ def merge(
     import radoboost as rb
 
     check_output(output, [str(path) for path in releases])
-    keep_files(output, _MERGED, force)
+    refuse_overwrite(output, _MERGED, force)
     release = merged_shares(releases, how) if shares else rb.merge(releases, how)
     release.save(output)
     print_release(release, output, as_json, f"wrote {output}")

@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
-from radoboost.cli.shell import (
+from radoboost.cli.options import (
     ClusterOption,
     FormatOption,
     JsonFlag,
@@ -21,9 +20,17 @@ from radoboost.cli.shell import (
     default_output,
     say,
 )
+from radoboost.errors import ArgumentError
+from radoboost.holder.runners.cluster import cluster_runner
+from radoboost.learner.model import Model
+from radoboost.learner.predict import PredictionSummary, predict_table
+from radoboost.outputs import ForceFlag, refuse_overwrite
+from radoboost.progress import Progress
+from radoboost.tables.streams import is_query
 
 if TYPE_CHECKING:
-    from radoboost.learner.predict import Predicted
+    from radoboost.learner.predict import PredictionSummary
+
 
 _MOST_CLASSES = 10  # in a table of counts; of more, the most frequent confusions are listed
 _WIDTH = 12  # of a class in such a table
@@ -73,7 +80,8 @@ def predict(
       cat new-patients.csv | rado predict patients.model.json - -o new-patients.scores.csv
     """
     from radoboost.learner.model import load_model
-    from radoboost.predicting import predict_table_on
+
+    pass
     from radoboost.progress import show_progress
 
     chosen = chosen_table(table, query, form)
@@ -81,7 +89,7 @@ def predict(
     default = default_output(table[0], "scores.csv")
     place = output or default
     check_output(place, [str(model), *table])
-    keep_files(place, default, force)
+    refuse_overwrite(place, default, force)
     classifier = load_model(model)
     options = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
     with show_progress() as bar:
@@ -105,7 +113,7 @@ def predict(
         print(line)
 
 
-def confusion_lines(predicted: "Predicted") -> list[str]:
+def confusion_lines(predicted: "PredictionSummary") -> list[str]:
     """Rows by their true and their predicted class; of many classes, those that are taken for others most often."""
     import numpy as np
 
@@ -124,3 +132,28 @@ def confusion_lines(predicted: "Predicted") -> list[str]:
         for true, taken in pairs
         if wrong[true, taken]
     ]
+
+
+# ---- Predictions of a whole table, on this machine or on a cluster: the learner's work, by the runners of the holder.
+
+
+def predict_table_on(
+    cluster: Any, model: Model, table: Any, place: Path, bar: Progress, *, trust_network: bool = False, **options: Any
+) -> PredictionSummary:
+    """As `predict_table`, by the workers of a cluster unless it is None: they read and predict parts of the table.
+
+    The file is written here, part by part, and has the same bytes. Columns that are carried through are read here.
+    """
+    if cluster is None:
+        return predict_table(model, table, place, bar, **options)
+    if is_query(table):
+        raise ArgumentError(
+            "queries, streams and standard input come to this machine alone, and no worker of a cluster can read them; "
+            "write the rows to files that all workers can read, or leave cluster out (--cluster)"
+        )
+    runner: Any = cluster_runner(cluster, table, bar, trust_network=trust_network)
+    try:
+        return predict_table(model, table, place, bar, spread=runner.map_parts, **options)
+    finally:
+        if runner is not cluster:
+            runner.close()

@@ -1,21 +1,21 @@
 """rado room: several holders make one release, and nobody sees another's sums."""
 
 import json
+import os
 import shlex
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.protection import chosen_mechanism, complete_columns
-from radoboost.cli.room_rehearse import rehearse
-from radoboost.cli.room_serve import TrustFlag, serve
-from radoboost.cli.shell import (
+from radoboost.cli.mechanism_options import chosen_mechanism, complete_columns
+from radoboost.cli.options import (
     ClassesOption,
     ClassOption,
     FormatOption,
@@ -28,17 +28,22 @@ from radoboost.cli.shell import (
     check_output,
     chosen_classes,
     chosen_table,
-    completing,
+    complete_from,
     in_one_line,
     print_release,
     say,
 )
+from radoboost.cli.room_rehearsal import rehearse
+from radoboost.cli.room_server import TrustFlag, serve
 from radoboost.errors import ArgumentError, PersonWarning, RoomError
+from radoboost.outputs import ForceFlag, refuse_overwrite
 
 if TYPE_CHECKING:
-    from radoboost.holder.room.agreement import Agreement
-    from radoboost.holder.room.parties import Party
-    from radoboost.release import Release
+    from radoboost.holder.rooms.agreement import Agreement
+    from radoboost.holder.rooms.mailbox import Mailbox
+    from radoboost.holder.rooms.roster import Party, Roster
+    from radoboost.release.release import Release
+
 
 app = typer.Typer(
     name="room",
@@ -60,7 +65,7 @@ IdentityOption = Annotated[
 
 def complete_mechanism(incomplete: str) -> list[str]:
     """Mechanisms for rooms whose names begin with `incomplete`."""
-    from radoboost.holder.room.agreement import rooms_mechanisms
+    from radoboost.holder.rooms.agreement import rooms_mechanisms
 
     return [name for name in rooms_mechanisms() if name.startswith(incomplete)]
 
@@ -155,9 +160,9 @@ def open_(
       rado room open flu.schema.json --parties 5 --tolerate 1 --epsilon 1 -o /mnt/shared/flu.room
       rado room open flu.schema.json --parties 3 -o https://mailbox.example:8443 --token 7f..
     """
-    from radoboost.cli.room_state import laid_agreement
+    pass
     from radoboost.holder.mechanisms import MECHANISMS
-    from radoboost.holder.room.agreement import agree, check_in_rooms
+    from radoboost.holder.rooms.agreement import agree, check_in_rooms
 
     if mechanism in MECHANISMS:
         check_in_rooms(mechanism)
@@ -184,7 +189,7 @@ def open_(
         if agreed.advice is not None:
             say(f"rado: {agreed.advice}")
     else:
-        print("\n".join([f"opened {room}", *(f"  {line}" for line in agreed.in_words())]))
+        print("\n".join([f"opened {room}", *(f"  {line}" for line in agreed.as_text())]))
         say(f"rado: each holder now runs: rado room join {shlex.quote(room)} TABLE --as NAME")
 
 
@@ -219,7 +224,7 @@ def identity(
       rado room identity
       rado room identity keys/north.pem
     """
-    from radoboost.holder.room.identities import identity_path, load_or_create
+    from radoboost.holder.rooms.signed_messages import identity_path, load_or_create
 
     place = place or identity_path()
     own, new = load_or_create("me", place)
@@ -258,7 +263,7 @@ def join(
     engine: Annotated[
         str,
         typer.Option(
-            autocompletion=completing("auto", "kernel", "reference", "cuda"),
+            autocompletion=complete_from("auto", "kernel", "reference", "cuda"),
             help="auto, kernel, reference or cuda (a GPU); all give the same bits.",
         ),
     ] = "auto",
@@ -294,7 +299,7 @@ def join(
       rado room join flu.room patients.csv --as north --code 'a1b2c 3d4e5 ...' -o joint.rado.parquet
     """
     import radoboost as rb
-    from radoboost.holder.room.identities import identity_path
+    from radoboost.holder.rooms.signed_messages import identity_path
 
     if identity is None and not identity_path().exists():
         raise RoomError(f"you have no key yet, at {identity_path()}; make it, and tell the others: rado room identity")
@@ -303,7 +308,7 @@ def join(
     place = output or _joint(room)
     chosen = chosen_table(table, query, form)
     check_output(place, table)
-    keep_files(place, _joint(room), force)
+    refuse_overwrite(place, _joint(room), force)
     question = _Question()
     # Counts are for this holder's eyes: a log would give them away, and nobody there is asked nothing.
     attended = code is None and sys.stdin.isatty() and sys.stderr.isatty()
@@ -336,7 +341,7 @@ def join(
 
 def _with_whom(release: "Release") -> str:
     """Which holders made a release, as the end of a sentence."""
-    from radoboost.holder.room.causes import named
+    from radoboost.holder.rooms.abort_causes import named
 
     assert release.statement.holders is not None, "a room has holders"
     parts = release.statement.holders.parts
@@ -355,11 +360,11 @@ class _Question:
 
     def keep(self, agreement: "Agreement") -> None:
         """Keep what is agreed on, to show it above the question."""
-        self._agreed = agreement.in_words()
+        self._agreed = agreement.as_text()
 
     def say(self, agreement: "Agreement") -> None:
         """Say what is agreed on, where there will be no question."""
-        for line in agreement.in_words():
+        for line in agreement.as_text():
             say(f"rado: {line}")
 
     def own_rows(self, contribute: int, rows: int) -> None:
@@ -401,10 +406,10 @@ def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag
       rado room show flu.room
       rado room show https://mailbox.example:8443/ROOM --json
     """
-    from radoboost.cli.room_state import room_state, state_in_words
+    pass
 
     state = room_state(room, trust_network)
-    print(json.dumps(state, indent=2, ensure_ascii=False) if as_json else "\n".join(state_in_words(state)))
+    print(json.dumps(state, indent=2, ensure_ascii=False) if as_json else "\n".join(state_text(state)))
 
 
 @app.command()
@@ -433,10 +438,148 @@ def close(
 
     place = output or _joint(room)
     check_output(place, [])
-    keep_files(place, _joint(room), force, advice="its noise cannot be drawn again; choose another place with -o")
+    refuse_overwrite(place, _joint(room), force, advice="its noise cannot be drawn again; choose another place with -o")
     release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
     print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 
 
 app.command()(in_one_line(serve))
 app.command()(in_one_line(rehearse))
+
+
+# ---- How far a room is, in words.
+
+
+def laid_agreement(agreement: "Agreement", place: str, trust_network: bool, token: str = "") -> str:
+    """Open a room with an agreement that was checked; where it is."""
+    from radoboost.holder.rooms.agreement import PLACE
+    from radoboost.holder.rooms.mailbox import mailbox_at
+
+    box = mailbox_at(place, make=True, trust_network=trust_network, token=token)
+    if not box.put(PLACE, agreement.to_bytes()):
+        raise RoomError(f"there is a room at {box.name} already, and each has one agreement; name another with -o")
+    return box.name
+
+
+def room_state(room: str, trust_network: bool) -> dict[str, Any]:
+    """What is agreed on in a room, who is there, and how far it is, as JSON data."""
+    from radoboost.holder.rooms.agreement import PLACE, read_agreement
+    from radoboost.holder.rooms.handshake import (
+        make_roster,
+        parties_present,
+        ready_rosters,
+        strays,
+        verification_code,
+        who_has_gone,
+    )
+    from radoboost.holder.rooms.mailbox import mailbox_at
+    from radoboost.holder.rooms.room_state import standing_of
+    from radoboost.holder.rooms.versions import differing
+
+    box = mailbox_at(room, trust_network=trust_network)
+    agreement = read_agreement(box.get(PLACE), box.name)
+    all_ready = ready_rosters(box, agreement)
+    rosters = [seats for seats, ready in all_ready if len(ready) == agreement.parties]
+    seats = rosters[0] if len(rosters) == 1 else None
+    if seats is None or _has_begun_again(box, agreement, seats):
+        parties = parties_present(box, agreement, lenient=True)
+        seats = make_roster(agreement, parties) if len(parties) == agreement.parties else None
+    else:
+        parties = list(seats.parties)
+    gone = [party.name for party in who_has_gone(box, agreement, parties)]
+    state = {
+        "room": box.name,
+        "agreement": json.loads(agreement.to_bytes()),
+        "as_text": agreement.as_text(),
+        "parties": [{"name": party.name, "fingerprint": party.fingerprint} for party in parties],
+        "missing": agreement.parties - len(parties),
+        "gave_up": gone,
+        "strays": strays(box, agreement),
+        "versions": differing(parties),
+        "code": None if seats is None else verification_code(seats),
+        "last_message": _when(_times(box)),
+    }
+    if seats is None:
+        return {**state, **_NOTHING_YET}
+    ready = sorted({name for roster, those in all_ready if roster.agreement == seats.agreement for name in those})
+    standing = standing_of(box, seats, ready)
+    return {
+        **state,
+        "ready": ready,
+        "stopped": list(standing.stopped),
+        "left_out": list(standing.left_out),
+        "ended": standing.has_ended,
+        "why": standing.why() if standing.has_ended else None,
+        "stage": standing.stage,
+        "released": standing.is_released,
+        "signed": list(standing.signed),
+        "signatures_needed": seats.threshold,
+        "what_now": standing.what_now(),
+    }
+
+
+def _has_begun_again(box: "Mailbox", agreement: "Agreement", seats: "Roster") -> bool:
+    """Whether holders of a session that ended before the first sum have joined once more."""
+    from radoboost.holder.rooms.handshake import joined_again
+    from radoboost.holder.rooms.room_state import standing_of
+
+    standing = standing_of(box, seats)
+    return standing.has_ended and not standing.stage and joined_again(box, agreement, seats)
+
+
+_NOTHING_YET = {
+    "ready": [], "stopped": [], "left_out": [], "ended": False, "why": None, "stage": 0, "released": False,
+    "signed": [], "signatures_needed": None, "what_now": None,
+}  # fmt: skip
+
+
+def state_text(state: dict[str, Any]) -> list[str]:
+    """The state of a room as lines."""
+    lines = [f"room         {state['room']}", *(f"             {line}" for line in state["as_text"])]
+    lines += [f"  {one['name']}  {one['fingerprint']}  {_stand_of(one['name'], state)}" for one in state["parties"]]
+    lines += [f"stray        {place} is no greeting: take it out, or open a new room" for place in state["strays"]]
+    if state["missing"] or (state["gave_up"] and not state["ready"] and not state["stopped"]):
+        missing = state["missing"] + len(state["gave_up"])
+        lines += [] if state["versions"] is None else [f"versions     {state['versions']}: install one at all"]
+        return [*lines, f"waiting for {missing} more; each joins with: rado room join ROOM TABLE --as NAME"]
+    lines.append(f"code         {state['code']}")
+    signed = f"signed by {len(state['signed'])} of {len(state['parties'])}: {', '.join(state['signed']) or 'nobody'}"
+    if state["released"]:
+        return [*lines, f"released     {signed}; fetch it with: rado room close {state['room']}"]
+    if state["signed"]:
+        lines.append(f"not released {signed}; {state['signatures_needed']} must")
+    last = "" if state["last_message"] is None else f"; the last message is of {state['last_message']}"
+    if state["ended"]:
+        return [
+            *lines,
+            f"ended        {state['why']}; there is no release: {state['what_now'].rpartition(': ')[2]}{last}",
+        ]
+    on = len(state["parties"]) - len(state["left_out"])
+    without = f"; going on with {on} of {len(state['parties'])}" if state["left_out"] else ""
+    stand = f"at work      stage {state['stage']}{without}" if state["stage"] else "waiting until all confirm the code"
+    return [*lines, stand + last]
+
+
+def _stand_of(name: str, state: dict[str, Any]) -> str:
+    """How it stands with one holder."""
+    if name in state["left_out"]:
+        return "stopped, and is left out" if name in state["stopped"] else "is left out"
+    if name in state["stopped"]:
+        return "has stopped"
+    if name in state["gave_up"]:
+        return "gave up and left"
+    return "ready" if name in state["ready"] else "has not confirmed the code"
+
+
+def _times(box: "Mailbox") -> dict[str, float]:
+    """When each message came, where a folder tells."""
+    times = {}
+    for name in () if "://" in box.name else box.names(""):
+        with suppress(OSError):
+            times[name] = os.stat(os.path.join(box.name, name)).st_mtime
+    return times
+
+
+def _when(times: dict[str, float]) -> str | None:
+    """The last of these times, for people."""
+    return datetime.fromtimestamp(max(times.values())).astimezone().isoformat(" ", "seconds") if times else None

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
-from radoboost.cli.shell import (
+from radoboost.cli.options import (
     TABLE_HELP,
     ClassesOption,
     ClassOption,
@@ -24,6 +23,7 @@ from radoboost.cli.shell import (
     default_output,
 )
 from radoboost.errors import ArgumentError
+from radoboost.outputs import ForceFlag, refuse_overwrite
 
 if TYPE_CHECKING:
     from radoboost.tables.schema import Schema
@@ -96,21 +96,20 @@ def schema(
         return
     if not table:
         raise ArgumentError("name a table: rado schema TABLE --label COL")
-    from radoboost.holder.guessing import schema_template
-    from radoboost.holder.proposing import propose
-    from radoboost.release import replacing
+    from radoboost.holder.schema_inference import propose, schema_template
+    from radoboost.release.release import atomic_write
 
     chosen = chosen_table(table, query, form)
     default = default_output(table[0], "schema.json")
     place = output or default
     check_output(place, table)
-    keep_files(place, default, force)
+    refuse_overwrite(place, default, force)
     proposal = propose(chosen, label, separator=separator) if from_data else None
     first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
-    result = decided(
+    result = apply_decisions(
         first, named_columns(column or (), first), chosen_classes(classes, class_, table), decimal, corrected or ()
     )
-    with replacing(place) as draft:
+    with atomic_write(place) as draft:
         draft.write_text(schema_text(result), encoding="utf-8")
     if as_json:
         print(schema_text(result), end="")
@@ -125,7 +124,7 @@ def schema(
     from radoboost.tables.labels import class_advice
 
     advice = class_advice(label or "", result.classes or ())
-    for line in [*proposal.in_words(), *([advice] if advice else [])]:
+    for line in [*proposal.as_text(), *([advice] if advice else [])]:
         print(f"  {' '.join(line.split())}")
 
 
@@ -134,7 +133,7 @@ def schema_text(schema: "Schema") -> str:
     return json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
 
-def decided(
+def apply_decisions(
     schema: "Schema",
     columns: Mapping[str, Any],
     classes: Sequence[Any] | None = None,

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from radoboost.cli.ledger import chosen_ledger
-from radoboost.cli.shell import FormatOption, JsonFlag, QueryOption, TableArgument, chosen_table, noted, say
+from radoboost.cli.options import FormatOption, JsonFlag, QueryOption, TableArgument, chosen_table, noted, say
 from radoboost.errors import ArgumentError, on_failure
 
 if TYPE_CHECKING:
-    from radoboost.scoring import Score
+    from radoboost.private_score import Score
 
 
 def score(
@@ -57,7 +57,7 @@ def score(
       rado score patients.model.json test.csv --label readmitted --epsilon 0.5
       rado score patients.model.json test.csv -l readmitted --epsilon 0.5 --ledger test.ledger --ledger patients.ledger
     """
-    from radoboost.scoring import score as score_table
+    from radoboost.private_score import score as score_table
 
     places = ledger or []
     names: list[str] | list[None] = ledger_table or [None] * len(places)
@@ -73,12 +73,12 @@ def score(
     with on_failure(result.unless_shown):
         for warning in notices:
             say(f"rado: {warning}")
-        print(json.dumps(result.to_dict(), indent=2) if as_json else _in_words(result, bool(books)), flush=True)
+        print(json.dumps(result.to_dict(), indent=2) if as_json else _as_text(result, bool(books)), flush=True)
 
 
-def _in_words(result: "Score", booked: bool) -> str:
-    from radoboost.release import rounded_up
-    from radoboost.scoring import COVERS
+def _as_text(result: "Score", booked: bool) -> str:
+    from radoboost.private_score import COVERS
+    from radoboost.release.release import rounded_up
 
     low, high = result.interval
     lines = [

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag, keep_files
-from radoboost.cli.protection import chosen_signatures, complete_columns
-from radoboost.cli.shell import (
+from radoboost.cli.mechanism_options import chosen_signatures, complete_columns
+from radoboost.cli.options import (
     BoundsOption,
     ClassesOption,
     ClassOption,
@@ -24,11 +23,12 @@ from radoboost.cli.shell import (
     check_output,
     chosen_classes,
     chosen_table,
-    completing,
+    complete_from,
     default_output,
     say,
 )
 from radoboost.errors import ArgumentError, OutputError
+from radoboost.outputs import ForceFlag, refuse_overwrite
 
 SHARE_ENDING = ".share"
 _FOR_SHARES = (
@@ -68,7 +68,7 @@ def share(
         str,
         typer.Option(
             metavar="fill|error|drop",
-            autocompletion=completing("fill", "error", "drop"),
+            autocompletion=complete_from("fill", "error", "drop"),
             help="Fill missing values, refuse them, or leave such rows out.",
         ),
     ] = "fill",
@@ -76,7 +76,7 @@ def share(
         str,
         typer.Option(
             metavar="error|drop",
-            autocompletion=completing("error", "drop"),
+            autocompletion=complete_from("error", "drop"),
             help="Refuse rows without a label, or leave them out.",
         ),
     ] = "error",
@@ -121,7 +121,7 @@ def share(
     places = output or (default_output(table[0], "a.share"), default_output(table[0], "b.share"))
     for place in places:
         check_output(place, table)
-        keep_files(place, None, force)  # a share fits the one beside it alone, which may be at a server by now
+        refuse_overwrite(place, None, force)  # a share fits the one beside it alone, which may be at a server by now
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         a, _ = rb.share(
@@ -201,7 +201,7 @@ def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None
     default = default_output(Path(table[0]).stem, "partial")
     place = options["output"] or default
     check_output(place, table)
-    keep_files(place, default, options["force"])
+    refuse_overwrite(place, default, options["force"])
     parts = [rb.load_share(word) for word in table]
     if new_key is not None:
         check_output(new_key, table, "--new-key")

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.keeping import ForceFlag
-from radoboost.cli.shell import JsonFlag, check_page, print_model, print_release, say
+from radoboost.cli.options import JsonFlag, check_page, print_model, print_release, say
 from radoboost.errors import ArgumentError
+from radoboost.outputs import ForceFlag
 
 
 def show(
@@ -56,9 +56,9 @@ def show(
 
 def _write_page(content: Any, file: Path, place: Path, force: bool) -> None:
     """One page on what a release promises and holds, or on what a model does."""
-    from radoboost.findings.about_release import write_release_page
-    from radoboost.findings.explained import write_page
-    from radoboost.release import Release
+    from radoboost.release.release import Release
+    from radoboost.report.effects_report import write_page
+    from radoboost.report.release_report import write_release_page
 
     check_page(place, [str(file)], "--html", force=force)
     write: Any = write_release_page if isinstance(content, Release) else write_page

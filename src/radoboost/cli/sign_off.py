@@ -9,12 +9,12 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.shell import check_page, default_output, say
+from radoboost.cli.options import check_page, default_output, say
 from radoboost.errors import ArgumentError, OutputError
 
 
 def _complete_decision(incomplete: str) -> list[str]:
-    from radoboost.findings.signing import DECISIONS
+    from radoboost.report.sign_off import DECISIONS
 
     return [name for name in DECISIONS if name.startswith(incomplete)]
 
@@ -58,7 +58,7 @@ def sign_off(
       rado sign-off plain.rado.parquet --officer "A. Smith" --decision approve --confirm "no promise"
     """
     import radoboost as rb
-    from radoboost.findings.signing import NO_PROMISE, SignOff, must_confirm, write_sign_off
+    from radoboost.report.sign_off import NO_PROMISE, SignOff, must_confirm, write_sign_off
 
     place = output or default_output(str(release), "signoff.html")
     signed = SignOff(officer, decision, remarks, day)
@@ -87,7 +87,7 @@ def keep_sign_off(
 
 def sign_off_command(release: Path, signed: object, place: Path, report: Path | None, force: bool) -> list[str]:
     """The words of the command that makes the same page."""
-    from radoboost.findings.signing import SignOff
+    from radoboost.report.sign_off import SignOff
 
     assert isinstance(signed, SignOff)
     words = ["rado", "sign-off", str(release), "--officer", signed.officer, "--decision", signed.decision]

@@ -24,39 +24,38 @@ from radoboost.errors import (
     SchemaWarning,
     on_failure,
 )
-from radoboost.holder.counts import Where, check_where, tell_holder
-from radoboost.holder.declared import Bounds, declaration, schema_origin, whose_rows, written
-from radoboost.holder.disk_room import check_files
+from radoboost.holder.curator import Curator, SecureAggregator
+from radoboost.holder.disk_space import check_files
 from radoboost.holder.engines import Engine, auto_engine, get_engine
-from radoboost.holder.engines.proof import proven_on_device
+from radoboost.holder.engines.self_test import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
-from radoboost.holder.guessing import taken_for_numbers
 from radoboost.holder.keystream import make_key
 from radoboost.holder.labels_apart import label_name, refuse_label_as_feature
-from radoboost.holder.mechanisms import Asked, Circumstances, Made, Mechanism, Plain
-from radoboost.holder.mechanisms.claims import csv_records
-from radoboost.holder.mechanisms.contract import DEFAULT_RADOS, Gathering
-from radoboost.holder.mechanisms.records import check_person, declared_features
-from radoboost.holder.outliers import in_words
-from radoboost.holder.raw_tables import check_missing, make_plainly, open_source
-from radoboost.holder.run import Pool, Run
+from radoboost.holder.mechanisms import CraftRequest, Mechanism, Plain, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import DEFAULT_RADOS, RoomParticipation
+from radoboost.holder.mechanisms.record_level import check_person, declared_features
+from radoboost.holder.mechanisms.statements import csv_records
+from radoboost.holder.row_counts import Where, as_text, check_where, report_row_counts
 from radoboost.holder.runners import Runner
-from radoboost.holder.runners.clusters import ClusterRunner, check_reach, cluster_runner
-from radoboost.holder.runners.threads import Threads, check_threads
+from radoboost.holder.runners.cluster import ClusterRunner, check_reach, cluster_runner
+from radoboost.holder.runners.threads import ThreadRunner, check_threads
+from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect, schema_origin, whose_rows
+from radoboost.holder.schema_inference import taken_for_numbers
 from radoboost.holder.signatures import SignatureSet, check_first_row, check_n_rados
+from radoboost.holder.table_preparation import check_missing, open_source, prepare_table
 from radoboost.holder.tilted import refuse_tilted
 from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.privacy.spending import Account
 from radoboost.progress import Progress, bar_for
-from radoboost.release import Release
-from radoboost.release.chain import chain
-from radoboost.release.drawn import draw_rados
-from radoboost.tables import Source, open_table
+from radoboost.release.composition import earlier_releases
+from radoboost.release.rado_sampling import draw_rados
+from radoboost.release.release import Release
+from radoboost.tables import Table, open_table
 from radoboost.tables.cluster_frames import check_determined, cluster_of
-from radoboost.tables.device_arrays import ONLY_HERE
+from radoboost.tables.gpu_arrays import ONLY_HERE
 from radoboost.tables.schema import Schema
-from radoboost.tables.streams import at_rest, is_query
+from radoboost.tables.streams import is_query, rereadable
 
 
 def craft(
@@ -116,7 +115,7 @@ def craft(
         label then says which one `y` is, as the name of a series does. Claims about one label add up by that name.
     classes : (negative, positive), or all of more than two, optional
         The label values; by default those of the table in order, and of two the larger or later one is positive.
-        Private mechanisms need them declared; of more than two, `Plain` and `Moments` make releases.
+        Private mechanisms need them declared; of more than two, `Plain` and `MomentSums` make releases.
     features, drop : sequences of str, optional
         The columns to use, or to leave out.
     schema : Schema, its JSON data, the file of one, or a release or model that carries one, optional
@@ -127,8 +126,8 @@ def craft(
     bounds : mapping of column to (low, high), array (n_features, 2), or "private", optional
         Values beyond their bounds are clipped, and counted: in a `ClippedWarning`, or for a private mechanism in
         `counts`.
-        "private", for all columns or in place of a column's (low, high), lets `Moments` find them by noisy counts, as
-        part of its promise.
+        "private", for all columns or in place of a column's (low, high), lets `MomentSums` find them by noisy counts,
+        as part of its promise.
     missing : "fill", "error" or "drop"
         What becomes of missing values: they are filled, and a column says where; or they are refused; or rows that have
         some are left out. Private mechanisms always fill.
@@ -143,7 +142,7 @@ def craft(
         nothing. Two spellings of an id are two persons, unless they are one whole number. Without them each row counts
         as another person; where the schema has a column of ids, a `PersonWarning` says so before anything is spent.
     rows : int, optional
-        About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
+        About how many rows there are, from public knowledge; with a person, about how many contribute. `MomentSums`
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. It also says the
         plan beforehand, on stderr: which columns so many rows carry, as `plan_for` does. A `DeltaWarning` says where
         delta is too large for so many.
@@ -155,14 +154,14 @@ def craft(
         of the table in which row i stands weights[i] times in place, each copy with its own coins. A row of weight 0 is
         not there. Private mechanisms refuse weights: a record of weight 5 would count five times.
     mechanism : Mechanism, optional
-        What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
+        What protects the release. Take `MomentSums` for a promise about records or labels: it is the most accurate, at
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
         paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
     columns : "auto", "linear", "signed-log", "degree-2" to "degree-8", or a mapping
         Which columns the release has: the table's own; their signed logarithms; or its own and products of Legendre
         polynomials of numbers up to a total degree, as many as 600 columns have room for; or by column a list of terms:
         "linear", "signed-log", a square "age^2", a product "age*dose". "auto" is what the schema says, and else what
-        the mechanism prescribes: "linear", but for `Moments` as many products of ranks as the table carries, by what
+        the mechanism prescribes: "linear", but for `MomentSums` as many products of ranks as the table carries, by what
         its first stage released. Those need the constant feature: with `intercept=False`, "auto" is "linear".
         `release.map` computes them, also from new rows.
     share : sequence of str, optional
@@ -173,7 +172,7 @@ def craft(
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
     n_rados : int, optional
         How many rados: at most 524,288, and at most as many as there are signatures. By default 1000, and none for
-        `Moments`: what it releases needs none, and `draw_rados` draws any number from it later.
+        `MomentSums`: what it releases needs none, and `draw_rados` draws any number from it later.
     signatures : SignatureSet, optional
         The subsets to draw from; all of them by default. `Tilted` makes them in batches, each by what was learned from
         those before.
@@ -181,7 +180,7 @@ def craft(
         Whether to add the constant feature.
     seed : int, optional
         Makes the signatures reproducible, and known to anyone who knows the seed: the statement says so. Noise is
-        never reproducible. `Moments` has no signatures, and refuses a seed.
+        never reproducible. `MomentSums` has no signatures, and refuses a seed.
     compose : sequence of releases or their paths
         Earlier releases of the same table, or receipts of rooms that ended without one: the statement says what they,
         all that they were composed with, and this one amount to together, if every epsilon was fixed beforehand.
@@ -223,9 +222,9 @@ def craft(
     protection: Mechanism = Plain() if mechanism is None else mechanism
     _check_arguments(protection, signatures, intercept, missing, unlabelled)
     declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
-    declared = written(declared, separator, decimal, protection.private)
+    declared = declaration_with_dialect(declared, separator, decimal, protection.private)
     declared |= _label_apart(protection, y, label, declared["declared"].label)
-    asked = Asked(
+    asked = CraftRequest(
         **declared,
         columns=check_columns(columns, declared["declared"].terms),
         n_rados=_wanted_rados(n_rados, protection),
@@ -238,13 +237,13 @@ def craft(
         rows=rows,
         person=person,
         max_rows=check_person(person, max_rows),
-        earlier=chain(compose),
+        earlier=earlier_releases(compose),
         weights=weights,
         first_row=check_first_row(first_row),
         share=_shared(share),
     )
     machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
-    _check(protection, asked, progress)
+    _check_craft(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
     _check_books(books, protection, asked, counts)
     account = _account(books, name)
@@ -268,7 +267,7 @@ def _label_apart(mechanism: Mechanism, y: Any, label: str | None, declared: str 
     return {"label": None, "label_apart": label_name(y, label, declared)}
 
 
-def _read_from(made: Made, table: Any, runner: Runner) -> Made:
+def _read_from(made: ReleaseDraft, table: Any, runner: Runner) -> ReleaseDraft:
     query = is_query(table) or bool(cluster_of(table))
     return replace(made, circumstances=replace(made.circumstances, query=query, cluster=runner.cluster))
 
@@ -277,9 +276,9 @@ def craft_in_room(
     table: Any,
     y: Any,
     mechanism: Mechanism,
-    asked: Asked,
-    pool: Pool,
-    gathering: Callable[[], Gathering],
+    asked: CraftRequest,
+    pool: SecureAggregator,
+    gathering: Callable[[], RoomParticipation],
     *,
     name: str,
     ledger: Ledger | None = None,
@@ -301,7 +300,7 @@ def craft_in_room(
             made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, None)
         else:  # as declared: nothing is proposed from one holder's table
             made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
-            warn_clipped(made.counted, made.counts.clipped, stacklevel=3)
+            warn_of_clipping(made.counted, made.counts.clipped, stacklevel=3)
             if unseen := made.counts.unseen(schema):
                 warnings.warn(SchemaWarning(unseen), stacklevel=3)
     records = csv_records(asked.declared.schema, mechanism.private)  # any of the holders may have CSV files
@@ -309,12 +308,12 @@ def craft_in_room(
     return _release(mechanism, asked, made, name, schema, Account())
 
 
-def planned_event(mechanism: Mechanism, asked: Asked) -> Event | None:
+def planned_event(mechanism: Mechanism, asked: CraftRequest) -> Event | None:
     """All that a release in a room does, as its statement will have it; None where one booking says so."""
     account = getattr(mechanism, "account_declared", None)
     if mechanism.private:
         return None if account is None else account(replace(asked, rows=None))[0]
-    about = Circumstances("bounds", asked.seeded, asked.n_rados, n_columns=2, n_examples=1)
+    about = StatementFacts("bounds", asked.seeded, asked.n_rados, n_columns=2, n_examples=1)
     return event_from_dict(mechanism.statement(about).event)
 
 
@@ -322,7 +321,7 @@ def check_for_room(
     table: Any,
     y: Any,
     mechanism: Mechanism,
-    asked: Asked,
+    asked: CraftRequest,
     ledger: Ledger | None,
     counts: Where,
     place: str | os.PathLike[str] | None = None,
@@ -333,7 +332,7 @@ def check_for_room(
     _check_books(ledger, mechanism, asked, counts)
     if is_query(table):
         return
-    source = (_open if mechanism.private else open_source)(table, y, asked)
+    source = (_open_privately if mechanism.private else open_source)(table, y, asked)
     if _protects_labels(mechanism):
         refuse_label_as_feature(table, y, asked, source)
     if mechanism.private:
@@ -341,20 +340,20 @@ def check_for_room(
 
 
 def _run_on(
-    choose: Callable[[Source], Engine],
+    choose: Callable[[Table], Engine],
     runner: Runner,
     ledger: Callable[[Event], object] | None,
-    source: Source,
-    pool: Pool | None = None,
-) -> Run:
+    source: Table,
+    pool: SecureAggregator | None = None,
+) -> Curator:
     """The run over a table, which may have to stay on this machine."""
     if runner.cluster and hasattr(next(iter(source.parts()), None), "on_device"):
         raise ArgumentError(ONLY_HERE)
-    return Run(source, choose(source), runner, ledger=ledger, pool=pool)
+    return Curator(source, choose(source), runner, ledger=ledger, pool=pool)
 
 
 def _suited(
-    engine: str | Engine, machine: Engine, asked: Asked, runner: Runner, private: bool, source: Source
+    engine: str | Engine, machine: Engine, asked: CraftRequest, runner: Runner, private: bool, source: Table
 ) -> Engine:
     """The engine for a table: `machine`, or one on a device where "auto" may choose, and rows are dense.
 
@@ -391,11 +390,11 @@ def _ready(
     with (
         on_failure(account.add_to),
         bar_for(progress) as bar,
-        at_rest(table, row_by_row=protection.private, bar=bar) as kept,
+        rereadable(table, row_by_row=protection.private, bar=bar) as kept,
     ):
         runner = cluster_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
         try:
-            yield kept, runner or Threads(threads, bar), bar
+            yield kept, runner or ThreadRunner(threads, bar), bar
         finally:
             if runner is not cluster and isinstance(runner, ClusterRunner):
                 runner.close()
@@ -405,14 +404,14 @@ def _make_privately(
     protection: Mechanism,
     table: Any,
     y: Any,
-    asked: Asked,
-    run_on: Callable[[Source], Run],
+    asked: CraftRequest,
+    run_on: Callable[[Table], Curator],
     counts: Where,
     progress: bool | Progress | None,
     place: str | os.PathLike[str] | None,
-) -> tuple[Made, Schema | None]:
+) -> tuple[ReleaseDraft, Schema | None]:
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
-    source = _open(table, y, asked)
+    source = _open_privately(table, y, asked)
     if _protects_labels(protection):
         refuse_label_as_feature(table, y, asked, source)
     _doubt_names(asked, source, progress is True)
@@ -423,7 +422,7 @@ def _make_privately(
     records = csv_records(source.schema, source.csv)
     made = replace(made, circumstances=replace(made.circumstances, records=records))
     raw = () if source.schema is None else source.schema.used
-    tell_holder(made.counts, made.counted, asked.label_name, counts, raw)
+    report_row_counts(made.counts, made.counted, asked.label_name, counts, raw)
     return made, source.schema
 
 
@@ -432,7 +431,7 @@ def _protects_labels(mechanism: Mechanism) -> bool:
     return getattr(mechanism, "unit", None) == "label"
 
 
-def _doubt_names(asked: Asked, source: Source, progress: bool) -> None:
+def _doubt_names(asked: CraftRequest, source: Table, progress: bool) -> None:
     """Say, before anything is spent, which columns are taken for numbers though their names say another thing.
 
     By names alone: a type that one value can change is nothing to go by (C0 of docs/proofs/contributions.md).
@@ -447,21 +446,26 @@ def _doubt_names(asked: Asked, source: Source, progress: bool) -> None:
 
 
 def _make_plainly(
-    protection: Mechanism, table: Any, y: Any, asked: Asked, run_on: Callable[[Source], Run], options: dict[str, Any]
-) -> tuple[Made, Schema | None]:
+    protection: Mechanism,
+    table: Any,
+    y: Any,
+    asked: CraftRequest,
+    run_on: Callable[[Table], Curator],
+    options: dict[str, Any],
+) -> tuple[ReleaseDraft, Schema | None]:
     """What another mechanism makes of the table, by which schema; a warning says what was taken for what."""
 
-    def make(asked: Asked, source: Source) -> Made:
+    def make(asked: CraftRequest, source: Table) -> ReleaseDraft:
         return protection.make(asked, run_on(source))
 
     hidden = getattr(protection, "withheld", {})
-    plain = make_plainly(make, table, y, asked, **options, withheld=hidden)
+    plain = prepare_table(make, table, y, asked, **options, withheld=hidden)
     if lines := [*plain.lines, *plain.made.counts.unseen(plain.schema, hidden)]:
         warnings.warn(SchemaWarning(lines), stacklevel=3)
-    warn_clipped(plain.made.counted, plain.made.counts.clipped, stacklevel=4)
+    warn_of_clipping(plain.made.counted, plain.made.counts.clipped, stacklevel=4)
     if plain.made.outliers:
         n_rows = plain.made.counts.n_rows
-        warnings.warn(in_words(plain.made.outliers, n_rows), OutlierWarning, stacklevel=3)
+        warnings.warn(as_text(plain.made.outliers, n_rows), OutlierWarning, stacklevel=3)
     return plain.made, plain.schema
 
 
@@ -471,7 +475,7 @@ def _wanted_rados(n_rados: int | None, mechanism: Mechanism) -> int:
 
 
 def _say_plan(
-    mechanism: Mechanism, asked: Asked, progress: bool | Progress | None, features: Sequence[str] | None = None
+    mechanism: Mechanism, asked: CraftRequest, progress: bool | Progress | None, features: Sequence[str] | None = None
 ) -> None:
     """Say which columns so many declared rows carry, where a mechanism can tell; by names of columns, and no value."""
     foresee = getattr(mechanism, "foresee", None)
@@ -479,14 +483,14 @@ def _say_plan(
         print(f"rado: {sentence}", file=sys.stderr)
 
 
-def _advise(mechanism: Mechanism, asked: Asked, progress: bool | Progress | None) -> None:
+def _advise(mechanism: Mechanism, asked: CraftRequest, progress: bool | Progress | None) -> None:
     """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone."""
     _say_plan(mechanism, asked, progress)
     if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
         warnings.warn(advice, DeltaWarning, stacklevel=4)
 
 
-def warn_of_persons(mechanism: Mechanism, asked: Asked) -> None:
+def warn_of_persons(mechanism: Mechanism, asked: CraftRequest) -> None:
     """Warn where rows are protected that may be several of one person, by what was declared alone."""
     advice = whose_rows(asked.declared, asked.person, getattr(mechanism, "unit", None)) if mechanism.private else None
     if advice is not None:
@@ -518,7 +522,7 @@ def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
     return [*([drop] if isinstance(drop, str) else drop), weights]
 
 
-def _check(mechanism: Mechanism, asked: Asked, progress: bool | Progress | None) -> None:
+def _check_craft(mechanism: Mechanism, asked: CraftRequest, progress: bool | Progress | None) -> None:
     """Refuse what the mechanism cannot make, and what no record may be protected with; then give advice."""
     if mechanism.private:
         asked.refuse_weights(mechanism.name)
@@ -544,7 +548,7 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: s
     check_missing(missing, unlabelled, mechanism.private)
 
 
-def _open(table: Any, y: Any, asked: Asked) -> Source:
+def _open_privately(table: Any, y: Any, asked: CraftRequest) -> Table:
     """Open the table for a private mechanism: only its declared columns, read row by row."""
     names = declared_features(asked)
     features, drop = (asked.features, asked.drop) if names is None else (names, ())
@@ -561,7 +565,7 @@ def _open(table: Any, y: Any, asked: Asked) -> Source:
     )
 
 
-def warn_clipped(names: Sequence[str], clipped: NDArray[np.int64], *, stacklevel: int) -> None:
+def warn_of_clipping(names: Sequence[str], clipped: NDArray[np.int64], *, stacklevel: int) -> None:
     """Warn of values that lay beyond their bounds, by column."""
     counts = [f"{name!r} {count:,}" for name, count in zip(names, clipped, strict=True) if count]
     if counts:
@@ -569,7 +573,7 @@ def warn_clipped(names: Sequence[str], clipped: NDArray[np.int64], *, stacklevel
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
-def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked, counts: Where) -> None:
+def _check_books(books: Ledger | None, mechanism: Mechanism, asked: CraftRequest, counts: Where) -> None:
     """Refuse what cannot be booked, or counted, before the table is opened; the mechanism books later what it costs."""
     check_where(counts if mechanism.private else None)
     if books is None:
@@ -586,7 +590,7 @@ def _check_books(books: Ledger | None, mechanism: Mechanism, asked: Asked, count
     names = declared_features(asked)
     n_columns = max(2, len(asked.declared.limits) + asked.intercept if names is None else asked.width(names))
     statement = mechanism.statement(
-        Circumstances(
+        StatementFacts(
             "bounds",
             asked.seeded,
             asked.n_rados,
@@ -618,8 +622,8 @@ def note_digest(books: Ledger, name: str, digest: str) -> None:
 
 def _release(
     mechanism: Mechanism,
-    asked: Asked,
-    made: Made,
+    asked: CraftRequest,
+    made: ReleaseDraft,
     name: str,
     schema: Schema | None,
     account: Account,

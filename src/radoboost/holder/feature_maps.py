@@ -28,9 +28,9 @@ from typing import Any
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.legendre_classes import DEGREES, MOST_COLUMNS, check_degree, classes_within, product_terms
 from radoboost.release.columns import Column
-from radoboost.release.maps import FeatureMap, Input, Term
-from radoboost.tables.columns import listed
-from radoboost.tables.kinds import TERMS, Factor, Slots, Word
+from radoboost.release.feature_map import FeatureMap, Input, Term
+from radoboost.tables.column_selection import list_names
+from radoboost.tables.column_types import TERMS, Factor, OneHot, Word
 
 Columns = str | Mapping[str, Sequence[Word]]
 WORDS = ("auto", "linear", "signed-log", *DEGREES)
@@ -47,7 +47,8 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[Word]]) -> Columns:
             return _unless_linear({name: tuple(words) for name, words in terms.items()}) if terms else "auto"
         if terms:
             raise ArgumentError(
-                f"the schema has terms of {listed(list(terms))}, and columns={columns!r} (--columns) says otherwise; "
+                f"the schema has terms of {list_names(list(terms))}, and columns={columns!r} (--columns) says "
+                "otherwise; "
                 "leave one of them out"
             )
         return columns
@@ -57,12 +58,14 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[Word]]) -> Columns:
             f"{_TERM_WORDS}; it is {columns!r}"
         )
     if terms:
-        raise ArgumentError(f"the schema has terms of {listed(list(terms))}, and so has columns; leave one of them out")
+        raise ArgumentError(
+            f"the schema has terms of {list_names(list(terms))}, and so has columns; leave one of them out"
+        )
     chosen = {name: (words,) if isinstance(words, str) else tuple(words) for name, words in columns.items()}
     wrong = [f"{name!r} has none (leave it out to keep it linear)" for name, words in chosen.items() if not words]
     for name, words in chosen.items():
         odd = [str(word) for word in words if not isinstance(word, str) or not _is_word(word)]
-        wrong += [f"{name!r} has {listed(odd)}"] if odd else []
+        wrong += [f"{name!r} has {list_names(odd)}"] if odd else []
     if wrong:
         raise ArgumentError(
             f"columns has terms that there are not: {', '.join(wrong)}; a column may have {_TERM_WORDS}"
@@ -143,11 +146,13 @@ def _named_products(
     problems = []
     if unknown:
         shown = f"{', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"
-        problems.append(f"columns names {listed(unknown)}, which the table does not have as numbers; it has {shown}")
+        problems.append(
+            f"columns names {list_names(unknown)}, which the table does not have as numbers; it has {shown}"
+        )
     if slots:
-        problems.append(f"{listed(slots)} hold 0 and 1, so that logarithms would tell nothing new")
+        problems.append(f"{list_names(slots)} hold 0 and 1, so that logarithms would tell nothing new")
     if wrong:
-        terms_of = ", ".join(f"{listed(words)} of {name!r}" for name, words in wrong.items())
+        terms_of = ", ".join(f"{list_names(words)} of {name!r}" for name, words in wrong.items())
         problems.append(f"there are no products with columns that are not there, or within one category: {terms_of}")
     if problems:
         raise ArgumentError("; ".join(problems))
@@ -170,7 +175,7 @@ def _pairs_of(word: Word, names: Sequence[str], groups: Mapping[str, str]) -> li
 
 
 def _columns_of(factor: Factor, names: Sequence[str], groups: Mapping[str, str]) -> list[str]:
-    if isinstance(factor, Slots):
+    if isinstance(factor, OneHot):
         return [name for name in names if groups.get(name) == factor.group]
     return [factor] if factor in names else []
 

@@ -131,7 +131,7 @@ def snapping_constants(columns: Sequence[Column]) -> NDArray[np.float64]:
     )
 
 
-def snapped(values: NDArray[np.float64], constants: NDArray[np.float64]) -> NDArray[np.int32]:
+def snap_to_grid(values: NDArray[np.float64], constants: NDArray[np.float64]) -> NDArray[np.int32]:
     """Values on the grid, each by its own row of `snapping_constants`."""
     low, high, shift, factor, divisor, offset, inverse = constants.T
     with np.errstate(under="ignore"):

@@ -14,26 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import SchemaWarning, TableError
-from radoboost.holder.counts import RowCounts, beyond_bounds
-from radoboost.holder.craft import left_out, warn_clipped
-from radoboost.holder.declared import Bounds, declaration, schema_origin, written
+from radoboost.holder.craft import left_out, warn_of_clipping
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, cpu_engine
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.grid import make_columns
-from radoboost.holder.mechanisms import Asked, Circumstances, Made, Plain
-from radoboost.holder.mechanisms.contract import CHANGED, Through
-from radoboost.holder.mechanisms.two_passes import check_scale, survey, through_map
-from radoboost.holder.raw_tables import check_missing, make_plainly
-from radoboost.holder.run import Run
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.mechanisms import CraftRequest, Plain, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs
+from radoboost.holder.mechanisms.table_survey import check_scale, survey, through_map
+from radoboost.holder.row_counts import RowCounts, beyond_bounds
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect, schema_origin
+from radoboost.holder.table_preparation import check_missing, prepare_table
 from radoboost.progress import Progress, no_progress, show_progress
-from radoboost.release import Release
-from radoboost.release.awaited import Awaited
 from radoboost.release.columns import Column
-from radoboost.tables import Source
+from radoboost.release.release import Release
+from radoboost.release.secret_shares import PendingRelease
+from radoboost.tables import Table
 from radoboost.tables.cluster_frames import refuse_cluster_frame
-from radoboost.tables.labels import LabelRule
-from radoboost.tables.streams import at_rest
+from radoboost.tables.labels import LabelEncoder
+from radoboost.tables.streams import rereadable
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Route:
 class GridRows:
     """Rows on the grid: the release that they may become, how many there are, and their integers, batch by batch."""
 
-    awaited: Awaited
+    awaited: PendingRelease
     n_rows: int
     batches: Callable[[], Iterator[NDArray[np.int64]]]
 
@@ -86,8 +86,8 @@ def grid_rows(
     refuse_cluster_frame(table, "sharing or encrypting its rows")
     check_missing(missing, unlabelled, private=False)
     declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
-    declared = written(declared, separator, decimal, False)
-    asked = Asked(
+    declared = declaration_with_dialect(declared, separator, decimal, False)
+    asked = CraftRequest(
         **declared,
         columns=check_columns(columns, declared["declared"].terms),
         n_rados=1,
@@ -98,13 +98,13 @@ def grid_rows(
     )
     check_scale(asked)
     engine, found = cpu_engine(), []
-    with (show_progress if progress else no_progress)() as bar, at_rest(table, bar=bar) as kept:
+    with (show_progress if progress else no_progress)() as bar, rereadable(table, bar=bar) as kept:
 
-        def make(asked: Asked, source: Source) -> Made:
+        def make(asked: CraftRequest, source: Table) -> ReleaseDraft:
             found.append(_surveyed(asked, source, engine, bar))
             return found[-1].made
 
-        plain = make_plainly(
+        plain = prepare_table(
             make,
             kept,
             y,
@@ -127,16 +127,16 @@ def grid_rows(
             classes=look.made.classes,
             mechanism={"name": Plain.name, "law": Plain.law},
             signatures={},
-            statement=_statement(route, circumstances),
+            statement=_rows_statement(route, circumstances),
             n_examples=None,
             schema=plain.schema,
             map=look.made.map,
         )
-        yield GridRows(Awaited(release), circumstances.n_examples, look.batches)
-        warn_clipped(look.made.counted, look.made.counts.clipped, stacklevel=5)
+        yield GridRows(PendingRelease(release), circumstances.n_examples, look.batches)
+        warn_of_clipping(look.made.counted, look.made.counts.clipped, stacklevel=5)
 
 
-def _statement(route: Route, circumstances: Circumstances) -> Any:
+def _rows_statement(route: Route, circumstances: StatementFacts) -> Any:
     """What a plain release says, and how its rows travelled."""
     statement = Plain().statement(circumstances)
     return replace(
@@ -151,11 +151,11 @@ def _statement(route: Route, circumstances: Circumstances) -> Any:
 class _Surveyed:
     """A table after its survey: everything that its rows become integers by."""
 
-    made: Made
-    source: Source
+    made: ReleaseDraft
+    source: Table
     engine: Engine
-    rule: LabelRule
-    through: Through | None
+    rule: LabelEncoder
+    through: MappedInputs | None
     bar: Progress
 
     def batches(self) -> Iterator[NDArray[np.int64]]:
@@ -186,20 +186,20 @@ def _in_slots(rows: NDArray[np.int64], places: NDArray[np.int64], n_classes: int
     return slots.reshape(len(rows), -1)
 
 
-def _surveyed(asked: Asked, source: Source, engine: Engine, bar: Progress) -> _Surveyed:
+def _surveyed(asked: CraftRequest, source: Table, engine: Engine, bar: Progress) -> _Surveyed:
     """The first pass of a plain release, and what follows from it."""
-    run = Run(source, engine, Threads(None, bar))
+    run = Curator(source, engine, ThreadRunner(None, bar))
     asked, through = through_map(asked, run)
     facts = survey(asked, run, passes=2 if through is None else 3)
     columns: tuple[Column, ...] = make_columns(
         run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept
     )
     inputs = len(columns) - asked.intercept if through is None else len(through.inputs)
-    made = Made(
+    made = ReleaseDraft(
         blocks={},
         columns=columns,
         classes=tuple(facts.rule.classes),
-        circumstances=Circumstances(
+        circumstances=StatementFacts(
             facts.scale,
             False,
             1,

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.tables.source import TILE_ROWS as TILE_ROWS
+from radoboost.tables.table import TILE_ROWS as TILE_ROWS
 
 SLAB_TILES = 65536
 MAX_RADOS = 524_288  # with more, a slab would need more blocks than the 32-bit counter has
@@ -147,7 +147,7 @@ def streams(
     prefix = plane.to_bytes(4, "little")
     for slab, first, count in parts:
         _seek(stream, prefix + slab.to_bytes(8, "little"), 8 * first)
-        _write(stream, target[done : done + 8 * count])
+        _write_stream(stream, target[done : done + 8 * count])
         done += 8 * count
     return out
 
@@ -156,7 +156,7 @@ def _fill(key: bytes, nonce: bytes, start: int, target: memoryview) -> None:
     """Write the keystream's bytes from `start` into target."""
     stream = Cipher(ChaCha20(key, bytes(4) + nonce), mode=None).encryptor()
     _seek(stream, nonce, start)
-    _write(stream, target)
+    _write_stream(stream, target)
 
 
 def _seek(stream: CipherContext, nonce: bytes, start: int) -> None:
@@ -166,7 +166,7 @@ def _seek(stream: CipherContext, nonce: bytes, start: int) -> None:
         stream.update(_ZEROS[:skip])
 
 
-def _write(stream: CipherContext, target: memoryview) -> None:
+def _write_stream(stream: CipherContext, target: memoryview) -> None:
     zeros = memoryview(_ZEROS)
     for a in range(0, len(target), len(_ZEROS)):
         piece = target[a : a + len(_ZEROS)]

@@ -12,10 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.mechanisms import Asked
-from radoboost.tables import Source
-from radoboost.tables.device_arrays import is_on_device
-from radoboost.tables.raw_columns import has_arrow_values, named_columns
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.tables import Table
+from radoboost.tables.gpu_arrays import is_on_device
+from radoboost.tables.object_columns import has_arrow_values, named_columns
 from radoboost.tables.sparse import array_and_names
 
 _APART = "with unit='label' features are not protected, and a label among them would be in the release exactly: "
@@ -36,7 +36,7 @@ def own_name(y: Any) -> str | None:
     return None if name is None or name == "" or callable(name) else str(name)
 
 
-def refuse_label_as_feature(table: Any, y: Any, asked: Asked, source: Source) -> None:
+def refuse_label_as_feature(table: Any, y: Any, asked: CraftRequest, source: Table) -> None:
     """Refuse labels that are a feature, or say whose row it is, by their name or their memory.
 
     Those without a name are refused beside named columns.

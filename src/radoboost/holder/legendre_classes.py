@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, permutations
 
 from radoboost.errors import ArgumentError
-from radoboost.release.maps import Term
+from radoboost.release.feature_map import Term
 
 Degrees = tuple[int, ...]
 MOST_COLUMNS = 600  # of a release whose columns are made by classes, the constant among them

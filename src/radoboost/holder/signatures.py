@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.holder import keystream
 from radoboost.holder.keystream import MAX_RADOS
-from radoboost.holder.subsets import Corrected, Everything, Start
+from radoboost.holder.subset_sampling import AllRows, CorrectedCoins, FairCoins
 
 MAX_SIZE = 2**64  # counting stops here: nobody asks for so many rados
 _LAST_ROW = 2**60  # nobody has so many rows
@@ -24,13 +24,13 @@ _SIZES_PLANE = 2**32 - 2
 _WEIGHT_BITS, _DRAW_BITS = 256, 384
 
 
-class Prepared(Protocol):
+class SignatureStream(Protocol):
     """A signature set with its key, ready for one table; threads may share it."""
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Membership words of a block of tiles, shape (n_tiles, n_rados); rows beyond the table have any bits."""
 
-    def for_part(self, first_row: int, n_rows: int) -> "Prepared":
+    def for_part(self, first_row: int, n_rows: int) -> "SignatureStream":
         """What a part of the table needs that is summed elsewhere: the words of its own rows, and no others' coins.
 
         Rows have the same numbers. Where each row has coins of its own, and no seed was given, these are tossed anew.
@@ -54,7 +54,7 @@ class SignatureSet(Protocol):
     def size(self, n_examples: int) -> int:
         """How many signatures there are for this many examples, or `MAX_SIZE` if there are more."""
 
-    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> Prepared:
+    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> SignatureStream:
         """The subsets of this key; the number of threads changes nothing but the time."""
 
 
@@ -80,9 +80,9 @@ class AllSignatures:
         """2**m."""
         return int(min(2 ** min(n_examples, 64), MAX_SIZE))
 
-    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> Prepared:
+    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> SignatureStream:
         """Plane 0 of the keystream, as it comes."""
-        return Start(key, n_rados, quarters=2)
+        return FairCoins(key, n_rados, quarters=2)
 
 
 @dataclass(frozen=True)
@@ -136,14 +136,14 @@ class FixedSupport:
         """C(m, support)."""
         return _capped_comb(n_examples, self.count(n_examples))
 
-    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> Prepared:
+    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> SignatureStream:
         """Start at the nearest of the rates 1/4, 1/2 and 3/4, and at 1/2 in the middle between two."""
         count = self.count(n_examples)
         if count == n_examples:  # one subset, which the switches would take m log m candidates to reach
-            return Everything()
+            return AllRows()
         quarters = 1 if 8 * count < 3 * n_examples else 3 if 8 * count > 5 * n_examples else 2
-        start = Start(key, n_rados, quarters)
-        return Corrected(start, n_examples, lambda members: np.full_like(members, count), threads)
+        start = FairCoins(key, n_rados, quarters)
+        return CorrectedCoins(start, n_examples, lambda members: np.full_like(members, count), threads)
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class FeatureInterval:
                 return MAX_SIZE
         return total
 
-    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "Corrected":
+    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "CorrectedCoins":
         """Start at rate 1/2; what is within the interval stays, and for the others K is drawn by inversion."""
         self._check(n_examples)
 
@@ -196,7 +196,7 @@ class FeatureInterval:
             result[outside] = self._draw(key, n_examples, outside.tolist()) if len(outside) else 0
             return result
 
-        return Corrected(Start(key, n_rados, quarters=2), n_examples, sizes, threads)
+        return CorrectedCoins(FairCoins(key, n_rados, quarters=2), n_examples, sizes, threads)
 
     def _draw(self, key: bytes, n_examples: int, rados: list[int]) -> list[int]:
         """K of these rados, from the binomial law restricted to the interval."""

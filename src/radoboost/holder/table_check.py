@@ -10,29 +10,35 @@ from typing import Any
 
 import numpy as np
 
-from radoboost.errors import ArgumentError, RadoError
-from radoboost.holder.counts import RowCounts, Where, beyond_bounds
-from radoboost.holder.declared import Bounds, declaration, written
+from radoboost.errors import ArgumentError, DoesNotFit, RadoError
+from radoboost.holder.column_profile import CategoryProfile, plain_cells
+from radoboost.holder.contribution_bounding import choose_rows
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import Asked
-from radoboost.holder.mechanisms.records import (
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.mechanisms.record_level import (
     check_declared,
     check_person,
     declared_columns,
     declared_features,
     declared_rule,
 )
-from radoboost.holder.persons import choose_rows
-from radoboost.holder.runners.threads import Threads
+from radoboost.holder.row_counts import RowCounts, Where, beyond_bounds
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect
+from radoboost.holder.schema_inference import looks_like_id
 from radoboost.progress import no_progress, show_progress
-from radoboost.release import replacing
 from radoboost.release.columns import Column
+from radoboost.release.release import atomic_write
 from radoboost.tables import Batch, open_table
+from radoboost.tables.cells import gaps
+from radoboost.tables.cluster_frames import cluster_of
+from radoboost.tables.column_selection import ColumnChoice, list_names
+from radoboost.tables.column_types import MOST_VALUES, Category, Kind
 from radoboost.tables.csv_lines import CsvFates, csv_fates
-from radoboost.tables.kinds import Category
-from radoboost.tables.labels import LabelRule
+from radoboost.tables.labels import LabelEncoder
+from radoboost.tables.raw_table import raw_table
 from radoboost.tables.schema import Schema
-from radoboost.tables.streams import at_rest, is_query
+from radoboost.tables.streams import is_query, rereadable
 
 _IF_WRONG = "nothing was spent so far; if these are not the rows that you mean, stop here, with Ctrl-C"
 _ENDLESS = 2.0**1000
@@ -47,7 +53,7 @@ class CheckRows:
     """Which rows would contribute to a private release, and what spoils the others."""
 
     columns: tuple[Column, ...]
-    rule: LabelRule
+    rule: LabelEncoder
 
     title = "checking rows"
     rows_at_a_time = None
@@ -101,7 +107,7 @@ class TableCheck:
             return {}
         return {"classes": dict(zip(map(str, self.classes), self.counts.by_class.tolist(), strict=True))}
 
-    def in_words(self) -> list[str]:
+    def as_text(self) -> list[str]:
         """The counts as lines, and a line for each column that may have been declared as what it is not."""
         counts = self._by_class().get("classes", {})
         classes = (
@@ -112,8 +118,8 @@ class TableCheck:
         absent = [repr(name) for name, count in counts.items() if count == 0]
         if absent:
             classes.append(f"no row has the class {' or '.join(absent)}: are classes written as in the table?")
-        counted = self.counts.in_words(self.features, self.label, self._raw)
-        return [*counted, *self.csv.in_words(), *classes, *self._doubts(), *self._whose_rows()]
+        counted = self.counts.as_text(self.features, self.label, self._raw)
+        return [*counted, *self.csv.as_text(), *classes, *self._doubts(), *self._whose_rows()]
 
     def _whose_rows(self) -> Iterator[str]:
         for name, (values, repeated) in self.ids.items():
@@ -172,8 +178,10 @@ def check_table(
     correction should follow from documentation. With a `person`, the counts are of at most `max_rows` rows of each,
     good ones first. `separator` and `decimal` say how a CSV file is written, as for `craft`.
     """
-    asked = Asked(
-        **written(declaration(schema, bounds, y, label, classes, features, drop), separator, decimal, private=True),
+    asked = CraftRequest(
+        **declaration_with_dialect(
+            declaration(schema, bounds, y, label, classes, features, drop), separator, decimal, private=True
+        ),
         n_rados=1,
         signature_key=make_key(None),
         person=person,
@@ -184,14 +192,14 @@ def check_table(
             f"{', '.join(asked.declared.inferred)}: read off the table, so the schema fits it; check a declared one"
         )
     check_declared(asked, may_search=True)
-    return check_asked(table, y, asked, progress=progress)
+    return check_request(table, y, asked, progress=progress)
 
 
-def check_asked(table: Any, y: Any, asked: Asked, *, progress: bool = False) -> TableCheck:
+def check_request(table: Any, y: Any, asked: CraftRequest, *, progress: bool = False) -> TableCheck:
     """As `check_table`, for what `craft` would be asked for."""
     declared, names = asked.declared, declared_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
-    with (show_progress if progress else no_progress)() as bar, at_rest(table, row_by_row=True, bar=bar) as rows:
+    with (show_progress if progress else no_progress)() as bar, rereadable(table, row_by_row=True, bar=bar) as rows:
         source = open_table(
             rows, y, label=asked.label, features=chosen, drop=dropped, person=asked.person, row_by_row=True,
             schema=declared.schema,
@@ -199,7 +207,7 @@ def check_asked(table: Any, y: Any, asked: Asked, *, progress: bool = False) -> 
         # Bounds that are to be found cannot be checked: nothing is beyond these.
         declared = declared.with_found(dict.fromkeys(declared.searched(source.features), (-_ENDLESS, _ENDLESS)))
         columns = declared_columns(replace(asked, declared=declared), source.features, 1.0)[: len(source.features)]
-        run, rule, persons, csv = Threads(1, bar).run, declared_rule(asked), None, csv_fates(source.parts())
+        run, rule, persons, csv = ThreadRunner(1, bar).run, declared_rule(asked), None, csv_fates(source.parts())
         if asked.person is not None:
             source, persons = choose_rows(source, run, rule, asked.max_rows, secrets.token_bytes(32))
         counts = replace(run(CheckRows(columns, rule), source), persons=persons)
@@ -208,7 +216,7 @@ def check_asked(table: Any, y: Any, asked: Asked, *, progress: bool = False) -> 
 
 
 def _repeated(
-    table: Any, y: Any, asked: Asked, run: Callable[[Any, Any], Any], rule: LabelRule
+    table: Any, y: Any, asked: CraftRequest, run: Callable[[Any, Any], Any], rule: LabelEncoder
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     """How many values each declared column of ids has, and how many of them are in several rows."""
     for name in asked.declared.ids:
@@ -223,7 +231,7 @@ def _repeated(
 def tell_beforehand(
     table: Any,
     y: Any,
-    asked: Asked,
+    asked: CraftRequest,
     where: Where,
     *,
     progress: bool = False,
@@ -240,7 +248,7 @@ def tell_beforehand(
     shown = where is not None and (where != "terminal" or here)
     if is_query(table) or not (shown or ask is not None):
         return
-    check = check_asked(table, y, asked, progress=progress)
+    check = check_request(table, y, asked, progress=progress)
     if shown:
         _show_beforehand(check, where)
     if ask is not None:
@@ -250,12 +258,127 @@ def tell_beforehand(
 def _show_beforehand(check: TableCheck, where: Where) -> None:
     if where == "terminal":
         print("your table beside what is agreed on, for your eyes, not protected:", file=sys.stderr)
-        for line in (*check.in_words(), _IF_WRONG):
+        for line in (*check.as_text(), _IF_WRONG):
             print(f"  {line}", file=sys.stderr)
         return
     if callable(where):
-        where([*check.in_words(), _IF_WRONG])
+        where([*check.as_text(), _IF_WRONG])
         return
     assert where is not None, "there is a place to show it"
-    with replacing(Path(where), secret=True) as draft:
+    with atomic_write(Path(where), secret=True) as draft:
         draft.write_text(json.dumps(check.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+
+# ---- Everything in which a table does not fit its schema, in one line, with what to write: for plain releases.
+#
+# Whoever reads a table stops at the first thing that is wrong. This looks for all the others then, once, so that
+# nobody has to run a command again for each. It looks at cells, so private mechanisms have no use for it: of a
+# table that they open, only the header is a reason to refuse.
+
+_ANY = Category(("",))  # in place of a category whose values are open: every cell fits
+
+
+@dataclass(frozen=True, eq=False)
+class SchemaViolations:
+    """What is wrong: columns that are not there, in words, clauses on cells and types, and categories by column."""
+
+    table: str
+    absent: str
+    typed: Mapping[str, str]
+    unread: Mapping[str, str]
+    values: Mapping[str, CategoryProfile]
+    open: Sequence[str]
+
+    def clauses(self) -> Iterator[str]:
+        """All that is wrong, each with what to write."""
+        if self.absent:
+            yield f"it has {self.absent}: correct the name, or delete its line"
+        for name, clause in self.typed.items():
+            yield f"{clause}: convert it, or write {_misfit_line(name, 'text')}"
+        for name, clause in self.unread.items():
+            yield f"{clause}: correct it, or write {_misfit_line(name, self._other_kind(name))}"
+        many = [name for name in self.open if self.values[name].values is None]
+        if many:
+            lines = ", ".join(_misfit_line(name, self._other_kind(name)) for name in many)
+            yield (
+                f"{list_names(many)}: more than {MOST_VALUES} values, which is too many for a category: write the most "
+                f'frequent as values with "other": true, or leave the column out: {lines}'
+            )
+        empty = [name for name in self.open if self.values[name].values == {}]
+        if empty:
+            yield (
+                f"{list_names(empty)}: no value in any row: write "
+                f"{', '.join(_misfit_line(name, 'text') for name in empty)}"
+            )
+
+    def _other_kind(self, name: str) -> str:
+        """What a column may be, if it is not what the schema says."""
+        if looks_like_id(name):
+            return "id"
+        return "text" if self.values[name].values is None else "category"
+
+
+def _misfit_line(name: str, kind: str) -> str:
+    return f'{json.dumps(name, ensure_ascii=False)}: {{"kind": "{kind}"}}'
+
+
+def all_misfits(
+    error: DoesNotFit, table: Any, schema: Schema, label: str | None, weights: str | None = None
+) -> DoesNotFit:
+    """The error for all in which a table does not fit, where reading stopped at `error`; that one, if there is none."""
+    if cluster_of(table):
+        return error  # its cells are not looked at here
+    try:
+        found = _found(table, schema, label, weights)
+    except RadoError:  # whatever it is, it comes after what the reader stopped at
+        return error
+    clauses = list(found.clauses())
+    return DoesNotFit(f"{found.table} does not fit the schema: {'; '.join(clauses)}") if clauses else error
+
+
+def _found(table: Any, schema: Schema, label: str | None, weights: str | None) -> SchemaViolations:
+    raw = raw_table(table, None, schema.separator)
+    choice = ColumnChoice.of(label, schema.used, (), weights, "weights")
+    others = [name for name in raw.columns if name not in {*schema.used, label, weights}]
+    absent = choice.absent(raw.columns)
+    absent += f" (its other columns are {list_names(others) or 'none'})" if absent else ""
+    there = {name: schema.columns[name] for name in schema.used if name in raw.columns}
+    typed, unread = _unread(table, schema, there)
+    open_ones = [name for name, kind in there.items() if _is_open(kind) and name not in typed]
+    looked = {name: CategoryProfile() for name in (*open_ones, *unread)}
+    if looked:
+        for batch in raw_table(table, list(looked), schema.separator).batches():
+            for name, look in looked.items():
+                column = plain_cells(batch.columns.column(name))
+                look.see(column, ~gaps(column))
+    return SchemaViolations(raw.name, absent, typed, unread, looked, open_ones)
+
+
+def _unread(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> tuple[dict[str, str], dict[str, str]]:
+    """Columns whose type does not fit, and of the others the first cell of each that does not, as clauses."""
+    typed: dict[str, str] = {}
+    unread: dict[str, str] = {}
+    closed = {name: _ANY if _is_open(kind) else kind for name, kind in columns.items()}
+    try:
+        source = _open_strictly(table, schema, closed)
+    except DoesNotFit as error:
+        typed = error.columns
+        source = _open_strictly(table, schema, {name: kind for name, kind in closed.items() if name not in typed})
+    for batch in () if source is None else source.batches():
+        try:
+            batch.values()
+        except DoesNotFit as error:
+            unread = {**error.columns, **unread}  # the first of each column
+    order = [name for name in columns if name in unread]
+    return typed, {name: unread[name] for name in order}
+
+
+def _open_strictly(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> Any:
+    """The table with these columns alone, read strictly; None of no columns."""
+    if not columns:
+        return None
+    return open_table(table, None, labelled=False, schema=replace(schema, columns=columns, products=()))
+
+
+def _is_open(kind: Kind) -> bool:
+    return isinstance(kind, Category) and kind.values is None

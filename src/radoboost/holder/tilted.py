@@ -8,6 +8,7 @@ for, and docs/exactness.md defines their bits.
 
 import functools
 import hashlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,15 +19,16 @@ from numpy.typing import ArrayLike, NDArray
 from radoboost.errors import ArgumentError
 from radoboost.holder import keystream
 from radoboost.holder.engines import has_numba
-from radoboost.holder.engines.reference_rows import exp
+from radoboost.holder.engines.reference import exp
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS, Key
-from radoboost.holder.signatures import MAX_SIZE, Prepared, SignatureSet
-from radoboost.holder.subsets import Start
-from radoboost.numba_cache import compiled
+from radoboost.holder.signatures import MAX_SIZE, SignatureSet, SignatureStream
+from radoboost.holder.subset_sampling import FairCoins
+from radoboost.jit import jit
 from radoboost.release.tilted import LARGEST, MOST_BATCHES, NAME, rounded_theta
 
 if TYPE_CHECKING:
-    from radoboost.release import Release
+    from radoboost.release.release import Release
+
 
 PLANES = 32
 """Bits of a threshold; as many planes of the keystream decide whether an example is below its own."""
@@ -84,9 +86,9 @@ class Tilted:
         """2**m."""
         return int(min(2 ** min(n_examples, 64), MAX_SIZE))
 
-    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> Prepared:
+    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> SignatureStream:
         """The subsets of the first batch, whose coins are fair."""
-        return Start(key, n_rados, quarters=2)
+        return FairCoins(key, n_rados, quarters=2)
 
 
 def refuse_tilted(signatures: SignatureSet | None, what: str) -> None:
@@ -106,7 +108,7 @@ def batch_key(key: bytes, place: int) -> Key:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchCoins(Start):
+class BatchCoins(FairCoins):
     """The coins of a later batch, under a key of `batch_key`."""
 
     place: int
@@ -126,7 +128,7 @@ class BatchCoins(Start):
 
 
 @dataclass(frozen=True, eq=False)
-class Tilt:
+class TiltWeights:
     """A theta on a grid of its own, so that scores of integer rows are integer sums, exact in any order (L4).
 
     The score of a row is the sum of its integers times `weights`, times 2**exponent.
@@ -137,7 +139,7 @@ class Tilt:
     theta: NDArray[np.float64]
 
     @classmethod
-    def of(cls, theta: ArrayLike, steps: Sequence[float]) -> "Tilt":
+    def of(cls, theta: ArrayLike, steps: Sequence[float]) -> "TiltWeights":
         """The theta nearest to this one on its grid, for columns of these steps; one that cannot be used is refused."""
         try:
             numbers = np.array(theta, dtype=np.float64)
@@ -194,7 +196,7 @@ class Tilt:
 
 
 @dataclass(frozen=True, eq=False)
-class Below:
+class TiltedSignatures:
     """Signatures of the rows of a batch: a row is in a rado where its number in the keystream is below its threshold.
 
     That number is made of the bits of planes 0, 1, ... at (row, rado), the most significant first. `bits` has for each
@@ -207,9 +209,9 @@ class Below:
     rows: NDArray[np.uint64] = field(repr=False)
 
     @classmethod
-    def over(cls, prepared: Prepared, first_row: int, thresholds: NDArray[np.uint64]) -> "Below":
+    def over(cls, prepared: SignatureStream, first_row: int, thresholds: NDArray[np.uint64]) -> "TiltedSignatures":
         """Those of rows from `first_row` on, under the key of `prepared`."""
-        assert isinstance(prepared, Start)
+        assert isinstance(prepared, FairCoins)
         skip = first_row % TILE_ROWS
         n_tiles = -(-(skip + len(thresholds)) // TILE_ROWS)
         padded = np.zeros(n_tiles * TILE_ROWS, dtype=np.uint64)
@@ -220,7 +222,7 @@ class Below:
         bits = np.ascontiguousarray(words[:, PLANES - 1 :: -1]).astype(np.uint64)
         return cls(prepared.key, first_row // TILE_ROWS, bits, words[:, PLANES].astype(np.uint64))
 
-    def for_part(self, first_row: int, n_rows: int) -> "Below":
+    def for_part(self, first_row: int, n_rows: int) -> "TiltedSignatures":
         return self
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -288,6 +290,90 @@ def _decide_words(
 
 @functools.cache
 def _compiled() -> Callable[..., None]:
-    return compiled(
-        _decide_words, "void(uint64[:, ::1], uint64[::1], int64[::1], uint64[:, ::1], uint64[:, ::1], b1[::1])"
-    )
+    return jit(_decide_words, "void(uint64[:, ::1], uint64[::1], int64[::1], uint64[:, ::1], uint64[:, ::1], b1[::1])")
+
+
+# ---- How many examples rados of a tilted batch sum: on average, and how often one alone or none.
+#
+# Example i joins with probability p_i = t_i / 2**32. A rado is empty with probability prod (1 - p_i), and a
+# single example with that times sum p_i / (1 - p_i). Both come from sums of whole numbers over rows, which are
+# the same in any order and on any machine (docs/proofs/tilted.md, L10).
+
+_BITS = 32  # of a threshold, and of odds after the point
+_LOG_BITS = 36  # after the point, of logarithms
+_TERMS = 10  # of the series, whose terms fall by 25 or more
+_LOG_2 = 0.6931471805599453
+LEAST_MEAN, MOST_ALONE = 20, 1.0
+"""How many examples a rado must sum on average, and how many rados of a batch may be one example."""
+
+
+@dataclass(frozen=True)
+class TiltedSupport:
+    """Of a batch of so many rados: how many examples one sums on average, and how many sum one alone, or none."""
+
+    n_rados: int
+    mean: float
+    alone: float
+    empty: float
+
+    @property
+    def too_small(self) -> bool:
+        """Whether its rados hand out rows in the clear, or nearly."""
+        return self.mean < LEAST_MEAN or self.alone > MOST_ALONE
+
+
+@dataclass(frozen=True)
+class SupportMoments:
+    """Sums over the rows of a batch: of thresholds, of -log(1 - p) and of p / (1 - p), as whole numbers."""
+
+    thresholds: int = 0
+    logarithms: int = 0
+    odds: int = 0
+
+    @classmethod
+    def of(cls, thresholds: NDArray[np.uint64]) -> "SupportMoments":
+        """Those of some rows, by sums, products and quotients of float64 one at a time, whose bits are defined."""
+        joins = thresholds.astype(np.float64)
+        stays = 2.0**_BITS - joins
+        odds = joins / stays
+        whole = np.floor(odds)
+        # 1 - p is f * 2**-k with f from 3/4 to 3/2, and log f = 2 (z + z**3 / 3 + ...), z = (f - 1) / (f + 1).
+        fraction, exponent = np.frexp(stays / 2.0**_BITS)
+        low = fraction < 0.75
+        fraction, exponent = np.where(low, 2 * fraction, fraction), np.where(low, exponent - 1, exponent)
+        z = (1 - fraction) / (1 + fraction)
+        series, square = np.zeros_like(z), z * z
+        for power in range(2 * _TERMS - 1, 0, -2):
+            series = series * square + 1 / power
+        logarithms = 2 * z * series - exponent * _LOG_2
+        return cls(
+            int(thresholds.sum()),
+            int(np.floor(logarithms * 2.0**_LOG_BITS).astype(np.int64).sum()),
+            (int(whole.astype(np.int64).sum()) << _BITS)
+            + int(np.floor((odds - whole) * 2.0**_BITS).astype(np.int64).sum()),
+        )
+
+    def __add__(self, other: "SupportMoments") -> "SupportMoments":
+        return SupportMoments(
+            self.thresholds + other.thresholds, self.logarithms + other.logarithms, self.odds + other.odds
+        )
+
+    @property
+    def mean(self) -> float:
+        """How many examples a rado sums on average."""
+        return float(self.thresholds / 2**_BITS)
+
+    @property
+    def empty(self) -> float:
+        """The chance of a rado to sum none."""
+        return math.exp(-self.logarithms / 2**_LOG_BITS)
+
+    @property
+    def alone(self) -> float:
+        """The chance of a rado to be one example."""
+        if not self.odds:
+            return 0.0
+        return math.exp(min(math.log(self.odds) - _BITS * _LOG_2 - self.logarithms / 2**_LOG_BITS, 0.0))
+
+    def sizes(self, n_rados: int) -> TiltedSupport:
+        return TiltedSupport(n_rados, self.mean, n_rados * self.alone, n_rados * self.empty)

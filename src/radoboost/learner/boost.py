@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.weak import Prudential, Strongest, WeakOracle
-from radoboost.numba_cache import compiled
+from radoboost.jit import jit
+from radoboost.learner.weak_oracles import Prudential, Strongest, WeakOracle
 
 LEAST_EDGE = 1e-12
 MAX_ROUNDS = 10_000_000
@@ -47,7 +47,7 @@ class Rounds:
 
 
 @dataclass(frozen=True, eq=False)
-class Boosted:
+class BoostingResult:
     """A classifier, the rounds that led to it, and how many of them it uses."""
 
     theta: NDArray[np.float64]
@@ -64,7 +64,7 @@ def boost(
     update: str = "multiplicative",
     clamp: float = 0.0,
     keep: str = "last",
-) -> Boosted:
+) -> BoostingResult:
     """Boost over rados, or over edge vectors (Algorithm 1 of the paper, with the kappa of its appendix).
 
     `update` is the paper's multiplicative one or AdaBoost's "exponential" one. `clamp` replaces r by sign(r)
@@ -72,7 +72,7 @@ def boost(
     """
     matrix = np.asarray(rows, dtype=np.float64)
     oracle: WeakOracle = Strongest() if weak is None else weak
-    _check(matrix, n_rounds, kappa, update, clamp, keep)
+    _check_boost(matrix, n_rounds, kappa, update, clamp, keep)
     largest = np.abs(matrix).max(axis=0)
     divisor = np.where(largest > 0, largest, 1.0)
     # A feature is a row here: its edge is one long dot product, and its update one long loop.
@@ -87,7 +87,7 @@ def boost(
     if keep == "best" and n_used:
         best = int(np.argmin(rounds.log_risk))
         n_used = best + 1 if rounds.log_risk[best] < 0 else 0
-    return Boosted(rounds.theta(matrix.shape[1], n_used), rounds, n_used)
+    return BoostingResult(rounds.theta(matrix.shape[1], n_used), rounds, n_used)
 
 
 def check_rows(matrix: NDArray[Any], n_rounds: int) -> None:
@@ -100,7 +100,7 @@ def check_rows(matrix: NDArray[Any], n_rounds: int) -> None:
         raise ArgumentError(f"n_rounds must be a whole number from 1 to {MAX_ROUNDS:,}; it is {n_rounds!r}")
 
 
-def _check(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp: float, keep: str) -> None:
+def _check_boost(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp: float, keep: str) -> None:
     check_rows(matrix, n_rounds)
     if not isinstance(kappa, Real) or not 1 <= kappa < math.inf:
         raise ArgumentError(f"kappa must be a finite number of at least 1; it is {kappa!r}")
@@ -198,4 +198,4 @@ def _kernel() -> Callable[..., int]:
         return len(feature)
 
     # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.
-    return compiled(kernel, fastmath={"reassoc", "contract"})
+    return jit(kernel, fastmath={"reassoc", "contract"})

@@ -10,6 +10,7 @@ with theta in the columns of the release, and without the constant one, but for 
 times as much for m examples (L5 of docs/proofs/losses.md), and four times as much of theta' C theta / 2 (L9).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -19,11 +20,76 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.boost import Boosted
+from radoboost.learner.boost import BoostingResult, Rounds
 from radoboost.learner.moments import noise_variance
-from radoboost.learner.regularised import PENALTIES, boost_regularised, penalty_on
-from radoboost.learner.stopping import HELD_OUT, Boosting, choose
-from radoboost.release import Release
+from radoboost.learner.multiclass_moments import class_blocks
+from radoboost.learner.penalised_boost import PENALTIES, boost_penalised, penalty_on
+from radoboost.release.release import Release
+
+# ---- How many rounds, and how much of a penalty: what rados say that boosting did not see.
+#
+# Rados are independent of each other, so some of them can stand for rados to come. One in five is held out, by
+# position, and boosting runs over the others; each fifth is held out once. Of margins theta.rado over rados that
+# were held out, the ratio of mean and standard deviation is what counts. It does not depend on the length of
+# theta, and over all of Sigma_m its square is m times the share of the labels' variance that theta explains (L8
+# of docs/proofs/losses.md). The exponential risk of held-out rados would be the obvious criterion, but it keeps
+# falling for thousands of rounds, for where nearly all margins are positive a longer theta has less of it.
+# Nothing here needs an example.
+
+HELD_OUT = "held-out"
+FOLDS = 5
+LEAST_RADOS = 2 * FOLDS
+_ROUNDS_AT_A_TIME = 256
+_EQUAL = 1e-10  # of a ratio
+
+Boosting = Callable[[NDArray[np.float64], int], BoostingResult]  # over these rados, for at most so many rounds
+
+
+@dataclass(frozen=True)
+class StoppingPoint:
+    """Which of several ways of boosting, after how many rounds, and the held-out mean / deviation of its margins."""
+
+    place: int
+    n_rounds: int
+    ratio: float
+
+
+def choose(rados: NDArray[np.float64], ways: Sequence[Boosting], n_rounds: int, *, stop: bool) -> StoppingPoint:
+    """The way of boosting that held-out rados speak for, and with `stop` the rounds; the first of equal ones."""
+    n = len(rados)
+    if n < LEAST_RADOS:
+        raise ArgumentError(
+            f"holding rados out needs {LEAST_RADOS} of them; there are {n}: craft more, or leave it out"
+        )
+    best: StoppingPoint | None = None
+    for place, way in enumerate(ways):
+        curve = np.zeros(n_rounds)
+        for fold in range(FOLDS):
+            held = np.arange(n) % FOLDS == fold
+            own = held_out_ratios(way(rados[~held], n_rounds).rounds, rados[held])
+            curve += np.pad(own, (0, n_rounds - len(own)), mode="edge") / FOLDS if len(own) else 0.0
+        most = float(curve.max())  # rounds in a row that lengthen theta alone are equal but for rounding
+        end = int(np.argmax(curve >= most - _EQUAL * abs(most))) if stop else n_rounds - 1
+        if best is None or curve[end] > best.ratio + _EQUAL * abs(best.ratio):
+            best = StoppingPoint(place, end + 1, float(curve[end]))
+    assert best is not None
+    return best
+
+
+def held_out_ratios(rounds: Rounds, rados: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean over standard deviation of the margins of these rados, after each round."""
+    ratios, margins = np.zeros(len(rounds)), np.zeros((len(rados), 1))
+    for start in range(0, len(rounds), _ROUNDS_AT_A_TIME):
+        part = slice(start, start + _ROUNDS_AT_A_TIME)
+        path = margins + np.cumsum(rados[:, rounds.feature[part]] * rounds.leverage[part], axis=1)
+        mean = path.mean(axis=0)
+        # Margins that are all alike, as in a release of one row, say nothing of their deviation.
+        ratios[part] = mean / np.maximum(path.std(axis=0), 1e-9 * np.abs(mean) + np.finfo(np.float64).tiny)
+        margins = path[:, -1:]
+    return ratios
+
+
+# ----
 
 # Weights that held-out rados choose from. Lasso: as shares of that beyond which no column has a weight. Ridge: in units
 # of the mean variance of columns. Scores: as they are.
@@ -32,7 +98,7 @@ _SCORES = 4.0  # over all of Sigma_m a rado has a quarter of the examples' secon
 
 
 @dataclass(frozen=True)
-class Restraint:
+class BoostingPenalty:
     """What keeps boosting from going too far: a penalty of some strength, and a stop. All of them may be absent."""
 
     penalty: str | None = None
@@ -54,8 +120,8 @@ class Restraint:
 
 
 def boost_rados(
-    rows: NDArray[np.float64], plain: Boosting, n_rounds: int, restraint: Restraint, release: Release
-) -> tuple[Boosted, dict[str, Any]]:
+    rows: NDArray[np.float64], plain: Boosting, n_rounds: int, restraint: BoostingPenalty, release: Release
+) -> tuple[BoostingResult, dict[str, Any]]:
     """Boost over rados of a release, `plain` being how that goes without a penalty; and what was done beyond that."""
     ways, weights = [plain], list[float]()
     if restraint.penalty is not None:
@@ -75,11 +141,15 @@ def boost_rados(
     return ways[place](rows, n_rounds), did
 
 
-def _penalised(rows: NDArray[np.float64], n_rounds: int, name: str, weight: float, free: NDArray[np.bool_]) -> Boosted:
-    return boost_regularised(rows, penalty_on(rows, name, weight, free), n_rounds=n_rounds)
+def _penalised(
+    rows: NDArray[np.float64], n_rounds: int, name: str, weight: float, free: NDArray[np.bool_]
+) -> BoostingResult:
+    return boost_penalised(rows, penalty_on(rows, name, weight, free), n_rounds=n_rounds)
 
 
-def _weights(rows: NDArray[np.float64], restraint: Restraint, free: NDArray[np.bool_], release: Release) -> list[float]:
+def _weights(
+    rows: NDArray[np.float64], restraint: BoostingPenalty, free: NDArray[np.bool_], release: Release
+) -> list[float]:
     """The weights on the rados' side: the one that was asked for, or those to choose from."""
     name = restraint.penalty
     assert name is not None
@@ -91,7 +161,7 @@ def _weights(rows: NDArray[np.float64], restraint: Restraint, free: NDArray[np.b
     return [share * float(unit) for share in _TRIED[name]]
 
 
-def _strengths(restraint: Restraint, weight: float, release: Release) -> dict[str, float]:
+def _strengths(restraint: BoostingPenalty, weight: float, release: Release) -> dict[str, float]:
     """A weight on the rados' side as a strength, as far as the release tells how many examples there are."""
     if restraint.strength != HELD_OUT:
         return {"strength": float(restraint.strength)}
@@ -112,3 +182,26 @@ def examples_behind(release: Release) -> float:
         "the release does not tell how many examples it is from, which a strength is measured by; give "
         f"strength={HELD_OUT!r}, or penalty='scores', whose strength does not depend on that"
     )
+
+
+# ---- Which columns a model uses, the most important first.
+#
+# What a column adds to scores is about its weight times how far its values spread. A rado sums each example by a
+# fair coin, so the standard deviation of a column over the rados is half the root of its sum of squares: the same
+# multiple of its spread for every column, as the release tells it, noise included.
+
+
+def used_features(release: Release, theta: NDArray[np.float64]) -> list[str]:
+    """The names of the columns whose weight is not 0, the most important first; without the constant one.
+
+    Of more than two classes `theta` has a row for each, and what counts is how weights differ between classes.
+    """
+    if release.n_classes == 2:
+        spreads, sizes = release.rados.std(axis=0), np.abs(theta)
+    else:
+        spreads = class_blocks(release).sum(axis=0).std(axis=0)
+        sizes = theta.std(axis=0)
+    importances = sizes * np.maximum(spreads, np.finfo(np.float64).tiny)
+    order = np.lexsort((np.arange(len(sizes)), -importances))
+    columns = release.columns
+    return [columns[k].name for k in order if sizes[k] > 0 and columns[k].scale != "constant"]

@@ -24,8 +24,8 @@ from scipy.special import ndtri
 
 from radoboost import memory
 from radoboost.errors import ReleaseError
-from radoboost.learner.class_moments import ClassMoments, class_blocks, class_moments, share_and_spread
-from radoboost.release import Release
+from radoboost.learner.multiclass_moments import ClassMoments, class_blocks, class_moments, share_and_spread
+from radoboost.release.release import Release
 
 _LEAST_VARIANCE = 1e-6  # within classes, of the whole variance of a column
 _STEADY = 1e-10  # a column that varies by less than this share of its mean is constant

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ModelError
 from radoboost.release.columns import Column
-from radoboost.release.maps import FeatureMap
+from radoboost.release.feature_map import FeatureMap
 from radoboost.tables.schema import Schema
 
 NUMBER, CATEGORY, PAIR, REST = "number", "category", "pair", "rest"
@@ -26,7 +26,7 @@ POINTS = 65  # along a curve: the levels of ranks are at these
 
 
 @dataclass(frozen=True)
-class Part:
+class EffectTerm:
     """One part of a score: the columns of the table that it is of, and the places of the weights that make it."""
 
     kind: str
@@ -44,14 +44,14 @@ class Part:
         return self.places if self.shown else ()
 
 
-def parts_of(columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None) -> list[Part]:
+def parts_of(columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None) -> list[EffectTerm]:
     """The parts of a score, in the order of their first columns."""
     groups = {} if schema is None else schema.groups
     found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     features = [column.name for column in columns if column.scale != "constant"]
     for place, name in enumerate(features):
         found.setdefault(_part_of(name, place, feature_map, groups), []).append(place)
-    return [Part(kind, names, tuple(places)) for (kind, names), places in found.items()]
+    return [EffectTerm(kind, names, tuple(places)) for (kind, names), places in found.items()]
 
 
 def _part_of(
@@ -97,7 +97,7 @@ class Effects:
         }
 
     @classmethod
-    def from_dict(cls, entry: Any, parts: Sequence[Part], n_columns: int) -> Self:
+    def from_dict(cls, entry: Any, parts: Sequence[EffectTerm], n_columns: int) -> Self:
         """Effects from a document, refused where they are not those of these parts."""
         try:
             covariances = [
@@ -117,7 +117,7 @@ class Effects:
 
 
 def basis_of(
-    part: Part, at: Mapping[str, NDArray[np.float64]], columns: Sequence[Column], feature_map: FeatureMap | None
+    part: EffectTerm, at: Mapping[str, NDArray[np.float64]], columns: Sequence[Column], feature_map: FeatureMap | None
 ) -> NDArray[np.float64]:
     """The values of a part's columns where some inputs have these values, and all others say nothing."""
     features = [column for column in columns if column.scale != "constant"]

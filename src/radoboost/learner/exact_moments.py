@@ -13,13 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
-from radoboost.learner.held_out import Scores, Spectrum, bayes_ridge
-from radoboost.learner.normal_scores import NormalScores
-from radoboost.learner.rado_moments import BY_ROWS, CROWDED, example_variance, is_crowded
-from radoboost.release import Release
-from radoboost.release.discriminants import discriminant
-from radoboost.release.scores import column_factors
-from radoboost.release.spectra import LEAST
+from radoboost.learner.diagnostics import NormalScores
+from radoboost.learner.rado_moments import BY_ROWS, CROWDED, example_variance, has_too_many_columns
+from radoboost.learner.shrinkage import MomentSpectrum, Scores, bayes_ridge
+from radoboost.release.moment_math import LEAST, column_factors, discriminant
+from radoboost.release.release import Release
 
 _TURNS = 3  # of the ridge and what it leaves of the labels, each by the other
 
@@ -59,7 +57,7 @@ def learn_exact(release: Release) -> ExactFit:
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         values, vectors = np.linalg.eigh(second / m)
-        spectrum = Spectrum(np.maximum(values, 0.0), vectors)
+        spectrum = MomentSpectrum(np.maximum(values, 0.0), vectors)
         blocks = {"whitening": np.eye(len(second)), "moment:C": second}
         factors = np.diag(column_factors(blocks, release.mechanism, release.columns))
         if release.n_classes == 2:
@@ -71,12 +69,12 @@ def learn_exact(release: Release) -> ExactFit:
 
 
 def _learn(
-    release: Release, spectrum: Spectrum, mean: NDArray[np.float64], m: float, factors: NDArray[np.float64]
+    release: Release, spectrum: MomentSpectrum, mean: NDArray[np.float64], m: float, factors: NDArray[np.float64]
 ) -> ExactFit:
     ridge = _ridge(spectrum, mean, m)
     theta, freedom = spectrum.solve(mean, 0.0, ridge), spectrum.freedom(0.0, ridge)
     new = _on_new_rows(spectrum, theta, mean, freedom, m)
-    crowded = is_crowded(len(mean), freedom, m)
+    crowded = has_too_many_columns(len(mean), freedom, m)
     centre, balance = None, 0.0
     if release.columns[-1].scale == "constant":  # which is 1 in every row, times what puts it on the sphere
         constant = spectrum.vectors[-1] * spectrum.values @ spectrum.vectors.T / math.sqrt(_square(spectrum, -1))
@@ -95,19 +93,19 @@ def _learn(
     )
 
 
-def _square(spectrum: Spectrum, place: int) -> float:
+def _square(spectrum: MomentSpectrum, place: int) -> float:
     """The second moment of one column."""
     return max(float(np.square(spectrum.vectors[place]) @ spectrum.values), LEAST)
 
 
 def _on_new_rows(
-    spectrum: Spectrum, theta: NDArray[np.float64], mean: NDArray[np.float64], freedom: float, m: float
+    spectrum: MomentSpectrum, theta: NDArray[np.float64], mean: NDArray[np.float64], freedom: float, m: float
 ) -> Scores:
     second = np.asarray(np.square(theta @ spectrum.vectors) @ spectrum.values)
     return Scores(np.asarray(theta @ mean), second).on_new_rows(freedom, m)
 
 
-def _ridge(spectrum: Spectrum, mean: NDArray[np.float64], m: float) -> float:
+def _ridge(spectrum: MomentSpectrum, mean: NDArray[np.float64], m: float) -> float:
     """The ridge by empirical Bayes, given what it leaves of the labels."""
     ridge = 0.0
     for _ in range(_TURNS):

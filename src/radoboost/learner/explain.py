@@ -11,7 +11,7 @@ what it adds to theirs, for only differences between scores tell classes apart.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -19,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit, softmax
 
-from radoboost.learner.effects import CATEGORY, NUMBER, PAIR, Part
+from radoboost.errors import ArgumentError
+from radoboost.learner.effect_curves import EffectCurve, EffectCurves
+from radoboost.learner.effects import CATEGORY, NUMBER, PAIR, EffectTerm, parts_of
 from radoboost.learner.model import Model
-from radoboost.learner.shapes import Shape, Shapes
-from radoboost.tables.kinds import UNITS, Date, seconds_of
+from radoboost.learner.row_reader import FillCounts, filled_batches, open_rows, scores_of
+from radoboost.tables.column_types import UNITS, Date, seconds_of
 
 MISSING, OTHERS = "missing", "(none of them)"
 GAP = "(missing)"  # how a schema names the slot that says where a number is missing
@@ -30,7 +32,7 @@ _BAND = 2.0  # standard errors
 
 
 @dataclass(frozen=True)
-class Curve:
+class NumberEffect:
     """What a number adds to the score at some of its values, in raw units, ascending.
 
     `band` is two standard errors, by the declared noise, or by the rows and the draw of rados; None where nothing is
@@ -50,8 +52,8 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Bars:
-    """What each value of a category adds to the score; otherwise as `Curve`.
+class CategoryEffect:
+    """What each value of a category adds to the score; otherwise as `NumberEffect`.
 
     A gap is bars, too, with the values "there" and "missing", by the name of what is missing, such as "age, a gap".
     What stands for the missing number has its own effect, on the curve of that column. Values that are `rare` could not
@@ -91,7 +93,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Rest:
+class ResidualEffect:
     """Columns of the release that are of three of the table's, and their share of the variance of the parts of scores.
 
     It is None where that is not known: the model keeps nothing of its release, or noise exceeds what there is.
@@ -111,10 +113,10 @@ class Explanation:
 
     positive: Any
     log_odds: float
-    curves: tuple[Curve, ...]
-    bars: tuple[Bars, ...]
+    curves: tuple[NumberEffect, ...]
+    bars: tuple[CategoryEffect, ...]
     pairs: tuple[Pair, ...]
-    rest: Rest | None
+    rest: ResidualEffect | None
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -135,7 +137,9 @@ class Explanations:
     @property
     def importance(self) -> tuple[float, ...]:
         """How much each class stands out."""
-        kinds: list[Sequence[Sequence[Curve | Bars | Pair]]] = [(e.curves, e.bars, e.pairs) for e in self.by_class]
+        kinds: list[Sequence[Sequence[NumberEffect | CategoryEffect | Pair]]] = [
+            (e.curves, e.bars, e.pairs) for e in self.by_class
+        ]
         return tuple(math.hypot(*(item.importance for items in kind for item in items)) for kind in kinds)
 
     def strongest(self, most: int) -> list[int]:
@@ -149,7 +153,7 @@ class Explanations:
 
 def explain_model(model: Model) -> Explanation | Explanations:
     """What a model does; of more than two classes, what it does for each."""
-    shapes = Shapes(model.columns, model.map, model.schema, model.effects)
+    shapes = EffectCurves(model.columns, model.map, model.schema, model.effects)
     if model.n_classes == 2:
         reader = _Reader(model, model.theta, shapes)
         read, score = reader.read(), reader.average_score()
@@ -166,7 +170,7 @@ def explain_model(model: Model) -> Explanation | Explanations:
 class _Reader:
     """A model's parts, one after the other, under the weights of its score, or of one class less the mean of all."""
 
-    def __init__(self, model: Model, theta: NDArray[np.float64], shapes: Shapes, place: int = 1) -> None:
+    def __init__(self, model: Model, theta: NDArray[np.float64], shapes: EffectCurves, place: int = 1) -> None:
         self.model, self.theta, self.shapes, self.place = model, theta, shapes, place
         self.errors, self.average = _errors(model, place), 0.0
 
@@ -191,7 +195,7 @@ class _Reader:
             return constant + self.average
         return constant + float(self.theta[: len(model.effects.means)] @ np.array(model.effects.means))
 
-    def _effect(self, k: int, part: Part) -> tuple[Shape, NDArray[np.float64], NDArray[np.float64] | None]:
+    def _effect(self, k: int, part: EffectTerm) -> tuple[EffectCurve, NDArray[np.float64], NDArray[np.float64] | None]:
         """The shape of a part, its effects where they are shown, and their bands."""
         shape = self.shapes.shape(k)
         theta, kept = self.theta[list(part.places)], self.model.effects
@@ -204,13 +208,13 @@ class _Reader:
             band = _BAND * self.errors[part.places[0]] * np.abs(shape.rows[:, 0])
         return shape, effects, band
 
-    def _curve(self, k: int, part: Part) -> Curve:
+    def _curve(self, k: int, part: EffectTerm) -> NumberEffect:
         (name,) = part.names
         shape, effects, band = self._effect(k, part)
         values, _, bounded = self.shapes.reach(name)
         spread = math.sqrt(_variance(shape.spread @ self.theta[list(part.places)], shape.masses))
-        points, heights, widths = _listed(values, effects, band)
-        return Curve(name, spread, points, heights, widths, self._dates(name, values), bounded)
+        points, heights, widths = _explanation_types(values, effects, band)
+        return NumberEffect(name, spread, points, heights, widths, self._dates(name, values), bounded)
 
     def _dates(self, name: str, values: NDArray[np.float64]) -> tuple[str, ...] | None:
         kind = None if self.model.schema is None else self.model.schema.columns.get(name)
@@ -220,7 +224,7 @@ class _Reader:
         seconds = np.rint(values * UNITS[kind.unit]).astype("timedelta64[s]")
         return tuple(np.datetime_as_string(start + seconds, unit="D").tolist())
 
-    def _bars(self, k: int, part: Part) -> Bars:
+    def _bars(self, k: int, part: EffectTerm) -> CategoryEffect:
         slots = self.shapes.slots(part)
         name, values = part.names[0], [slot.removeprefix(f"{part.names[0]}=") for slot in slots]
         if len(slots) == 1:  # it is there or not
@@ -231,10 +235,10 @@ class _Reader:
             # Categories are settled so that a value which is too rare has no weight, and no noise in it.
             noise = np.diag(self.model.effects.covariances[k])
             rare = tuple(value for value, variance in zip(values, noise, strict=True) if variance == 0)
-        heights, widths = _listed(effects, band)
-        return Bars(name, math.sqrt(_variance(effects, shape.masses)), tuple(values), heights, widths, rare)
+        heights, widths = _explanation_types(effects, band)
+        return CategoryEffect(name, math.sqrt(_variance(effects, shape.masses)), tuple(values), heights, widths, rare)
 
-    def _pair(self, k: int, part: Part) -> Pair:
+    def _pair(self, k: int, part: EffectTerm) -> Pair:
         shape, effects, band = self._effect(k, part)
         kept = self.model.effects
         variance = None if kept is None or self.model.n_classes > 2 else kept.variances[k]
@@ -252,17 +256,17 @@ class _Reader:
             along,
             tuple(values.tolist()),
             tuple(levels.tolist()),
-            tuple(_listed(*effects[4:].reshape(form))),
-            None if band is None else tuple(_listed(*band[4:].reshape(form))),
+            tuple(_explanation_types(*effects[4:].reshape(form))),
+            None if band is None else tuple(_explanation_types(*band[4:].reshape(form))),
         )
 
-    def _rest(self, shown: float) -> Rest | None:
+    def _rest(self, shown: float) -> ResidualEffect | None:
         """What curves and pairs do not show, with its share where the release told its variance."""
         for k, part in enumerate(self.shapes.parts):
             if not part.shown:
                 variance = None if self.model.effects is None else self.model.effects.variances[k]
                 whole = shown + (variance or 0.0)
-                return Rest(len(part.places), None if variance is None or whole <= 0 else variance / whole)
+                return ResidualEffect(len(part.places), None if variance is None or whole <= 0 else variance / whole)
         return None
 
 
@@ -281,5 +285,76 @@ def _variance(effects: NDArray[np.float64], masses: NDArray[np.float64]) -> floa
     return float(masses @ np.square(effects - masses @ effects))
 
 
-def _listed(*arrays: NDArray[np.float64] | None) -> list[Any]:
+def _explanation_types(*arrays: NDArray[np.float64] | None) -> list[Any]:
     return [None if array is None else tuple(array.tolist()) for array in arrays]
+
+
+# ---- One row under a model: how probable each class is, and what each column of the table adds to the score.
+
+
+@dataclass(frozen=True)
+class FeatureContribution:
+    """What one column of the table adds to a score, or several together; no names stand for the rest."""
+
+    names: tuple[str, ...]
+    effect: float
+
+
+@dataclass(frozen=True, eq=False)
+class ExplainedRow:
+    """One row: `score` is `base` plus all `addends`, which are ordered by size.
+
+    The score is the one for `prediction`'s side: of two classes that of the positive class, of more that of the class
+    which is predicted, less the mean of all. `base` is the score of an average row as far as the release tells means,
+    or else of a row whose every column is in the middle; `average` says which.
+    """
+
+    prediction: Any
+    probabilities: tuple[float, ...]
+    score: float
+    base: float
+    average: bool
+    addends: tuple[FeatureContribution, ...]
+    filled: FillCounts
+
+
+def explain_row(model: Model, row: Any) -> ExplainedRow:
+    """What a model says of one row of a raw table, in any form that `Model.predict_proba` takes."""
+    source = open_rows(model, row)
+    batches = list(filled_batches(model, source))
+    if sum(len(values) for _, values, _ in batches) != 1:
+        raise ArgumentError("explain_row takes a table of one row; give one")
+    _, values, filled = next(batch for batch in batches if len(batch[1]))
+    scores = scores_of(model, source, values)
+    place = int(model.choices(scores)[0])
+    theta, score = model.theta, float(scores[0]) if model.n_classes == 2 else 0.0
+    if model.n_classes > 2:
+        theta, score = theta[place] - theta.mean(axis=0), float(scores[0, place] - scores[0].mean())
+    outputs = values if model.map is None else model.map.apply(values)
+    features = [k for k, column in enumerate(model.columns) if column.scale != "constant"]
+    scaled = np.array([model.columns[k].apply(outputs[:, place])[0] for place, k in enumerate(features)])
+    means = np.zeros(len(features)) if model.effects is None else np.array(model.effects.means)
+    known = model.effects is not None or all(model.columns[k].scale == "standard" for k in features)
+    added = theta[features] * (scaled - means)
+    addends: dict[tuple[str, ...], float] = {}
+    owners = _owners(model)
+    for part in parts_of(model.columns, model.map, model.schema):
+        names = _raw_names(part, owners)
+        addends[names] = addends.get(names, 0.0) + float(added[list(part.places)].sum())
+    listed = sorted(
+        (FeatureContribution(names, effect) for names, effect in addends.items()), key=lambda item: -abs(item.effect)
+    )
+    chances = tuple(model.probabilities(scores)[0].tolist())
+    return ExplainedRow(
+        model.classes[place], chances, score, score - float(added.sum()), known, tuple(listed), filled.settled()
+    )
+
+
+def _owners(model: Model) -> dict[str, str]:
+    """The column of the raw table that an encoded column, or a group of them, is made of."""
+    encoded = () if model.schema is None else model.schema.encoded()
+    return {name: each.column for each in encoded for name in (each.group, each.name) if name}
+
+
+def _raw_names(part: EffectTerm, owners: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(owners.get(name, name) for name in part.names))

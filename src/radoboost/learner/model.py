@@ -25,14 +25,13 @@ from scipy.special import expit, softmax
 
 from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
 from radoboost.learner.effects import Effects, parts_of
-from radoboost.learner.link import Link
-from radoboost.learner.prior import Prior, shares_of
-from radoboost.learner.rows import score_rows
-from radoboost.release import Release, Statement, check_map, read_map, read_schema, read_statement, replacing
+from radoboost.learner.probabilities import Prior, ProbabilityLink, shares_of
+from radoboost.learner.row_reader import score_rows
 from radoboost.release.columns import Column, columns_from_json
-from radoboost.release.maps import FeatureMap
+from radoboost.release.feature_map import FeatureMap
+from radoboost.release.release import Release, Statement, atomic_write, check_map, read_map, read_schema, read_statement
 from radoboost.release.tilted import is_tilted
-from radoboost.tables.class_names import are_alike
+from radoboost.tables.class_values import are_alike
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 VERSION = 1
@@ -68,7 +67,7 @@ class Model:
     statement: Statement | None = None
     schema: Schema | None = None
     map: FeatureMap | None = None
-    link: Link | None = None
+    link: ProbabilityLink | None = None
     effects: Effects | None = None
 
     def __post_init__(self) -> None:
@@ -93,7 +92,7 @@ class Model:
         release: Release,
         theta: NDArray[np.float64],
         learner: Mapping[str, Any],
-        link: Link | None = None,
+        link: ProbabilityLink | None = None,
         effects: Effects | None = None,
     ) -> "Model":
         """A classifier learned from a release, with what the release says about itself."""
@@ -333,7 +332,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a JSON file, whole or not at all."""
-        with replacing(Path(path)) as draft:
+        with atomic_write(Path(path)) as draft:
             draft.write_text(self.to_json(), encoding="utf-8")
 
 
@@ -411,7 +410,7 @@ def _parse(document: Mapping[str, Any]) -> Model:
         None if statement is None else read_statement(statement),
         schema,
         feature_map,
-        Link.from_dict(document["link"]) if "link" in document else None,
+        ProbabilityLink.from_dict(document["link"]) if "link" in document else None,
         None if "effects" not in document else _read_effects(document, columns, feature_map, schema),
     )
     if not (np.isfinite(model.coef).all() and all(np.isfinite(model._line(k)[1]).all() for k in range(len(columns)))):

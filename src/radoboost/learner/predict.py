@@ -17,24 +17,27 @@ from scipy.special import expit
 
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.learner.model import Model
-from radoboost.learner.rows import Filled, open_rows, scored_batches
+from radoboost.learner.row_reader import FillCounts, open_rows, scored_batches
 from radoboost.progress import Progress
-from radoboost.release import replacing
-from radoboost.tables import Batch, Source
-from radoboost.tables.carried import Carried
+from radoboost.release.release import atomic_write
+from radoboost.tables import Batch, Table
 from radoboost.tables.cells import no_labels
-from radoboost.tables.columns import listed
-from radoboost.tables.labels import LabelRule
-from radoboost.tables.streams import at_rest
+from radoboost.tables.cluster_frames import cluster_of
+from radoboost.tables.column_selection import list_names
+from radoboost.tables.labels import LabelEncoder
+from radoboost.tables.passthrough import PassthroughColumns
+from radoboost.tables.streams import rereadable
 
 PREDICTION = "prediction"
-Scored = list[tuple[pa.Table, "Predicted"]]  # what is written for each batch of a part, and what it adds to the counts
-Spread = Callable[[Callable[[Any], Scored], Source], Iterable[Scored]]
+Scored = list[
+    tuple[pa.Table, "PredictionSummary"]
+]  # what is written for each batch of a part, and what it adds to the counts
+Spread = Callable[[Callable[[Any], Scored], Table], Iterable[Scored]]
 _LONGEST_SHOWN = 40  # characters of a label in a message
 
 
 @dataclass(frozen=True)
-class Unjudged:
+class UnlabelledRows:
     """Rows that are predicted, but not judged: how many have no label, and how many one that is none of the classes.
 
     `first` is the first such label, and where it is.
@@ -44,8 +47,8 @@ class Unjudged:
     unknown: int = 0
     first: str = ""
 
-    def __add__(self, other: "Unjudged") -> "Unjudged":
-        return Unjudged(self.missing + other.missing, self.unknown + other.unknown, self.first or other.first)
+    def __add__(self, other: "UnlabelledRows") -> "UnlabelledRows":
+        return UnlabelledRows(self.missing + other.missing, self.unknown + other.unknown, self.first or other.first)
 
     def sentence(self, label: str) -> str:
         """In words; empty if there is nothing to say."""
@@ -57,7 +60,7 @@ class Unjudged:
 
 
 @dataclass(frozen=True, eq=False)
-class Predicted:
+class PredictionSummary:
     """How many rows a table has, how many are predicted to be of each class, and how many wrongly.
 
     `confusion` counts rows by their true class (rows) and the predicted one (columns); it is None without labels.
@@ -68,14 +71,14 @@ class Predicted:
     classes: tuple[Any, ...]
     counts: NDArray[np.int64]
     confusion: NDArray[np.int64] | None
-    filled: Filled
-    unjudged: Unjudged = Unjudged()
+    filled: FillCounts
+    unjudged: UnlabelledRows = UnlabelledRows()
 
-    def __add__(self, other: "Predicted") -> "Predicted":
+    def __add__(self, other: "PredictionSummary") -> "PredictionSummary":
         both = self.confusion is not None and other.confusion is not None
         confusion = self.confusion + other.confusion if both else None  # type: ignore[operator]
         filled, unjudged = self.filled + other.filled, self.unjudged + other.unjudged
-        return Predicted(self.classes, self.counts + other.counts, confusion, filled, unjudged)
+        return PredictionSummary(self.classes, self.counts + other.counts, confusion, filled, unjudged)
 
     @property
     def n_rows(self) -> int:
@@ -106,7 +109,7 @@ class Predicted:
         error: dict[str, Any] = {}
         if self.n_wrong is not None:
             error = {"n_wrong": self.n_wrong, "error": self.error if self.n_judged else None}
-        if self.unjudged != Unjudged():
+        if self.unjudged != UnlabelledRows():
             error |= {"n_unlabelled": self.unjudged.missing, "n_unknown_labels": self.unjudged.unknown}
         many: dict[str, Any] = {"n_positive": self.n_positive}
         if len(self.classes) > 2:
@@ -139,7 +142,7 @@ def predict_table(
     separator: str | None = None,
     decimal: str | None = None,
     spread: Spread | None = None,
-) -> Predicted:
+) -> PredictionSummary:
     """Write score, probability of the positive class and predicted class of every row to a CSV or Parquet file.
 
     Of more than two classes: the predicted class, then the probability of each, as "probability:NAME".
@@ -151,33 +154,33 @@ def predict_table(
     what comes back, in order.
     """
     _check_kept(keep, written_names(model))
-    with at_rest(table, bar=bar) as rows:
+    with rereadable(table, bar=bar) as rows:
         source = open_rows(model, rows, label, separator, decimal)
         mark = separator if source.schema is None else source.schema.separator
-        kept = Carried(rows, keep, mark) if keep else None
+        kept = PassthroughColumns(rows, keep, mark) if keep else None
         if spread is None:
-            batches: Iterable[tuple[pa.Table, Predicted]] = predicted_batches(model, source, label)
+            batches: Iterable[tuple[pa.Table, PredictionSummary]] = predicted_batches(model, source, label)
         else:
             alone = replace(source, pieces=[], guess=None)  # a worker gets no other part
             batches = (piece for part in spread(partial(predict_part, model, alone, label), source) for piece in part)
-        return _write(model, source, batches, kept, place, bar, label)
+        return _write_predictions(model, source, batches, kept, place, bar, label)
 
 
-def _write(
+def _write_predictions(
     model: Model,
-    source: Source,
-    batches: Iterable[tuple[pa.Table, Predicted]],
-    kept: Carried | None,
+    source: Table,
+    batches: Iterable[tuple[pa.Table, PredictionSummary]],
+    kept: PassthroughColumns | None,
     place: Path,
     bar: Progress,
     label: str | None,
-) -> Predicted:
+) -> PredictionSummary:
     """Write what was predicted, batch by batch, after the columns that are carried through; and count it."""
     schema = pa.schema([*(() if kept is None else kept.schema), *written_schema(model)])
     n_classes = model.n_classes
     confusion = None if label is None else np.zeros((n_classes, n_classes), np.int64)
-    total = Predicted(model.classes, np.zeros(n_classes, np.int64), confusion, Filled())
-    with replacing(place) as draft, _writer(place, draft, schema) as writer:
+    total = PredictionSummary(model.classes, np.zeros(n_classes, np.int64), confusion, FillCounts())
+    with atomic_write(place) as draft, _writer(place, draft, schema) as writer:
         for rows, more in batches:
             columns = [] if kept is None else kept.take(rows.num_rows).columns
             writer.write(pa.table([*columns, *rows.columns], schema=schema))
@@ -187,39 +190,42 @@ def _write(
     return total
 
 
-def predict_part(model: Model, source: Source, label: str | None, part: Any) -> Scored:
+def predict_part(model: Model, source: Table, label: str | None, part: Any) -> Scored:
     """What is predicted of one part of a source, as something that can be sent."""
     batches = predicted_batches(model, replace(source, pieces=[part]), label)
     return [(rows, replace(more, filled=more.filled.settled())) for rows, more in batches]
 
 
-def predicted_batches(model: Model, source: Source, label: str | None) -> Iterator[tuple[pa.Table, Predicted]]:
+def predicted_batches(model: Model, source: Table, label: str | None) -> Iterator[tuple[pa.Table, PredictionSummary]]:
     """The columns of `written_names` for each batch of a source, and what it adds to the counts."""
-    rule = None if label is None else LabelRule(label, model.classes)
+    rule = None if label is None else LabelEncoder(label, model.classes)
     schema, choices, n_classes = written_schema(model), pa.array(list(model.classes)), model.n_classes
     for batch, scores, filled in scored_batches(model, source):
         places = model.choices(scores)
         rows = pa.table(_written(model, scores, choices.take(pa.array(places))), schema=schema)
-        confusion, unjudged = None, Unjudged()
+        confusion, unjudged = None, UnlabelledRows()
         if rule is not None:
             truth, confusion = rule.places_or_none(batch.labels), np.zeros((n_classes, n_classes), np.int64)
             np.add.at(confusion, (truth[truth >= 0], places[truth >= 0]), 1)
             unjudged = unjudged_rows(batch, truth)
-        yield rows, Predicted(model.classes, np.bincount(places, minlength=n_classes), confusion, filled, unjudged)
+        yield (
+            rows,
+            PredictionSummary(model.classes, np.bincount(places, minlength=n_classes), confusion, filled, unjudged),
+        )
 
 
-def unjudged_rows(batch: Batch, truth: NDArray[np.int64]) -> Unjudged:
+def unjudged_rows(batch: Batch, truth: NDArray[np.int64]) -> UnlabelledRows:
     """The rows whose label is of no class, and among them those that have none at all."""
     assert batch.labels is not None
     if (truth >= 0).all():
-        return Unjudged()
+        return UnlabelledRows()
     absent = no_labels(batch.labels) & (truth < 0)
     unknown = np.flatnonzero(~absent & (truth < 0))
     if not len(unknown):
-        return Unjudged(int(absent.sum()))
+        return UnlabelledRows(int(absent.sum()))
     label = str(batch.labels[int(unknown[0])].as_py())
     shown = repr(label if len(label) <= _LONGEST_SHOWN else f"{label[:_LONGEST_SHOWN]}...")
-    return Unjudged(int(absent.sum()), len(unknown), f"{shown}, {batch.place(int(unknown[0]))}")
+    return UnlabelledRows(int(absent.sum()), len(unknown), f"{shown}, {batch.place(int(unknown[0]))}")
 
 
 def _written(model: Model, scores: NDArray[np.float64], prediction: pa.Array) -> list[pa.Array]:
@@ -234,11 +240,11 @@ def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
     taken = [name for name in keep if name in names]
     if taken:
         raise ArgumentError(
-            f"cannot keep {listed(taken)}: predictions have a column of that name; rename it in the table"
+            f"cannot keep {list_names(taken)}: predictions have a column of that name; rename it in the table"
         )
     twice = [name for name in dict.fromkeys(keep) if list(keep).count(name) > 1]
     if twice:
-        raise ArgumentError(f"{listed(twice)} is to be kept twice; once is enough")
+        raise ArgumentError(f"{list_names(twice)} is to be kept twice; once is enough")
 
 
 @contextmanager
@@ -252,3 +258,45 @@ def _writer(place: Path, draft: Path, schema: pa.Schema) -> Iterator[Any]:
             yield writer
     else:
         raise OutputError(f"cannot write {place}: scores go into a file that ends in .csv or .parquet")
+
+
+# ---- Predictions of a data frame, or of the partitions of one: what a worker of a cluster does with a model.
+
+
+def prediction_columns(model: Model, frame: Any) -> pa.Table:
+    """The columns that `rado predict` writes, for every row of a data frame of any library, in order.
+
+    Gaps are filled, as `Model.predict` does, without a warning: nobody would see it on a worker.
+    """
+    pieces = [rows for rows, _ in predicted_batches(model, open_rows(model, frame), None)]
+    return pa.concat_tables([written_schema(model).empty_table(), *pieces])
+
+
+def predict_partitions(model: Model, frame: Any) -> Any:
+    """Predictions of a Dask data frame, as another one: computed where its partitions are, whenever it is.
+
+    It has the same partitions and the same index. Its columns are those that `rado predict` writes: score, probability
+    of the positive class, and prediction; of more than two classes the prediction, then the probability of each, as
+    "probability:NAME". Columns that the model does not know are not read.
+
+    >>> import dask.dataframe as dd, pandas as pd, radoboost as rb
+    >>> model = rb.MomentsClassifier(n_rados=8, random_state=1).fit([[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]).model_
+    >>> frame = dd.from_pandas(pd.DataFrame({"id": ["a", "b", "c"], "x0": [1.5, 4.5, 0.5]}), npartitions=2)
+    >>> predict_partitions(model, frame).compute(scheduler="synchronous")["prediction"].tolist()
+    [0, 1, 0]
+    """
+    if cluster_of(frame) != "dask":
+        raise ArgumentError(
+            "predict_partitions takes a Dask data frame; use model.predict for a table on this machine, and "
+            "predict_udf for a Spark frame"
+        )
+    missing = [name for name in model.feature_names if name not in frame.columns]
+    if missing:
+        raise ArgumentError(f"the frame has no column {missing[0]!r}, which the model needs; name its columns as those")
+    meta = written_schema(model).empty_table().to_pandas().set_index(frame._meta.index[:0])
+    return frame[list(model.feature_names)].map_partitions(predict_frame, model, meta=meta)
+
+
+def predict_frame(frame: Any, model: Model) -> Any:
+    """The predictions of one pandas data frame, under its own index."""
+    return prediction_columns(model, frame).to_pandas().set_index(frame.index)

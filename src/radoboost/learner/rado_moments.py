@@ -15,24 +15,23 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.errors import ReleaseError
-from radoboost.learner.held_out import (
+from radoboost.learner.diagnostics import NormalScores, odd_columns
+from radoboost.learner.moments import noise_uncertainty, noise_variance
+from radoboost.learner.shrinkage import (
     N_FOLDS,
     WEIGHTS,
-    Choice,
     Fold,
+    MomentSpectrum,
     Scores,
-    Spectrum,
+    ShrinkageChoice,
     Treatment,
     bayes_ridge,
     choose,
     held_out_scores,
 )
-from radoboost.learner.moments import noise_uncertainty, noise_variance
-from radoboost.learner.normal_scores import NormalScores
-from radoboost.learner.odd_columns import odd_columns
-from radoboost.release import Release
 from radoboost.release.columns import CONSTANT
-from radoboost.release.laws import SUMS
+from radoboost.release.kind import SUMS
+from radoboost.release.release import Release
 
 BY_ROWS = ("rados", "exact moments")  # what a model was learned from whose standard errors are by rows
 LEAST_RADOS = 20  # to hold a fifth of them out
@@ -131,7 +130,7 @@ def learn_rados(release: Release) -> RadoFit:
     """theta from the rados of a release of two classes."""
     from threadpoolctl import threadpool_limits
 
-    rados = _read(release)
+    rados = _rados_of(release)
     n, d = rados.rows.shape
     memory.require(
         8 * (6 * n * d + 12 * min(n, d) ** 2 + (5 * d**2 if rados.noise else 0)),
@@ -144,7 +143,7 @@ def learn_rados(release: Release) -> RadoFit:
         return replace(fit, remarks=(*fit.remarks, *odd_columns(release)))
 
 
-def _read(release: Release) -> _Rados:
+def _rados_of(release: Release) -> _Rados:
     """The rados, and what their release says about them."""
     matrix = np.asarray(release.rados, dtype=np.float64)
     noise, m = noise_variance(release), release.n_examples
@@ -213,7 +212,7 @@ def _learn(rados: _Rados) -> RadoFit:
     weights = [(0.0,) if rados.noise else tried] * len(treatments)
     folds = _folds(rados, others, list(treatments.values()))
     m = rados.n_examples if rados.told else math.inf
-    choice = choose(folds, mean[others], apart, weights, m, few) if folds else Choice(0, weights[0][-1], 0.0)
+    choice = choose(folds, mean[others], apart, weights, m, few) if folds else ShrinkageChoice(0, weights[0][-1], 0.0)
     name, treatment = list(treatments.items())[choice.place]
     spectrum, weight = treatment(roots), choice.weight
     ridge = bayes_ridge(spectrum, mean[others], weight, m, choice.r2) if rados.told and not rados.noise else 0.0
@@ -224,10 +223,13 @@ def _learn(rados: _Rados) -> RadoFit:
         theta[rados.apart] = apart
     scores = held_out_scores(folds, mean[others], apart, choice, ridge)
     new = scores.on_new_rows(freedom, m)
-    doubtful, crowded = _drowned(rados, folds, choice, ridge), rados.told and is_crowded(rows.shape[1], freedom, m)
+    doubtful, crowded = (
+        _drowned(rados, folds, choice, ridge),
+        rados.told and has_too_many_columns(rows.shape[1], freedom, m),
+    )
     expected, scale = (None, 2.0)
     if rados.told and not doubtful:
-        expected, scale = _expected(rados, theta, mean, roots, new)
+        expected, scale = _expected_error_and_scale(rados, theta, mean, roots, new)
     left = 1 - float(new.r2)
     errors = np.zeros(rows.shape[1])
     errors[others] = np.sqrt(
@@ -255,12 +257,12 @@ def _learn(rados: _Rados) -> RadoFit:
     )
 
 
-def is_crowded(n_columns: int, freedom: float, n_examples: float) -> bool:
+def has_too_many_columns(n_columns: int, freedom: float, n_examples: float) -> bool:
     """Whether a fit has so many degrees of freedom, for its examples, that these cannot say how it does on others."""
     return n_columns > n_examples or freedom > _MOST_FREEDOM * n_examples
 
 
-def _drowned(rados: _Rados, folds: list[Fold], choice: Choice, ridge: float) -> bool:
+def _drowned(rados: _Rados, folds: list[Fold], choice: ShrinkageChoice, ridge: float) -> bool:
     """Whether noise leaves the second moment of scores, on rados held out, less than some deviations above 0."""
     if not rados.noise or not folds:
         return False
@@ -285,8 +287,8 @@ def _treatments(rados: _Rados, others: NDArray[np.intp]) -> dict[str, Treatment]
         return {LESS_NOISE: lambda roots: _less_noise(roots, rados.noise, rados.uncertainty)}
     own = rados.own[others]
     if not own.any():
-        return {AS_IT_IS: Spectrum.of}
-    return {KNOWN: lambda roots: Spectrum.of(roots / _sizes(roots, own)), AS_IT_IS: Spectrum.of}
+        return {AS_IT_IS: MomentSpectrum.of}
+    return {KNOWN: lambda roots: MomentSpectrum.of(roots / _sizes(roots, own)), AS_IT_IS: MomentSpectrum.of}
 
 
 def _sizes(roots: NDArray[np.float64], own: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -295,11 +297,11 @@ def _sizes(roots: NDArray[np.float64], own: NDArray[np.bool_]) -> NDArray[np.flo
     return np.where(own & (sizes > 0), sizes, 1.0)
 
 
-def _less_noise(roots: NDArray[np.float64], noise: float, uncertainty: float) -> Spectrum:
+def _less_noise(roots: NDArray[np.float64], noise: float, uncertainty: float) -> MomentSpectrum:
     """Subtract the noise, which is alike in all columns; how uncertain it is in the sample sets the floor."""
     values, vectors = np.linalg.eigh(roots.T @ roots)
     values = values - noise
-    return Spectrum(np.maximum(values, max(_LEAST_RATIO * float(values[-1]), noise * uncertainty)), vectors)
+    return MomentSpectrum(np.maximum(values, max(_LEAST_RATIO * float(values[-1]), noise * uncertainty)), vectors)
 
 
 def _folds(rados: _Rados, others: NDArray[np.intp], treatments: list[Treatment]) -> list[Fold]:
@@ -317,7 +319,7 @@ def _folds(rados: _Rados, others: NDArray[np.intp], treatments: list[Treatment])
     return folds
 
 
-def _expected(
+def _expected_error_and_scale(
     rados: _Rados, theta: NDArray[np.float64], mean: NDArray[np.float64], roots: NDArray[np.float64], scores: Scores
 ) -> tuple[float, float]:
     """The share of new rows that will be classified wrongly, and the scale that makes log odds of scores (P5, P6)."""
@@ -333,7 +335,7 @@ def _expected(
     return normal.error, normal.scale
 
 
-def example_variance(spectrum: Spectrum, weight: float, ridge: float, noise: float) -> NDArray[np.float64]:
+def example_variance(spectrum: MomentSpectrum, weight: float, ridge: float, noise: float) -> NDArray[np.float64]:
     """The variance of theta over other examples: A^-1 S A^-1, times what is left of the labels, over m (P7)."""
     values = (1 - weight) * spectrum.values + weight + ridge
     shares = np.divide(spectrum.values, values**2, out=np.zeros(len(values)), where=values > 0)
@@ -345,7 +347,7 @@ def _rado_variance(
     others: NDArray[np.intp],
     theta: NDArray[np.float64],
     mean: NDArray[np.float64],
-    spectrum: Spectrum,
+    spectrum: MomentSpectrum,
     weight: float,
     ridge: float,
     known: bool,

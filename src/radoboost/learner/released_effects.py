@@ -5,15 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.learner.effects import Effects, Part
-from radoboost.release import Release
+from radoboost.learner.effects import Effects, EffectTerm
+from radoboost.release.release import Release
 
 _DEVIATIONS = 2.0  # of noise, beyond which a variance is known
 _DIGITS = 6  # of means and variances that are kept
 
 
 def read_effects(
-    release: Release, theta: NDArray[np.float64], parts: Sequence[Part], covariances: Sequence[NDArray[np.float64]]
+    release: Release,
+    theta: NDArray[np.float64],
+    parts: Sequence[EffectTerm],
+    covariances: Sequence[NDArray[np.float64]],
 ) -> Effects | None:
     """The effects of a classifier from released moments; None where there is no constant column to centre them by.
 
@@ -31,7 +34,7 @@ def read_effects(
     return Effects(tuple(covariances), variances, tuple(_rounded(means)), tuple(_rounded(deviations)))
 
 
-def _variances(release: Release, theta: NDArray[np.float64], parts: Sequence[Part]) -> tuple[float | None, ...]:
+def _variances(release: Release, theta: NDArray[np.float64], parts: Sequence[EffectTerm]) -> tuple[float | None, ...]:
     """The variance of each part of scores by the second moments of whitened rows; None where noise exceeds it.
 
     Their noise was drawn after the whitening. By those from which the whitening comes, a part of many columns would

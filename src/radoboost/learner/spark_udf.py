@@ -7,9 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from radoboost.errors import ArgumentError, install
-from radoboost.learner.frames import predicted
 from radoboost.learner.model import Model
-from radoboost.learner.predict import PREDICTION, written_schema
+from radoboost.learner.predict import PREDICTION, prediction_columns, written_schema
 from radoboost.tables.spark_jobs import quiet
 
 _WHAT = ("probability", "class", "score", "all")
@@ -122,8 +121,8 @@ def _predicted(model: Model, what: str, *cells: Any) -> Any:
     if len(cells) != 1 or not isinstance(rows, pd.DataFrame):
         _check_count(len(cells), len(model.feature_names))
         rows = pd.DataFrame(dict(zip(model.feature_names, cells, strict=True)))
-    table = predicted(model, rows)
-    return table.to_pandas() if what == "all" else _column(model, what, table)
+    table = prediction_columns(model, rows)
+    return table.to_pandas() if what == "all" else _prediction_series(model, what, table)
 
 
 def _check_count(given: int, wanted: int) -> None:
@@ -144,7 +143,7 @@ def _type_of(model: Model, what: str) -> str:
     return "array<double>" if what == "probability" and model.n_classes > 2 else "double"
 
 
-def _column(model: Model, what: str, table: pa.Table) -> Any:
+def _prediction_series(model: Model, what: str, table: pa.Table) -> Any:
     """One column of predictions, as a pandas series."""
     import pandas as pd
 

@@ -12,8 +12,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.release import Release
-from radoboost.release.spectra import LEAST, floored
+from radoboost.release.moment_math import LEAST, raise_eigenvalues
+from radoboost.release.release import Release
 
 LITTLE = 0.05
 """From this `empty_chance` on, users are warned."""
@@ -30,7 +30,7 @@ class Curvature:
     @classmethod
     def of(cls, matrix: NDArray[np.float64], floor: float) -> "Curvature":
         values, vectors = np.linalg.eigh(matrix)
-        return cls(np.maximum(values, 0.0), 1 / floored(values, floor), vectors)
+        return cls(np.maximum(values, 0.0), 1 / raise_eigenvalues(values, floor), vectors)
 
     @property
     def inverse(self) -> NDArray[np.float64]:
@@ -54,7 +54,7 @@ class Uncertainty:
     empty_chance: float
 
 
-def measure(
+def propagate_noise(
     release: Release,
     curvature: Curvature,
     to_columns: NDArray[np.float64],
@@ -63,7 +63,7 @@ def measure(
 ) -> Uncertainty:
     """The uncertainty of theta = `to_columns` times `whitened`; `groups` are places of columns."""
     d = len(whitened)
-    curved = Curved.of(release, curvature)
+    curved = StageResponse.of(release, curvature)
     to_scores = np.diag(np.sqrt(curved.values))
     outwards = np.vstack([to_columns @ curvature.vectors, to_scores])
     variances, covariances = np.zeros(2 * d), [np.zeros((len(group), len(group))) for group in groups]
@@ -93,7 +93,7 @@ def empty_chance(release: Release) -> float:
     return float(min(1.0, 2 * min(by_sum, by_size)))
 
 
-def little_in_words(empty_chance: float, noise_share: float) -> str:
+def little_text(empty_chance: float, noise_share: float) -> str:
     """How little a release says, in one line."""
     if empty_chance > LITTLE:
         return (
@@ -113,7 +113,7 @@ def noisy_size(release: Release) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Curved:
+class StageResponse:
     """The second moment of whitened rows as far as it is known, in the eigenvectors of the noisy one.
 
     Noise makes eigenvalues too large, but not their sum.
@@ -123,14 +123,14 @@ class Curved:
     size: float
 
     @classmethod
-    def of(cls, release: Release, curvature: Curvature) -> "Curved":
+    def of(cls, release: Release, curvature: Curvature) -> "StageResponse":
         whole = max(float(curvature.values.sum()), LEAST)
         size = min(max(noisy_size(release)[0], LEAST), whole)
         return cls(curvature.values * (size / whole), size)
 
 
 def _responses(
-    release: Release, curvature: Curvature, outwards: NDArray[np.float64], curved: Curved
+    release: Release, curvature: Curvature, outwards: NDArray[np.float64], curved: StageResponse
 ) -> Iterator[NDArray[np.float64]]:
     """How far one standard deviation of each noise moves `outwards` times theta, given the whitening that was released.
 

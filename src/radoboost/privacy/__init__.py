@@ -1,6 +1,9 @@
-"""What was done (events), what it costs (accountants), what noise it takes (calibrate), what a total allows (filter).
+"""What was done (events), what it costs (accountants), what noise it takes, and what a total allows.
 
-The books that a holder keeps are in `ledger`, which is imported where it is needed.
+It knows nothing of tables. The ledger is imported where it is needed.
+
+Modules: `accountants`, `budget_filter`, `calibration`, `conversions`, `distributed_noise`, `events`, `ledger`,
+`spending`, `subsampled_gaussian`.
 """
 
 from radoboost.privacy.accountants import (
@@ -11,7 +14,18 @@ from radoboost.privacy.accountants import (
     gaussian_distance,
     trade_off,
 )
-from radoboost.privacy.calibrate import band, gaussian_multiplier, least_band_epsilon, subsampled_multiplier
+from radoboost.privacy.budget_filter import Cost, Filter
+from radoboost.privacy.calibration import band, gaussian_multiplier, least_band_epsilon, subsampled_multiplier
+from radoboost.privacy.conversions import (
+    delta_advice,
+    dp_accounting_text,
+    figures,
+    group_epsilon,
+    group_event,
+    group_figure,
+    group_words,
+    to_dp_accounting,
+)
 from radoboost.privacy.events import (
     Composed,
     Event,
@@ -21,15 +35,11 @@ from radoboost.privacy.events import (
     Repeated,
     SubsampledGaussian,
     TruncatedBinomialShift,
-    converted,
+    convert_relation,
     flatten,
 )
 from radoboost.privacy.events import from_dict as event_from_dict
 from radoboost.privacy.events import to_dict as event_to_dict
-from radoboost.privacy.export import dp_accounting_text, to_dp_accounting
-from radoboost.privacy.figures import delta_advice, figures, group_figure
-from radoboost.privacy.filter import Cost, Filter
-from radoboost.privacy.groups import group_epsilon, group_event, group_words
 
 __all__ = [
     "Composed",
@@ -45,7 +55,7 @@ __all__ = [
     "accountant_name",
     "band",
     "best_guess",
-    "converted",
+    "convert_relation",
     "delta_advice",
     "delta_at",
     "dp_accounting_text",

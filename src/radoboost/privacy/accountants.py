@@ -27,7 +27,7 @@ from radoboost.privacy.events import (
     TruncatedBinomialShift,
     flatten,
 )
-from radoboost.privacy.mixtures import BinomialMixture, normal_masses, quadrature
+from radoboost.privacy.subsampled_gaussian import BinomialMixture, normal_masses, quadrature
 
 Floats = NDArray[np.float64]
 
@@ -133,18 +133,18 @@ def accountant_name(event: Event) -> str:
 # ---- checks of arguments
 
 
-def _number(value: Any) -> float:
+def _finite_float(value: Any) -> float:
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
 
 
 def _checked_epsilon(epsilon: Any) -> float:
-    if not 0 <= (number := _number(epsilon)) < inf:
+    if not 0 <= (number := _finite_float(epsilon)) < inf:
         raise ArgumentError(f"epsilon must be a finite number of at least 0; it is {epsilon!r}")
     return number
 
 
 def checked_delta(delta: Any) -> float:
-    if not 0 < (number := _number(delta)) < 1:
+    if not 0 < (number := _finite_float(delta)) < 1:
         raise ArgumentError(f"delta must lie between 0 and 1; it is {delta!r}")
     return number
 
@@ -289,7 +289,7 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def _column(event: TruncatedBinomialShift, upwards: bool) -> tuple[Floats, Floats, float]:
+def _loss_column(event: TruncatedBinomialShift, upwards: bool) -> tuple[Floats, Floats, float]:
     """Losses and masses of the outcomes that both neighbours can give, and the mass of those only one can (A6)."""
     m, low, high = event.n_trials, event.low, event.high
     # Beyond `reach` of the mode no outcome has e^-79 of the mass of the mode; what is dropped counts as infinite.
@@ -322,14 +322,14 @@ def _column_delta(event: Leaf, epsilon: float) -> float:
     assert isinstance(event, TruncatedBinomialShift)
     worst = _TINY
     for upwards in (True, False):
-        losses, masses, unseen = _column(event, upwards)
+        losses, masses, unseen = _loss_column(event, upwards)
         gap = losses - epsilon + 8 * _UNIT * (event.shift * (1 + np.abs(losses)) + epsilon)
         worst = max(worst, unseen + float(masses @ -np.expm1(-np.maximum(gap, 0.0))) * (1 + 1e-12))
     return min(1.0, worst)
 
 
 def _column_losses(event: TruncatedBinomialShift, upwards: bool, step: float) -> _Losses:
-    losses, masses, unseen = _column(event, upwards)
+    losses, masses, unseen = _loss_column(event, upwards)
     cells = np.floor(losses / step).astype(np.int64)
     # The part that goes to the upper end keeps the mean of e^-loss (A7).
     upper = np.clip(np.expm1(cells * step - losses) / expm1(-step), 0.0, 1.0)
@@ -394,7 +394,7 @@ def _gathered(cells: NDArray[np.int64], masses: Floats, upper: Floats, infinite:
 def _deviation(leaf: Leaf) -> tuple[float, float]:
     """Standard deviation and range of the loss of one use; only the choice of the grid depends on them."""
     if isinstance(leaf, TruncatedBinomialShift):
-        losses, masses, _ = _column(leaf, True)
+        losses, masses, _ = _loss_column(leaf, True)
     else:
         assert isinstance(leaf, (Gaussian, SubsampledGaussian))
         mixture = _mixture(leaf)
@@ -433,7 +433,7 @@ def _composed(mu: float, others: list[tuple[Leaf, int]]) -> Callable[[float], fl
     directions = [_convolved(uses, first, step) for first in (True, False)]
 
     def curve(epsilon: float) -> float:
-        return min(1.0, max(_read(losses, step, epsilon) for losses in directions))
+        return min(1.0, max(_delta_from_losses(losses, step, epsilon) for losses in directions))
 
     return curve
 
@@ -490,7 +490,7 @@ def _trimmed(low: int, masses: Floats) -> tuple[int, Floats, float]:
     return low + start, middle, cut
 
 
-def _read(losses: _Losses, step: float, epsilon: float) -> float:
+def _delta_from_losses(losses: _Losses, step: float, epsilon: float) -> float:
     """Delta at epsilon: the mean of 1 - e^(epsilon - loss), where that is positive, plus the infinite mass."""
     below = epsilon - losses.shift - 1e-14 * (1 + epsilon)
     begin = int(min(max(0.0, np.floor(below / step) - 1 - losses.low), len(losses.masses)))

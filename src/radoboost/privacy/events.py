@@ -90,7 +90,7 @@ def _group(value: Any, name: str) -> int:
     return size
 
 
-def _relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
+def _parse_relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
     relation = next((choice for choice in allowed if choice == value), None)
     if relation is None:
         names = ", ".join(repr(choice.value) for choice in allowed)
@@ -132,7 +132,7 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
-        _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
+        _set(self, relation=_parse_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
         if not isinstance(self.own_noise, bool):
             raise ArgumentError(f"own_noise must be true or false; it is {self.own_noise!r}")
         _set(self, group=_integer(self.group, "group", 1))
@@ -161,7 +161,7 @@ class SubsampledGaussian:
     def __post_init__(self) -> None:
         _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
         _set(self, probability=positive(self.probability, "probability"))
-        _set(self, relation=_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
+        _set(self, relation=_parse_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
         if self.probability > 1:
             raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
         _set(self, group=_group(self.group, "group"))
@@ -217,7 +217,7 @@ class NotPrivate:
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str) or not self.reason:
             raise ArgumentError(f"reason must be a sentence; it is {self.reason!r}")
-        _set(self, relation=_relation(self.relation, tuple(Relation)))
+        _set(self, relation=_parse_relation(self.relation, tuple(Relation)))
 
 
 @dataclass(frozen=True)
@@ -308,7 +308,7 @@ def flatten(event: Event) -> dict[Leaf, int]:
         return {NotPrivate(_TWO_COLUMNS, Relation.VALUE): 1}
     if len({leaf.person for leaf in counts if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}) > 1:
         return {NotPrivate(_TWO_PERSONS, next(iter(relations))): 1}
-    if len(_labels(counts)) > 1:
+    if len(_label_claims(counts)) > 1:
         return {NotPrivate(_TWO_LABELS, next(iter(relations))): 1}
     return counts
 
@@ -325,10 +325,10 @@ def label_of(event: Event) -> str | None:
 
     It is None too where the claim holds for any label, as one that follows from a claim about records does (A4).
     """
-    return next(iter(_labels(flatten(event))), None)
+    return next(iter(_label_claims(flatten(event))), None)
 
 
-def _labels(leaves: Mapping[Leaf, int]) -> set[str]:
+def _label_claims(leaves: Mapping[Leaf, int]) -> set[str]:
     """The labels that claims are about: of several, no total is known (M21)."""
     about = {
         leaf.label for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.relation in OF_LABELS
@@ -348,7 +348,7 @@ def _count(event: Event, times: int, counts: dict[Leaf, int]) -> None:
             raise ArgumentError(f"an event can happen at most {_MOST_TIMES} times: give smaller counts")
 
 
-def converted(event: Event, relation: Relation) -> Event:
+def convert_relation(event: Event, relation: Relation) -> Event:
     """The same computation under another relation, where its protection follows (A4); refused otherwise.
 
     To replace a record is to remove one and to add one; to replace an edge vector is to replace a record that has it,
@@ -358,11 +358,11 @@ def converted(event: Event, relation: Relation) -> Event:
     What follows for labels holds for those of any column and classes.
     """
     _check_event(event)
-    relation = _relation(relation, tuple(Relation))
+    relation = _parse_relation(relation, tuple(Relation))
     if isinstance(event, Repeated):
-        return Repeated(converted(event.event, relation), event.count)
+        return Repeated(convert_relation(event.event, relation), event.count)
     if isinstance(event, Composed):
-        return Composed(tuple(converted(part, relation) for part in event.events))
+        return Composed(tuple(convert_relation(part, relation) for part in event.events))
     if event.relation == relation:
         return event
     group = _STEPS.get((event.relation, relation))
@@ -396,12 +396,12 @@ def to_dict(event: Event) -> dict[str, Any]:
 def from_dict(data: Mapping[str, Any]) -> Event:
     """The event that `to_dict` wrote; anything unknown is refused."""
     try:
-        return _read(data)
+        return _event_from_data(data)
     except RecursionError:
         raise ArgumentError("an event is nested too deeply: write repetitions as a count") from None
 
 
-def _read(data: Any) -> Event:
+def _event_from_data(data: Any) -> Event:
     if not isinstance(data, Mapping) or not isinstance(data.get("name"), str) or data["name"] not in EVENTS:
         name = data.get("name") if isinstance(data, Mapping) else data
         raise ArgumentError(f"the name of an event is one of {', '.join(EVENTS)}; here it is {name!r}")
@@ -412,10 +412,10 @@ def _read(data: Any) -> Event:
         raise ArgumentError(f"{kind.__name__} has the fields {', '.join(sorted(known))}; missing or unknown: {odd}")
     values = {name: data[name] for name in names}
     if kind is Repeated:
-        values["event"] = _read(values["event"])
+        values["event"] = _event_from_data(values["event"])
     elif kind is Composed:
         if not isinstance(values["events"], list):
             raise ArgumentError(f"the events of Composed are a list; here {values['events']!r}")
-        values["events"] = tuple(_read(part) for part in values["events"])
+        values["events"] = tuple(_event_from_data(part) for part in values["events"])
     build: Callable[..., Event] = kind
     return build(**values)

@@ -29,6 +29,7 @@ from urllib.parse import quote
 
 from radoboost.errors import ArgumentError, BudgetError, LedgerError, OutputError, reason
 from radoboost.privacy.accountants import epsilon_at
+from radoboost.privacy.budget_filter import Cost, Filter
 from radoboost.privacy.events import (
     OF_LABELS,
     OF_PERSONS,
@@ -37,14 +38,13 @@ from radoboost.privacy.events import (
     Gaussian,
     NotPrivate,
     Relation,
-    converted,
+    convert_relation,
     flatten,
     from_dict,
     label_of,
     person_column,
     to_dict,
 )
-from radoboost.privacy.filter import Cost, Filter
 
 VERSION = 1
 SHORT_NAMES = ("record", "replace", "edge", "label", "person", "person-rows", "person-labels")  # of relations
@@ -105,7 +105,7 @@ class Entry:
             "purpose": self.purpose,
             "booked": self.booked,
             "digest": self.digest,
-            **_numbers(self.cost),
+            **_cost_as_floats(self.cost),
             "event": to_dict(self.event),
         }
 
@@ -131,10 +131,10 @@ class Ledger:
         self.path = Path(path).absolute()
         names = table_names(path)
         if table is None and len(names) != 1:
-            raise LedgerError(f"{self.path} has the tables {_listed(names)}; say which (table=, or --table NAME)")
+            raise LedgerError(f"{self.path} has the tables {_quoted_names(names)}; say which (table=, or --table NAME)")
         if table is not None and table not in names:
             raise LedgerError(
-                f"{self.path} has no table {table!r}, only {_listed(names)}; make it with rado ledger create"
+                f"{self.path} has no table {table!r}, only {_quoted_names(names)}; make it with rado ledger create"
             )
         self.table: str = names[0] if table is None else table
 
@@ -161,7 +161,7 @@ class Ledger:
         place, allowance = Path(path).absolute(), total.allowance
         if float(allowance.mu_squared) <= 0:
             raise ArgumentError(f"epsilon {epsilon!r} at delta {delta!r} leaves nothing to spend; take a larger one")
-        row = (table, total.epsilon, total.delta, total.relation.value, *_numbers(allowance).values(), _now())
+        row = (table, total.epsilon, total.delta, total.relation.value, *_cost_as_floats(allowance).values(), _now())
         insert = "INSERT INTO totals VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
         if _write_new(place, insert, row):
             return cls(place, table)
@@ -234,7 +234,14 @@ class Ledger:
             self._check_claims(event, connection)
             earlier = connection.execute("SELECT 1 FROM bookings WHERE release = ?", (release,)).fetchone()
             self._check_room(*books, cost, n_releases, "this was not booked" if earlier else _NOTHING)
-            row = (number, self.table, release or number, purpose, json.dumps(to_dict(event)), *_numbers(cost).values())
+            row = (
+                number,
+                self.table,
+                release or number,
+                purpose,
+                json.dumps(to_dict(event)),
+                *_cost_as_floats(cost).values(),
+            )
             connection.execute(
                 f"INSERT INTO bookings (id, name, release, purpose, event, {_COST}, booked) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -279,7 +286,7 @@ class Ledger:
             for entry in self.entries()
             if not total.cost(entry.event).within(entry.cost.scaled(1 + Fraction(1, 10**6)))
         ]
-        together = Composed(tuple(converted(entry.event, total.relation) for entry in self.entries()))
+        together = Composed(tuple(convert_relation(entry.event, total.relation) for entry in self.entries()))
         wrong += [
             f"the bookings of {self.table!r} have no total: {leaf.reason}"
             for leaf in flatten(together)
@@ -327,10 +334,10 @@ class Ledger:
                 "epsilon": total.epsilon,
                 "delta": total.delta,
                 "neighbours": total.relation.value,
-                **_numbers(allowance),
+                **_cost_as_floats(allowance),
             },
-            "spent": _numbers(spent),
-            "left": _numbers(left),
+            "spent": _cost_as_floats(spent),
+            "left": _cost_as_floats(left),
             "largest_epsilon": _largest_epsilon(total, left),
             "beside": self.beside(),
             "releases": [_release(name, parts, total) for name, parts in releases.items()],
@@ -356,9 +363,9 @@ class Ledger:
     def _cost(self, total: Filter, event: Event) -> Cost:
         """What an event takes of the total; one for other neighbours is refused with the command for its ledger."""
         try:
-            converted(event, total.relation)
+            convert_relation(event, total.relation)
         except ArgumentError:
-            wanted = _relation(event)
+            wanted = _event_relation(event)
         else:
             wanted = None
         if wanted is None or wanted is Relation.VALUE:
@@ -421,7 +428,7 @@ class Ledger:
         raise BudgetError(
             f"the total of {self.table!r}, epsilon {total.epsilon:g} at delta {total.delta:g} for "
             f"{total.relation.value}, has no room for this{why}; {what}; spent: "
-            f"{releases_in_words(n_releases)}; {_advice(name, _largest_epsilon(total, left), total)}"
+            f"{releases_text(n_releases)}; {_advice(name, _largest_epsilon(total, left), total)}"
         )
 
     def _read(self, query: str, *values: Any) -> list[Any]:
@@ -451,11 +458,11 @@ def _advice(part: str, epsilon: float, total: Filter) -> str:
     return f"room for one more of epsilon {epsilon:g} at most, at delta {total.delta:g}, for {total.relation.value}"
 
 
-def releases_in_words(number: int) -> str:
+def releases_text(number: int) -> str:
     return f"{number:,} release{'' if number == 1 else 's'}"
 
 
-def beside_in_words(others: dict[str, str]) -> str:
+def beside_text(others: dict[str, str]) -> str:
     """What is to be known of other totals in the file: whether they are about the same people, it cannot tell."""
     names = ", ".join(f"{name!r} ({neighbours})" for name, neighbours in others.items())
     return (
@@ -497,7 +504,7 @@ def _instead(total: Relation, wanted: Relation, person: str) -> str:
     return " and ".join(words)
 
 
-def _relation(event: Event) -> Relation | None:
+def _event_relation(event: Event) -> Relation | None:
     """The neighbours that an event is about; None where its parts are about several."""
     relations = {leaf.relation for leaf in flatten(event)}
     return relations.pop() if len(relations) == 1 else None
@@ -699,12 +706,12 @@ def _cost(row: Iterable[float]) -> Cost:
     return Cost(*map(Fraction, row))
 
 
-def _numbers(cost: Cost) -> dict[str, float]:
+def _cost_as_floats(cost: Cost) -> dict[str, float]:
     """A cost as floats; exact for one that was booked, for its numbers are floats' values."""
     return {name: float(getattr(cost, name)) for name in _PARTS}
 
 
-def _listed(names: list[str]) -> str:
+def _quoted_names(names: list[str]) -> str:
     return ", ".join(map(repr, names))
 
 

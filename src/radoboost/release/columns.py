@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError, TableError
-from radoboost.tables.kinds import middle
+from radoboost.tables.column_types import middle
 
 CONSTANT = "(constant)"
 GRID_BITS = 22  # of a value, in steps of its column's grid

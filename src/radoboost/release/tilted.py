@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ReleaseError
-from radoboost.release.blocks import RADOS, TILTED
 from radoboost.release.columns import GRID_BITS
-from radoboost.release.laws import SUMS
+from radoboost.release.file_format import RADOS, TILTED
+from radoboost.release.kind import SUMS
 
 if TYPE_CHECKING:
-    from radoboost.release import Release
+    from radoboost.release.release import Release
 
 NAME = "tilted"
 """The signature set, as a release calls it."""
@@ -33,7 +33,7 @@ LARGEST = 1e100
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class TiltedBatch:
     """Rados of one batch, and the theta that they were drawn at; that of the first is zero."""
 
     theta: NDArray[np.float64]
@@ -45,13 +45,13 @@ def tilted_block(place: int) -> str:
     return f"{TILTED}{place}"
 
 
-def batches_of(release: "Release") -> tuple[Batch, ...]:
+def batches_of(release: "Release") -> tuple[TiltedBatch, ...]:
     """All batches of a release; of one without tilted rados there is one."""
-    first = Batch(np.zeros(len(release.columns)), release.rados)
+    first = TiltedBatch(np.zeros(len(release.columns)), release.rados)
     thetas = release.signatures["thetas"] if is_tilted(release) else ()
     return (
         first,
-        *(Batch(np.array(theta), release.blocks[tilted_block(s)]) for s, theta in enumerate(thetas, 1)),
+        *(TiltedBatch(np.array(theta), release.blocks[tilted_block(s)]) for s, theta in enumerate(thetas, 1)),
     )
 
 
@@ -83,10 +83,10 @@ def in_short(signatures: Mapping[str, Any]) -> dict[str, Any]:
     """A description of a signature set without what would fill a page."""
     if signatures.get("name") != NAME:
         return dict(signatures)
-    return {"name": NAME, "batches": sizes_in_words(signatures["batches"])}
+    return {"name": NAME, "batches": sizes_text(signatures["batches"])}
 
 
-def sizes_in_words(sizes: Sequence[int] | str) -> str:
+def sizes_text(sizes: Sequence[int] | str) -> str:
     """How many rados each batch has; words stay as they are."""
     return sizes if isinstance(sizes, str) else " + ".join(f"{size:,}" for size in sizes)
 
@@ -106,13 +106,15 @@ def check_tilted(release: "Release") -> None:
     thetas: Any = signatures.get("thetas")
     usable = (
         set(signatures) == {"name", "batches", "thetas"}
-        and _listed(sizes)
-        and _listed(thetas)
+        and _is_list_of_pairs(sizes)
+        and _is_list_of_pairs(thetas)
         and 1 <= len(sizes) == len(thetas) + 1 <= MOST_BATCHES
         and all(type(size) is int and size >= 2 for size in sizes)
         and set(named) == {tilted_block(s) for s in range(1, len(sizes))}
         and all(len(blocks.get(_block(s), ())) == size for s, size in enumerate(sizes))
-        and all(_listed(theta) and len(theta) == len(columns) and all(map(_usable, theta)) for theta in thetas)
+        and all(
+            _is_list_of_pairs(theta) and len(theta) == len(columns) and all(map(_usable, theta)) for theta in thetas
+        )
         and all(
             rounded_theta(theta, [column.step for column in columns])[2].tolist() == list(theta) for theta in thetas
         )
@@ -126,7 +128,7 @@ def check_tilted(release: "Release") -> None:
         raise ReleaseError("its tilted rados are not those that it describes; get the release again from its maker")
 
 
-def check_told(release: "Release") -> None:
+def check_tilted_statement(release: "Release") -> None:
     """Refuse a file of tilted rados that has one batch, or whose statement does not say what such rados tell."""
     if not is_tilted(release):
         return
@@ -156,7 +158,7 @@ def _block(place: int) -> str:
     return tilted_block(place) if place else RADOS
 
 
-def _listed(value: Any) -> bool:
+def _is_list_of_pairs(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 

@@ -12,33 +12,34 @@ from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
+from radoboost import serving
 from radoboost.errors import ArgumentError, RadoError
-from radoboost.studio import holder_way, learner_way, officer_way
-from radoboost.studio.folder import LEDGER, MODEL, RELEASE, SCHEMA, TABLE, UNREADABLE, Folder
-from radoboost.studio.guard import Door, Guard
+from radoboost.studio import holder_routes, learner_routes, officer_routes
 from radoboost.studio.jobs import Job
-from radoboost.studio.layout import Here, Sent, Studio, go, page, templates, wants_part
+from radoboost.studio.rendering import Here, Sent, Studio, go, page, templates, wants_part
+from radoboost.studio.security import Guard, LoginTokens
+from radoboost.studio.workspace import LEDGER, MODEL, RELEASE, SCHEMA, TABLE, UNREADABLE, Folder
 
-WAYS = (holder_way.WAY, officer_way.WAY, learner_way.WAY)
-_ROUTERS = (holder_way.router, officer_way.router, learner_way.router)
+WAYS = (holder_routes.WAY, officer_routes.WAY, learner_routes.WAY)
+_ROUTERS = (holder_routes.router, officer_routes.router, learner_routes.router)
 _STATIC = {
-    "style.css": ("radoboost.findings", "templates/style.css", "text/css"),
+    "style.css": ("radoboost.report", "templates/style.css", "text/css"),
     "htmx.min.js": ("radoboost.studio", "static/htmx.min.js", "text/javascript"),
     "icon.svg": ("radoboost.studio", "static/icon.svg", "image/svg+xml"),
 }
 _TITLES = {TABLE: "Tables", RELEASE: "Releases", MODEL: "Models", SCHEMA: "Schemas", LEDGER: "Ledgers"}
 _TITLES[UNREADABLE] = "Files that cannot be read"
 _OPENED_BY: dict[str, Callable[[Studio, Path], str]] = {  # the first page about a file, by its kind
-    TABLE: holder_way.open_table,
-    RELEASE: officer_way.open_release,
-    MODEL: lambda studio, place: f"/learner/{learner_way.open_files(studio, (place,))[0]}",
+    TABLE: holder_routes.open_table,
+    RELEASE: officer_routes.open_release,
+    MODEL: lambda studio, place: f"/learner/{learner_routes.open_files(studio, (place,))[0]}",
 }
 router = APIRouter()
 
 
 def create(folder: Path, port: int, chosen: Path | None = None) -> FastAPI:
     """The studio of a folder, for a server that listens at 127.0.0.1:port; `chosen` is a file to begin with."""
-    studio = Studio(Folder(folder), Door(port), chosen)
+    studio = Studio(Folder(folder), LoginTokens(port), chosen)
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan)
     app.state.studio = studio
     app.add_middleware(Guard, door=studio.door, failed=_failed)
@@ -113,7 +114,7 @@ def cancel(request: Request, studio: Here, number: str) -> Response:
 
 
 @router.post("/elsewhere")
-def elsewhere(request: Request, studio: Here) -> HTMLResponse:
+def other_browser(request: Request, studio: Here) -> HTMLResponse:
     """An address that lets one more browser in, once."""
     return page(request, "elsewhere.html", address=studio.door.new_address())
 
@@ -168,3 +169,24 @@ def _failed(scope: Scope, number: str) -> Response:
         )  # fmt: skip
     except Exception:
         return PlainTextResponse(f"{line}\n", 500)
+
+
+# ---- The studio's server: at 127.0.0.1 alone, patient with people and impatient with slow clients.
+
+
+class Server(serving.Server):
+    """A server that also ends when the studio's Quit button was confirmed."""
+
+    async def on_tick(self, counter: int) -> bool:
+        app: Any = self.config.app
+        return await super().on_tick(counter) or app.state.studio.quitting
+
+
+def listen_on_loopback(port: int) -> serving.Listener:
+    """A socket at 127.0.0.1, which no other machine reaches; port 0 is one that is free."""
+    return serving.listening("127.0.0.1", port)
+
+
+def studio_server(app: FastAPI) -> Server:
+    """The server, not yet running: `run(sockets=[listening(port)])` runs it until it is stopped."""
+    return Server(app, lifespan="on")

@@ -2,10 +2,17 @@
 
 Arrays are sliced; everything else comes as Arrow record batches: data frames through the Arrow stream interface that
 pandas, polars and pyarrow share, files through pyarrow's readers, one bounded batch at a time. A table can be read
-more than once, always in the same order. Labels stay as they are; `LabelRule` turns them into -1 and +1.
+more than once, always in the same order. Labels stay as they are; `LabelEncoder` turns them into -1 and +1.
+
+Modules: `arrays`, `cells`, `class_values`, `cluster_frames`, `column_selection`, `column_types`, `csv_dialect`,
+`csv_files`, `csv_lines`, `csv_records`, `dask_frames`, `dask_plan_check`, `databases`, `encoding`, `files`, `folders`,
+`frames`, `gpu_arrays`, `json_schema`, `labels`, `named_paths`, `object_columns`, `object_stores`, `opening`,
+`passthrough`, `paths`, `person_ids`, `private_reader`, `raw_table`, `readers`, `row_selection`, `schema`,
+`spark_files`, `spark_frames`, `spark_jobs`, `spark_plan_check`, `sparse`, `store_files`, `store_passes`, `streams`,
+`strict_reader`, `table`, `urls`, `weights`.
 """
 
 from radoboost.tables.opening import open_table, table_types
-from radoboost.tables.source import Batch, Part, Source, refuse_not_finite
+from radoboost.tables.table import Batch, Partition, Table, refuse_not_finite
 
-__all__ = ["Batch", "Part", "Source", "open_table", "refuse_not_finite", "table_types"]
+__all__ = ["Batch", "Partition", "Table", "open_table", "refuse_not_finite", "table_types"]

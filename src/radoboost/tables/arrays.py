@@ -10,12 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.columns import LARGEST_INTEGER, Choice, check_integers, row_place
-from radoboost.tables.frames import check_length, packed, unpacked
-from radoboost.tables.raw_columns import array_cells
-from radoboost.tables.reading import Reading
-from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
+from radoboost.tables.column_selection import LARGEST_INTEGER, ColumnChoice, check_integers, row_place
+from radoboost.tables.frames import check_length, pack_table, unpack_table
+from radoboost.tables.object_columns import array_cells
+from radoboost.tables.readers import Reader
 from radoboost.tables.sparse import SparseRows, array_and_names, column_labels, whole_rows
+from radoboost.tables.table import Batch, Table, part_rows, whole_tiles
 
 SLICE_VALUES, SLICE_ROWS = 1 << 20, 8192  # at most, in a batch of an array: small, for a slice costs nothing
 SPARSE_ENTRIES, SPARSE_ROWS = 1 << 20, 65536  # about, in a batch of sparse rows: many, for sums are taken by column
@@ -29,7 +29,7 @@ class ArrayPart:
     x: Any
     labels: pa.Array | None
     features: tuple[str, ...]
-    reading: Reading
+    reading: Reader
     start: int
     stop: int
     first_row: int = 0
@@ -38,10 +38,10 @@ class ArrayPart:
     def __reduce__(self) -> tuple[Any, ...]:
         rows = self.x[self.start : self.stop]
         labels, persons = self._packed(self.labels), self._packed(self.persons)
-        return _own_rows, (rows, labels, self.features, self.reading, self.first_row + self.start, persons)
+        return _rows_of_array, (rows, labels, self.features, self.reading, self.first_row + self.start, persons)
 
     def _packed(self, column: pa.Array | None) -> pa.Buffer | None:
-        return None if column is None else packed(pa.table([column[self.start : self.stop]], ["column"]))
+        return None if column is None else pack_table(pa.table([column[self.start : self.stop]], ["column"]))
 
     @property
     def n_rows(self) -> int:
@@ -55,7 +55,7 @@ class ArrayPart:
             stop = min(start + most_rows, self.stop)
             labels = None if self.labels is None else self.labels[start:stop]
             persons = None if self.persons is None else self.persons[start:stop]
-            place = partial(_place, self.first_row + start)
+            place = partial(_array_row, self.first_row + start)
             entries = self.reading.takes_sparse and _is_sparse(self.x)
             sparse = partial(self._sparse, start, stop, place) if entries else None
             values = partial(self._values, start, stop, place)
@@ -83,24 +83,26 @@ def _is_sparse(x: Any) -> bool:
     return hasattr(x, "toarray")
 
 
-def _own_rows(
+def _rows_of_array(
     x: Any,
     labels: pa.Buffer | None,
     features: tuple[str, ...],
-    reading: Reading,
+    reading: Reader,
     first_row: int,
     persons: pa.Buffer | None,
 ) -> ArrayPart:
     """A part that was sent here: it has its own rows only."""
-    columns = [None if buffer is None else unpacked(buffer).column(0).combine_chunks() for buffer in (labels, persons)]
+    columns = [
+        None if buffer is None else unpack_table(buffer).column(0).combine_chunks() for buffer in (labels, persons)
+    ]
     return ArrayPart(x, columns[0], features, reading, 0, x.shape[0], first_row, columns[1])
 
 
-def _place(first_row: int, row: int) -> str:
+def _array_row(first_row: int, row: int) -> str:
     return row_place(first_row + row)
 
 
-def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Reading) -> Source:
+def open_array(table: Any, labels: pa.Array | None, choice: ColumnChoice, reading: Reader) -> Table:
     """An array or a sparse matrix; its columns are called x0, x1, ..., unless they have names.
 
     Its labels are `labels`, or one of its columns.
@@ -115,8 +117,8 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
     places = {name: k for k, name in enumerate(column_labels(names, x.shape[1]))}
     features = choice.columns(list(places), "the array")
     if choice.label is not None:
-        labels = _column(x, places[choice.label], reading)
-    persons = None if choice.person is None else _column(x, places[choice.person], reading)
+        labels = _label_column(x, places[choice.label], reading)
+    persons = None if choice.person is None else _label_column(x, places[choice.person], reading)
     n_rows = x.shape[0]
     check_length(labels, n_rows)
     indices = [places[name] for name in features]
@@ -133,10 +135,10 @@ def open_array(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
         ArrayPart(x, labels, features, reading, start, min(start + rows, n_rows), persons=persons)
         for start in range(0, n_rows, rows)
     ]
-    return Source("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS, sparse_rows=sparse_rows)
+    return Table("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS, sparse_rows=sparse_rows)
 
 
-def array_columns(table: Any, choice: Choice, reading: Reading) -> pa.Table:
+def array_columns(table: Any, choice: ColumnChoice, reading: Reader) -> pa.Table:
     """An array or a sparse matrix as a table of columns, for a schema; those that nobody chose are null.
 
     They are called x0, x1, ..., unless they have names.
@@ -159,7 +161,7 @@ def array_columns(table: Any, choice: Choice, reading: Reading) -> pa.Table:
     return pa.table(columns)
 
 
-def _column(x: Any, place: int, reading: Reading) -> pa.Array:
+def _label_column(x: Any, place: int, reading: Reader) -> pa.Array:
     """One column of an array, as labels are taken."""
     column = x[:, [place]]
     return reading.labels(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from radoboost.tables.marks import PLAIN, Marks
+from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 
 _TRUE, _FALSE = r"^[ \t]*(?i:true)[ \t]*$", r"^[ \t]*(?i:false)[ \t]*$"
 
 
-def numbers_or_nan(column: pa.Array, marks: Marks = PLAIN, *, plain_too: bool = True) -> NDArray[np.float64]:
+def numbers_or_nan(column: pa.Array, marks: CsvDialect = PLAIN, *, plain_too: bool = True) -> NDArray[np.float64]:
     """A column as numbers, NaN where a cell is none. Texts are written with `marks`.
 
     With `plain_too`, a text that is no number with these marks may be one without: one value can make texts of a
@@ -56,7 +56,7 @@ def as_bytes(column: pa.Array) -> pa.Array:
     return column.cast(pa.binary() if short else pa.large_binary())
 
 
-def _text_numbers(column: pa.Array, marks: Marks, plain_too: bool) -> NDArray[np.float64]:
+def _text_numbers(column: pa.Array, marks: CsvDialect, plain_too: bool) -> NDArray[np.float64]:
     cells = as_bytes(column)
     nothing = pa.scalar(None, cells.type)
     cells = pc.if_else(pc.equal(pc.binary_length(cells), 0), nothing, cells)
@@ -72,13 +72,13 @@ def _text_numbers(column: pa.Array, marks: Marks, plain_too: bool) -> NDArray[np
     return numbers
 
 
-def _all_numbers(cells: pa.Array, marks: Marks) -> NDArray[np.float64] | None:
+def _all_numbers(cells: pa.Array, marks: CsvDialect) -> NDArray[np.float64] | None:
     """Bytes as numbers, if all that are there are finite ones; None if not.
 
     Arrow converts no other texts to finite numbers than those that match the pattern, so this is only a faster way.
     """
     try:
-        texts = _text(cells)
+        texts = _text_cells(cells)
         if marks.decimal != ".":
             if pc.any(pc.match_substring(texts, ".")).as_py():
                 return None
@@ -90,13 +90,13 @@ def _all_numbers(cells: pa.Array, marks: Marks) -> NDArray[np.float64] | None:
     return None if finite is False else numbers.fill_null(np.nan).to_numpy()
 
 
-def _matched_numbers(cells: pa.Array, marks: Marks) -> NDArray[np.float64]:
+def _matched_numbers(cells: pa.Array, marks: CsvDialect) -> NDArray[np.float64]:
     """Bytes as numbers, NaN where one is none."""
     kind = cells.type
     for pattern, digit in ((_TRUE, b"1"), (_FALSE, b"0")):
         cells = pc.if_else(pc.match_substring_regex(cells, pattern), pa.scalar(digit, kind), cells)
     cells = pc.if_else(pc.match_substring_regex(cells, _pattern(marks)), cells, pa.scalar(None, kind))
-    texts = pc.utf8_trim_whitespace(_text(cells))
+    texts = pc.utf8_trim_whitespace(_text_cells(cells))
     if marks.thousands is not None:
         texts = pc.replace_substring(texts, marks.thousands, "")
     if marks.decimal != ".":
@@ -105,11 +105,11 @@ def _matched_numbers(cells: pa.Array, marks: Marks) -> NDArray[np.float64]:
     return numbers
 
 
-def _text(cells: pa.Array) -> pa.Array:
+def _text_cells(cells: pa.Array) -> pa.Array:
     return cells.cast(pa.string() if pa.types.is_binary(cells.type) else pa.large_string())
 
 
-def _pattern(marks: Marks) -> str:
+def _pattern(marks: CsvDialect) -> str:
     """What a number looks like. Arrow matches in one look from left to right, so a long text takes its length."""
     whole = "[0-9]+"
     if marks.thousands is not None:
@@ -131,7 +131,9 @@ def run_places(column: pa.RunEndEncodedArray) -> NDArray[np.int64]:
     return np.where(places < len(column.values), places, -1)
 
 
-def _numbers_at(categories: pa.Array, places: NDArray[np.int64], marks: Marks, plain_too: bool) -> NDArray[np.float64]:
+def _numbers_at(
+    categories: pa.Array, places: NDArray[np.int64], marks: CsvDialect, plain_too: bool
+) -> NDArray[np.float64]:
     """The numbers of categories by their places, NaN where a place is negative.
 
     Only the categories that these rows have are read: a long one costs its own rows, and no other batch.
@@ -139,11 +141,11 @@ def _numbers_at(categories: pa.Array, places: NDArray[np.int64], marks: Marks, p
     inside = places >= 0
     numbers = np.full(len(places), np.nan)
     used, positions = np.unique(places[inside], return_inverse=True)
-    numbers[inside] = numbers_or_nan(taken(categories, used), marks, plain_too=plain_too)[positions]
+    numbers[inside] = numbers_or_nan(take_values(categories, used), marks, plain_too=plain_too)[positions]
     return numbers
 
 
-def taken(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
+def take_values(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
     """Values by their places, of any type; those of a type in which there are none to be had are null."""
     kind = values.type
     if pa.types.is_dictionary(kind):
@@ -254,3 +256,110 @@ def array_numbers(array: NDArray[Any]) -> NDArray[Any]:
     if kind in "mMV":
         return np.full(array.shape, np.nan)
     return object_numbers(array.ravel().tolist()).reshape(array.shape)
+
+
+# ---- Dates and times in whatever form they come, as whole seconds since the first of January 1970.
+#
+# A text has year, month and day in a declared order, and perhaps a time and a zone: "2024-01-31", "31.1.2024",
+# "2024-01-31T12:30:00+01:00". One that begins with the year is read whatever order is declared, as programs write
+# dates so. Without a zone it is taken as it is. Everything is integer arithmetic, cell by cell.
+
+_GROUPS = {"y": r"(?P<year>[0-9]{4})", "m": r"(?P<month>[0-9]{1,2})", "d": r"(?P<day>[0-9]{1,2})"}
+_TIME = (
+    r"(?:[T ]+(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:[.,][0-9]+)?)?"
+    r" ?(?P<zone>Z|UTC|[+-][0-9]{2}:?[0-9]{2})?)?"
+)
+_TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
+FIRST, LAST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999, in seconds; no other moment is a date
+_UNKNOWN = np.iinfo(np.int64).min
+
+
+def date_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The seconds of each row, rounded down, and where there is a date that can be read."""
+    seconds = _seconds(column, order)
+    known = seconds != _UNKNOWN
+    return np.where(known, seconds, 0), known
+
+
+def _seconds(column: pa.Array, order: str) -> NDArray[np.int64]:
+    """The seconds of each row, `_UNKNOWN` where there is no date."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return _taken(column.dictionary, category_places(column), order)
+    if pa.types.is_run_end_encoded(kind):
+        return _taken(column.values, run_places(column), order)
+    if is_text(kind):
+        spellings = as_bytes(column).dictionary_encode()  # most columns have few dates, each of them many times
+        return np.append(_text_seconds(spellings.dictionary, order), _UNKNOWN)[category_places(spellings)]
+    if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+        return np.full(len(column), _UNKNOWN)
+    if pa.types.is_date32(kind):
+        seconds = column.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * 86400
+    else:
+        seconds = column.cast(pa.int64()).fill_null(0).to_numpy() // _TICKS[getattr(kind, "unit", "ms")]
+    return _within(seconds, column.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _within(seconds: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The seconds of dates that are known and in a year that has four digits."""
+    return np.where(known & (seconds >= FIRST) & (seconds <= LAST), seconds, _UNKNOWN)
+
+
+def _taken(values: pa.Array, places: NDArray[np.int64], order: str) -> NDArray[np.int64]:
+    """Dates by their places, none where a place is negative; only those are read that these rows have."""
+    used, positions = np.unique(np.maximum(places, 0), return_inverse=True)
+    if not len(values):
+        return np.full(len(places), _UNKNOWN)
+    return np.where(places < 0, _UNKNOWN, _seconds(take_values(values, used), order)[positions])
+
+
+def _text_seconds(cells: pa.Array, order: str) -> NDArray[np.int64]:
+    """The seconds that texts stand for, in the declared order, or else with the year first."""
+    seconds = _seconds_in_order(cells, order)
+    if order == "ymd" or not (seconds == _UNKNOWN).any():
+        return seconds
+    return np.where(seconds == _UNKNOWN, _seconds_in_order(cells, "ymd"), seconds)
+
+
+def _seconds_in_order(cells: pa.Array, order: str) -> NDArray[np.int64]:
+    pattern = rf"^[ \t]*{'[-./ ]'.join(_GROUPS[part] for part in order)}{_TIME}[ \t]*$"
+    parts = pc.extract_regex(cells, pattern)
+    known = parts.is_valid().to_numpy(zero_copy_only=False)
+
+    def whole(name: str) -> NDArray[np.int64]:
+        digits = pc.struct_field(parts, name).cast(pa.large_string())
+        digits = pc.if_else(pc.equal(digits, ""), "0", digits)
+        numbers: NDArray[np.int64] = digits.cast(pa.int64()).fill_null(0).to_numpy()
+        return numbers
+
+    year, month, day = whole("year"), whole("month"), whole("day")
+    known = known & (year >= 1) & (month >= 1) & (month <= 12) & (day >= 1)
+    months = np.where(known, (year - 1970) * 12 + month - 1, 0)
+    first, after = (m.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) for m in (months, months + 1))
+    known &= day <= after - first
+    hour, minute, second = whole("hour"), whole("minute"), whole("second")
+    known &= (hour < 24) & (minute < 60) & (second < 60)
+    zone = pc.struct_field(parts, "zone").cast(pa.large_string()).fill_null("")
+    seconds = (first + day - 1) * 86400 + hour * 3600 + minute * 60 + second - _zone_seconds(zone)
+    return _within(seconds, known)
+
+
+def _zone_seconds(zone: pa.Array) -> NDArray[np.int64]:
+    """How far each zone is ahead of UTC."""
+    encoded = zone.dictionary_encode()
+    ahead = []
+    for name in encoded.dictionary.to_pylist():
+        digits = name[1:].replace(":", "")
+        size = int(digits[:2]) * 3600 + int(digits[2:]) * 60 if digits.isdigit() else 0
+        ahead.append(-size if name.startswith("-") else size)
+    rows: NDArray[np.int64] = encoded.indices.to_numpy()
+    return np.array([*ahead, 0], dtype=np.int64)[rows]
+
+
+def date_parts(seconds: NDArray[np.int64], part: str) -> NDArray[np.int64]:
+    """The weekday, from 0 for Monday, or the month, from 0 for January."""
+    days = seconds // 86400
+    if part == "weekday":
+        return (days + 3) % 7
+    months: NDArray[np.int64] = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+    return months

@@ -17,10 +17,10 @@ from typing import Any
 import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.columns import Choice, column_names, row_place
+from radoboost.tables.column_selection import ColumnChoice, column_names, row_place
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, FramePart, as_batches, open_frame
-from radoboost.tables.reading import Reading
-from radoboost.tables.source import Batch, Source
+from radoboost.tables.readers import Reader
+from radoboost.tables.table import Batch, Table
 
 _LENT: ContextVar[Iterable[Any] | None] = ContextVar("lent", default=None)
 _PLACE = re.compile("⟨(\\d+):(\\d+)⟩")
@@ -64,7 +64,7 @@ def check_determined(table: Any, person: str | None) -> None:
         _library(table).check_determined(table, person)
 
 
-def open_cluster_frame(table: Any, choice: Choice, reading: Reading, *, withheld: bool = False) -> Source:
+def open_cluster_frame(table: Any, choice: ColumnChoice, reading: Reader, *, withheld: bool = False) -> Table:
     """A frame on a cluster as a source, whose parts are its partitions in order.
 
     With `withheld` no message has words of the cluster's, in which there may be values.
@@ -77,7 +77,7 @@ def open_cluster_frame(table: Any, choice: Choice, reading: Reading, *, withheld
     chosen = _library(table).chosen(table, columns)
     rows = _library(table).partitions(chosen, columns, withheld=withheld)
     pieces = [ClusterPart(number, choice, reading, columns, count) for number, count in enumerate(rows)]
-    return Source(
+    return Table(
         empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=chosen
     )
 
@@ -87,8 +87,8 @@ class ClusterPart:
     """A partition of a frame on a cluster, which is read where a worker lends it: the frame's `columns` are enough."""
 
     number: int
-    choice: Choice
-    reading: Reading
+    choice: ColumnChoice
+    reading: Reader
     columns: tuple[str, ...]
     n_rows: int | None = None
 
@@ -98,7 +98,7 @@ class ClusterPart:
     def batches(self, most_rows: int) -> Iterator[Batch]:
         """All rows of the partition, in order; messages say where one is by `placed`."""
         first = 0
-        for frame in borrowed():
+        for frame in borrowed_frames():
             for part in open_frame(frame, None, self.choice, self.reading).pieces:
                 assert isinstance(part, FramePart)
                 place = partial(_placed_later, self.number, first)
@@ -111,12 +111,12 @@ def _placed_later(part: int, first: int, row: int) -> str:
     return f"⟨{part}:{first + row}⟩"
 
 
-def placed(message: str, first_row: Callable[[int], int]) -> str:
+def with_row_numbers(message: str, first_row: Callable[[int], int]) -> str:
     """A message with the numbers of rows filled in; `first_row` says where a part begins."""
     return _PLACE.sub(lambda found: row_place(first_row(int(found[1])) + int(found[2])), message)
 
 
-def borrowed() -> Iterable[Any]:
+def borrowed_frames() -> Iterable[Any]:
     """The frames that are lent here."""
     frames = _LENT.get()
     if frames is None:

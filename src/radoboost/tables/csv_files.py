@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from radoboost.errors import NeedsSchema, TableError
-from radoboost.tables.columns import LARGEST_INTEGER, check_integers
+from radoboost.tables.column_selection import LARGEST_INTEGER, check_integers
+from radoboost.tables.column_types import Category
 from radoboost.tables.files import FilePart
-from radoboost.tables.kinds import Category
 from radoboost.tables.paths import csv_stream, is_gzip, open_file
 
 CSV_BLOCK_BYTES = 1 << 22
@@ -116,7 +116,7 @@ def line_of_row(path: Path, row: int) -> int:
     """
     quoted, rows = False, -1  # the header is not a row
     number = 0
-    with open_file(path) as file, TextIOWrapper(_unpacked(path, file), encoding="latin-1") as lines:
+    with open_file(path) as file, TextIOWrapper(_decompressed_csv(path, file), encoding="latin-1") as lines:
         for number, line in enumerate(lines, 1):
             if not quoted and line != "\n":
                 if rows == row:
@@ -126,7 +126,7 @@ def line_of_row(path: Path, row: int) -> int:
     return number
 
 
-def _unpacked(path: Path, file: pa.NativeFile) -> Any:
+def _decompressed_csv(path: Path, file: pa.NativeFile) -> Any:
     """The bytes of a CSV file, as Python reads them."""
     return gzip.open(file) if is_gzip(path) else BufferedReader(file)
 

@@ -12,15 +12,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
+from radoboost.tables.csv_dialect import LONGEST_LINE
 from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, first_record, record_starts
 from radoboost.tables.files import FilePart, InFolder
-from radoboost.tables.marks import LONGEST_LINE
+from radoboost.tables.object_stores import StorePath
 from radoboost.tables.paths import csv_stream, file_size, first_stamp, is_gzip, open_file, readable
-from radoboost.tables.read_ahead import read_ahead
-from radoboost.tables.reading import Selection
-from radoboost.tables.source import Part
-from radoboost.tables.store_files import PEEK_BYTES
-from radoboost.tables.stores import StorePath
+from radoboost.tables.readers import ColumnSelection
+from radoboost.tables.store_files import PEEK_BYTES, read_ahead
+from radoboost.tables.table import Partition
 
 RANGE_BYTES = 1 << 25  # of a file, for a part
 BLOCK_BYTES = 1 << 22  # read at a time
@@ -62,7 +61,9 @@ def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b""
     return [name.decode("utf-8", "backslashreplace") for name in names]
 
 
-def csv_parts(path: Path, names: Sequence[str], selection: Selection, separator: str, lines: bool) -> list["CsvRange"]:
+def csv_parts(
+    path: Path, names: Sequence[str], selection: ColumnSelection, separator: str, lines: bool
+) -> list["CsvRange"]:
     """A file as ranges of bytes; one that is compressed, or in a store, is one range."""
     mark, size = first_stamp(path), file_size(path)
     starts: list[int] = []
@@ -167,7 +168,7 @@ class CsvFates:
     def to_dict(self) -> dict[str, int]:
         return {f"records_{name}": count for name, count in vars(self).items() if count}
 
-    def in_words(self) -> list[str]:
+    def as_text(self) -> list[str]:
         words = (
             (
                 self.open_quote,
@@ -180,7 +181,7 @@ class CsvFates:
         return [f"{count:,} {text}" for count, text in words if count]
 
 
-def csv_fates(parts: Sequence[Part]) -> CsvFates:
+def csv_fates(parts: Sequence[Partition]) -> CsvFates:
     """What became of records in the CSV files of a table, which are read for that."""
     ranges = [part.rows if isinstance(part, InFolder) else part for part in parts]
     counts = sum((part.fates() for part in ranges if isinstance(part, CsvRange)), np.zeros(4, np.int64))

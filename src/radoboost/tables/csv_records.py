@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.numba_cache import compiled
+from radoboost.jit import jit
 
 CELL, BARE, QUOTED, CLOSED, RETURN, FAILED, DONE = range(7)  # states; at the start of a cell, in one, ...
 OTHER, SEPARATOR, QUOTE, FEED, CARRIAGE = range(5)  # kinds of bytes
@@ -121,7 +121,7 @@ class Records:
             if len(text) - at > self.longest + 2:  # more than a record that is read
                 before = failed_until
                 if failures is None:
-                    failures = deque(() if self.lines else failed(again(), self.separator, self.longest))
+                    failures = deque(() if self.lines else failed_attempts(again(), self.separator, self.longest))
                 while failures and failures[0][0] <= first + at:
                     failed_until = max(failed_until, failures.popleft()[1])
                 if failed_until == before:
@@ -178,7 +178,7 @@ def _cells(
 # ---- one look over a file, forwards
 
 
-def failed(chunks: Chunks, separator: str, longest: int) -> list[tuple[int, int]]:
+def failed_attempts(chunks: Chunks, separator: str, longest: int) -> list[tuple[int, int]]:
     """Where attempts at a record begin that fail after at least `longest` bytes, and how far each got."""
     return _Look(separator, longest, NOWHERE, 0, 1).over(chunks).spans
 
@@ -244,7 +244,7 @@ class _Look:
 @cache
 def _kernels() -> SimpleNamespace:
     """The functions below, compiled when they are first needed."""
-    return SimpleNamespace(**{function.__name__: compiled(function) for function in (split, gather, follow, scan)})
+    return SimpleNamespace(**{function.__name__: jit(function) for function in (split, gather, follow, scan)})
 
 
 def split(

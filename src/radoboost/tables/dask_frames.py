@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from radoboost.errors import ArgumentError
-from radoboost.tables.dask_steps import Undetermined, check_steps, files_of, is_local, sources, system_of
+from radoboost.tables.dask_plan_check import UnsafePlan, check_steps, files_of, is_local, sources, system_of
 from radoboost.tables.folders import refuse_old_versions, refuse_stored_versions
 from radoboost.tables.paths import stamp
 
@@ -32,7 +32,7 @@ def check_determined(frame: Any, person: str | None) -> None:
     """Refuse a frame that no promise can be made about, by its steps and the types of its model, and by no value."""
     try:
         loose = check_steps(frame.expr)
-    except Undetermined as step:
+    except UnsafePlan as step:
         raise ArgumentError(
             "a promise needs rows that are the same whenever a partition is computed again, and that follow from one "
             f"record each, and after {step} that is not certain of a Dask frame; write it to Parquet files, and craft "

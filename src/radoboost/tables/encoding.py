@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.tables.cells import gaps, numbers_or_nan
-from radoboost.tables.dates import date_parts, date_seconds
-from radoboost.tables.kinds import PARTS, UNITS, Category, Date, Number, seconds_of
+from radoboost.tables.cells import date_parts, date_seconds, gaps, numbers_or_nan
+from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Number, seconds_of
 from radoboost.tables.labels import class_places
-from radoboost.tables.raw_columns import shown
-from radoboost.tables.reading import Reading, unreadable
-from radoboost.tables.source import Gaps, Unread
+from radoboost.tables.object_columns import cell_for_message
+from radoboost.tables.readers import Reader, unreadable
+from radoboost.tables.table import MissingCells, UnreadableCells
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +28,7 @@ class EncodedCells:
     """
 
     columns: Sequence[pa.Array]
-    reading: Reading
+    reading: Reader
     place: Callable[[int], str]
     typed: bool = True
 
@@ -37,11 +36,11 @@ class EncodedCells:
         """The encoded columns, shape (rows, encoded columns), C-contiguous; none is missing."""
         return self._encoded[0]
 
-    def gaps(self) -> Gaps:
+    def gaps(self) -> MissingCells:
         """Where cells of the raw columns are missing or not readable, or an unknown value."""
         return self._encoded[1]
 
-    def unread(self) -> Mapping[str, Unread]:
+    def unread(self) -> Mapping[str, UnreadableCells]:
         """The cells of numbers and dates that are there and cannot be read, for each raw column that has any."""
         schema, found = self.reading.schema, {}
         assert schema is not None
@@ -51,11 +50,11 @@ class EncodedCells:
             odd = missing & ~gaps(column)
             if odd.any():
                 row = int(np.argmax(odd))
-                found[name] = Unread(int(odd.sum()), shown(column[row]), partial(self.place, row))
+                found[name] = UnreadableCells(int(odd.sum()), cell_for_message(column[row]), partial(self.place, row))
         return found
 
     @cached_property
-    def _encoded(self) -> tuple[NDArray[np.float64], Gaps]:
+    def _encoded(self) -> tuple[NDArray[np.float64], MissingCells]:
         schema = self.reading.schema
         assert schema is not None
         values = np.zeros((len(self.columns[0]), len(schema.encoded())))
@@ -69,7 +68,7 @@ class EncodedCells:
             block = values[:, start : start + width]
             start += width
             if isinstance(kind, Category):
-                missing[k], unknown[k] = _category(kind, column, block)
+                missing[k], unknown[k] = _encode_category(kind, column, block)
                 unforeseen |= (missing[k] & (not kind.gaps)) | (unknown[k] & (not kind.other))
                 continue
             assert isinstance(kind, Number | Date)
@@ -80,7 +79,7 @@ class EncodedCells:
             unforeseen |= missing[k] & (not kind.gaps)
         if complaints:
             raise unreadable(complaints)
-        return values, Gaps(missing.T, unknown.T, unforeseen)
+        return values, MissingCells(missing.T, unknown.T, unforeseen)
 
     def _numbers(self, column: pa.Array) -> NDArray[np.float64]:
         return numbers_or_nan(column, self.reading.marks, plain_too=self.typed)
@@ -96,7 +95,7 @@ class EncodedCells:
         return np.where(known, (seconds - seconds_of(kind.origin)) / UNITS[kind.unit], np.nan)
 
 
-def _category(
+def _encode_category(
     kind: Category, column: pa.Array, block: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Set at most one slot of each row; where values are missing, and where they are unknown."""
@@ -120,6 +119,6 @@ def _fill(numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDAr
     return missing
 
 
-def encoded_names(reading: Reading, features: tuple[str, ...]) -> tuple[str, ...]:
+def encoded_names(reading: Reader, features: tuple[str, ...]) -> tuple[str, ...]:
     """What a source calls its features: the encoded columns of a schema, or the columns as they are."""
     return features if reading.schema is None else tuple(column.name for column in reading.schema.encoded())

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from radoboost.errors import TableError
-from radoboost.tables.columns import Choice, column_names, row_place
+from radoboost.tables.column_selection import ColumnChoice, column_names, row_place
 from radoboost.tables.encoding import encoded_names
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
 from radoboost.tables.named_paths import NamedPath, named_path
+from radoboost.tables.object_stores import StorePath, is_size_alone
 from radoboost.tables.paths import (
     FileStamp,
     Stamp,
@@ -35,10 +36,9 @@ from radoboost.tables.paths import (
     sent,
     stamp,
 )
-from radoboost.tables.reading import Reading, Selection
-from radoboost.tables.source import Batch, Part, Source, part_rows, whole_tiles
+from radoboost.tables.readers import ColumnSelection, Reader
 from radoboost.tables.store_files import PEEK_BYTES, parquet_file
-from radoboost.tables.stores import StorePath, is_size_alone
+from radoboost.tables.table import Batch, Partition, Table, part_rows, whole_tiles
 
 _SAMPLE_BYTES = 1 << 20
 _AT_ONCE = 16  # files in stores that are asked about
@@ -51,7 +51,7 @@ class FilePart(ABC):
 
     path: Path
     stamp: Stamp
-    selection: Selection
+    selection: ColumnSelection
     n_rows: int | None  # None if they must be read to know
 
     typed: ClassVar[bool] = True  # whether columns have types
@@ -201,8 +201,13 @@ class InFolder(FilePart):
 
 
 def _in_folders(
-    path: Path, schema: pa.Schema, selection: Selection, folders: FolderColumns, alone: bool, spoiled: bool = False
-) -> list[Part]:
+    path: Path,
+    schema: pa.Schema,
+    selection: ColumnSelection,
+    folders: FolderColumns,
+    alone: bool,
+    spoiled: bool = False,
+) -> list[Partition]:
     """The rows of a file, with what its folders say about them; those that are `spoiled` have no label."""
     constants = folders.constants(schema, path)
     if spoiled:
@@ -214,7 +219,7 @@ def _in_folders(
     label, person = (None if name in constants else name for name in (selection.label, selection.person))
     if not own:  # something must say how many rows there are
         own = [name for name in column_names(schema) if name not in (label, person)][:1]
-    within = Selection(tuple(own), label, selection.reading, person)
+    within = ColumnSelection(tuple(own), label, selection.reading, person)
     parts = _file_parts(path, schema, within, alone)
     return [
         InFolder(part.path, part.stamp, selection, part.n_rows, part, constants)
@@ -272,7 +277,7 @@ def runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, 
 # ---- what is in a file
 
 
-def file_schema(path: Path, reading: Reading) -> pa.Schema:
+def file_schema(path: Path, reading: Reader) -> pa.Schema:
     kind = file_kind(path)
     with readable(path):
         if kind == "csv":
@@ -306,7 +311,7 @@ def _arrow_sizes(path: Path, column: str) -> list[int] | None:
         return [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
 
 
-def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool) -> Sequence[Part]:
+def _file_parts(path: Path, schema: pa.Schema, selection: ColumnSelection, alone: bool) -> Sequence[Partition]:
     """The rows of a file, cut as the file itself is."""
     kind, mark = file_kind(path), first_stamp(path)
     if selection.reading.must_not_change and isinstance(path, StorePath) and is_size_alone(mark):
@@ -328,7 +333,7 @@ def _file_parts(path: Path, schema: pa.Schema, selection: Selection, alone: bool
     return [ArrowRun(path, mark, selection, *run, alone) for run in runs(batches, most_rows)]
 
 
-def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Source:
+def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> Table:
     """Files of one kind or several, as if they were one table; columns are matched by name."""
     name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
     _ask_at_once([path for path in paths if isinstance(path, StorePath)])
@@ -347,21 +352,21 @@ def open_files(paths: Sequence[Path], choice: Choice, reading: Reading) -> Sourc
         if sorted(features) != sorted(columns):
             odd = sorted(set(features) ^ set(columns))[0]
             raise TableError(f"{paths[0]} and {path} differ in column {odd!r}; all files must have the same")
-    selection = Selection(features, choice.label, reading, choice.person)
-    parts: list[Part] = []
+    selection = ColumnSelection(features, choice.label, reading, choice.person)
+    parts: list[Partition] = []
     for path, schema in zip(paths, schemas, strict=True) if features else ():
         with readable(path):
             parts += _in_folders(path, schema, selection, folders, len(paths) == 1, path in spoiled)
     names_out, guess = encoded_names(reading, features), partial(_guess_rows, parts)
     away = any(isinstance(path, StorePath) for path in paths)
     csv = any(file_kind(path) == "csv" for path in paths)
-    return Source(
+    return Table(
         name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema, away=away, csv=csv
     )
 
 
 def _lacking(
-    paths: Sequence[Path], schemas: Sequence[pa.Schema], folders: FolderColumns, choice: Choice, reading: Reading
+    paths: Sequence[Path], schemas: Sequence[pa.Schema], folders: FolderColumns, choice: ColumnChoice, reading: Reader
 ) -> set[Path]:
     """The files that lack a column that was named, where one record may decide about that: their rows give nothing.
 
@@ -397,7 +402,7 @@ def _ask(path: StorePath) -> None:
             footers.footer(path, mark)
 
 
-def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]) -> Choice:
+def _without_folders(choice: ColumnChoice, paths: Sequence[Path], names: Sequence[str]) -> ColumnChoice:
     """The choice without columns that only folders name. They are not read, so the caller must drop them."""
     folders = {name: folder for name, folder in partition_columns(paths).items() if name not in names}
     for name, folder in folders.items() if choice.features is None else ():
@@ -412,7 +417,7 @@ def _without_folders(choice: Choice, paths: Sequence[Path], names: Sequence[str]
 # ---- about how many rows
 
 
-def _guess_rows(parts: Sequence[Part]) -> int | None:
+def _guess_rows(parts: Sequence[Partition]) -> int | None:
     """About how many rows there are, by the size of files and of the first rows in them."""
     known_rows = sum(part.n_rows or 0 for part in parts)
     paths = list(dict.fromkeys(part.path for part in parts if isinstance(part, FilePart) and part.n_rows is None))

@@ -11,11 +11,11 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from radoboost.errors import TableError
-from radoboost.tables.columns import NO_VALUE
+from radoboost.tables.column_selection import NO_VALUE
 from radoboost.tables.named_paths import NamedPath, folder_columns, named_path
-from radoboost.tables.stores import Listed, StorePath, names_in
+from radoboost.tables.object_stores import StoreListing, StorePath, names_in
 
-_PARTITION = re.compile(r"([^=]+)=(.*)")
+_HIVE_PARTITION = re.compile(r"([^=]+)=(.*)")
 _MISSING = "__HIVE_DEFAULT_PARTITION__"  # what Hive, Spark and Arrow write for a missing value
 _WHOLE = re.compile(r"-?[0-9]{1,15}")
 
@@ -25,7 +25,7 @@ def folder_values(folders: Iterable[str]) -> dict[str, str | None]:
 
     A value that is not UTF-8 is unknown, as in a cell, and what has such a name is no column.
     """
-    pairs = [match.groups() for folder in folders if (match := _PARTITION.fullmatch(folder))]
+    pairs = [match.groups() for folder in folders if (match := _HIVE_PARTITION.fullmatch(folder))]
     return {unquote(name): _value(value) for name, value in pairs if _is_text(name)}
 
 
@@ -57,7 +57,7 @@ def folder_files(folder: Path, kind_of: Callable[[Path], str]) -> list[NamedPath
 
 def store_files(address: str, kind_of: Callable[[Path], str]) -> list[StorePath]:
     """The file, the files of the folder, or those that match the pattern, at the address of a store."""
-    listed = Listed(address)
+    listed = StoreListing(address)
     if listed.file is not None:
         return [listed.file]
     if listed.is_pattern:
@@ -98,7 +98,7 @@ def refuse_stored_versions(places: Iterable[tuple[str, Any, str]]) -> None:
             seen.add((store, folder))
 
 
-def _refuse_listed_versions(listed: Listed) -> None:
+def _refuse_listed_versions(listed: StoreListing) -> None:
     """The same for a folder of a store, by the names that it has listed, and by those above it."""
     refuse_stored_versions([listed.place])
     for parts in listed.listed:
@@ -136,7 +136,7 @@ def _check_kinds(folder: str, found: Sequence[tuple[str, ...]], kinds: Sequence[
 def _is_shown(parts: Sequence[str]) -> bool:
     """Whether neither a file nor one of its folders begins with a point or an underscore; columns may."""
     *folders, name = parts
-    hidden = [folder for folder in folders if folder.startswith((".", "_")) and not _PARTITION.fullmatch(folder)]
+    hidden = [folder for folder in folders if folder.startswith((".", "_")) and not _HIVE_PARTITION.fullmatch(folder)]
     return not hidden and not name.startswith((".", "_"))
 
 
@@ -175,7 +175,9 @@ class FolderColumns:
         for path in paths:
             for name, value in folder_columns(path).items():
                 values.setdefault(name, []).append(value)
-        return cls({name: pa.int64() if typed and _whole(some) else pa.string() for name, some in values.items()})
+        return cls(
+            {name: pa.int64() if typed and _are_integers(some) else pa.string() for name, some in values.items()}
+        )
 
     def added(self, schema: pa.Schema, path: Path) -> pa.Schema:
         """The schema of a file with the columns of its folders; one that the file has is its own."""
@@ -190,6 +192,6 @@ class FolderColumns:
         return {name: pa.scalar(value, pa.string()).cast(self.types[name]) for name, value in own.items()}
 
 
-def _whole(values: Sequence[str | None]) -> bool:
+def _are_integers(values: Sequence[str | None]) -> bool:
     known = [value for value in values if value is not None]
     return bool(known) and all(_WHOLE.fullmatch(value) for value in known)

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from radoboost.errors import TableError
 from radoboost.tables.cells import as_column
-from radoboost.tables.columns import Choice, column_names, row_place
+from radoboost.tables.column_selection import ColumnChoice, column_names, row_place
 from radoboost.tables.encoding import EncodedCells, encoded_names
+from radoboost.tables.object_columns import each_label, named_columns
 from radoboost.tables.paths import readable
-from radoboost.tables.persons import exact_id
-from radoboost.tables.raw_columns import each_label, named_columns
-from radoboost.tables.reading import Reading, Selection
-from radoboost.tables.source import Batch, Source, part_rows, whole_tiles
+from radoboost.tables.person_ids import exact_id
+from radoboost.tables.readers import ColumnSelection, Reader
+from radoboost.tables.table import Batch, Table, part_rows, whole_tiles
 
 BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
 _FILL_ROWS = 1024
@@ -28,7 +28,7 @@ _FILL_ROWS = 1024
 
 def as_batches(
     record_batches: Iterable[pa.RecordBatch],
-    selection: Selection,
+    selection: ColumnSelection,
     most_rows: int,
     place: Callable[[int], str],
     typed: bool = True,
@@ -41,7 +41,7 @@ def as_batches(
     for columns in selection.reading.cut(record_batches, most_rows):
         labels = None if selection.label is None else columns.column(len(selection.features))
         persons = None if selection.person is None else columns.column(len(selection.names) - 1)
-        here = partial(_place, place, first)
+        here = partial(_frame_row, place, first)
         if selection.reading.schema is None:
             yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here, persons)
         else:
@@ -50,11 +50,11 @@ def as_batches(
         first += columns.num_rows
 
 
-def _place(place: Callable[[int], str], first: int, row: int) -> str:
+def _frame_row(place: Callable[[int], str], first: int, row: int) -> str:
     return place(first + row)
 
 
-def _values(columns: pa.RecordBatch, selection: Selection, place: Callable[[int], str]) -> NDArray[Any]:
+def _values(columns: pa.RecordBatch, selection: ColumnSelection, place: Callable[[int], str]) -> NDArray[Any]:
     arrays = columns.columns[: len(selection.features)]
     numbers = [
         selection.reading.numbers(column, name, place) for column, name in zip(arrays, selection.features, strict=True)
@@ -68,11 +68,11 @@ def _values(columns: pa.RecordBatch, selection: Selection, place: Callable[[int]
     return block
 
 
-def coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+def join_small_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of at most `rows` rows; small batches are joined."""
     pieces: list[pa.RecordBatch] = []
     count = 0
-    for piece in sliced(batches, rows):
+    for piece in slice_batches(batches, rows):
         if pieces and count + piece.num_rows > rows:
             yield pa.concat_batches(pieces)
             pieces, count = [], 0
@@ -82,7 +82,7 @@ def coalesced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Recor
         yield pa.concat_batches(pieces)
 
 
-def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+def slice_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """The same rows in batches of at most `rows` rows; batches are cut, and never joined."""
     for batch in batches:
         for start in range(0, batch.num_rows, rows):
@@ -92,7 +92,7 @@ def sliced(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBa
 # ---- tables in memory
 
 
-def packed(table: pa.Table) -> pa.Buffer:
+def pack_table(table: pa.Table) -> pa.Buffer:
     """A table as bytes. Of a slice these are its own rows; pickling would take along the whole table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -100,7 +100,7 @@ def packed(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unpacked(buffer: pa.Buffer) -> pa.Table:
+def unpack_table(buffer: pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(buffer).read_all()
 
 
@@ -109,11 +109,11 @@ class FramePart:
     """Some rows of an Arrow table: features, label, person; the first is row `first_row` of the table."""
 
     rows: pa.Table
-    selection: Selection
+    selection: ColumnSelection
     first_row: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _own_rows, (packed(self.rows), self.selection, self.first_row)
+        return _own_rows, (pack_table(self.rows), self.selection, self.first_row)
 
     @property
     def n_rows(self) -> int:
@@ -126,16 +126,16 @@ class FramePart:
         yield from as_batches(self.rows.to_batches(), self.selection, most_rows, partial(_row, self.first_row))
 
 
-def _own_rows(buffer: pa.Buffer, selection: Selection, first_row: int) -> FramePart:
+def _own_rows(buffer: pa.Buffer, selection: ColumnSelection, first_row: int) -> FramePart:
     """A part that was sent here."""
-    return FramePart(unpacked(buffer), selection, first_row)
+    return FramePart(unpack_table(buffer), selection, first_row)
 
 
 def _row(first_row: int, row: int) -> str:
     return row_place(first_row + row)
 
 
-def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Reading) -> Source:
+def open_frame(table: Any, labels: pa.Array | None, choice: ColumnChoice, reading: Reader) -> Table:
     """A data frame; its labels are `labels`, or one of its columns."""
     label = choice.label
     with readable("the table"):
@@ -156,16 +156,16 @@ def open_frame(table: Any, labels: pa.Array | None, choice: Choice, reading: Rea
         rows, label = rows.append_column("label", labels), label or "y"
     if persons is not None:
         rows = rows.append_column("person", persons)
-    selection = Selection(features, label, reading, choice.person)
+    selection = ColumnSelection(features, label, reading, choice.person)
     batch_rows = whole_tiles(min(BATCH_ROWS, BATCH_VALUES // max(1, len(features))))
     step = part_rows(max(1, len(features)), batch_rows)
     parts = [FramePart(rows.slice(start, step), selection, start) for start in range(0, rows.num_rows, step)]
-    return Source(
+    return Table(
         "the table", encoded_names(reading, features), label, parts, BATCH_VALUES, BATCH_ROWS, schema=reading.schema
     )
 
 
-def _person_column(table: Any, name: str, reading: Reading) -> pa.Array | pa.ChunkedArray | None:
+def _person_column(table: Any, name: str, reading: Reader) -> pa.Array | pa.ChunkedArray | None:
     """The ids of a data frame: taken as labels are, but that floats which stand for no one id are nobody's (P1)."""
     columns = [column for other, column in named_columns(table) or () if other == name]
     if len(columns) == 1 and hasattr(columns[0], "iloc") and isinstance(columns[0].dtype, np.dtype):

@@ -3,9 +3,9 @@
 from dataclasses import MISSING, fields
 from typing import Any
 
-from radoboost.tables.kinds import KINDS, MOST_VALUES, ORDERS, PARTS, PRIVATE, SQUARE, TERMS, UNITS
+from radoboost.tables.column_types import KINDS, MOST_VALUES, ORDERS, PARTS, PRIVATE, SQUARE, TERMS, UNITS
+from radoboost.tables.csv_dialect import LINES
 from radoboost.tables.labels import MOST_CLASSES
-from radoboost.tables.marks import LINES
 from radoboost.tables.schema import ENTRIES, SCHEMA_KEY, SCHEMA_VERSION, Schema
 
 _DATE = {"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+([+-][0-9:]+|Z)?)?$"}
@@ -24,7 +24,7 @@ def _either(*choices: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [*choices, {"type": "null"}]}
 
 
-def _words(words: tuple[str, ...] | dict[str, Any], **more: Any) -> dict[str, Any]:
+def _enum_schema(words: tuple[str, ...] | dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": "array", "items": {"enum": list(words)}, "uniqueItems": True, **more}
 
 
@@ -45,8 +45,8 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "origin": _DATE,
     "unit": {"enum": list(UNITS)},
     "order": {"enum": list(ORDERS), "description": "The order of year, month and day in texts."},
-    "parts": _words(PARTS, description="Parts that become categories."),
-    "terms": _either(_words((*TERMS, SQUARE), minItems=1, description="What is made of the column.")),
+    "parts": _enum_schema(PARTS, description="Parts that become categories."),
+    "terms": _either(_enum_schema((*TERMS, SQUARE), minItems=1, description="What is made of the column.")),
 }
 
 
@@ -62,7 +62,7 @@ def json_schema() -> dict[str, Any]:
             "enum": [LINES, None],
             "description": "A record of a CSV file that is protected: a line, or if null a row of the table.",
         },
-        "inferred": _words(ENTRIES, description="What else was read off the table; promises then refuse it."),
+        "inferred": _enum_schema(ENTRIES, description="What else was read off the table; promises then refuse it."),
         "corrected": _either(
             {
                 "type": "array",
@@ -87,11 +87,11 @@ def json_schema() -> dict[str, Any]:
         "properties": {"$schema": {"type": "string"}, SCHEMA_KEY: {"const": SCHEMA_VERSION}, **outer},
         "required": [SCHEMA_KEY, "columns"],
         "additionalProperties": False,
-        "$defs": {kind: _kind(kind) for kind in KINDS},
+        "$defs": {kind: _column_kind_schema(kind) for kind in KINDS},
     }
 
 
-def _kind(kind: str) -> dict[str, Any]:
+def _column_kind_schema(kind: str) -> dict[str, Any]:
     """What a column of this kind may have."""
     cls = KINDS[kind]
     properties: dict[str, Any] = {"kind": {"const": kind}}

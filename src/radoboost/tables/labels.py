@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, NeedsSchema, RadoError, TableError
 from radoboost.tables.cells import category_places, is_gap, no_labels, run_places
-from radoboost.tables.class_names import LONGEST_LABEL as LONGEST_LABEL
-from radoboost.tables.class_names import MOST_CLASSES as MOST_CLASSES
-from radoboost.tables.class_names import Spellings, check_kinds, in_words
-from radoboost.tables.class_names import canonical_label as canonical_label
-from radoboost.tables.class_names import check_classes as check_classes
-from radoboost.tables.class_names import check_n_classes as check_n_classes
-from radoboost.tables.class_names import class_key as class_key
+from radoboost.tables.class_values import LONGEST_LABEL as LONGEST_LABEL
+from radoboost.tables.class_values import MOST_CLASSES as MOST_CLASSES
+from radoboost.tables.class_values import ClassSpellings, as_text, check_kinds
+from radoboost.tables.class_values import canonical_label as canonical_label
+from radoboost.tables.class_values import check_classes as check_classes
+from radoboost.tables.class_values import check_n_classes as check_n_classes
+from radoboost.tables.class_values import class_key as class_key
 
 _MOST_FRACTIONS = 10  # different numbers, some with fractions, that may still be classes which nobody declared
 _MANY_CLASSES = 20  # beyond which it is said that a label may be a number
@@ -99,7 +99,7 @@ def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
         return pa.nulls(len(chunks))
 
 
-def unlabelled(labels: pa.Array, classes: Sequence[Any] | None = None) -> NDArray[np.bool_]:
+def rows_without_label(labels: pa.Array, classes: Sequence[Any] | None = None) -> NDArray[np.bool_]:
     """Which rows have no label; a word that is declared as a class is one."""
     absent = no_labels(labels)
     return absent if classes is None else absent & (class_places(labels, classes) < 0)
@@ -109,7 +109,7 @@ def unlabelled(labels: pa.Array, classes: Sequence[Any] | None = None) -> NDArra
 
 
 @dataclass
-class LabelsSeen:
+class LabelCollector:
     """The label values seen so far. Those of several readers can be merged, in any order.
 
     Where `classes` are declared, any other value is refused. `advice` says what to do about a missing one.
@@ -119,7 +119,7 @@ class LabelsSeen:
     classes: Sequence[Any] | None = None
     # With their types: True, 1 and 1.0 are one class, and which of them it is called must not depend on the order.
     values: set[tuple[str, Any]] = field(default_factory=set)
-    spellings: Spellings = field(default_factory=Spellings)
+    spellings: ClassSpellings = field(default_factory=ClassSpellings)
     advice: str = ADVICE
 
     def __post_init__(self) -> None:
@@ -134,14 +134,14 @@ class LabelsSeen:
         except (pa.ArrowException, UnicodeError):
             raise TableError(f"the label {self.name!r} holds {kind}; it must be numbers or text") from None
 
-    def merge(self, other: "LabelsSeen") -> "LabelsSeen":
+    def merge(self, other: "LabelCollector") -> "LabelCollector":
         """What both saw, as a new state."""
         spellings = self.spellings.merge(other.spellings)
-        merged = LabelsSeen(self.name, self.classes, self.values | other.values, spellings, self.advice)
+        merged = LabelCollector(self.name, self.classes, self.values | other.values, spellings, self.advice)
         merged._check_number(str)
         return merged
 
-    def settle(self) -> "LabelRule":
+    def settle(self) -> "LabelEncoder":
         """Which classes there are, once every label was seen; of two, which is -1 and which is +1.
 
         Without declared classes they are in the order of their values: of two the smaller or earlier is -1 and the
@@ -159,7 +159,7 @@ class LabelsSeen:
             )
         if self.classes is not None:
             check_kinds(self.name, self.classes)
-            return LabelRule(self.name, self.classes)
+            return LabelEncoder(self.name, self.classes)
         names = self.spellings.names(self.name, values)
         numbers = [value for value in values if not isinstance(value, str)]
         if len(numbers) > _MOST_FRACTIONS and any(isinstance(value, float) for value in numbers):
@@ -168,7 +168,7 @@ class LabelsSeen:
                 f"the label {self.name!r} has {len(numbers)} different numbers, some with fractions ({shown}, ...), so "
                 "it looks like an amount; make classes of its ranges, or declare all of them as classes (--class)"
             )
-        return LabelRule(self.name, names)
+        return LabelEncoder(self.name, names)
 
     def _see(self, labels: pa.Array, place: Place | None) -> None:
         missing = labels.is_null(nan_is_null=pa.types.is_floating(labels.type))
@@ -197,7 +197,7 @@ class LabelsSeen:
         if self.classes is not None and value not in map(canonical_label, self.classes):
             raise TableError(
                 f"the label {self.name!r} has the value {value!r}{where()}, which is not one of the declared classes "
-                f"{in_words(self.classes)}"
+                f"{as_text(self.classes)}"
             )
 
     def _check_number(self, where: Callable[[], str]) -> None:
@@ -262,7 +262,7 @@ def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
 
 
 @dataclass(frozen=True)
-class LabelRule:
+class LabelEncoder:
     """Which labels are of which of the `classes`; two of them are (negative, positive), as -1 and +1."""
 
     name: str
@@ -293,7 +293,7 @@ class LabelRule:
 
     def _refuse(self, labels: pa.Array, place: Place | None, *, sound: bool) -> None:
         if not sound:
-            LabelsSeen(self.name, self.classes).see(labels, place)  # raises an error that says which label it is
+            LabelCollector(self.name, self.classes).see(labels, place)  # raises an error that says which label it is
             raise TableError(
                 f"the label {self.name!r} has values of no class; do not change the table while it is read"
             )

@@ -9,22 +9,21 @@ import pyarrow as pa
 from radoboost.errors import ArgumentError
 from radoboost.tables.arrays import array_columns, open_array
 from radoboost.tables.cluster_frames import cluster_of, cluster_schema, open_cluster_frame, refuse_cluster_frame
-from radoboost.tables.columns import Choice, column_names, storage
-from radoboost.tables.device_arrays import is_on_device, on_host, open_device_array
+from radoboost.tables.column_selection import ColumnChoice, column_names, storage
+from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.files import file_schema, open_files
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import open_frame
-from radoboost.tables.marks import PLAIN, Marks
+from radoboost.tables.gpu_arrays import is_on_device, on_host, open_device_array
 from radoboost.tables.named_paths import folder_columns
 from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
-from radoboost.tables.reading import Reading
-from radoboost.tables.row_by_row import ROW_BY_ROW, RowByRow
+from radoboost.tables.private_reader import ROW_BY_ROW, PrivateReader
+from radoboost.tables.readers import Reader
 from radoboost.tables.schema import Schema
-from radoboost.tables.source import Source
 from radoboost.tables.sparse import array_and_names, column_labels
-from radoboost.tables.spool import spooled_table
-from radoboost.tables.streams import answer_schema, spooled
-from radoboost.tables.strict import STRICT, Strict
+from radoboost.tables.streams import answer_schema, spool_stream, spooled_table
+from radoboost.tables.strict_reader import STRICT, StrictReader
+from radoboost.tables.table import Table
 
 
 def open_table(
@@ -38,12 +37,12 @@ def open_table(
     labelled: bool = True,
     row_by_row: bool = False,
     schema: Schema | None = None,
-    marks: Marks = PLAIN,
+    marks: CsvDialect = PLAIN,
     gaps: bool = False,
     weights: str | None = None,
     on_cluster: bool = False,
     withheld: bool = False,
-) -> Source:
+) -> Table:
     """Open a table in any form, ready to be read.
 
     `table` is an array, in memory or on a CUDA device, a sparse matrix, a data frame, a dict of columns, a path, a list
@@ -60,23 +59,23 @@ def open_table(
     """
     if not on_cluster:
         refuse_cluster_frame(table, "reading it here")
-    reading: Reading = RowByRow(schema, marks) if row_by_row else Strict(schema, marks, gaps)
+    reading: Reader = PrivateReader(schema, marks) if row_by_row else StrictReader(schema, marks, gaps)
     if schema is not None:
         features, drop = schema.used, ()
-    choice = Choice.of(label, features, drop, *((person, "person") if weights is None else (weights, "weights")))
+    choice = ColumnChoice.of(label, features, drop, *((person, "person") if weights is None else (weights, "weights")))
     if y is None and label is None and labelled:
         raise ArgumentError("give the labels, as y or by the name of their column in label (--label COL)")
     if y is not None and label is not None:
         raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
-    table = spooled(table, row_by_row=row_by_row)
+    table = spool_stream(table, row_by_row=row_by_row)
     if row_by_row:
         _check_thousands(table, reading)
-    source = _open(table, y, choice, reading, withheld or row_by_row)
+    source = _open_any(table, y, choice, reading, withheld or row_by_row)
     reading.check_opened(source)
     return source
 
 
-def _check_thousands(table: Any, reading: Reading) -> None:
+def _check_thousands(table: Any, reading: Reader) -> None:
     """Refuse points between thousands where columns have types, since one value can make texts of numbers.
 
     0.125 would then be the text "0.125", which reads as 125; no other mark gives a text two readings (C7 of
@@ -90,7 +89,7 @@ def _check_thousands(table: Any, reading: Reading) -> None:
         )
 
 
-def _open(table: Any, y: Any, choice: Choice, reading: Reading, withheld: bool) -> Source:
+def _open_any(table: Any, y: Any, choice: ColumnChoice, reading: Reader, withheld: bool) -> Table:
     if cluster_of(table):
         if y is not None:
             raise ArgumentError("labels of a frame on a cluster are one of its columns; name it in label")

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError, reason
-from radoboost.tables.addresses import StoreAddress, is_squeezed, is_store, local_path, masked
 from radoboost.tables.folders import (
     folder_files,
     pattern_files,
@@ -21,8 +20,9 @@ from radoboost.tables.folders import (
     store_files,
 )
 from radoboost.tables.named_paths import NamedPath
+from radoboost.tables.object_stores import StorePath
 from radoboost.tables.store_files import WindowedFile, store_stamp
-from radoboost.tables.stores import StorePath
+from radoboost.tables.urls import StoreAddress, has_one_slash, is_store, local_path, mask_passwords
 
 KINDS = {
     ".csv": "csv",
@@ -55,7 +55,7 @@ def expand_paths(paths: Any) -> list[Path]:
         if isinstance(error, RadoError):
             raise
         why = reason(error) if isinstance(error, OSError) else str(error)
-        raise TableError(f"cannot read {masked(str(paths))[:80]!r}: {masked(why)}") from None
+        raise TableError(f"cannot read {mask_passwords(str(paths))[:80]!r}: {mask_passwords(why)}") from None
 
 
 def _expand(items: Sequence[Any]) -> list[Path]:
@@ -79,12 +79,12 @@ def _expand(items: Sequence[Any]) -> list[Path]:
         elif any(c in spelled for c in "*?["):
             matches = sorted(glob.glob(spelled, recursive=True))
             if not matches:
-                raise TableError(f"no file matches {masked(spelled)!r}; check the pattern")
+                raise TableError(f"no file matches {mask_passwords(spelled)!r}; check the pattern")
             named += [(file, f"{file} by the pattern {spelled}") for file in pattern_files(spelled, matches)]
-        elif isinstance(item, Path) and is_squeezed(item):
-            raise TableError(f"no such file: {masked(spelled)}; pass an address as a text, not as a Path")
+        elif isinstance(item, Path) and has_one_slash(item):
+            raise TableError(f"no such file: {mask_passwords(spelled)}; pass an address as a text, not as a Path")
         else:
-            raise TableError(f"no such file: {masked(spelled)}")
+            raise TableError(f"no such file: {mask_passwords(spelled)}")
     files = [path for path, _ in named]
     for path in files:
         if isinstance(path, StorePath):

@@ -28,23 +28,23 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.tables.columns import listed
-from radoboost.tables.kinds import (
+from radoboost.tables.column_selection import list_names
+from radoboost.tables.column_types import (
     PRIVATE,
     SQUARE,
     Category,
     Date,
-    Encoded,
+    EncodedColumn,
+    Ignored,
     Kind,
-    Left,
     Number,
-    Slots,
+    OneHot,
     Word,
     kind_from_dict,
     kind_to_dict,
 )
+from radoboost.tables.csv_dialect import LINES, CsvDialect, is_separator
 from radoboost.tables.labels import MOST_CLASSES
-from radoboost.tables.marks import LINES, Marks, is_separator
 
 SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
 ENTRIES = {
@@ -90,7 +90,7 @@ class Schema:
     products: tuple[tuple[str, str], ...] = ()
     records: str | None = None
     corrected: tuple[str, ...] = field(default=(), compare=False)
-    _encoded: tuple[Encoded, ...] = field(init=False, repr=False, compare=False)
+    _encoded: tuple[EncodedColumn, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         problems = list(self.problems())
@@ -104,13 +104,13 @@ class Schema:
         names = [column.name for column in encoded]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ArgumentError(f"the schema gives several columns the name {listed(twice)}; rename some of them")
+            raise ArgumentError(f"the schema gives several columns the name {list_names(twice)}; rename some of them")
         owners: dict[str, set[str]] = {}
         for column in encoded:
             owners.setdefault(column.group, set()).add(column.column)
         shared = sorted(group for group, columns in owners.items() if group and len(columns) > 1)
         if shared:
-            raise ArgumentError(f"the schema gives several columns a category called {listed(shared)}; rename some")
+            raise ArgumentError(f"the schema gives several columns a category called {list_names(shared)}; rename some")
 
     def problems(self) -> Iterator[str]:
         """What is wrong, in words: each names its column."""
@@ -145,18 +145,18 @@ class Schema:
         return bool(self.inferences)
 
     @property
-    def marks(self) -> Marks:
+    def marks(self) -> CsvDialect:
         """How a CSV file is written."""
-        return Marks(self.separator, self.decimal, self.thousands, self.records)
+        return CsvDialect(self.separator, self.decimal, self.thousands, self.records)
 
-    def encoded(self) -> tuple[Encoded, ...]:
+    def encoded(self) -> tuple[EncodedColumn, ...]:
         """All encoded columns, in order."""
         return self._encoded
 
     @property
     def used(self) -> tuple[str, ...]:
         """The columns that a table must have: all that are not left out."""
-        return tuple(name for name, kind in self.columns.items() if not isinstance(kind, Left))
+        return tuple(name for name, kind in self.columns.items() if not isinstance(kind, Ignored))
 
     @property
     def groups(self) -> dict[str, str]:
@@ -182,14 +182,16 @@ class Schema:
 
         >>> schema = Schema({"age": Number(terms=("square",)), "ward": Category()}, products=(("age", "ward"),))
         >>> schema.terms
-        {'age': (('age', 'age'), ('age', Slots(group='ward')))}
+        {'age': (('age', 'age'), ('age', OneHot(group='ward')))}
         """
         terms: dict[str, list[Word]] = {}
         for name, kind in self.columns.items():
             if isinstance(kind, Number | Date) and kind.terms:
                 terms[name] = [(name, name) if word == SQUARE else word for word in kind.terms]
         for first, second in self.products:
-            one, other = (Slots(name) if isinstance(self.columns[name], Category) else name for name in (first, second))
+            one, other = (
+                OneHot(name) if isinstance(self.columns[name], Category) else name for name in (first, second)
+            )
             terms.setdefault(first, []).append((one, other))
         return {name: tuple(words) for name, words in terms.items()}
 
@@ -215,7 +217,9 @@ class Schema:
         dropped = [drop] if isinstance(drop, str) else list(drop)
         unknown = [name for name in chosen or () if name not in self.columns]
         if unknown:
-            raise ArgumentError(f"the schema does not have {listed(unknown)}; add a line for each, or leave them out")
+            raise ArgumentError(
+                f"the schema does not have {list_names(unknown)}; add a line for each, or leave them out"
+            )
         names = [name for name in (self.columns if chosen is None else chosen) if name not in dropped]
         products = tuple(pair for pair in self.products if set(pair) <= set(names))
         columns = {name: self.columns[name] for name in names}
@@ -290,7 +294,7 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f'products must be a list of pairs of columns, such as [["age", "dose"]]; they are {products!r}'
     inferred = entry.get("inferred")
     if inferred is not None and not isinstance(inferred, list | tuple):
-        yield f"inferred must be a list of some of {listed(list(ENTRIES))}; it is {inferred!r}"
+        yield f"inferred must be a list of some of {list_names(list(ENTRIES))}; it is {inferred!r}"
     else:
         yield from _inferred_problems(inferred or ())
     corrected = entry.get("corrected")
@@ -303,7 +307,7 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
 def _inferred_problems(inferred: Sequence[str]) -> Iterator[str]:
     odd = [name for name in inferred if name not in list(ENTRIES)]
     if odd or len(set(inferred)) < len(inferred):
-        yield f"inferred must be some of {listed(list(ENTRIES))}, each once; it is {list(inferred)!r}"
+        yield f"inferred must be some of {list_names(list(ENTRIES))}, each once; it is {list(inferred)!r}"
 
 
 def _pairs(products: Any) -> tuple[tuple[str, str], ...]:
@@ -317,10 +321,14 @@ def _product_problems(
     """What is wrong with products; each sentence names its columns."""
     absent = list(dict.fromkeys(name for pair in products for name in pair if name not in columns or name == label))
     if absent:
-        yield f"products name {listed(absent)}, not among the columns to learn from; correct the name, or delete them"
-    left = [name for name, kind in columns.items() if isinstance(kind, Left) and any(name in pair for pair in products)]
+        yield (
+            f"products name {list_names(absent)}, not among the columns to learn from; correct the name, or delete them"
+        )
+    left = [
+        name for name, kind in columns.items() if isinstance(kind, Ignored) and any(name in pair for pair in products)
+    ]
     if left:
-        yield f"products name {listed(left)}, which the schema leaves out; delete them, or declare another kind"
+        yield f"products name {list_names(left)}, which the schema leaves out; delete them, or declare another kind"
     seen: set[frozenset[str]] = set()
     for first, second in products:
         if first == second and isinstance(columns.get(first), Category):

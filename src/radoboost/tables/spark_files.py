@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from radoboost.errors import TableError
 from radoboost.tables.folders import VERSIONED, refuse_old_versions, table_with_versions
 from radoboost.tables.paths import local_identity
-from radoboost.tables.spark_jobs import explained, is_connect
+from radoboost.tables.spark_jobs import is_connect, spark_errors
 
 _STORE = re.compile(r"[^/]*(?://[^/]*)?")  # what is before the path of an address: hdfs://namenode
 _NAMED = re.compile(r'^\s*(?:paths|unparsed_identifier): "(.*)"$', re.MULTILINE)
@@ -21,7 +21,7 @@ _NAMED = re.compile(r'^\s*(?:paths|unparsed_identifier): "(.*)"$', re.MULTILINE)
 
 def refuse_repeated_files(frame: Any) -> None:
     """Refuse a frame that reads a file twice, or several files of a Delta, Iceberg or Hudi table."""
-    with explained(withheld=True):
+    with spark_errors(withheld=True):
         if is_connect(frame):
             _refuse_repeats(_NAMED.findall(str(frame._plan.to_proto(frame.sparkSession.client))))
             files = [str(name) for name in frame.inputFiles()]

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from radoboost.errors import TableError
 from radoboost.tables.spark_files import refuse_repeated_files
-from radoboost.tables.spark_jobs import collected, explained, is_connect, mapped_batches
-from radoboost.tables.spark_plans import doubt
+from radoboost.tables.spark_jobs import collect_frame, is_connect, mapped_batches, spark_errors
+from radoboost.tables.spark_plan_check import doubt
 
 __all__ = [
     "ADVICE",
@@ -26,7 +26,7 @@ __all__ = [
     "partition_number",
     "partitions",
     "row_bytes",
-    "selected",
+    "select_numbered_columns",
 ]
 
 ADVICE = "write it to Parquet and pass the frame of those files"
@@ -34,7 +34,7 @@ ADVICE = "write it to Parquet and pass the frame of those files"
 
 def arrow_schema(frame: Any, *, withheld: bool = False) -> pa.Schema:
     """The columns of the frame, with the types that its rows have in Arrow; one that has none there is binary."""
-    with explained(withheld=withheld):
+    with spark_errors(withheld=withheld):
         fields, zone = list(frame.schema), frame.sparkSession.conf.get("spark.sql.session.timeZone")
         return pa.schema([_arrow_field(field, zone) for field in fields])
 
@@ -68,13 +68,13 @@ def chosen(frame: Any, columns: Sequence[str]) -> Any:
     return frame
 
 
-def selected(frame: Any, columns: Sequence[str], *, withheld: bool = False) -> Any:
+def select_numbered_columns(frame: Any, columns: Sequence[str], *, withheld: bool = False) -> Any:
     """The frame with these columns alone, so that no others are read, by the names _0, _1 and so on.
 
     PySpark does not find columns whose names have points when it hands them to Python.
     """
     quoted = ["`" + name.replace("`", "``") + "`" for name in columns]
-    with explained(withheld=withheld):
+    with spark_errors(withheld=withheld):
         return frame.selectExpr(*(f"{name} AS _{k}" for k, name in enumerate(quoted)))
 
 
@@ -85,9 +85,9 @@ def partitions(frame: Any, columns: Sequence[str], *, withheld: bool = False) ->
     Spark's own words, which may have values, are in no message.
     """
     first = columns[:1] if doubt(frame, withheld=withheld) is None else columns
-    rows = selected(frame, first, withheld=withheld)
+    rows = select_numbered_columns(frame, first, withheld=withheld)
     counted = mapped_batches(rows, count_partition, "part int, rows long", withheld=withheld)
-    table = collected(counted, withheld=withheld)
+    table = collect_frame(counted, withheld=withheld)
     counts = dict(zip(table.column("part").to_pylist(), table.column("rows").to_pylist(), strict=True))
     return [counts[number] for number in range(len(counts))]
 

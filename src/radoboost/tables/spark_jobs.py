@@ -88,14 +88,14 @@ _REASONS = (
 
 
 @contextmanager
-def explained(*, withheld: bool = False, address: str = "") -> Iterator[None]:
+def spark_errors(*, withheld: bool = False, address: str = "") -> Iterator[None]:
     """Say in one line what went wrong with Spark within; no stack of the JVM is shown. `address` is where it is.
 
     With `withheld` nothing is quoted but the name of Spark's error, since its words may have values of rows. PySpark
     logs nothing either way.
     """
     try:
-        with muted():
+        with mute_spark_log():
             yield
     except (RadoError, KeyboardInterrupt):
         raise
@@ -130,7 +130,7 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def muted() -> Iterator[None]:
+def mute_spark_log() -> Iterator[None]:
     """Let PySpark not log failures of this thread: it would write Spark's words, with values of rows, to stderr."""
     try:
         from pyspark.logger import PySparkLogger
@@ -158,7 +158,7 @@ def mapped_batches(
     withheld: bool = False,
 ) -> Any:
     """What a function makes of the record batches of each partition, as a frame."""
-    with explained(withheld=withheld), quiet():
+    with spark_errors(withheld=withheld), quiet():
         return frame.mapInArrow(function, schema)
 
 
@@ -171,7 +171,7 @@ def cut_by_rows(session: Any, row_bytes: int) -> Iterator[None]:
     of the whole session, so it is put back after the last of the jobs that need it, unless somebody else changed it.
     """
     key, begun = id(session), False
-    with suppress(Exception), muted(), _cutting_lock:
+    with suppress(Exception), mute_spark_log(), _cutting_lock:
         jobs, before = _cutting.get(key, (0, ""))
         now = session.conf.get(_BATCH_BYTES)  # other versions do not have it, and say so
         before = before if now == _NO_LIMIT and jobs else now
@@ -181,7 +181,7 @@ def cut_by_rows(session: Any, row_bytes: int) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(Exception), muted(), _cutting_lock:
+        with suppress(Exception), mute_spark_log(), _cutting_lock:
             jobs, before = _cutting.pop(key) if begun else (0, "")
             if jobs > 1:
                 _cutting[key] = jobs - 1, before
@@ -200,9 +200,9 @@ def is_connect(thing: Any) -> bool:
     return ".connect." in f"{type(thing).__module__}."
 
 
-def collected(frame: Any, tell: Tell | None = None, *, withheld: bool = False) -> pa.Table:
+def collect_frame(frame: Any, tell: Tell | None = None, *, withheld: bool = False) -> pa.Table:
     """The rows of a frame, which are few and small; Ctrl-C cancels the job, and leaves none running."""
-    with explained(withheld=withheld):
+    with spark_errors(withheld=withheld):
         return (_ConnectJob if is_connect(frame) else _Job)(frame, tell).result()
 
 
@@ -234,7 +234,7 @@ class _Job:
 
     def _work(self) -> None:
         try:
-            with muted():
+            with mute_spark_log():
                 self.begin()
                 self._rows.append(_arrow(self.frame))
         except BaseException as failure:

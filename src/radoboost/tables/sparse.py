@@ -186,7 +186,7 @@ def sparse_rows(matrix: Any) -> Any:
 def _compressed(matrix: Any, n_slices: int) -> Entries:
     """Where each row of a csr or column of a csc matrix begins, and the places and values of its entries."""
     starts, places, values = matrix.indptr, matrix.indices, matrix.data
-    _check(starts, places, values)
+    _check_entries(starts, places, values)
     sound = len(starts) == n_slices + 1 and starts[0] == 0 and (starts[1:] >= starts[:-1]).all()
     if not sound or starts[-1] > min(len(places), len(values)):
         raise _damaged()
@@ -200,7 +200,7 @@ def _by_columns(matrix: Any) -> Entries:
 
 def _by_entries(matrix: Any) -> Entries:
     rows, columns = matrix.coords
-    _check(rows, columns, matrix.data)
+    _check_entries(rows, columns, matrix.data)
     if not len(rows) == len(columns) == len(matrix.data):
         raise _damaged()
     return rows, columns, matrix.data
@@ -226,7 +226,7 @@ def _by_lists(matrix: Any) -> Entries:
 _READERS = {"csc": _by_columns, "coo": _by_entries, "lil": _by_lists}
 
 
-def _check(first: NDArray[Any], second: NDArray[Any], values: NDArray[Any]) -> None:
+def _check_entries(first: NDArray[Any], second: NDArray[Any], values: NDArray[Any]) -> None:
     """Refuse what holds no entries at all: places that are not whole numbers, or arrays that are not one row."""
     if {first.ndim, second.ndim, values.ndim} != {1} or first.dtype.kind not in "iu" or second.dtype.kind not in "iu":
         raise _damaged()

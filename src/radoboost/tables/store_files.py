@@ -5,16 +5,25 @@ Everything else is read through windows of a few megabytes, of which the latest 
 """
 
 import io
+import os
+import random
 import threading
+import time
 import weakref
-from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
+from pyarrow import fs
 
-from radoboost.tables.stores import StorePath
+from radoboost.errors import ArgumentError, install
+from radoboost.tables.object_stores import StorePath
+from radoboost.tables.urls import StoreAddress
 
 WINDOW_BYTES = 1 << 23  # asked for at a time
 PEEK_BYTES = 1 << 16  # where only a few bytes are wanted
@@ -25,7 +34,7 @@ MOST_FETCHED = 1 << 28  # in memory at a time; what is larger is read column by 
 _AT_ONCE = 4  # requests of one reader
 
 
-def fetched(path: StorePath, start: int, stop: int) -> bytes:
+def fetch_range(path: StorePath, start: int, stop: int) -> bytes:
     block: bytes = path.file.read_at(stop - start, start)
     if len(block) != stop - start:
         raise OSError(f"the store broke off: {stop - start - len(block):,} bytes are missing")
@@ -53,7 +62,7 @@ class Windows:
             if key in self._windows:
                 self._windows.move_to_end(key)
                 return self._windows[key]
-        block = fetched(path, start, stop)
+        block = fetch_range(path, start, stop)
         with self._lock:
             if key not in self._windows:
                 self._windows[key] = block
@@ -152,7 +161,7 @@ class FetchedFile(_PlacedFile):
     def __init__(self, path: StorePath, ranges: Sequence[tuple[int, int]]) -> None:
         super().__init__(path)
         with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(ranges)))) as helpers:
-            blocks = helpers.map(lambda ends: fetched(path, *ends), ranges)
+            blocks = helpers.map(lambda ends: fetch_range(path, *ends), ranges)
             self._blocks = [(start, memoryview(block)) for (start, _), block in zip(ranges, blocks, strict=True)]
 
     def read(self, size: int | None = -1) -> Any:
@@ -163,7 +172,7 @@ class FetchedFile(_PlacedFile):
                 self._place += wanted
                 return block[place - start : place - start + wanted]
         self._place = stop = max(place, min(place + wanted, self._size))
-        return fetched(self._path, place, stop)
+        return fetch_range(self._path, place, stop)
 
 
 def joined_ranges(ranges: Iterable[tuple[int, int]], longest: int = 0) -> list[tuple[int, int]]:
@@ -201,3 +210,293 @@ def parquet_file(path: StorePath, footer: Any, groups: Iterable[int], names: Seq
     if sum(stop - start for start, stop in ranges) > MOST_FETCHED:
         return path.file, WINDOW_BYTES
     return pa.PythonFile(FetchedFile(path, ranges), mode="r"), 0
+
+
+# ---- File systems of object stores: those of pyarrow, and for other kinds of addresses those of fsspec.
+#
+# Credentials come from where each store looks for them, or from the address. Failures that may pass are tried
+# again.
+
+ATTEMPTS = 4  # at anything that a store is asked for
+FIRST_PAUSE = 0.25  # seconds, before the second attempt; then twice as long each time
+_S3 = ("s3", "s3a", "s3n")
+_S3_OPTIONS = ("region", "scheme", "endpoint_override", "access_key", "secret_key", "session_token")
+_OF_PYARROW = ("gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+# What file systems of fsspec call them; those of the web give what the server says, as it says it.
+_VERSIONS = ("ETag", "etag", "VersionId", "version_id", "generation", "md5Hash", "content_md5", "checksum", "sha",
+             "Content-MD5", "Digest")  # fmt: skip
+_TIMES = ("LastModified", "last_modified", "Last-Modified", "mtime", "updated", "created", "modified", "modify",
+          "modificationTime")  # fmt: skip
+_FOR_GOOD = (
+    FileNotFoundError,
+    PermissionError,
+    IsADirectoryError,
+    ImportError,
+    NotImplementedError,
+    ValueError,
+    TypeError,
+)
+
+T = TypeVar("T")
+
+
+def file_system(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str]]:
+    """The file system that an address belongs to, and what says what addresses are called there."""
+    if address.scheme in _S3:
+        return _s3(address), partial(_join_address, address.host)
+    if address.scheme in _OF_PYARROW:
+        try:
+            system, root = fs.FileSystem.from_uri(_without_path(address))
+            return system, partial(_join_address, root)
+        except (ImportError, pa.ArrowNotImplementedError):
+            pass  # this pyarrow was built without it
+    return _of_fsspec(address)
+
+
+def _join_address(root: str, address: StoreAddress) -> str:
+    return f"{root.rstrip('/')}/{address.path}" if address.path else root
+
+
+def _s3(address: StoreAddress) -> Any:
+    """S3, or anything that speaks like it at another endpoint."""
+    if not address.host:
+        raise ArgumentError(f"{address.public()} names no bucket; write s3://BUCKET/PATH")
+    unknown = [(key, value) for key, value in address.options if key.lower() not in _S3_OPTIONS]
+    if unknown:
+        name = repr(unknown[0][0]) if unknown[0][1] else "without a value"
+        raise ArgumentError(f"{address.public()} has an option {name}; those of s3:// are {', '.join(_S3_OPTIONS)}")
+    endpoint = address.option("endpoint_override")
+    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    parts = urlsplit(endpoint if endpoint is None or "://" in endpoint else f"//{endpoint}")
+    scheme = address.option("scheme") or (str(parts.scheme) if endpoint else "") or "https"
+    patience = fs.AwsStandardS3RetryStrategy(max_attempts=ATTEMPTS)
+    region = address.option("region")
+    if region is None and not endpoint:
+        with suppress(OSError):  # then that of the environment or the profile
+            region = fs.resolve_s3_region(address.host)
+    anonymous = address.user == "anonymous" and not address.password
+    key, secret = ("", "") if anonymous else (address.user, address.password)
+    return fs.S3FileSystem(
+        access_key=key or address.option("access_key"),
+        secret_key=secret or address.option("secret_key"),
+        session_token=address.option("session_token"),
+        anonymous=anonymous,
+        region=region,
+        scheme=scheme,
+        endpoint_override=str(parts.netloc) + str(parts.path).rstrip("/") if endpoint else None,
+        retry_strategy=patience,
+    )
+
+
+def _without_path(address: StoreAddress) -> str:
+    """The address of the whole store, as pyarrow takes it, with whatever is secret in it."""
+    before = quote(address.user) + (f":{quote(address.password, safe='')}" if address.password else "")
+    options = list(address.options)
+    if address.scheme in ("gs", "gcs") and address.option("retry_limit_seconds") is None:
+        options.append(("retry_limit_seconds", "60"))
+    query = "&".join(f"{key}={value}" for key, value in options)
+    return f"{address.scheme}://{before}{'@' if before else ''}{address.host}/{'?' if query else ''}{query}"
+
+
+# ---- fsspec
+
+
+def _of_fsspec(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str]]:
+    try:
+        import fsspec
+    except ImportError:
+        raise ArgumentError(
+            f"cannot open {address.public()[:80]}: addresses that begin with {address.scheme}:// need the library "
+            f"fsspec; run: {install('remote')}"
+        ) from None
+    try:
+        fsspec.get_filesystem_class(address.scheme)
+    except ValueError:
+        raise ArgumentError(
+            f"cannot open {address.public()[:80]}: no kind of store is called {address.scheme}; see "
+            "fsspec.available_protocols(), and for databases rb.query"
+        ) from None
+    except ImportError as error:
+        raise ArgumentError(f"{address.scheme}:// needs another library: {' '.join(str(error).split())}") from None
+    # Nothing may be remembered: neither credentials for others, nor what a folder held a moment ago.
+    system, _ = fsspec.core.url_to_fs(_full_address(address), skip_instance_cache=True, use_listings_cache=False)
+    return fs.PyFileSystem(RetryingFileSystem(system)), lambda other: str(system._strip_protocol(_full_address(other)))
+
+
+def _full_address(address: StoreAddress) -> str:
+    before = quote(address.user, safe="") + (f":{quote(address.password, safe='')}" if address.password else "")
+    query = "&".join(f"{key}={value}" if value else key for key, value in address.options)
+    path = f"/{address.path}" if address.path else ""
+    place = f"{address.scheme}://{before}{'@' if before else ''}{address.host}{path}"
+    return f"{place}?{query}" if query else place
+
+
+def patiently(ask: Callable[[], T]) -> T:
+    """What is asked for, after a few attempts if need be; a failure that stays is an `OSError`."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return ask()
+        except _FOR_GOOD:
+            raise
+        except Exception as error:
+            if attempt == ATTEMPTS - 1:
+                raise OSError(f"{str(error) or type(error).__name__} (tried {ATTEMPTS} times)") from None
+            time.sleep(FIRST_PAUSE * 2**attempt * random.uniform(0.5, 1.0))
+    raise AssertionError
+
+
+class RetryingFileSystem(fs.FSSpecHandler):  # type: ignore[misc]
+    """What pyarrow asks a file system of fsspec for; whatever fails is tried again."""
+
+    def get_file_info(self, paths: list[str]) -> list[Any]:
+        return patiently(lambda: super(RetryingFileSystem, self).get_file_info(paths))
+
+    def get_file_info_selector(self, selector: Any) -> list[Any]:
+        return patiently(lambda: super(RetryingFileSystem, self).get_file_info_selector(selector))
+
+    def open_input_file(self, path: str) -> pa.PythonFile:
+        """A file whose ranges are asked for as they are, and nothing around them."""
+        return pa.PythonFile(RetryingFile(patiently(lambda: self.fs.open(path, "rb", cache_type="none"))), mode="r")
+
+    def version(self, path: str) -> tuple[Any, ...]:
+        """What changes when the file does: its version where the store has one, or else its size and time."""
+        about = patiently(lambda: self.fs.info(path))
+        known = [str(about[name]) for name in _VERSIONS if about.get(name)]
+        return (about.get("size"), *(known or (str(about[name]) for name in _TIMES if about.get(name))))
+
+
+class RetryingFile:
+    """A file of fsspec, whose reads are tried again; a range that comes short is a failure."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._place = file, 0
+        self.closed = False
+        self._size = int(file.seek(0, 2))
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = max(0, min(self._size - self._place, self._size if size < 0 else size))
+        block = patiently(lambda: self._range(wanted)) if wanted else b""
+        self._place += wanted
+        return block
+
+    def _range(self, size: int) -> bytes:
+        self._file.seek(self._place)
+        block = bytes(self._file.read(size))
+        if len(block) != size:
+            raise OSError(f"{size - len(block):,} bytes are missing")
+        return block
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        """Go to a place, which is counted from the beginning (0), from here (1) or from the end (2)."""
+        self._place = place + (0, self._place, self._size)[whence]
+        return self._place
+
+    def tell(self) -> int:
+        """The place of the next byte."""
+        return self._place
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.closed = True
+        self._file.close()
+
+
+# ---- Whatever takes long to come, made in threads before it is asked for.
+
+P = TypeVar("P")
+
+MOST_PARTS = 8  # that are read at once
+
+
+class Prefetch(Generic[T]):
+    """Items that are made in a thread from now on, at most `most` of them before they are asked for.
+
+    The thread is gone when the last item was made or making one failed, and after `stop` and `join`.
+    """
+
+    def __init__(self, items: Iterator[T], most: int) -> None:
+        self._most, self._ready = most, deque[T]()
+        self._failure: BaseException | None = None
+        self._changed, self._ended, self._unwanted = threading.Condition(), False, False
+        self._thread = threading.Thread(target=self._work, args=([items],), name="read-ahead", daemon=True)
+        self._thread.start()
+
+    def _work(self, given: list[Iterator[T]]) -> None:
+        items = given.pop()  # so that nobody else holds it, and it is let go in this thread
+        try:
+            for item in items:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._ready) < self._most or self._unwanted)
+                    if self._unwanted:
+                        break
+                    self._ready.append(item)
+                    self._changed.notify_all()
+                del item
+        except BaseException as failure:
+            self._failure = failure
+        finally:
+            del items
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def __iter__(self) -> Iterator[T]:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ready or self._ended)
+                if not self._ready:
+                    break
+                item = self._ready.popleft()
+                self._changed.notify_all()
+            yield item
+            del item
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        """Say that no more items are wanted."""
+        with self._changed:
+            self._unwanted = True
+            self._ready.clear()
+            self._changed.notify_all()
+
+    def join(self) -> None:
+        """Wait until the thread is gone."""
+        self._thread.join()
+
+
+def read_ahead(items: Iterator[T], most: int) -> Iterator[T]:
+    """The same items, made in a thread, at most `most` of them before they are asked for."""
+    return parts_ahead([items], lambda part: part, lambda part: 1.0, most)
+
+
+def parts_ahead(
+    parts: Sequence[P], read: Callable[[P], Iterator[T]], size: Callable[[P], float], most: int
+) -> Iterator[T]:
+    """The items of all parts, in order; while those of one are taken, the next parts are read, each in a thread.
+
+    One part is read ahead, or several whose sizes are at most 1 in all. No thread is left when this is closed.
+    """
+    waiting, begun = deque(parts), deque[Prefetch[T]]()
+    sizes = deque[float]()
+    try:
+        while waiting or begun:
+            while waiting and (
+                len(begun) < 2 or (len(begun) < MOST_PARTS and sum(sizes) - sizes[0] + size(waiting[0]) <= 1)
+            ):
+                sizes.append(size(waiting[0]))
+                begun.append(Prefetch(read(waiting.popleft()), most))
+            yield from begun[0]
+            begun.popleft().join()
+            sizes.popleft()
+    finally:
+        for ahead in begun:
+            ahead.stop()
+        for ahead in begun:
+            ahead.join()

@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import Any
 
 from radoboost.errors import RadoError, TableError
+from radoboost.tables.object_stores import StorePath
 from radoboost.tables.paths import readable, stamp
-from radoboost.tables.stores import StorePath
 
 _COUNTING = threading.Lock()  # of passes that a file is in
 
 
-class OnePass:
+class StoreVersionCheck:
     """All parts of a table, read in any order, in several threads; `close` ends the pass, wherever it is."""
 
     def __init__(self, parts: Iterable[Any]) -> None:

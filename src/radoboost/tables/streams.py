@@ -3,34 +3,269 @@
 `at_rest` keeps their rows in a spool; from there on they are files like any other.
 """
 
+import errno
 import gzip
 import io
+import os
+import shutil
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BufferedIOBase
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.progress import Progress, silent
-from radoboost.tables.addresses import explained, is_address, is_store, withheld
 from radoboost.tables.cluster_frames import cluster_of
-from radoboost.tables.datasets import dataset_files, dataset_reader, is_dataset
-from radoboost.tables.kinds import Category
-from radoboost.tables.marks import PLAIN
-from radoboost.tables.named_paths import NamedPath
+from radoboost.tables.column_types import Category
+from radoboost.tables.csv_dialect import PLAIN
+from radoboost.tables.databases import Query, QueryResult, address_query, declared_types, relation_answer
+from radoboost.tables.folders import folder_values
+from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, slice_batches
+from radoboost.tables.named_paths import NamedPath, named_path
+from radoboost.tables.object_columns import polars_cells
 from radoboost.tables.paths import expand_paths
-from radoboost.tables.queries import (
-    Answer,
-    Query,
-    address_query,
-    declared_types,
-    relation_answer,
-)
-from radoboost.tables.raw_columns import polars_cells
-from radoboost.tables.spool import close_spools, respooled, spool_batches, spool_bytes
+from radoboost.tables.urls import database_errors, is_address, is_store, withholding_errors
+
+# ---- Datasets of pyarrow: as the files that they are made of, where they are no more than files.
+
+_KINDS = {"parquet": "parquet", "arrow": "arrow", "feather": "arrow"}
+
+
+def is_dataset(table: Any) -> bool:
+    """Whether a table is a dataset, or a scanner of one; a module that nobody imported is not asked."""
+    kind = type(table)
+    return kind.__module__.startswith("pyarrow._") and hasattr(table, "to_table") and hasattr(table, "to_batches")
+
+
+def dataset_files(dataset: Any, *, row_by_row: bool = False) -> list[NamedPath] | None:
+    """The files of a dataset, with their folders as columns; None where it is more than Parquet or Arrow files here.
+
+    So nothing is cast to a common type, which could fail because of one value. With `row_by_row` a folder must say
+    by itself which column it is, for pyarrow takes 0x1F for 31 unless another folder is called by no number.
+    """
+    try:
+        fragments = dataset.get_fragments() if hasattr(dataset, "get_fragments") else ()
+    except ValueError:  # it has a filter
+        return None
+    if hasattr(dataset, "children"):  # a union
+        parts = [dataset_files(child, row_by_row=row_by_row) for child in dataset.children]
+        files = [file for part in parts for file in part or ()]
+        names = set().union(*(child.schema.names for child in dataset.children))
+        return None if None in parts or not files or names != set(dataset.schema.names) else files
+    root = _local_root(getattr(dataset, "filesystem", None))
+    kind = _KINDS.get(dataset.format.default_extname) if root is not None else None
+    if root is None or kind is None:
+        return None
+    names, files = set(dataset.schema.names), []
+    known: set[str] = set()
+    for fragment in fragments:
+        place, own = os.path.join(root, fragment.path), set(fragment.physical_schema.names)
+        folders = _folders(place, fragment.partition_expression, row_by_row)
+        if folders is None or not names >= own or _is_cut(fragment):
+            return None
+        folders = {name: value for name, value in folders.items() if name in names}
+        files.append(named_path(place, kind=kind, folders=folders))
+        known |= own | set(folders)
+    return files if files and names <= known else None
+
+
+def _local_root(filesystem: Any) -> str | None:
+    """Where the paths of a file system begin; None if it is not that of this machine."""
+    from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
+
+    if isinstance(filesystem, SubTreeFileSystem):
+        outer = _local_root(filesystem.base_fs)
+        return None if outer is None else os.path.join(outer, filesystem.base_path)
+    return "" if isinstance(filesystem, LocalFileSystem) else None
+
+
+def _folders(place: str, expression: Any, row_by_row: bool) -> dict[str, str | None] | None:
+    """What folders say about a file, as they say it; None where that cannot be known."""
+    from pyarrow.dataset import get_partition_keys
+
+    keys, texts = get_partition_keys(expression), folder_values(Path(place).parts[:-1])
+    if row_by_row and not keys.keys() <= texts.keys():
+        return None
+    return {name: None if value is None else texts.get(name, str(value)) for name, value in keys.items()}
+
+
+def _is_cut(fragment: Any) -> bool:
+    """Whether a fragment is only some row groups of its file."""
+    return hasattr(fragment, "num_row_groups") and fragment.num_row_groups != fragment.metadata.num_row_groups
+
+
+def dataset_reader(dataset: Any) -> pa.RecordBatchReader:
+    """The rows of any dataset or scanner, few of them at a time."""
+    scanner = dataset
+    if hasattr(dataset, "scanner"):
+        scanner = dataset.scanner(batch_size=65536, batch_readahead=2, fragment_readahead=1)
+    return scanner.to_reader()
+
+
+# ---- Rows that can be read only once, kept in a temporary file so that they can be read again.
+#
+# The file is nobody else's: it has mode 0600, and where the system allows it no name, so that it is gone with the
+# process, whatever ends it.
+
+_SPARE = 1 << 26  # bytes of the disk that are left for others
+_ASK_EVERY = 1 << 26  # bytes that are written before the disk is asked again
+_CHUNK = 1 << 20
+
+
+class Spool:
+    """A temporary file to write once and to read often; its `place` can be opened by name while it lives."""
+
+    def __init__(self) -> None:
+        with _room("the temporary folder"):
+            self._file, name = tempfile.mkstemp(prefix="radoboost-")
+        self.n_bytes, self._asked = 0, 0
+        self._folder = os.path.dirname(name)
+        self.place = name
+        for place in (f"/proc/{os.getpid()}/fd/{self._file}", f"/dev/fd/{self._file}"):
+            if os.path.exists(place):
+                with suppress(OSError):
+                    os.unlink(name)
+                    self.place = place
+                break
+        self.discard = weakref.finalize(self, _discard, self._file, name, self.place == name)
+
+    # What Arrow asks of a file that it writes to.
+
+    closed = False
+
+    def write(self, data: Any) -> int:
+        """Write behind what is there, and refuse to fill the disk."""
+        view, done = memoryview(data).cast("B"), 0
+        if self.n_bytes + len(view) > self._asked:
+            free = shutil.disk_usage(self._folder).free
+            if len(view) + _SPARE > free:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._asked = self.n_bytes + len(view) + min(_ASK_EVERY, free - len(view) - _SPARE)
+        while done < len(view):
+            done += os.write(self._file, view[done:])
+        self.n_bytes += done
+        return done
+
+    def flush(self) -> None:
+        """There is nothing to do."""
+
+    def close(self) -> None:
+        """Arrow is done with writing; the file is there to be read until it is discarded."""
+
+
+def _discard(file: int, name: str, named: bool) -> None:
+    with suppress(OSError):
+        os.close(file)
+    if named:
+        with suppress(OSError):
+            os.unlink(name)
+
+
+@contextmanager
+def _room(name: str) -> Iterator[None]:
+    """Turn a disk's refusal into one line; other errors pass."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.ENOENT):
+            raise
+        raise TableError(
+            f"no room to keep the rows of {name} in {tempfile.gettempdir()}: {reason(error)}; free some, or set TMPDIR "
+            "to a folder that has more"
+        ) from None
+
+
+def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], bar: Progress = silent) -> NamedPath:
+    """Write record batches to a spool, as they are, a bounded number of rows at a time.
+
+    Dictionaries may change from batch to batch, which Arrow's file format does not allow; its stream format does. So
+    whatever may have some within is kept as a stream: types that have parts, and extension types.
+    """
+    kind = "arrow" if all(_is_simple(column.type) for column in schema) else "stream"
+    spool = Spool()
+    try:
+        sink = pa.PythonFile(spool, "w")
+        writer = (pa.ipc.new_stream if kind == "stream" else pa.ipc.new_file)(sink, schema)
+        rows = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, len(schema))))
+        n_rows = 0
+        for batch in slice_batches(batches, rows):
+            with _room(name):
+                writer.write_batch(batch)
+            n_rows += batch.num_rows
+            bar("keeping rows", n_rows, None)
+        with _room(name):
+            writer.close()
+    except BaseException:
+        spool.discard()
+        raise
+    return named_path(spool.place, name, kind, owner=spool)
+
+
+def _is_simple(kind: pa.DataType) -> bool:
+    """Whether a type has no others within it."""
+    return kind.num_fields == 0 and not isinstance(kind, pa.DictionaryType | pa.BaseExtensionType)
+
+
+def spool_bytes(name: str, kind: str, stream: BufferedIOBase, bar: Progress = silent) -> NamedPath:
+    """Write the bytes of a file of a known kind to a spool."""
+    spool = Spool()
+    try:
+        while chunk := stream.read1(_CHUNK):  # what is there: a longer read would not notice an interrupt
+            with _room(name):
+                spool.write(chunk)
+            bar("keeping bytes", spool.n_bytes, None)
+        if not spool.n_bytes:
+            raise TableError(f"{name} is empty")
+    except BaseException:
+        spool.discard()
+        raise
+    return named_path(spool.place, name, kind, owner=spool)
+
+
+def respool(path: NamedPath, schema: pa.Schema, bar: Progress = silent) -> NamedPath:
+    """The same rows with the types of a schema, in a spool that takes the place of the first."""
+    try:
+        with pa.memory_map(os.fspath(path)) as file:
+            batches = (batch.cast(schema) for batch in _kept(path, file))
+            return spool_batches(str(path), schema, batches, bar)
+    finally:
+        path.owner.discard()
+
+
+def _kept(path: NamedPath, file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+    if path.kind == "stream":
+        yield from pa.ipc.open_stream(file)
+    else:
+        reader = pa.ipc.open_file(file)
+        yield from (reader.get_batch(k) for k in range(reader.num_record_batches))
+
+
+def close_spools(table: Any) -> None:
+    """Let go of the spools that a table is in, if there are any."""
+    for path in table if isinstance(table, list) else ():
+        if isinstance(path, NamedPath) and isinstance(path.owner, Spool):
+            path.owner.discard()
+
+
+def spooled_table(table: Any) -> pa.Table | None:
+    """A table that is in a spool of record batches, without a copy of its rows; None for any other."""
+    if not (isinstance(table, list) and len(table) == 1 and isinstance(table[0], NamedPath)):
+        return None
+    path = table[0]
+    if not isinstance(path.owner, Spool) or path.kind not in ("arrow", "stream"):
+        return None
+    file = pa.memory_map(os.fspath(path))
+    return (pa.ipc.open_stream if path.kind == "stream" else pa.ipc.open_file)(file).read_all()
+
+
+# ----
 
 FORMATS = ("csv", "parquet", "arrow")
 _BEGINNINGS = {"parquet": (b"PAR1\x15",), "arrow": (b"ARROW1\0", b"\xff\xff\xff\xff")}
@@ -58,7 +293,7 @@ class StandardInput:
         if stream is None or sys.stdin.isatty():
             raise TableError("standard input is a terminal or closed; pipe a table into it: cat TABLE | rado ... -")
         try:
-            unpacked = _unpacked(stream, self.format)
+            unpacked = _decompressed_stream(stream, self.format)
             _check_format(unpacked, self.format)
             path = spool_bytes("standard input", self.format, unpacked, bar)
         except (OSError, EOFError) as error:
@@ -68,7 +303,7 @@ class StandardInput:
         return path
 
 
-def _unpacked(stream: Any, kind: str) -> io.BufferedIOBase:
+def _decompressed_stream(stream: Any, kind: str) -> io.BufferedIOBase:
     """The bytes of a stream; those of a CSV file unpacked, where it begins as gzip does."""
     buffered = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     packed = kind == "csv" and buffered.peek(2)[:2] == b"\x1f\x8b"
@@ -126,7 +361,7 @@ def _is_reader(table: Any) -> bool:
 
 
 @contextmanager
-def answered(table: Any, *, row_by_row: bool = False) -> Iterator[tuple[str, Answer] | None]:
+def query_result_of(table: Any, *, row_by_row: bool = False) -> Iterator[tuple[str, QueryResult] | None]:
     """What messages call a table that is read once, and its rows as they come; None for other tables.
 
     With `row_by_row`, what a library says while it reads rows is in no message.
@@ -139,13 +374,13 @@ def answered(table: Any, *, row_by_row: bool = False) -> Iterator[tuple[str, Ans
             yield "the query", answer
     elif (found := _kind_of_stream(one)) is not None:
         name, answer_of = found
-        with explained(name=name), withheld(row_by_row, name):
+        with database_errors(name=name), withholding_errors(row_by_row, name):
             yield name, answer_of(one)
     else:
         yield None
 
 
-def _kind_of_stream(table: Any) -> tuple[str, Callable[[Any], Answer]] | None:
+def _kind_of_stream(table: Any) -> tuple[str, Callable[[Any], QueryResult]] | None:
     """What messages call a stream, and what asks it for rows."""
     if _is_relation(table):
         return "the query", relation_answer
@@ -158,11 +393,11 @@ def _kind_of_stream(table: Any) -> tuple[str, Callable[[Any], Answer]] | None:
     return None
 
 
-def _reader_answer(reader: pa.RecordBatchReader) -> Answer:
-    return Answer(reader.schema, iter(reader))
+def _reader_answer(reader: pa.RecordBatchReader) -> QueryResult:
+    return QueryResult(reader.schema, iter(reader))
 
 
-def _lazy_answer(frame: Any) -> Answer:
+def _lazy_answer(frame: Any) -> QueryResult:
     """The rows of a lazy frame, a chunk at a time where polars can do that."""
     if hasattr(frame, "collect_batches"):
         chunks = iter(frame.collect_batches(chunk_size=_CHUNK_ROWS, maintain_order=True))
@@ -170,7 +405,7 @@ def _lazy_answer(frame: Any) -> Answer:
         chunks = iter(frame.collect().iter_slices(_CHUNK_ROWS))
     first = next(chunks, None)
     table = _arrow(frame.head(0).collect() if first is None else first)
-    return Answer(table.schema, _lazy_batches(table, chunks))
+    return QueryResult(table.schema, _lazy_batches(table, chunks))
 
 
 def _arrow(frame: Any) -> pa.Table:
@@ -184,7 +419,7 @@ def _lazy_batches(table: pa.Table, chunks: Iterator[Any]) -> Iterator[pa.RecordB
         yield from _arrow(chunk).to_batches()
 
 
-def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> Any:
+def spool_stream(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> Any:
     """A table that can be read again: its rows in a spool, if they come only once; any other table as it is.
 
     With `row_by_row`, no value may decide on a type: Python objects are then texts, each spelled by itself.
@@ -194,13 +429,13 @@ def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> 
     if is_store(table) or (isinstance(table, list | tuple) and any(map(is_store, table))):
         return expand_paths(table)  # the store is asked what is there only once
     if is_dataset(table):
-        with explained(name="the dataset"), withheld(row_by_row, "the dataset"):
+        with database_errors(name="the dataset"), withholding_errors(row_by_row, "the dataset"):
             files = dataset_files(table, row_by_row=row_by_row)
         if files is not None:
             return files
         if row_by_row:
             raise TableError(_ONLY_FILES)
-    with answered(table, row_by_row=row_by_row) as found:
+    with query_result_of(table, row_by_row=row_by_row) as found:
         if found is None:
             return table
         name, answer = found
@@ -210,14 +445,14 @@ def spooled(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> 
     declared = declared_types(answer.schema)
     if objects is not None:
         declared = pa.schema(list(zip(answer.schema.names, objects.types(), strict=True)))
-    with explained(name=name):
-        return [path if declared is answer.schema else respooled(path, declared, bar)]
+    with database_errors(name=name):
+        return [path if declared is answer.schema else respool(path, declared, bar)]
 
 
 @contextmanager
-def at_rest(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> Iterator[Any]:
+def rereadable(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> Iterator[Any]:
     """As `spooled`, for as long as the table is needed; then the spool is gone."""
-    kept = spooled(table, row_by_row=row_by_row, bar=bar)
+    kept = spool_stream(table, row_by_row=row_by_row, bar=bar)
     try:
         yield kept
     finally:
@@ -232,7 +467,7 @@ def answer_schema(table: Any) -> pa.Schema | None:
     """
     if is_dataset(table):
         return table.schema
-    with answered(table) as found:
+    with query_result_of(table) as found:
         if found is None:
             return None
         answer = found[1]

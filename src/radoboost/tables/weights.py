@@ -14,34 +14,38 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.columns import row_place
-from radoboost.tables.device_arrays import on_host
+from radoboost.tables.column_selection import row_place
+from radoboost.tables.gpu_arrays import on_host
 from radoboost.tables.labels import comparable
-from radoboost.tables.source import Batch, Part, Source
-from radoboost.tables.taken import taken
+from radoboost.tables.row_selection import take_rows
+from radoboost.tables.table import Batch, Partition, Table
 
 MOST = 2**31 - 1  # copies of the rows of a part: a table may not have more rows
 
 
-def repeated(source: Source, weights: Any = None) -> Source:
+def repeat_by_weight(source: Table, weights: Any = None) -> Table:
     """The table with every row repeated by its weight: that of `weights`, or of the column read beside the features."""
-    pieces = [RepeatedPart(part) for part in (source.pieces if weights is None else beside(source, weights).pieces)]
+    pieces = [
+        RepeatedPart(part) for part in (source.pieces if weights is None else attach_weights(source, weights).pieces)
+    ]
     return replace(source, name=f"{source.name}, repeated by weights,", pieces=pieces, guess=None)
 
 
-def beside(source: Source, weights: Any) -> Source:
+def attach_weights(source: Table, weights: Any) -> Table:
     """The table with weights that are not in it beside its rows, as if they were a column of it."""
-    numbers = whole_weights(_column(weights), row_place)
+    numbers = whole_weights(_weight_column(weights), row_place)
     sizes = [part.count() for part in source.parts()]
     if sum(sizes) != len(numbers):
         raise TableError(f"there are {len(numbers):,} weights and {sum(sizes):,} rows; give one weight a row")
     if len(numbers) and not numbers.any():
         raise TableError("every weight is zero, which leaves no rows; give at least one row a weight of 1 or more")
     shares = np.split(numbers, np.cumsum(sizes)[:-1]) if sizes else []
-    return replace(source, pieces=[BesidePart(part, own) for part, own in zip(source.pieces, shares, strict=True)])
+    return replace(
+        source, pieces=[WeightedPartition(part, own) for part, own in zip(source.pieces, shares, strict=True)]
+    )
 
 
-def _column(weights: Any) -> pa.Array:
+def _weight_column(weights: Any) -> pa.Array:
     """Weights in any container, as an Arrow array."""
     weights = on_host(weights)
     numbers = np.ma.filled(weights.astype(np.float64), np.nan) if np.ma.isMaskedArray(weights) else np.asarray(weights)
@@ -59,8 +63,8 @@ def _column(weights: Any) -> pa.Array:
 
 
 @dataclass(frozen=True, eq=False)
-class BesidePart:
-    part: Part
+class WeightedPartition:
+    part: Partition
     weights: NDArray[np.int64] = field(repr=False)
 
     @property
@@ -82,12 +86,12 @@ class BesidePart:
 class RepeatedPart:
     """The rows of a part, each as often as the weight beside it says."""
 
-    part: Part
+    part: Partition
 
     @property
     def n_rows(self) -> int | None:
         """How many copies there are, where weights are known without reading the table."""
-        return int(self.part.weights.sum()) if isinstance(self.part, BesidePart) else None
+        return int(self.part.weights.sum()) if isinstance(self.part, WeightedPartition) else None
 
     def count(self) -> int:
         return sum(batch.n_rows for batch in self.batches(1 << 16))
@@ -107,7 +111,7 @@ class RepeatedPart:
                 batch = batch._replace(values=cache(batch.values), sparse=sparse)
             for start in range(0, int(ends[-1]), most_rows):
                 copies = np.arange(start, min(start + most_rows, int(ends[-1])))
-                yield taken(batch, np.searchsorted(ends, copies, side="right"))
+                yield take_rows(batch, np.searchsorted(ends, copies, side="right"))
 
 
 def whole_weights(column: pa.Array, place: Callable[[int], str]) -> NDArray[np.int64]:
@@ -116,7 +120,7 @@ def whole_weights(column: pa.Array, place: Callable[[int], str]) -> NDArray[np.i
     try:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
     except pa.ArrowException:
-        numbers = np.array([_number(cell) for cell in column.to_pylist()])
+        numbers = np.array([_weight_of_cell(cell) for cell in column.to_pylist()])
     with np.errstate(invalid="ignore"):
         good = (numbers >= 0) & (numbers == np.floor(numbers)) & (numbers <= MOST)
     if not good.all():
@@ -133,7 +137,7 @@ def whole_weights(column: pa.Array, place: Callable[[int], str]) -> NDArray[np.i
     return weights
 
 
-def _number(cell: Any) -> float:
+def _weight_of_cell(cell: Any) -> float:
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):

@@ -6,6 +6,8 @@ An engine turns values into integers on the grid (`snap`), adds integer rows to 
 adds those of several threads or machines in the end: integers do not mind the order.
 
 An engine is an object without state that can be pickled, so that a pass can carry it to wherever rows are.
+
+Modules: `cpu`, `cpu_blas`, `cpu_rows`, `cpu_sparse`, `cuda`, `cuda_device`, `reference`, `self_test`, `simd`.
 """
 
 import importlib
@@ -19,12 +21,12 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.holder.engines import cuda_device
 from radoboost.holder.grid import ExactSums
-from radoboost.holder.signatures import Prepared
-from radoboost.numba_cache import prepare_cache
+from radoboost.holder.signatures import SignatureStream
+from radoboost.jit import prepare_cache
 from radoboost.release.columns import Column
 from radoboost.tables.sparse import SparseRows
 
-_CLASSES = {"kernel": ("radoboost.holder.engines.kernel", "Kernel"),
+_CLASSES = {"kernel": ("radoboost.holder.engines.cpu", "Kernel"),
             "reference": ("radoboost.holder.engines.reference", "Reference"),
             "cuda": ("radoboost.holder.engines.cuda", "Cuda")}  # fmt: skip
 ENGINES = ("kernel", "reference")  # those that run on any machine
@@ -63,7 +65,9 @@ class Engine(Protocol):
     def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
         """Zeros to add to, shape (n_rados, n_columns), laid out as this engine likes it."""
 
-    def sum_rows(self, rows: NDArray[np.int32], first_row: int, prepared: Prepared, totals: NDArray[np.int64]) -> None:
+    def sum_rows(
+        self, rows: NDArray[np.int32], first_row: int, prepared: SignatureStream, totals: NDArray[np.int64]
+    ) -> None:
         """Add rows to the rados whose signature has them; the first is the global row `first_row`."""
 
     def worker_bytes(self, n_rados: int, n_columns: int) -> int:
@@ -125,7 +129,7 @@ class SparseEngine(Protocol):
         signs: NDArray[np.int8],
         constants: NDArray[np.float64],
         first_row: int,
-        prepared: Prepared,
+        prepared: SignatureStream,
         differences: NDArray[np.int64],
         label_sums: NDArray[np.int64],
     ) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TooLargeError, install
-from radoboost.tables.device_arrays import is_on_device
+from radoboost.tables.gpu_arrays import is_on_device
 
 KERNEL_FILES = ("cuda_prelude.cu", "cuda_sums.cu", "cuda_rows.cu", "cuda_survey.cu")
 OPTIONS = ("--std=c++17", "--fmad=false")  # a multiplication that is fused with an addition has other bits

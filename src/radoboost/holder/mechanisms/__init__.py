@@ -2,11 +2,21 @@
 
 A mechanism is a frozen description that makes its own release. It says whether it promises something about records
 (`private`), what kind of numbers it releases (`law`), and what its statement may claim.
+
+Modules: `feature_band`, `mechanism`, `moments/`, `noisy_examples`, `noisy_rados`, `plain`, `record_level`,
+`shared_column_sums`, `statements`, `table_survey`, `tilted_plain`.
 """
 
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Mechanism, Plan, Question
 from radoboost.holder.mechanisms.feature_band import FeatureBand
-from radoboost.holder.mechanisms.moments import Moments
+from radoboost.holder.mechanisms.mechanism import (
+    CraftRequest,
+    Mechanism,
+    NoisePlan,
+    Question,
+    ReleaseDraft,
+    StatementFacts,
+)
+from radoboost.holder.mechanisms.moments.moments import Moments
 from radoboost.holder.mechanisms.noisy_examples import NoisyExamples
 from radoboost.holder.mechanisms.noisy_rados import NoisyRados
 from radoboost.holder.mechanisms.plain import Plain
@@ -17,15 +27,15 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 __all__ = [
     "MECHANISMS",
-    "Asked",
-    "Circumstances",
+    "CraftRequest",
     "FeatureBand",
-    "Made",
     "Mechanism",
     "Moments",
+    "NoisePlan",
     "NoisyExamples",
     "NoisyRados",
     "Plain",
-    "Plan",
     "Question",
+    "ReleaseDraft",
+    "StatementFacts",
 ]

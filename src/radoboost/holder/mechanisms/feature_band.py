@@ -10,25 +10,17 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.holder.curator import Curator
 from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_step, make_columns
-from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, check_epsilon, make_statement
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Question, Secrets
+from radoboost.holder.mechanisms.mechanism import CraftRequest, KeyUse, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.plain import exposed_by_scale
-from radoboost.holder.mechanisms.two_passes import check_scale, sum_rados, survey
-from radoboost.holder.run import Run
+from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, check_epsilon, make_statement
+from radoboost.holder.mechanisms.table_survey import check_scale, sum_rados, survey
 from radoboost.holder.signatures import FeatureInterval, size_law_error
-from radoboost.privacy import (
-    Event,
-    Repeated,
-    TruncatedBinomialShift,
-    band,
-    delta_at,
-    epsilon_at,
-    least_band_epsilon,
-)
-from radoboost.release import Statement, finite_or_word, rounded_up
+from radoboost.privacy import Event, Repeated, TruncatedBinomialShift, band, delta_at, epsilon_at, least_band_epsilon
 from radoboost.release.columns import Column
-from radoboost.tables.kinds import Kind, Number
+from radoboost.release.release import Statement, finite_or_word, rounded_up
+from radoboost.tables.column_types import Kind, Number
 
 _CODINGS = ((0.0, 1.0), (-1.0, 1.0))
 
@@ -56,7 +48,7 @@ class FeatureBand:
     name: ClassVar[str] = "feature-band"
     private: ClassVar[bool] = False
     law: ClassVar[str] = "banded sums"
-    secrets: ClassVar[Secrets] = Secrets(row_noise=False, sum_noise=False)
+    secrets: ClassVar[KeyUse] = KeyUse(row_noise=False, sum_noise=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.feature, str):
@@ -70,7 +62,7 @@ class FeatureBand:
         """What a schema says of the column where nobody declared it: that it is a number, and its coding if known."""
         return {self.feature: Number() if self.values is None else Number(*self.values)}
 
-    def check(self, asked: Asked) -> None:
+    def check(self, asked: CraftRequest) -> None:
         """Refuse a scale that cannot be used, and signatures other than the band's own."""
         check_scale(asked)
         asked.refuse_many_classes(self.name, asked.classes)
@@ -81,7 +73,7 @@ class FeatureBand:
         if asked.fixed_columns != "linear":
             raise ArgumentError("FeatureBand is about a column as it is; leave columns out (--columns)")
 
-    def make(self, asked: Asked, run: Run) -> Made:
+    def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Rados whose sum of the column stays within the band."""
         features = run.source.features
         if self.feature not in features:
@@ -136,7 +128,7 @@ class FeatureBand:
             "real values"
         )
 
-    def statement(self, circumstances: Circumstances) -> Statement:
+    def statement(self, circumstances: StatementFacts) -> Statement:
         """Exact (epsilon, delta) of the marginal of one column over all rados (F6)."""
         m, n, name = circumstances.n_examples, circumstances.n_rados, repr(self.feature)
         assert m is not None

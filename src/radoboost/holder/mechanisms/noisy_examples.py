@@ -9,24 +9,37 @@ from functools import cache
 from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.holder.curator import Curator
+from radoboost.holder.gaussian_noise import TOTAL_VARIATION
 from radoboost.holder.grid import grid_step
-from radoboost.holder.mechanisms.claims import COMMON, DEFAULT_DELTA, OFF_THE_TABLE, make_statement
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question, Secrets
-from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
+from radoboost.holder.mechanisms.mechanism import (
+    CraftRequest,
+    KeyUse,
+    NoisePlan,
+    Question,
+    ReleaseDraft,
+    StatementFacts,
+)
 from radoboost.holder.mechanisms.noisy_rados import check_noise, check_record_unit, noise_scale
-from radoboost.holder.mechanisms.person_claims import protected
-from radoboost.holder.mechanisms.records import (
+from radoboost.holder.mechanisms.record_level import (
+    check_clip,
     check_declared,
+    clip_steps,
     count_rows,
     declared_rule,
     limit_persons,
     released_columns,
     sum_records,
 )
-from radoboost.holder.noise import TOTAL_VARIATION
-from radoboost.holder.run import Run
+from radoboost.holder.mechanisms.statements import (
+    COMMON,
+    DEFAULT_DELTA,
+    OFF_THE_TABLE,
+    make_statement,
+    privacy_unit_text,
+)
 from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
-from radoboost.release import Statement
+from radoboost.release.release import Statement
 
 _REACH = 12.0  # standard deviations of noise that the grid has room for; values beyond are cut off
 _NOT_PROTECTED = (
@@ -63,7 +76,7 @@ class NoisyExamples:
     name: ClassVar[str] = "noisy-examples"
     private: ClassVar[bool] = True
     law: ClassVar[str] = "sums of noisy rows"
-    secrets: ClassVar[Secrets] = Secrets(sum_noise=False)
+    secrets: ClassVar[KeyUse] = KeyUse(sum_noise=False)
     noise_on: ClassVar[str] = "examples"
     neighbours: ClassVar[Relation] = Relation.EDGE
     hides_size: ClassVar[bool] = False
@@ -76,7 +89,7 @@ class NoisyExamples:
         if self.clip is not None:
             check_clip(self.clip)
 
-    def check(self, asked: Asked) -> None:
+    def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse_rows()
         asked.refuse_many_classes(self.name, asked.classes)
@@ -84,7 +97,7 @@ class NoisyExamples:
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, 1, asked.max_rows, asked.person or "")
 
-    def make(self, asked: Asked, run: Run) -> Made:
+    def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Clip, add noise to every row, sum."""
         persons = limit_persons(asked, run, declared_rule(asked))
         if persons is not None and persons.people == 0:
@@ -98,7 +111,9 @@ class NoisyExamples:
         return replace(made, parameters={**made.parameters, **said})
 
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
-    def plan(self, n_rados: int, n_columns: int, n_examples: int | None, max_rows: int = 1, person: str = "") -> Plan:
+    def plan(
+        self, n_rados: int, n_columns: int, n_examples: int | None, max_rows: int = 1, person: str = ""
+    ) -> NoisePlan:
         """The noise, and a grid wide enough for it (E2, E3), also for a person's `max_rows` (P5)."""
         assert n_examples is not None
         variation = n_examples * n_columns * TOTAL_VARIATION
@@ -122,11 +137,11 @@ class NoisyExamples:
             for _ in range(1 if max_rows == 1 else 3):  # below what rounding may have added
                 actual = math.nextafter(actual, 0.0)
             event = Gaussian(actual, relation, variation, own_noise=True, person=person)
-        return Plan(step, self.clip, scale, event)
+        return NoisePlan(step, self.clip, scale, event)
 
-    def statement(self, circumstances: Circumstances) -> Statement:
+    def statement(self, circumstances: StatementFacts) -> Statement:
         """(epsilon, delta) for one edge vector, or those of a person, replaced; rados are post-processing (E4, E5)."""
-        whom = protected(circumstances, "content", _UNIT, _SEVERAL_ROWS)
+        whom = privacy_unit_text(circumstances, "content", _UNIT, _SEVERAL_ROWS)
         return make_statement(
             self.name,
             self._plan(circumstances).event,
@@ -158,7 +173,7 @@ class NoisyExamples:
             noise = 2 * gaussian_multiplier(epsilon, question.delta, Relation.EDGE)
         return Gaussian(noise / 2, Relation.EDGE, own_noise=True), {"noise": noise}
 
-    def _plan(self, circumstances: Circumstances) -> Plan:
+    def _plan(self, circumstances: StatementFacts) -> NoisePlan:
         return self.plan(
             circumstances.n_rados, circumstances.n_columns, circumstances.n_examples, circumstances.max_rows,
             circumstances.person or "",

@@ -9,31 +9,39 @@ from functools import cache
 from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.curator import Curator
+from radoboost.holder.gaussian_noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
 from radoboost.holder.grid import grid_step
-from radoboost.holder.mechanisms.claims import (
+from radoboost.holder.mechanisms.mechanism import (
+    CraftRequest,
+    KeyUse,
+    NoisePlan,
+    Question,
+    ReleaseDraft,
+    StatementFacts,
+)
+from radoboost.holder.mechanisms.record_level import (
+    check_clip,
+    check_coins,
+    check_declared,
+    clip_steps,
+    declared_rule,
+    limit_persons,
+    released_columns,
+    sum_records,
+)
+from radoboost.holder.mechanisms.statements import (
     COMMON,
     DEFAULT_DELTA,
     OFF_THE_TABLE,
     RECORD_UNIT,
     check_epsilon,
     make_statement,
+    privacy_unit_text,
 )
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Plan, Question, Secrets
-from radoboost.holder.mechanisms.contributions import check_clip, clip_steps
-from radoboost.holder.mechanisms.person_claims import protected
-from radoboost.holder.mechanisms.records import (
-    check_coins,
-    check_declared,
-    declared_rule,
-    limit_persons,
-    released_columns,
-    sum_records,
-)
-from radoboost.holder.noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
-from radoboost.holder.run import Run
 from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
-from radoboost.privacy.shared_noise import shared_variation
-from radoboost.release import Statement
+from radoboost.privacy.distributed_noise import shared_variation
+from radoboost.release.release import Statement
 
 INCLUSION = 0.5
 _SEVERAL_ROWS = "A person with several rows: k rows pay together; rado show has what 2, 5 and 10 do."
@@ -64,7 +72,7 @@ class NoisyRados:
     name: ClassVar[str] = "noisy-rados"
     private: ClassVar[bool] = True
     law: ClassVar[str] = "noisy sums"
-    secrets: ClassVar[Secrets] = Secrets(row_noise=False)
+    secrets: ClassVar[KeyUse] = KeyUse(row_noise=False)
     noise_on: ClassVar[str] = "rados"
     neighbours: ClassVar[Relation] = Relation.RECORD
     hides_size: ClassVar[bool] = True
@@ -75,7 +83,7 @@ class NoisyRados:
         check_record_unit(self.name, self.unit)
         check_clip(self.clip)
 
-    def check(self, asked: Asked) -> None:
+    def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse_rows()
         asked.refuse_many_classes(self.name, asked.classes)
@@ -84,7 +92,7 @@ class NoisyRados:
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "", asked.shares)
 
-    def make(self, asked: Asked, run: Run) -> Made:
+    def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Clip, sum by secret coins, add noise to every rado."""
         n_rows = None
         n_columns = asked.width(run.source.features)
@@ -112,7 +120,7 @@ class NoisyRados:
         max_rows: int = 1,
         person: str = "",
         shares: int = 1,
-    ) -> Plan:
+    ) -> NoisePlan:
         """The noise, in steps of the grid of values in [-1, 1] (R4, R5), or of a person's `max_rows` (P6).
 
         It is drawn in so many `shares` (D5).
@@ -132,11 +140,11 @@ class NoisyRados:
         actual = math.nextafter(scale / reach, 0.0)
         relation = Relation.PERSON if person else Relation.RECORD
         event: Event = SubsampledGaussian(actual, INCLUSION, per_rado, relation, group=max_rows, person=person)
-        return Plan(step, self.clip, scale, Repeated(event, n_rados))
+        return NoisePlan(step, self.clip, scale, Repeated(event, n_rados))
 
-    def statement(self, circumstances: Circumstances) -> Statement:
+    def statement(self, circumstances: StatementFacts) -> Statement:
         """Joint (epsilon, delta) of all rados, for one record, or person, added or removed (R6, P6)."""
-        whom = protected(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
+        whom = privacy_unit_text(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
         return make_statement(
             self.name,
             self._plan(circumstances).event,
@@ -164,7 +172,7 @@ class NoisyRados:
             noise = subsampled_multiplier(epsilon, question.delta, INCLUSION, n_rados)
         return Repeated(SubsampledGaussian(noise, INCLUSION), n_rados), {"noise": noise, "n_rados": n_rados}
 
-    def _plan(self, circumstances: Circumstances) -> Plan:
+    def _plan(self, circumstances: StatementFacts) -> NoisePlan:
         shares = 1 if circumstances.room is None else circumstances.room.holders
         about = circumstances.n_rados, circumstances.n_columns, None, circumstances.max_rows, circumstances.person or ""
         return self.plan(*about, shares)

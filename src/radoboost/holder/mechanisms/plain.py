@@ -3,17 +3,17 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from radoboost.holder.curator import Curator
 from radoboost.holder.grid import make_columns
-from radoboost.holder.mechanisms.claims import DEFAULT_DELTA, make_statement
-from radoboost.holder.mechanisms.contract import Asked, Circumstances, Made, Secrets
-from radoboost.holder.mechanisms.shared_sums import check_share, shared_places
-from radoboost.holder.mechanisms.tilted_batches import check_tilted, exposed_by_tilting, later_batches, sum_batches
-from radoboost.holder.mechanisms.two_passes import check_scale, outliers_of, sum_rados, survey, through_map
-from radoboost.holder.run import Run
+from radoboost.holder.mechanisms.mechanism import CraftRequest, KeyUse, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.shared_column_sums import check_share, shared_places
+from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
+from radoboost.holder.mechanisms.table_survey import check_scale, outliers_of, sum_rados, survey, through_map
+from radoboost.holder.mechanisms.tilted_plain import check_tilted, later_batches, sum_batches, tilting_disclosures
 from radoboost.holder.signatures import check_enough_examples
 from radoboost.holder.tilted import Tilted
 from radoboost.privacy import NotPrivate, Relation
-from radoboost.release import Statement
+from radoboost.release.release import Statement
 
 _NOT_PROTECTED = (
     "The sums are exact: no noise is added. A rado of few examples may be a single example in the clear; with many "
@@ -51,7 +51,7 @@ def exposed_by_scale(scale: str, mapped: bool = False) -> tuple[str, ...]:
     return (*([_SCALED[scale]] if scale in _SCALED else []), *([_MAPPED] if mapped and scale == "standard" else []))
 
 
-def exposed_by_sharing(shared: tuple[str, ...] | None) -> tuple[str, ...]:
+def sharing_disclosures(shared: tuple[str, ...] | None) -> tuple[str, ...]:
     """What the sums without labels tell, that stand beside the rados for another holder."""
     if shared is None:
         return ()
@@ -76,17 +76,17 @@ class Plain:
     law: ClassVar[str] = "sums"
     may_share: ClassVar[bool] = True
     may_tilt: ClassVar[bool] = True
-    secrets: ClassVar[Secrets] = Secrets(row_noise=False, sum_noise=False)
+    secrets: ClassVar[KeyUse] = KeyUse(row_noise=False, sum_noise=False)
     in_rooms: ClassVar[bool] = True
 
-    def check(self, asked: Asked) -> None:
+    def check(self, asked: CraftRequest) -> None:
         """Refuse a scale that cannot be used, a first row that would say nothing, and columns that cannot be shared."""
         check_scale(asked)
         check_tilted(asked)
         asked.check_first_row()
         check_share(asked)
 
-    def make(self, asked: Asked, run: Run) -> Made:
+    def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Rados as they are."""
         shared_places(asked, run.source)  # refuses names that are not there before rows are read
         asked, through = through_map(asked, run)
@@ -101,12 +101,12 @@ class Plain:
             made = sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
         return replace(made, outliers=odd)
 
-    def statement(self, circumstances: Circumstances) -> Statement:
+    def statement(self, circumstances: StatementFacts) -> Statement:
         """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
         exposed = (
             *exposed_by_scale(circumstances.scale, circumstances.mapped),
-            *exposed_by_sharing(circumstances.shared),
-            *exposed_by_tilting(circumstances),
+            *sharing_disclosures(circumstances.shared),
+            *tilting_disclosures(circumstances),
         )
         first = _NOT_PROTECTED[:3] if circumstances.n_classes == 2 else _OF_CLASSES
         statement = make_statement(

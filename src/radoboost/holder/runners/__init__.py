@@ -1,17 +1,20 @@
-"""Where passes run: a runner feeds the parts of a source to a pass and adds up what they give.
+"""Where sums run: a runner feeds the partitions of a table to an aggregation and adds up what they give.
 
-Whatever a runner does, the sums are the same to the last bit. `threads` is that of one machine, `dask` and `spark` are
-those of clusters, on which `parts` says what a worker does; `clusters` finds the right one.
+Whatever a runner does, the sums are the same to the last bit. `worker` is what a worker of any cluster does; `cluster`
+finds the runner for an address.
+
+Modules: `cluster`, `dask_connection`, `dask_runner`, `row_cache`, `spark_connection`, `spark_runner`, `threads`,
+`worker`.
 """
 
 from typing import Protocol
 
-from radoboost.holder.passes import Pass, Readable, RowPass, S
-from radoboost.tables import Source
+from radoboost.holder.rado_sums import Aggregation, RowSource, RowTransform, S
+from radoboost.tables import Table
 
 
 class Runner(Protocol):
-    """What a `Run` needs from a runner."""
+    """What a `Curator` needs from a runner."""
 
     @property
     def threads(self) -> int:
@@ -24,13 +27,13 @@ class Runner(Protocol):
     def expect(self, passes: int) -> None:
         """Announce how many passes there will be in all, as far as is known by now, for the progress bar."""
 
-    def sizes(self, source: Source) -> list[int]:
+    def sizes(self, source: Table) -> list[int]:
         """How many rows each part of the source has, by reading them if need be."""
 
-    def run(self, task: Pass[S], source: Readable) -> S:
+    def run(self, task: Aggregation[S], source: RowSource) -> S:
         """The sum over all rows of the source."""
 
-    def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
+    def keep(self, source: RowSource, task: RowTransform, n_rows: int | None) -> RowSource:
         """A source of the rows that `task` makes, kept where they were made for later passes.
 
         There are about `n_rows` of them; None means a single pass, for which nothing need be kept. Where the source is

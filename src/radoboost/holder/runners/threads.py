@@ -16,15 +16,15 @@ from typing import TypeVar
 from radoboost import memory
 from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.passes import Pass, Readable, RowPass, S, merged
-from radoboost.holder.runners.kept import Keeping, KeptRows, MadeAgain, Place, keep_rows
+from radoboost.holder.rado_sums import Aggregation, RowSource, RowTransform, S, merge_sums
+from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, CacheStore, RecomputedRows, keep_rows
 from radoboost.progress import Progress, silent
-from radoboost.tables import Batch, Source
+from radoboost.tables import Batch, Table
 
 _DEVICE_THREADS = 2  # that feed a device whose rows are there: one reads labels while the device is busy
 
 
-class Threads:
+class ThreadRunner:
     """The runner of one machine.
 
     `keeping` says how much of the free memory and of the free disk kept rows may take.
@@ -32,19 +32,19 @@ class Threads:
 
     cluster = ""
 
-    def __init__(self, threads: int | None = None, bar: Progress = silent, keeping: Keeping | None = None) -> None:
+    def __init__(self, threads: int | None = None, bar: Progress = silent, keeping: CachePolicy | None = None) -> None:
         self.threads, self._bar = check_threads(threads), bar
-        self._keeping = Keeping() if keeping is None else keeping
+        self._keeping = CachePolicy() if keeping is None else keeping
         self._passes, self._done = 0, 0
 
     def expect(self, passes: int) -> None:
         """Announce how many passes there will be in all."""
         self._passes = passes
 
-    def sizes(self, source: Source) -> list[int]:
+    def sizes(self, source: Table) -> list[int]:
         return [part.count() for part in source.parts()]
 
-    def run(self, task: Pass[S], source: Readable) -> S:
+    def run(self, task: Aggregation[S], source: RowSource) -> S:
         """The sum over all rows of the source."""
         rows, on_device = _batch_rows(task, source)
         threads = min(self.threads, _DEVICE_THREADS) if on_device else self.threads
@@ -57,31 +57,31 @@ class Threads:
             task.add(sums, *job)
 
         with closing(self._numbered(source, task.title, rows)) as batches:
-            total = merged(share_out(batches, [task.empty() for _ in range(threads)], add))
+            total = merge_sums(run_workers(batches, [task.empty() for _ in range(threads)], add))
         self._done += 1
         return total
 
-    def keep(self, source: Readable, task: RowPass, n_rows: int | None) -> Readable:
+    def keep(self, source: RowSource, task: RowTransform, n_rows: int | None) -> RowSource:
         """The rows in memory, or else in a file that has no name, or else made again whenever they are read."""
         if n_rows is None:
-            return MadeAgain(source, task)
-        if isinstance(source, KeptRows) and not source.handed_over:
+            return RecomputedRows(source, task)
+        if isinstance(source, CachedRows) and not source.handed_over:
             # Where that comes to nothing, the rows that they are made of are gone: these are made again, too.
-            again = MadeAgain(source.again, task)
-            place: Place = source.place
+            again = RecomputedRows(source.again, task)
+            place: CacheStore = source.place
             source = source.hand_over()
         else:
-            found, again = self._keeping.place(2 * n_rows * task.width), MadeAgain(source, task)
+            found, again = self._keeping.place(2 * n_rows * task.width), RecomputedRows(source, task)
             if found is None:
                 return again
             place = found
         with closing(self._numbered(source, task.title, task.rows_at_a_time)) as batches:
-            rows = keep_rows(again, place, lambda add: share_out(batches, [None] * self.threads, add))
+            rows = keep_rows(again, place, lambda add: run_workers(batches, [None] * self.threads, add))
         self._done += 1
         return rows
 
     def _numbered(
-        self, source: Readable, title: str, rows_at_a_time: int | None
+        self, source: RowSource, title: str, rows_at_a_time: int | None
     ) -> Generator[tuple[int, Batch], None, None]:
         """Batches with the number of their first row; the bar shows how far they are."""
         first = 0
@@ -95,7 +95,7 @@ class Threads:
                 self._bar(title, self._done * rows + first, max(self._passes, self._done + 1) * rows)
 
 
-def _batch_rows(task: Pass[S], source: Readable) -> tuple[int | None, bool]:
+def _batch_rows(task: Aggregation[S], source: RowSource) -> tuple[int | None, bool]:
     """How many rows a batch should have, and whether the pass uses them on the device that they lie on."""
     there: int | None = getattr(task, "rows_on_device", None) if getattr(source, "on_device", False) else None
     return (task.rows_at_a_time, False) if there is None else (there, True)
@@ -114,7 +114,7 @@ Job = TypeVar("Job")
 Worker = TypeVar("Worker")
 
 
-def share_out(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker, Job], None]) -> list[Worker]:
+def run_workers(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker, Job], None]) -> list[Worker]:
     """Feed every job to one of the workers, each in a thread of its own; a free one takes the next.
 
     If several jobs fail, what is raised is the failure of the first one, whichever thread was quicker.

@@ -1,10 +1,17 @@
-"""A model in forms that run elsewhere, from raw columns to classes, without this package."""
+"""A model in forms that run elsewhere, from raw columns to classes, without this package.
 
+Modules: `onnx`, `python`, `sql`, `standalone`.
+"""
+
+import json
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any
 
 from radoboost.errors import ArgumentError
 from radoboost.learner.model import Model
+from radoboost.release.release import rounded_up
+from radoboost.release.statement_text import epsilon_text
 
 FORMATS = {"onnx": ".onnx", "python": ".py", "sql": ".sql"}  # by the endings of their files
 
@@ -35,9 +42,44 @@ def export(model: Model, to: str, *, table: str | None = None, keep: Sequence[st
 def _writer(to: str) -> Callable[[Model], str | bytes]:
     """What writes a form; it is imported only when it is asked for."""
     if to == "onnx":
-        from radoboost.learner.export.onnx_graph import onnx_bytes
+        from radoboost.learner.export.onnx import onnx_bytes
 
         return onnx_bytes
-    from radoboost.learner.export.python_file import python_file
+    from radoboost.learner.export.python import python_file
 
     return python_file
+
+
+# ---- What an exported model says about itself: where it comes from, and what was promised there.
+
+
+def summary(model: Model) -> dict[str, str]:
+    """Short texts by name, each on one line; an epsilon comes with its neighbour relation."""
+    return {
+        "producer": f"radoboost {version('radoboost')}",
+        "learner": one_line(model.learner["name"]),
+        "classes": _comma_separated(model.classes),
+        "features": _comma_separated(model.feature_names),
+        "mechanism": "none: learned from examples" if model.statement is None else model.statement.mechanism,
+        "privacy": _privacy(model),
+    }
+
+
+def one_line(words: Any) -> str:
+    """A text of any kind for a comment: without line breaks and other characters that are not printed."""
+    return "".join(c if c.isprintable() else " " for c in str(words))
+
+
+def _comma_separated(values: Sequence[Any]) -> str:
+    return json.dumps(list(values), ensure_ascii=False)
+
+
+def _privacy(model: Model) -> str:
+    statement = model.statement
+    if statement is None:
+        return "no privacy guarantee: the model was learned from examples, without a release"
+    figures = (
+        f"epsilon {epsilon_text(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for "
+        f"{one_line(statement.neighbours)} as neighbours"
+    )
+    return figures if statement.promises else f"no privacy guarantee; {figures}"

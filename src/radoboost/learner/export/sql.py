@@ -1,18 +1,297 @@
 """A model as one SELECT, from the raw columns of a table, that DuckDB and PostgreSQL run."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.export.sql_cells import Encoded, encoded_cells, strict_number
-from radoboost.learner.export.sql_text import Query, choice, clipped, identifier, literal, scaled
-from radoboost.learner.export.summary import one_line, summary
+from radoboost.learner.export import one_line, summary
 from radoboost.learner.model import Model
 from radoboost.learner.predict import written_names
 from radoboost.release.columns import Column
-from radoboost.release.maps import FeatureMap, Input
-from radoboost.tables.columns import listed
+from radoboost.release.feature_map import FeatureMap, Input
+from radoboost.tables.cells import FIRST, GAPS, LAST
+from radoboost.tables.column_selection import list_names
+from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of
+from radoboost.tables.labels import LONGEST_LABEL, class_key
+
+# ---- Pieces of SQL that DuckDB and PostgreSQL understand alike, and a query that is built of them step by step.
+
+_SUMMED = 64  # terms of one expression: databases limit how deep expressions may be
+
+
+def literal(value: Any) -> str:
+    """A number, truth value or text as SQL has it; numbers are in double precision."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, float):
+        # With an exponent DuckDB reads a double; without, a decimal, whose conversion is not rounded to nearest.
+        text = repr(value) if "e" in repr(value) else f"{value!r}e0"
+        return f"({text})" if math.copysign(1.0, value) < 0 else text
+    return str(value) if value >= 0 else f"({value})"
+
+
+def identifier(name: str) -> str:
+    """A name of a column or a table, in quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def choice(*cases: tuple[str, str], default: str = "NULL") -> str:
+    """The value of the first condition that holds."""
+    return f"CASE {' '.join(f'WHEN {condition} THEN {value}' for condition, value in cases)} ELSE {default} END"
+
+
+def clip_sql(x: str, low: float | None, high: float | None) -> str:
+    """The nearest number between bounds; what is missing stays missing, as it would not with LEAST and GREATEST."""
+    bounds = ((low, "<"), (high, ">"))
+    cases = [
+        (f"{x} {sign} {literal(float(bound))}", literal(float(bound))) for bound, sign in bounds if bound is not None
+    ]
+    return choice(*cases, default=x) if cases else x
+
+
+def scale_sql(x: str, shift: float, factor: float, divisor: float, offset: float) -> str:
+    """The one formula of columns, without the steps that change nothing."""
+    text = x if shift == 0 else f"({x} - {literal(float(shift))})"
+    text = text if factor == 1 else f"({text} * {literal(float(factor))})"
+    text = text if divisor == 1 else f"({text} / {literal(float(divisor))})"
+    return text if offset == 0 else f"({text} - {literal(float(offset))})"
+
+
+@dataclass
+class SqlSteps:
+    """Columns that are computed of others, in stages: one that uses another stands in a later stage.
+
+    Every stage ends in OFFSET 0, which takes nothing away: without it PostgreSQL would write each expression into
+    those that use it, again and again.
+    """
+
+    taken: Sequence[str]  # names that the query must leave alone
+    expressions: dict[str, str] = field(default_factory=dict)
+    uses: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    levels: dict[str, int] = field(default_factory=dict)
+
+    def _free(self, word: str) -> str:
+        """The beginning of names that nobody has; databases may take capitals for small letters."""
+        while any(name.lower().startswith(word) for name in self.taken):
+            word += "_"
+        return word
+
+    def let(self, expression: str, *uses: str) -> str:
+        """A name for an expression, which uses the columns named so; the first stage uses the table's."""
+        name = f"{self._free('x')}{len(self.expressions) + 1}"
+        self.expressions[name] = expression
+        self.uses[name] = uses
+        self.levels[name] = 1 + max((self.levels[use] for use in uses), default=0)
+        return name
+
+    def sum(self, terms: Sequence[tuple[str, tuple[str, ...]]]) -> str:
+        """The sum of expressions, each with the columns that it uses, added one after another."""
+        total: tuple[str, ...] = ()
+        for start in range(0, len(terms), _SUMMED):
+            some = terms[start : start + _SUMMED]
+            uses = tuple(dict.fromkeys([*total, *(use for _, own in some for use in own)]))
+            total = (self.let(" + ".join([*total, *(text for text, _ in some)]), *uses),)
+        return total[0]
+
+    def text(self, table: str, results: Sequence[tuple[str, str]]) -> str:
+        """The whole query; `results` are expressions, or columns, and what they are called."""
+        last = max(self.levels.values())
+        final = {name for name in self.expressions for text, _ in results if name in _identifiers_in(text)}
+        stages, source, stage = [], table, self._free("stage")
+        for level in range(1, last + 1):
+            later = {use for name in self.uses for use in self.uses[name] if self.levels[name] > level} | final
+            kept = [name for name in self.expressions if self.levels[name] < level and name in later]
+            made = [f"{self.expressions[name]} AS {name}" for name in self.expressions if self.levels[name] == level]
+            columns = [*([", ".join(kept)] if kept else []), *made]
+            stages.append(f"{stage}{level} AS (\n{_select(columns, source, '  ')}\n  OFFSET 0\n)")
+            source = f"{stage}{level}"
+        columns = [f"{text} AS {identifier(name)}" for text, name in results]
+        return f"WITH {', '.join(stages)}\n{_select(columns, source, '')};"
+
+
+def _select(columns: Sequence[str], source: str, indent: str) -> str:
+    lines = f",\n{indent}  ".join(columns)
+    return f"{indent}SELECT\n{indent}  {lines}\n{indent}FROM {source}"
+
+
+def _identifiers_in(text: str) -> set[str]:
+    return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
+
+
+# ---- Raw columns in SQL. Whatever type a column has, its cells are taken as the texts that the database writes them
+# as.
+
+_BLANKS = "' ' || chr(9)"
+# What str.strip takes away.
+_SPACES = " || ".join(
+    f"chr({code})"
+    for code in (*range(9, 14), *range(28, 33), 133, 160, 5760, *range(8192, 8203), 8232, 8233, 8239, 8287, 12288)
+)
+_LONGEST = 300  # characters of a number
+_SMALL = r"(?:[0-9]{1,8}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})"
+# PostgreSQL refuses numbers that float64 does not have, and such a cell would stop the query: so these are patterns of
+# numbers that it has, up to the largest. Numbers below 1e-140 count as 0, or their products would be too small for it.
+_NUMBER = (
+    r"^[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+"
+    rf"|{_SMALL}[eE](?:\+?0*(?:[0-9]{{1,2}}|[12][0-9]{{2}})|-0*(?:[0-9]{{1,2}}|1[0-4][0-9]))"
+    r"|[1-9](?:\.[0-9]*)?[eE]\+?30[0-7]|1(?:\.(?:[0-6][0-9]*|7[0-8][0-9]*|7976931348623157)?)?[eE]\+?308)$"
+)
+_NEARLY_ZERO = rf"^[+-]?{_SMALL}[eE]-0*(?:1[5-9][0-9]|[2-9][0-9]{{2}}|[1-9][0-9]{{3,}})$"
+_GROUPS = {"y": "([0-9]{4})", "m": "([0-9]{1,2})", "d": "([0-9]{1,2})"}
+# As radoboost.tables.cells reads texts; databases write some zones as hours alone.
+_TIME = r"(?:[T ]+([0-9]{1,2}):([0-9]{2})(?::([0-9]{2})(?:[.,][0-9]+)?)? ?(Z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One encoded column: the name of a column of numbers, or a condition where it is 1, and 0 elsewhere."""
+
+    number: str = ""
+    condition: str = ""
+    uses: tuple[str, ...] = ()
+
+
+def encoded_cells(query: SqlSteps, name: str, kind: Kind) -> list[Encoded]:
+    """The encoded columns of a raw column, by its kind."""
+    if isinstance(kind, Category):
+        return _category_sql(query, name, kind)
+    assert isinstance(kind, Number | Date)
+    cell = trim_sql(query, name)
+    parts: list[Encoded] = []
+    if isinstance(kind, Date):
+        seconds = _seconds(query, cell, kind.order)
+        since = f"({seconds} - {literal(float(seconds_of(kind.origin)))}) / {literal(float(UNITS[kind.unit]))}"
+        missing, found = f"{seconds} IS NULL", choice((f"{seconds} IS NULL", literal(kind.filled())), default=since)
+        number, uses = query.let(found, seconds), (seconds,)
+        for part in kind.parts:
+            place = _date_part(query, seconds, part)
+            parts += [Encoded(condition=f"{place} = {k}", uses=(place,)) for k in range(len(PARTS[part]))]
+    else:
+        read = query.let(number_of(cell), cell)
+        number, uses = query.let(f"COALESCE({read}, {literal(kind.filled())})", read), (read,)
+        missing = f"{read} IS NULL"
+    gaps = [Encoded(condition=missing, uses=uses)] if kind.gaps else []
+    return [Encoded(number, uses=(number,)), *gaps, *parts]
+
+
+def strict_number(query: SqlSteps, name: str, neutral: float) -> Encoded:
+    """A column of a model without a schema: a gap has the neutral value, what is no finite number gives no score."""
+    cell = trim_sql(query, name)
+    number = query.let(choice((is_gap(cell), literal(neutral)), default=number_of(cell)), cell)
+    return Encoded(number, uses=(number,))
+
+
+def trim_sql(query: SqlSteps, name: str) -> str:
+    """The cells of a column as texts, without blanks around them."""
+    return query.let(f"trim(CAST({identifier(name)} AS varchar), {_BLANKS})")
+
+
+def is_gap(trimmed_text: str) -> str:
+    """Where a cell is missing: nothing, or a word for it."""
+    return f"({trimmed_text} IS NULL OR {trimmed_text} IN ({', '.join(literal(word) for word in sorted(GAPS))}))"
+
+
+def number_of(text: str) -> str:
+    """The number in a text, NULL where there is none."""
+    return choice(
+        (f"length({text}) <= {_LONGEST} AND {text} ~ {literal(_NUMBER)}", f"CAST({text} AS float8)"),
+        (f"lower({text}) = 'true'", "1e0"),
+        (f"lower({text}) = 'false' OR {text} ~ {literal(_NEARLY_ZERO)}", "0e0"),
+    )
+
+
+def _category_sql(query: SqlSteps, name: str, kind: Category) -> list[Encoded]:
+    keys = [class_key(value) for value in kind.values or ()]
+    cell = query.let(f"CAST({identifier(name)} AS varchar)")
+    text = query.let(f"trim({cell}, {_SPACES})", cell)
+    uses = [cell, text]
+    if not all(isinstance(key, str) for key in keys):
+        number = query.let(number_of(text), text)
+        uses.append(number)
+    cases = [(f"length({cell}) > {LONGEST_LABEL}", "-1")]
+    for k, key in enumerate(keys):
+        cases.append(
+            (f"{text} = {literal(key)}" if isinstance(key, str) else f"{number} = {literal(float(key))}", str(k))
+        )
+    blank = f"trim({cell}, {_BLANKS})"
+    place = query.let(choice(*cases, (is_gap(blank), str(len(keys))), default="-1"), *uses)
+    wanted = [*range(len(keys)), *([-1] if kind.other else []), *([len(keys)] if kind.gaps else [])]
+    return [Encoded(condition=f"{place} = {slot}", uses=(place,)) for slot in wanted]
+
+
+# ---- dates
+
+
+def _seconds(query: SqlSteps, cell: str, order: str) -> str:
+    """Seconds since 1970, NULL where there is no date that can be read."""
+    orders = [order] if order == "ymd" else [order, "ymd"]
+    cases = []
+    for own in orders:
+        pattern = literal(f"^{'[-./ ]'.join(_GROUPS[letter] for letter in own)}{_TIME}$")
+        groups = [*(own.index(letter) + 1 for letter in "ymd"), 4, 5, 6, 7]
+        parts = "|".join(f"\\{group}" for group in groups)
+        cases.append((f"{cell} ~ {pattern}", f"regexp_replace({cell}, {pattern}, '{parts}')"))
+    split = query.let(choice(*cases), cell)
+    year, month, day, hour, minute, second = (
+        query.let(f"CAST('0' || split_part({split}, '|', {k}) AS float8)", split) for k in range(1, 7)
+    )
+    zone = query.let(f"split_part({split}, '|', 7)", split)
+    count = query.let(_days(year, month, day), year, month, day)
+    sign = choice((f"{zone} LIKE '-%'", "-1e0"), default="1e0")
+    hours = f"CAST(substr({zone}, 2, 2) AS float8) * 3600e0"
+    minutes = f"CAST('0' || substr(replace({zone}, ':', ''), 4, 2) AS float8) * 60e0"
+    size = choice((f"{zone} ~ '^[+-].*$'", f"{hours} + {minutes}"), default="0e0")
+    ahead = query.let(f"{sign} * {size}", zone)
+    clock = f"{hour} < 24 AND {minute} < 60 AND {second} < 60"
+    moment = query.let(
+        choice((clock, f"{count} * 86400e0 + {hour} * 3600e0 + {minute} * 60e0 + {second} - {ahead}")),
+        count, hour, minute, second, ahead,
+    )  # fmt: skip
+    return query.let(choice((f"{moment} >= {FIRST} AND {moment} <= {LAST}", moment)), moment)
+
+
+def _days(year: str, month: str, day: str) -> str:
+    """Days since 1970 of a date of the calendar, NULL where there is no such day."""
+    leap = f"({_rest(year, 4)} = 0 AND {_rest(year, 100)} <> 0 OR {_rest(year, 400)} = 0)"
+    longest = choice(
+        (f"{month} = 2 AND {leap}", "29"), (f"{month} = 2", "28"), (f"{month} IN (4, 6, 9, 11)", "30"), default="31"
+    )
+    # Years and months from March on, so that the day that leap years have is the last one.
+    years = f"({year} - {choice((f'{month} <= 2', '1'), default='0')})"
+    months = f"({month} + {choice((f'{month} <= 2', '9'), default='-3')})"
+    count = (
+        f"{years} * 365e0 + floor({years} / 4e0) - floor({years} / 100e0) + floor({years} / 400e0)"
+        f" + floor(({months} * 153e0 + 2e0) / 5e0) + {day} - 719469e0"
+    )
+    valid = f"{year} >= 1 AND {month} >= 1 AND {month} <= 12 AND {day} >= 1 AND {day} <= {longest}"
+    return choice((valid, count))
+
+
+def _rest(x: str, by: int) -> str:
+    """What is left of a whole number, divided."""
+    return f"({x} - floor({x} / {by}e0) * {by}e0)"
+
+
+def _date_part(query: SqlSteps, seconds: str, part: str) -> str:
+    """The weekday, from 0 for Monday, or the month, from 0 for January; NULL where there is no date."""
+    days = query.let(f"floor({seconds} / 86400e0)", seconds)
+    if part == "weekday":
+        return query.let(_rest(f"({days} + 3e0)", 7), days)
+    # Days since the first of March of a year that 400 divides, then the year within these 400, then the month.
+    day = query.let(_rest(f"({days} + 719468e0)", 146097), days)
+    leaps = f"floor({day} / 1460e0) - floor({day} / 36524e0) + floor({day} / 146096e0)"
+    year = query.let(f"floor(({day} - ({leaps})) / 365e0)", day)
+    of_year = query.let(f"{day} - ({year} * 365e0 + floor({year} / 4e0) - floor({year} / 100e0))", day, year)
+    return query.let(_rest(f"(floor(({of_year} * 5e0 + 2e0) / 153e0) + 2e0)", 12), of_year)
+
+
+# ----
 
 _LARGEST = 1.7976931348623157e308
 _FARTHEST = 700.0  # log odds: beyond, a probability is 0 or 1 but for less than 1e-300
@@ -24,13 +303,13 @@ def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
 
     A dot in `table` stands between a schema and a table. What is predicted is NULL where a row has no score.
     """
-    query = Query([*model.feature_names, *keep, *table.split(".")])
+    query = SqlSteps([*model.feature_names, *keep, *table.split(".")])
     written = _distinct(written_names(model))
     if wrong := [name for name in dict.fromkeys(keep) if name in written or list(keep).count(name) > 1]:
-        raise ArgumentError(f"cannot keep {listed(wrong)}: the result has a column of that name already")
+        raise ArgumentError(f"cannot keep {list_names(wrong)}: the result has a column of that name already")
     results = [(query.let(identifier(name)), name) for name in keep]
     scores = _scores(query, model)
-    prediction, shares = _prediction(model, scores), _shares(query, model, scores)
+    prediction, shares = _prediction(model, scores), _probabilities_sql(query, model, scores)
     answers = [prediction, *shares] if len(scores) > 1 else [scores[0], shares[1], prediction]
     results += zip(answers, written, strict=True)
     place = ".".join(identifier(part) for part in table.split("."))
@@ -67,7 +346,7 @@ def _header(model: Model) -> str:
 # ---- scores
 
 
-def _scores(query: Query, model: Model) -> list[str]:
+def _scores(query: SqlSteps, model: Model) -> list[str]:
     """The score, or of more than two classes one for each; NULL where there is none."""
     encoded: list[Encoded] = []
     if model.schema is not None:
@@ -90,7 +369,7 @@ def _scores(query: Query, model: Model) -> list[str]:
         if theta.any() or column.scale == "constant":
             used.append((theta.tolist(), value))
     if len(thetas) > 1:  # every class uses them
-        used = [(weights, _named(query, value)) for weights, value in used]
+        used = [(weights, _name_value(query, value)) for weights, value in used]
     used = used or [([0.0] * len(thetas), ("1e0", ()))]
     totals = []
     for k in range(len(thetas)):
@@ -100,7 +379,7 @@ def _scores(query: Query, model: Model) -> list[str]:
     return [query.let(choice((usable, total)), *totals) for total in totals]
 
 
-def _named(query: Query, value: tuple[str, tuple[str, ...]]) -> tuple[str, tuple[str, ...]]:
+def _name_value(query: SqlSteps, value: tuple[str, tuple[str, ...]]) -> tuple[str, tuple[str, ...]]:
     """A value by a name of its own, unless it is a constant."""
     text, uses = value
     if not uses:
@@ -114,17 +393,17 @@ def _scaled_cells(cells: Encoded, column: Column) -> tuple[str, tuple[str, ...]]
     if cells.condition:
         return _either(cells.condition, column.apply(np.array([0.0, 1.0])).tolist()), cells.uses
     _, _, *constants = column.constants
-    text = clipped(cells.number, column.low, column.high)
-    return scaled(text if text == cells.number else f"({text})", *constants), cells.uses
+    text = clip_sql(cells.number, column.low, column.high)
+    return scale_sql(text if text == cells.number else f"({text})", *constants), cells.uses
 
 
-def _scaled_term(query: Query, term: tuple[str, tuple[str, ...]], column: Column) -> tuple[str, tuple[str, ...]]:
+def _scaled_term(query: SqlSteps, term: tuple[str, tuple[str, ...]], column: Column) -> tuple[str, tuple[str, ...]]:
     text, uses = term
     _, _, *constants = column.constants
     if column.low is not None or column.high is not None:
-        text, uses = _named(query, term)
-        text = f"({clipped(text, column.low, column.high)})"
-    return scaled(text, *constants), uses
+        text, uses = _name_value(query, term)
+        text = f"({clip_sql(text, column.low, column.high)})"
+    return scale_sql(text, *constants), uses
 
 
 def _either(condition: str, values: list[float]) -> str:
@@ -136,7 +415,7 @@ def _either(condition: str, values: list[float]) -> str:
 # ---- feature maps
 
 
-def _terms(query: Query, feature_map: FeatureMap, encoded: dict[str, Encoded]) -> Terms:
+def _terms(query: SqlSteps, feature_map: FeatureMap, encoded: dict[str, Encoded]) -> Terms:
     """The columns that a feature map makes."""
     factors: list[str] = []
     for entry, degree in zip(feature_map.inputs, feature_map.degrees, strict=True):
@@ -145,7 +424,7 @@ def _terms(query: Query, feature_map: FeatureMap, encoded: dict[str, Encoded]) -
     return [_product([factors[place] for place in places], float(term.factor)) for places, term in terms]
 
 
-def _polynomials(query: Query, v: str, degree: int) -> list[str]:
+def _polynomials(query: SqlSteps, v: str, degree: int) -> list[str]:
     """The Legendre polynomials of a number, from the first degree on."""
     found = ["1e0", v]
     for k in range(1, degree):
@@ -163,22 +442,22 @@ def _product(factors: list[str], factor: float) -> tuple[str, tuple[str, ...]]:
     return parts[0] if len(parts) == 1 else f"({' * '.join(parts)})", tuple(dict.fromkeys(factors))
 
 
-def _input(query: Query, entry: Input, cells: Encoded) -> str:
+def _input(query: SqlSteps, entry: Input, cells: Encoded) -> str:
     if cells.condition:
         return query.let(_either(cells.condition, entry.apply(np.array([0.0, 1.0])).tolist()), *cells.uses)
-    v = query.let(clipped(cells.number, entry.low, entry.high), cells.number)
-    v = query.let(scaled(v, entry.shift, entry.factor, entry.divisor, entry.offset), v)
+    v = query.let(clip_sql(cells.number, entry.low, entry.high), cells.number)
+    v = query.let(scale_sql(v, entry.shift, entry.factor, entry.divisor, entry.offset), v)
     if entry.log:
         v = query.let(f"sign({v}) * ln(1e0 + abs({v}))", v)
     if entry.limit is not None:
-        v = query.let(clipped(v, -entry.limit, entry.limit), v)
+        v = query.let(clip_sql(v, -entry.limit, entry.limit), v)
     return _level(query, entry.levels, v) if entry.levels else v
 
 
-def _level(query: Query, levels: tuple[float, ...], v: str) -> str:
+def _level(query: SqlSteps, levels: tuple[float, ...], v: str) -> str:
     """The line through two neighbours among levels."""
     point = query.let(f"({v} + 1e0) * {literal((len(levels) - 1) / 2)}", v)
-    k = query.let(f"floor({clipped(point, 0.0, len(levels) - 2)})", point)
+    k = query.let(f"floor({clip_sql(point, 0.0, len(levels) - 2)})", point)
     table = f"ARRAY[{', '.join(f'CAST({literal(float(level))} AS float8)' for level in levels)}]"
     low = query.let(f"({table})[CAST({k} AS integer) + 1]", k)
     high = query.let(f"({table})[CAST({k} AS integer) + 2]", k)
@@ -199,11 +478,11 @@ def _prediction(model: Model, scores: list[str]) -> str:
     return choice(*cases, default=labels[-1])
 
 
-def _shares(query: Query, model: Model, scores: list[str]) -> list[str]:
+def _probabilities_sql(query: SqlSteps, model: Model, scores: list[str]) -> list[str]:
     """The probabilities of the classes; no power is too large or too small for float64."""
     if len(scores) == 1:
         odds = _log_odds(query, model, scores[0])
-        odds = query.let(clipped(odds, -_FARTHEST, _FARTHEST), odds)
+        odds = query.let(clip_sql(odds, -_FARTHEST, _FARTHEST), odds)
         return [f"1e0 / (1e0 + exp({odds}))", f"1e0 / (1e0 + exp(-{odds}))"]
     # GREATEST leaves out what is missing, but then all of a row's scores are.
     largest = query.let(f"GREATEST({', '.join(scores)})", *scores)
@@ -216,7 +495,7 @@ def _shares(query: Query, model: Model, scores: list[str]) -> list[str]:
     return [f"{power} / {total}" for power in powers]
 
 
-def _log_odds(query: Query, model: Model, score: str) -> str:
+def _log_odds(query: SqlSteps, model: Model, score: str) -> str:
     """The log odds of the positive class, by the link or as they are."""
     link = model.link
     if link is None:

@@ -1,0 +1,106 @@
+"""rado room serve: a mailbox for rooms whose holders share no drive."""
+
+import json
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from radoboost.cli.options import JsonFlag, say
+from radoboost.errors import ArgumentError, install, reason
+
+TrustFlag = Annotated[
+    bool,
+    typer.Option(
+        "--trust-network",
+        help="Use an address without TLS: whoever listens there sees who takes part, when, and how much is sent.",
+    ),
+]
+
+
+def serve(
+    port: Annotated[int, typer.Option(help="The port to listen at; 0 is one that is free.")] = 8443,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="HOST", help="The address to listen at; with TLS all, and else this machine alone."),
+    ] = None,
+    cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate for TLS, as PEM.")] = None,
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The private key of the certificate, as PEM.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep rooms in this folder; in memory by default.")
+    ] = None,
+    rooms: Annotated[int, typer.Option(help="How many rooms there may be.")] = 100,
+    hours: Annotated[float, typer.Option(help="How long a room takes messages; twice as long it is kept.")] = 48.0,
+    room_mb: Annotated[int, typer.Option(metavar="MB", help="How much all messages of a room may be.")] = 1024,
+    all_mb: Annotated[int, typer.Option(metavar="MB", help="How much all rooms together may be.")] = 4096,
+    message_mb: Annotated[int, typer.Option(metavar="MB", help="How much one message may be.")] = 64,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with the token that opens rooms; by default a new one is printed."),
+    ] = None,
+    trust_network: TrustFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Keep a mailbox for rooms, for holders who share no drive. It knows nothing, and computes nothing.
+
+    Whoever runs it sees who takes part, when, and how much is sent; contents are signed, sealed or masked. Rooms
+    are opened by whoever has its token. It takes what a party of a room signed, within limits, and logs nothing. Ctrl-C
+    ends it.
+
+    \b
+    Examples:
+      rado room serve --cert mailbox.pem --key mailbox.key
+      rado room serve --cert mailbox.pem --key mailbox.key --folder /var/lib/rado --hours 12
+      rado room serve --port 8000
+    """
+    try:
+        from radoboost.holder.rooms.mailbox_server import web_server
+        from radoboost.serving import listening
+    except ImportError:
+        raise ArgumentError(f"rado room serve needs FastAPI and uvicorn; run: {install('room')}") from None
+    from radoboost.holder.rooms.http_mailbox import check_encrypted
+    from radoboost.holder.rooms.mailbox_server import Limits, MailboxStore
+
+    encrypted = cert is not None
+    host = host or ("0.0.0.0" if encrypted else "127.0.0.1")
+    shown = f"[{host}]" if ":" in host else host
+    check_encrypted(f"http://{shown}:{port}", encrypted=encrypted, trust=trust_network)
+    if folder is not None and not folder.is_dir():
+        raise ArgumentError(f"there is no folder {folder} to keep rooms in; make it first")
+    token = secrets.token_hex(16) if token_file is None else _token(token_file)
+    limits = Limits(
+        rooms, hours, room_bytes=room_mb * 2**20, message_bytes=message_mb * 2**20, all_bytes=all_mb * 2**20
+    )
+    server = web_server(MailboxStore(limits, folder, token=token, tell=_say_failure), cert, key)
+    with listening(host, port) as door:
+        address = f"http{'s' if encrypted else ''}://{shown}:{door.getsockname()[1]}"
+        entry = {"address": address} if token_file else {"address": address, "token": token}
+        print(json.dumps(entry) if as_json else f"a mailbox for rooms at {address}", flush=True)
+        known = "TOKEN" if token_file else token
+        say(
+            "rado: rooms are opened with: rado room open AGREEMENT --parties K "
+            f"-o {address.replace('0.0.0.0', 'HOST')} --token {known}"
+        )
+        server.run(sockets=[door])
+
+
+def _say_failure(why: str) -> None:
+    say(f"rado: a request failed ({why}); holders repeat theirs for a minute")
+
+
+def _token(place: Path) -> str:
+    """The token in a file: its first line, long enough that nobody guesses it."""
+    try:
+        with place.open(encoding="ascii") as file:
+            token = file.readline(1000).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = reason(error) if isinstance(error, OSError) else "it is no text of ASCII"
+        raise ArgumentError(f"cannot read the token in {place}: {why}") from None
+    if len(token) < 16 or not token.isprintable():
+        raise ArgumentError(
+            f"the token in {place} must be a line of at least 16 letters or digits, which nobody guesses"
+        )
+    return token

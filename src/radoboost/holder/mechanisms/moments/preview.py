@@ -1,0 +1,303 @@
+"""Which columns a release of `moments` would have, before anything is spent: from public numbers alone.
+
+The rule of `moment_plan` goes by the noisy size of a table, and that is about its number of rows: so whoever knows
+about how many rows there are knows about which plan they get.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from radoboost.errors import ArgumentError
+from radoboost.holder.legendre_classes import DEGREES
+from radoboost.holder.mechanisms.moments.aggregations import GRID
+from radoboost.holder.mechanisms.moments.budget import NoiseShape, released_noise
+from radoboost.holder.mechanisms.moments.feature_plan import (
+    AUTO,
+    FEW_ROUNDS,
+    FeatureCandidates,
+    FeaturePlan,
+    check_outlook,
+    rounds_for,
+)
+from radoboost.holder.mechanisms.moments.moments import Moments
+from radoboost.release.statement_text import plan_text
+from radoboost.tables.labels import check_n_classes
+
+LINEAR = "linear"
+
+
+@dataclass(frozen=True)
+class PlanPreview:
+    """The plan that about so many rows get, and what noise depends on with it."""
+
+    mechanism: Moments
+    n_examples: int
+    plan: FeaturePlan
+    shape: NoiseShape
+
+    @property
+    def noise(self) -> dict[str, float]:
+        """The noise of each stage, in units of what its block holds."""
+        return released_noise(self.mechanism.scales(self.plan.rounds, self.shape))
+
+    def sentence(self) -> str:
+        return (
+            f"about {self.n_examples:,} rows at epsilon {self.mechanism.epsilon:g}, for "
+            f"{self.mechanism.relation_for(self.shape).value}, carry {plan_text(self.plan.to_dict())}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.plan.to_dict(), "sentence": self.sentence()}
+
+
+def preview(mechanism: Moments, rows: int, outlook: FeatureCandidates | None, shape: NoiseShape) -> PlanPreview:
+    """The plan of about so many rows; without an outlook, columns are fixed beforehand."""
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise ArgumentError(f"the number of rows must be a whole number of at least 1; it is {rows!r}")
+    strength = mechanism.strength(float(rows), shape)
+    if outlook is None:
+        width = shape.n_columns
+        return PlanPreview(
+            mechanism, rows, FeaturePlan((), width, *rounds_for(False, strength / width, mechanism.sharpen)), shape
+        )
+    plan = mechanism.choose(outlook, float(rows), strength, shape)
+    return PlanPreview(mechanism, rows, plan, replace(shape, n_planned=plan.n_columns) if plan.beyond else shape)
+
+
+def preview_plan(
+    mechanism: Moments,
+    rows: int,
+    columns: int,
+    word: str = AUTO,
+    *,
+    private_bounds: bool = False,
+    n_classes: int = 2,
+) -> PlanPreview:
+    """Which columns about `rows` rows of so many `columns`, all of them numbers, get; `word` is as `craft` has it.
+
+    Nothing is read, and nothing is spent. With `private_bounds` those of all columns are searched for. The rule goes by
+    a noisy number of rows, so near a threshold the release may have another plan. The more classes, the fewer columns.
+
+    >>> import radoboost as rb
+    >>> rb.preview_plan(rb.Moments(1.0), 800, 10).plan.classes
+    ()
+    >>> [rb.preview_plan(rb.Moments(1.0), 19_000, 10, n_classes=k).plan.n_columns for k in (2, 4, 16)]
+    [441, 76, 11]
+    """
+    check_n_classes(n_classes)
+    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
+        raise ArgumentError(f"the number of columns must be a whole number of at least 1; it is {columns!r}")
+    outlook, searched = outlook_of(columns, word), columns if private_bounds else 0
+    shape = NoiseShape(columns + 1, searched, n_classes=n_classes)
+    if outlook is None:
+        return preview(mechanism, rows, None, shape)
+    check_outlook(outlook)
+    return preview(mechanism, rows, outlook, outlook.shaped(shape))
+
+
+def outlook_of(n_columns: int, word: str) -> FeatureCandidates | None:
+    """What a plan of so many numbers may be made of; None where they stay as they are."""
+    if word not in (AUTO, LINEAR, *DEGREES):
+        raise ArgumentError(f"columns follow from one of {', '.join((AUTO, LINEAR, *DEGREES))}; it is {word!r}")
+    return None if word == LINEAR else FeatureCandidates(tuple(f"x{k}" for k in range(n_columns)), {}, word)
+
+
+def all_plans(
+    mechanism: Moments, rows: int, columns: int, *, private_bounds: bool = False, n_classes: int = 2
+) -> dict[str, PlanPreview]:
+    """What each word would give, but for those that would make too many columns."""
+    plans = {}
+    for word in (LINEAR, *DEGREES):
+        outlook = outlook_of(columns, word)
+        if outlook is None or outlook.classes():
+            plans[word] = preview_plan(
+                mechanism, rows, columns, word, private_bounds=private_bounds, n_classes=n_classes
+            )
+    return plans
+
+
+# ---- What error to expect of a release of `moments`, before epsilon is spent: from public numbers alone.
+#
+# The model: whitened edge vectors are alike in all directions but one, along which their mean lies. So a table is
+# described by its number of rows m, its number of columns d, and the error of the best direction; call the
+# deviate of that error t. The mean edge vector then has length t / sqrt(d (1 + t^2)), and the sum m times that.
+# Noise on the sum turns the direction by an angle whose tangent is sqrt(d - 1) times noise over sum, and a
+# classifier at an angle of phi has the error of the deviate t cos(phi) / sqrt(1 + t^2 sin^2(phi)). Where a plan
+# makes other columns, d counts those, and the best error is that of theirs. More than two classes count as two of
+# them, between which two classes' share of all rows is to be told apart.
+#
+# Not all d directions are whitened. Each has about m / d in the second moments, and noise of deviation s on these
+# moves their eigenvalues by about s sqrt(d): so about (m / s)^(2/3) directions stand out, up to a constant, and d
+# is no more than that. The others are shrunk, and neither noise nor rows have much there. Of labels alone s is 0,
+# and all count. Where fewer stand out than were ever measured, the model no longer holds: they count as so many.
+#
+# That is so where columns are related, as those of tables are. Where they have nothing to do with each other,
+# rows are in all d directions alike, whether these stand out or not: what is then to be expected is said beside
+# it.
+
+BEST_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.4)
+TYPICAL = 0.2  # the best error by which a table is judged
+TOO_MUCH, NEAR = 0.42, 0.22  # errors of a typical table: above the first it is useless, below the second nearly as good
+HOPELESS = 0.48  # of unrelated columns; of all tables that were learned well, it was 0.461 at the most
+_SAME = 0.01  # errors that far apart are said both
+_STANDING_OUT = 4.0  # times m / s; of whole numbers about the nearest to what was measured on main tables
+_FEWEST = 6.0  # directions; by that factor, no main table of more columns had fewer at any epsilon
+_MOST_ROWS, _LEAST_EPSILON, _MOST_EPSILON = 10**12, 1e-6, 1000.0
+
+
+@dataclass(frozen=True)
+class ErrorForecast:
+    """What to expect of so many rows and columns at an epsilon.
+
+    `errors` are pairs: an error that the table would have without noise, and what to expect with it. `unrelated` is
+    what to expect of a typical table whose columns have nothing to do with each other. `enough_rows`
+    and `enough_epsilon` each bring a typical table within two points if nothing else changes; None if no value does.
+    """
+
+    n_examples: int
+    n_columns: int
+    errors: tuple[tuple[float, float], ...]
+    unrelated: float
+    enough_rows: int | None
+    enough_epsilon: float | None
+
+    @property
+    def carries(self) -> bool:
+        """Whether the table can carry the epsilon: whether something is left to learn from a typical one."""
+        return dict(self.errors)[TYPICAL] <= TOO_MUCH and self.unrelated <= HOPELESS
+
+    def sentence(self) -> str:
+        """What to expect of a typical table, and what would be enough."""
+        typical = dict(self.errors)[TYPICAL]
+        more = ""
+        if self.unrelated > typical + _SAME:
+            more = f", or {100 * self.unrelated:.0f} % if columns have nothing to do with each other"
+        return (
+            f"of {self.n_examples:,} rows, {self.n_columns:,} columns with the constant, expect {100 * typical:.0f} % "
+            f"of errors{more}, where the same rows without noise give {100 * TYPICAL:.0f} %{self.enough()}"
+        )
+
+    def enough(self) -> str:
+        """What would be enough, or "" if nothing would."""
+        ways = [] if self.enough_rows is None else [f"{self.enough_rows:,} rows"]
+        ways += [] if self.enough_epsilon is None else [f"epsilon {self.enough_epsilon:.2g}"]
+        return f"; from {' or '.join(ways)} on, noise costs at most {100 * (NEAR - TYPICAL):.0f} points" if ways else ""
+
+
+def expected_error(
+    mechanism: Moments,
+    n_examples: int,
+    n_columns: int,
+    best_error: float,
+    n_searched: int = 0,
+    max_rows: int = 1,
+    n_planned: int = 0,
+    n_classes: int = 2,
+    *,
+    related: bool = True,
+) -> float:
+    """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
+
+    Bounds of `n_searched` columns are found privately, which leaves less for the rest. Of one person there are at most
+    `max_rows` rows. A plan makes `n_planned` columns of these: `best_error` is then that of the
+    plan's columns. By how much it is smaller than that of the table's own, no model of this kind can know. Of
+    `n_classes`, two have 2 / `n_classes` of the rows. Columns are `related`, or have nothing to do with each other.
+    """
+    from scipy.special import ndtr, ndtri
+
+    if not 0 < best_error < 0.5:
+        raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
+    t = -float(ndtri(best_error))
+    shape = NoiseShape(n_columns, n_searched, max_rows, n_planned=n_planned)
+    width = float(n_planned or n_columns)
+    directions = min(width, _standing_out(mechanism, n_examples, shape)) if related else width
+    length = n_examples * (2 / n_classes) * t / math.sqrt(directions * (1 + t**2))
+    cosine2 = length**2 / (length**2 + max(directions - 1, 1) * _noise_on_sum(mechanism, shape) ** 2)
+    return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
+
+
+def _standing_out(mechanism: Moments, n_examples: int, shape: NoiseShape) -> float:
+    """How many directions stand out of the noise on second moments, a few at least; all where there is none."""
+    noise = mechanism.scales(0, shape)["second"] / GRID**2
+    return max(_FEWEST, (_STANDING_OUT * n_examples / noise) ** (2 / 3)) if noise else math.inf
+
+
+def _noise_on_sum(mechanism: Moments, shape: NoiseShape) -> float:
+    """Noise in each direction, as if all of it were on the sum of the edge vectors.
+
+    A mean rado without a classifier is half the sum, and the classifier is a mean over the second half of the rounds.
+    """
+    if not mechanism.sharpen:
+        return mechanism.scales(0, shape)["sum"] / GRID
+    rounds = FEW_ROUNDS
+    return 2 * mechanism.scales(rounds, shape)["rounds"] / GRID / math.sqrt(rounds / 2)
+
+
+def expect(
+    mechanism: Moments,
+    n_examples: int,
+    n_columns: int,
+    n_searched: int = 0,
+    max_rows: int = 1,
+    n_planned: int = 0,
+    n_classes: int = 2,
+) -> ErrorForecast:
+    """What to expect of a table with so many rows and columns, the constant among them.
+
+    `n_examples` are rows that contribute, at most `max_rows` of each person. What would be enough is for the same plan.
+    """
+    for name, value in (("rows", n_examples), ("columns", n_columns)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
+
+    def error(mechanism: Moments, rows: int, best: float, related: bool = True) -> float:
+        about = n_searched, max_rows, n_planned, n_classes
+        return expected_error(mechanism, rows, n_columns, best, *about, related=related)
+
+    def near_with_rows(rows: int) -> bool:
+        return error(mechanism, rows, TYPICAL) <= NEAR
+
+    def near_with(epsilon: float) -> bool:
+        other = replace(mechanism, epsilon=epsilon)
+        try:
+            return error(other, n_examples, TYPICAL) <= NEAR
+        except ArgumentError:  # it takes more noise than can be sampled
+            return False
+
+    enough_rows = None
+    if near_with_rows(_MOST_ROWS):
+        low, high = 0, _MOST_ROWS
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if near_with_rows(middle) else (middle, high)
+        enough_rows = _two_digits_up(high)
+    enough_epsilon = None
+    if near_with(_MOST_EPSILON):
+        small, large = _LEAST_EPSILON, _MOST_EPSILON
+        while large / small > 1.01:
+            between = math.sqrt(small * large)
+            small, large = (small, between) if near_with(between) else (between, large)
+        enough_epsilon = large
+    errors = tuple((best, error(mechanism, n_examples, best)) for best in BEST_ERRORS)
+    unrelated = error(mechanism, n_examples, TYPICAL, related=False)
+    return ErrorForecast(n_examples, n_planned or n_columns, errors, unrelated, enough_rows, enough_epsilon)
+
+
+def expect_of(foreseen: PlanPreview) -> ErrorForecast:
+    return expect(foreseen.mechanism, foreseen.n_examples, *_about(foreseen.shape))
+
+
+def expected_error_of(foreseen: PlanPreview, best_error: float) -> float:
+    """The error to expect of a plan that is foreseen, where its columns without noise would have `best_error`."""
+    n_columns, *others = _about(foreseen.shape)
+    return expected_error(foreseen.mechanism, foreseen.n_examples, n_columns, best_error, *others)
+
+
+def _about(shape: NoiseShape) -> tuple[int, int, int, int, int]:
+    return shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_classes
+
+
+def _two_digits_up(number: int) -> int:
+    unit: int = 10 ** max(len(str(number)) - 2, 0)
+    return -(-number // unit) * unit

@@ -1,0 +1,193 @@
+"""For mechanisms that may look at the table first: a survey for scaling constants and classes, then the sum.
+
+Two passes are needed because the grid depends on the range of each column.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, TableError
+from radoboost.holder.curator import Curator
+from radoboost.holder.feature_maps import make_map, n_outputs
+from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
+from radoboost.holder.mapped_table import map_table
+from radoboost.holder.mechanisms.mechanism import CHANGED, CraftRequest, MappedInputs, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.shared_column_sums import SumShared, shared_places
+from radoboost.holder.rado_sums import SumClasses, SumRados, SurveyRows, check_memory
+from radoboost.holder.row_counts import RowCounts, outliers
+from radoboost.holder.schema_file import Declared, check_bounds, check_names, limit_arrays
+from radoboost.holder.signatures import SignatureSet, SignatureStream
+from radoboost.holder.sparse_rado_sums import require_memory_for_rados, sum_class_entries, sum_entries, survey_entries
+from radoboost.release.columns import Column
+from radoboost.release.release import RADOS, class_block
+from radoboost.release.shared_columns import SHARED
+from radoboost.tables import Table
+from radoboost.tables.labels import CRAFT_ADVICE, LabelCollector, LabelEncoder
+
+DEFAULT_SCALE = "standard"
+
+
+@dataclass(frozen=True, eq=False)
+class TableSurvey:
+    """What the first pass found: exact statistics of clipped values, the classes, and how columns are scaled.
+
+    `all_rows` are those of all holders, where there are several.
+    """
+
+    exact: ExactSums
+    rule: LabelEncoder
+    scale: str
+    limits: dict[str, tuple[float, float]]
+    all_rows: int
+
+
+def check_scale(asked: CraftRequest) -> str:
+    """The scale by its name in a release."""
+    asked.refuse_rows()
+    asked.declared.refuse_private()
+    asked.refuse_person("this mechanism")
+    LabelCollector(asked.label_name, asked.classes)
+    scale = resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
+    if asked.fixed_columns != "linear" and scale == "none":
+        raise ArgumentError("scale=None leaves columns as they are, and a feature map does not; leave one of them out")
+    return scale
+
+
+def through_map(asked: CraftRequest, run: Curator) -> tuple[CraftRequest, MappedInputs | None]:
+    """Let the table be seen through the feature map that is asked for, whose constants take one pass more.
+
+    What is asked for of the mapped table, and the map; None where columns stay as they are.
+    """
+    features, groups, bounded = run.source.features, run.source.groups, check_scale(asked) == "bounds"
+    columns = asked.fixed_columns
+    if columns == "linear":
+        return asked, None
+    width = n_outputs(columns, features, groups, bounded=bounded) + asked.intercept
+    check_memory(run.engine, asked.n_rados, width)  # all that can be refused by the names comes before the first pass
+    facts = survey(asked, run, passes=3)
+    inputs = make_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
+    feature_map, odd = make_map(columns, inputs, groups), outliers_of(facts, run.source)
+    run.source = map_table(run.source, feature_map)
+    limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
+    return replace(asked, declared=Declared(limits)), MappedInputs(feature_map, inputs, odd)
+
+
+def outliers_of(facts: TableSurvey, source: Table) -> dict[str, float]:
+    """Values that outweigh all others of their column, where columns are standardised by what was surveyed.
+
+    In a sparse table a column may well be 0 but for a few rows.
+    """
+    looked = facts.scale == "standard" and source.sparse_rows is None
+    return outliers(source.features, facts.exact) if looked else {}
+
+
+def survey(asked: CraftRequest, run: Curator, *, unbounded: str | None = None, passes: int = 2) -> TableSurvey:
+    """The first of two passes, or more; it ignores bounds of the column `unbounded`, and takes its exact sums."""
+    run.expect(passes)
+    source, scale = run.source, check_scale(asked)
+    check_names(source.features, asked.intercept)
+    check_size(source.name, source.n_rows or 0)  # where files say so, before they are read
+    limits = check_bounds(asked.declared, source.features, scale)
+    if scale != "bounds":  # slots are 0 or 1, and need no clipping
+        limits = {name: pair for name, pair in limits.items() if name not in source.groups}
+    require_memory_for_rados(run.engine, source, asked.n_rados, len(source.features) + asked.intercept)
+    if unbounded is not None:
+        limits.pop(unbounded, None)
+    moments = scale == "standard" or unbounded is not None
+    labels = LabelCollector(asked.label_name, asked.classes, advice=CRAFT_ADVICE)
+    task = SurveyRows(run.engine, *limit_arrays(limits, source.features), labels, moments, source.features)
+    sums = run.sum(survey_entries(task, source))
+    source.check_rows(sums.exact.n_rows)
+    check_size(source.name, sums.exact.n_rows)
+    n_rows = run.total_rows(sums.exact.n_rows)
+    check_size(source.name, n_rows)
+    return TableSurvey(sums.exact, sums.labels.settle(), scale, limits, n_rows)
+
+
+def sum_rados(
+    asked: CraftRequest,
+    run: Curator,
+    facts: TableSurvey,
+    columns: tuple[Column, ...],
+    subsets: SignatureSet,
+    parameters: Mapping[str, Any],
+    turned: tuple[int, tuple[float, float]] | None = None,
+    through: MappedInputs | None = None,
+) -> ReleaseDraft:
+    """The last pass; `facts` are from the one before."""
+    n_rows, n_rados = facts.exact.n_rows, asked.n_rados
+    prepared = subsets.prepare(asked.signature_key, n_rados, n_rows, run.threads)
+    inputs = None if through is None else through.inputs
+    steps = np.array([column.step for column in columns])  # times a total it is exact: that is below 2**53
+    own: dict[str, tuple[str, ...]] = {}
+    if asked.share is not None:
+        counts, blocks, own = _share_beside(asked, run, facts, columns, prepared)
+    elif facts.rule.n_classes == 2:
+        task = SumRados(
+            run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs, offset=asked.first_row
+        )
+        sums = run.sum(sum_entries(task, run.source))
+        check_unchanged(run, facts, sums.counts)
+        counts, blocks = sums.counts, {RADOS: run.pooled([sums.totals])[0] * steps}
+    else:
+        require_memory_for_rados(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
+        classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs, offset=asked.first_row)
+        by_class = run.sum(sum_class_entries(classes, run.source))
+        check_unchanged(run, facts, by_class.counts)
+        counts, totals = by_class.counts, zip(facts.rule.classes, run.pooled(by_class.totals), strict=True)
+        blocks = {class_block(value): total * steps for value, total in totals}
+    return ReleaseDraft(
+        blocks=blocks,
+        columns=columns,
+        classes=tuple(facts.rule.classes),
+        circumstances=StatementFacts(
+            facts.scale,
+            asked.seeded,
+            n_rados,
+            len(columns),
+            facts.all_rows,
+            asked.earlier,
+            mapped=through is not None,
+            n_classes=facts.rule.n_classes,
+            drawn_together=not subsets.by_coins,
+            shared=asked.share,
+        ),
+        parameters=parameters,
+        signatures={"name": subsets.name, **subsets.parameters(n_rows), **asked.numbering},
+        counts=counts,
+        map=None if through is None else through.map,
+        block_columns=own,
+    )
+
+
+def check_unchanged(run: Curator, facts: TableSurvey, counts: RowCounts) -> None:
+    """Refuse a table that changed between two passes, before its sums meet those of other holders."""
+    if counts.n_rows != (before := facts.exact.n_rows):
+        raise TableError(CHANGED.format(name=run.source.name, before=before, after=counts.n_rows))
+
+
+def _share_beside(
+    asked: CraftRequest, run: Curator, facts: TableSurvey, columns: tuple[Column, ...], prepared: SignatureStream
+) -> tuple[RowCounts, dict[str, NDArray[np.float64]], dict[str, tuple[str, ...]]]:
+    """Rados, and beside them the block of shared columns without labels; counts, blocks, and that block's columns."""
+    asked.refuse_many_classes("a release with shared columns", facts.rule.classes)
+    places = shared_places(asked, run.source)
+    check_memory(run.engine, 2 * asked.n_rados, len(columns))  # rows are summed as dense ones
+    rados = SumRados(run.engine, columns, facts.rule, asked.n_rados, prepared, offset=asked.first_row)
+    sums = run.sum(SumShared(rados, places or (0,)))
+    check_unchanged(run, facts, sums.counts)
+    shared = (*(columns[place] for place in places), columns[-1])
+    blocks = {
+        name: total * np.array([column.step for column in own])
+        for name, total, own in zip(
+            (RADOS, SHARED),
+            run.pooled([sums.rados.totals, sums.shared[:, -len(shared) :]]),
+            (columns, shared),
+            strict=True,
+        )
+    }
+    return sums.counts, blocks, {SHARED: tuple(column.name for column in shared)}

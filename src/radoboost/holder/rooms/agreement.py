@@ -1,0 +1,337 @@
+"""What the holders of a room agree on before anything is computed: columns, bounds, classes, mechanism, their number.
+
+Whoever opens a room puts the agreement into its mailbox, where each holder reads it.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from radoboost.errors import ArgumentError, RadoError, RoomError
+from radoboost.holder.feature_maps import Columns, check_columns
+from radoboost.holder.keystream import make_key
+from radoboost.holder.mechanisms import MECHANISMS, CraftRequest, Mechanism, Plain
+from radoboost.holder.mechanisms.mechanism import DEFAULT_RADOS
+from radoboost.holder.mechanisms.record_level import check_declared, check_person, declared_features
+from radoboost.holder.rooms.mailbox import AGREEMENT
+from radoboost.holder.rooms.roster import check_numbers, most_lost
+from radoboost.holder.schema_file import Bounds, Declared, declaration, whose_rows
+from radoboost.holder.signatures import check_n_rados
+from radoboost.release.release import finite_or_word
+from radoboost.tables.column_types import PRIVATE, Ignored
+from radoboost.tables.labels import check_classes
+from radoboost.tables.schema import SCHEMA_KEY, Schema
+
+PLACE = AGREEMENT  # the name of its message
+VERSION = 1
+MOST_BYTES = 16 * 2**20
+EXACT_SUMS = (
+    "some sums have no noise, so all holders must stay to the end, and no second room of this kind should have others"
+)
+NOTHING = "it promises nothing about records: there is no epsilon (--epsilon), so no noise is added"
+_TEXT_OR_NONE, _NUMBER_OR_NONE = (str, type(None)), (int, type(None))
+_FORMS: Mapping[str, tuple[type, ...]] = {
+    "declared": (Mapping,), "label": _TEXT_OR_NONE, "classes": (tuple,), "mechanism": (str,), "parameters": (Mapping,),
+    "parties": (int,), "tolerate": (int,), "terms": (str, Mapping), "n_rados": (int,), "intercept": (bool,),
+    "person": _TEXT_OR_NONE, "max_rows": _NUMBER_OR_NONE, "rows": _NUMBER_OR_NONE, "nonce": (str,),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What is agreed on, as data: with it, and its table, a holder needs to be asked nothing more.
+
+    `declared` are the declared columns: the JSON data of a schema, or (low, high) by column. `mechanism` is one by its
+    name, with its `parameters`; `terms` says which columns a release has, as `columns` of `craft` does. Noise is
+    enough for up to `tolerate` of the `parties` who are lost or put together what they know; how many may be lost at
+    all is `most_lost` of both. `nonce` makes each room another one.
+    """
+
+    declared: Mapping[str, Any]
+    label: str | None
+    classes: tuple[Any, ...]
+    mechanism: str
+    parameters: Mapping[str, Any]
+    parties: int
+    tolerate: int
+    terms: Columns
+    n_rados: int
+    intercept: bool
+    person: str | None
+    max_rows: int | None
+    rows: int | None
+    nonce: str
+    version: int = VERSION
+
+    def to_bytes(self) -> bytes:
+        """The one text of this agreement; columns keep their order."""
+        entry = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        try:
+            return json.dumps(entry, indent=1, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+        except (TypeError, ValueError):
+            raise ArgumentError("what is agreed on must be numbers and texts, for it is written as JSON") from None
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Agreement":
+        """The agreement of a text, refused unless it is written as `to_bytes` writes it, by this version."""
+        try:
+            entry: Any = json.loads(content) if len(content) <= MOST_BYTES else None
+            if isinstance(entry, dict) and entry.get("version") != VERSION:
+                raise RoomError(
+                    f"the agreement of the room has version {entry.get('version')!r}, and this version of radoboost "
+                    f"knows {VERSION}; all holders need the same one"
+                )
+            agreement = cls(**{**entry, "classes": tuple(entry["classes"])})
+            sound = agreement.to_bytes() == content
+        except (ValueError, TypeError, LookupError, RecursionError):
+            sound = False
+        if not sound:
+            raise RoomError("the agreement of the room is damaged, or none; ask whoever opened the room for a new one")
+        return agreement
+
+    @property
+    def digest(self) -> bytes:
+        return hashlib.sha256(self.to_bytes()).digest()
+
+    @property
+    def needs_all(self) -> bool:
+        """Whether no holder may be lost: some sums have no noise, and those over fewer holders would tell its own."""
+        return bool(getattr(self.protection(), "exact_in_rooms", False))
+
+    @property
+    def most_lost(self) -> int:
+        """How many holders may be lost on the way."""
+        return 0 if self.needs_all else most_lost(self.parties, self.tolerate)
+
+    def protection(self) -> Mechanism:
+        """The mechanism, refused where it is not one for rooms."""
+        check_in_rooms(self.mechanism)
+        return MECHANISMS[self.mechanism](**{name: _read(value) for name, value in self.parameters.items()})
+
+    def asked(self) -> CraftRequest:
+        """What a holder asks `craft` for; its coins have a key of its own."""
+        columns = self.declared
+        if SCHEMA_KEY in columns:
+            declared, features = Declared.by_schema(Schema.from_dict(columns)).choose(None, (), None), None
+        else:
+            limits = {name: pair if pair == PRIVATE else tuple(pair) for name, pair in columns.items()}
+            declared, features = Declared(limits), list(limits)
+        return CraftRequest(
+            n_rados=self.n_rados,
+            signature_key=make_key(None),
+            declared=declared,
+            label=self.label,
+            classes=self.classes,
+            features=features,
+            scale="bounds",
+            intercept=self.intercept,
+            rows=self.rows,
+            person=self.person,
+            max_rows=check_person(self.person, self.max_rows),
+            columns=check_columns(self.terms, declared.terms),
+            shares=self.parties,
+            one_label=self.nonce,
+        )
+
+    def check(self) -> tuple[Mechanism, CraftRequest]:
+        """Mechanism and order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
+        self._check_forms()
+        check_numbers(self.parties, self.tolerate)
+        mechanism, asked = self.protection(), self.asked()
+        if not mechanism.private:
+            if asked.declared.schema is None or not asked.declared.schema.undecided():
+                asked.declared.refuse_private()
+            # Nothing is promised, so one holder may have looked at its table for the schema.
+            # How wide columns are that a word asks for is the mechanism's to say.
+            columns = "linear" if isinstance(asked.columns, str) else asked.columns
+            check_declared(replace(asked, declared=replace(asked.declared, inferred=()), columns=columns))
+        if asked.n_rados and getattr(mechanism, "default_rados", None) == 0:
+            raise ArgumentError(
+                f"{self.mechanism} makes no rados, and those drawn from its release would differ at each holder; leave "
+                "n_rados out (-n), and draw some later with draw_rados"
+            )
+        mechanism.check(asked)
+        return mechanism, asked
+
+    def _check_forms(self) -> None:
+        """Refuse what is no text where a text is needed, and so on: a stranger may have written the agreement."""
+        for name, kinds in _FORMS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+                raise ArgumentError(
+                    f"{name} is {value!r:.60} in the agreement, which is of another kind; open a new room"
+                )
+        if self.rows is not None and self.rows < 1:
+            raise ArgumentError(f"rows must be at least 1; it is {self.rows}")
+        if any(not isinstance(value, str | int | float) for value in self.classes):
+            raise ArgumentError("the classes of the agreement must be texts or numbers; open a new room")
+        if not re.fullmatch("[0-9a-f]{32}", self.nonce):
+            raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
+
+    @property
+    def advice(self) -> str | None:
+        """What to know where records are protected, and several may be of one person."""
+        mechanism = self.protection()
+        said = getattr(mechanism, "unit", None)
+        return whose_rows(self.asked().declared, self.person, said) if mechanism.private else None
+
+    def as_text(self) -> list[str]:
+        """What is agreed on, as lines for people."""
+        names = declared_features(self.asked()) or ()
+        unused = () if self.asked().declared.searched(names) else ("bounds_share",)
+        shown = {name: value for name, value in self.parameters.items() if value is not None and name not in unused}
+        given = ", ".join(f"{name} {value}" for name, value in shown.items())
+        whose = "" if self.person is None else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each"
+        lost = self.most_lost
+        many = self.tolerate > 1
+        gone = f"{'are' if many else 'is'} lost or " if lost else ""
+        private = self.protection().private
+        label = "labels beside the table" if self.label is None else f"label {self.label!r}"
+        telling = "tell what they know" if many else "tells what it knows"
+        enough = f"; noise is enough for {self.tolerate} who {gone}{telling}"
+        return [
+            f"{self.parties} holders, of whom {lost or 'none'} may be lost on the way{enough if private else ''}",
+            *([EXACT_SUMS] if self.needs_all else []),
+            f"mechanism {self.mechanism}{f' ({given})' if given else ''}{whose}",
+            *([] if private else [NOTHING]),
+            *([] if self.advice is None else [self.advice]),
+            f"{len(names):,} column{'' if len(names) == 1 else 's'} as declared"
+            + ("" if self.terms == "auto" else f", taken as {self.terms!r}")
+            + (f"; {self.n_rados:,} rados" if self.n_rados else ""),
+            f"{label}, classes {', '.join(map(repr, self.classes))}",
+        ]
+
+
+def rooms_mechanisms() -> list[str]:
+    return [name for name, kind in MECHANISMS.items() if getattr(kind, "in_rooms", False)]
+
+
+def check_in_rooms(name: str) -> None:
+    """Refuse a mechanism that does not work in rooms, by its name."""
+    names = rooms_mechanisms()
+    if name not in names:
+        raise ArgumentError(
+            f"in a room sums of all holders are taken, and noise is added to these; the mechanism {name} is not made "
+            f"so: take one of {', '.join(names)}"
+        )
+
+
+def agree(
+    schema: Bounds = None,
+    *,
+    bounds: Bounds = None,
+    parties: int,
+    tolerate: int = 1,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    mechanism: Mechanism | None = None,
+    columns: Columns = "auto",
+    n_rados: int | None = None,
+    intercept: bool = True,
+    person: str | None = None,
+    max_rows: int | None = None,
+    rows: int | None = None,
+) -> Agreement:
+    """An agreement for a new room, refused where no release could be made by it; the arguments are those of `craft`."""
+    check_numbers(parties, tolerate)
+    protection: Any = Plain() if mechanism is None else mechanism
+    if isinstance(protection, type) or not hasattr(protection, "make"):
+        raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
+    if not isinstance(intercept, bool):
+        raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
+    fields = declaration(schema, bounds, None, label, classes, features, drop)
+    declared: Declared = fields["declared"]
+    if fields["classes"] is None:
+        raise ArgumentError(
+            "a room needs the classes declared, for no holder sees the labels of others: classes=(negative, positive), "
+            "or --classes NEG POS"
+        )
+    check_person(person, max_rows)
+    agreement = Agreement(
+        declared=_written(declared, fields["features"], fields["drop"]),
+        label=fields["label"],
+        classes=tuple(map(_plain_value, check_classes(fields["classes"]))),
+        mechanism=protection.name,
+        parameters={
+            field.name: finite_or_word(value) if isinstance(value := getattr(protection, field.name), float) else value
+            for field in dataclasses.fields(protection)
+        },
+        parties=parties,
+        tolerate=tolerate,
+        terms=columns,
+        n_rados=getattr(protection, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados),
+        intercept=intercept,
+        person=person,
+        max_rows=max_rows,
+        rows=rows,
+        nonce=secrets.token_hex(16),
+    )
+    agreement = Agreement.from_bytes(agreement.to_bytes())
+    agreement.check()
+    return agreement
+
+
+def _written(declared: Declared, features: Sequence[str] | None, drop: Sequence[str]) -> Mapping[str, Any]:
+    """Declared columns as JSON data, with names for those that go by their places."""
+    if declared.schema is not None:
+        # Of columns that are left out, those of ids alone: they are why holders are told whose rows count.
+        ids = {name: Ignored("id") for name in declared.ids}
+        return replace(declared.schema, columns={**declared.schema.columns, **ids}).to_dict()
+    if declared.all_private:
+        raise ArgumentError(
+            "a room needs its columns declared, for tables may differ: give bounds with the word private for each "
+            "column that is to be searched, or a schema"
+        )
+    if isinstance(declared.limits, np.ndarray):
+        declared = replace(declared, limits={f"x{k}": pair for k, pair in enumerate(declared.limits.tolist())})
+    names = declared_features(CraftRequest(0, b"", declared, features=features, drop=drop))
+    limits = dict(declared.limits)
+    if not names:
+        raise ArgumentError("a room needs its columns and their bounds declared: give bounds, or a schema")
+    return {name: limits[name] if isinstance(limits[name], str) else list(limits[name]) for name in names}
+
+
+def _plain_value(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _read(value: Any) -> Any:
+    """A parameter of a mechanism; JSON has no infinity, so there is a word for it."""
+    return math.inf if value == finite_or_word(math.inf) else value
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of NumPy as those of Python, and what is no JSON refused."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError
+
+
+def read_agreement(content: bytes | None, room: str) -> Agreement:
+    """The agreement in a mailbox, if it is one by which a release can be made."""
+    if content is None:
+        raise RoomError(f"there is no agreement in {room}; open the room first: rado room open")
+    agreement = Agreement.from_bytes(content)
+    try:
+        agreement.check()
+        agreement.as_text()
+    except RadoError as error:
+        raise RoomError(f"the agreement of {room} cannot be used: {error}") from None
+    except Exception:  # it is a stranger's text until it was checked
+        raise RoomError(
+            f"the agreement of {room} cannot be used: something in it has another form than it must; "
+            "ask whoever opened the room for a new one"
+        ) from None
+    return agreement

@@ -1,0 +1,330 @@
+"""Open a room, join it with a table, fetch what came out of it.
+
+Every holder computes the whole release itself, from totals that all see. The first of them puts the file into the
+mailbox; each of the others compares it with its own, and signs its digest. So all end with the same bytes.
+"""
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from radoboost.errors import ArgumentError, RadoError, RoomError
+from radoboost.holder.craft import check_for_room, craft_in_room, note_digest, planned_event, warn_of_persons
+from radoboost.holder.engines import Engine, get_engine
+from radoboost.holder.feature_maps import Columns
+from radoboost.holder.mechanisms import Mechanism
+from radoboost.holder.rooms.abort_notices import announcing_abort
+from radoboost.holder.rooms.agreement import PLACE, Agreement, agree, read_agreement
+from radoboost.holder.rooms.handshake import Confirm, check_name, gone_if_ended, join_handshake, taken_seats
+from radoboost.holder.rooms.joined_agreements import Notes, session_id, session_notes
+from radoboost.holder.rooms.mailbox import Mailbox
+from radoboost.holder.rooms.participant import Participant
+from radoboost.holder.rooms.room_state import standing_of
+from radoboost.holder.rooms.signed_messages import Identity
+from radoboost.holder.rooms.signed_release import signed_by_all, signed_release, write_file
+from radoboost.holder.row_counts import Where
+from radoboost.holder.runners.threads import check_threads
+from radoboost.holder.schema_file import Bounds
+from radoboost.holder.table_check import tell_beforehand
+from radoboost.privacy import Composed, Event, epsilon_at
+from radoboost.privacy.ledger import Ledger, as_ledger
+from radoboost.release.release import Release, rounded_up
+
+Room = Mailbox | str | os.PathLike[str]
+
+
+def open_room(
+    room: Room,
+    schema: Bounds = None,
+    *,
+    parties: int,
+    tolerate: int = 1,
+    bounds: Bounds = None,
+    label: str | None = None,
+    classes: Sequence[Any] | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    person: str | None = None,
+    max_rows: int | None = None,
+    rows: int | None = None,
+    mechanism: Mechanism | None = None,
+    columns: Columns = "auto",
+    n_rados: int | None = None,
+    intercept: bool = True,
+    trust_network: bool = False,
+    token: str = "",
+) -> Agreement:
+    """Open a room for several holders, who will make one release together; what they agree on lies in it from then on.
+
+    Parameters
+    ----------
+    room : path of a folder that all can write, address https://HOST:PORT/ROOM, or Mailbox
+        Where the holders leave messages for each other. It is trusted with nothing.
+    schema, bounds : as for `craft`
+        The columns and their bounds, from public knowledge; no holder's table decides anything.
+    parties, tolerate : int
+        How many holders there are, three at least, and how many who are lost, or put together what they know, there is
+        noise enough for: 1 by default. How many may be lost before the room stops follows from both, and can be fewer,
+        for a sum is opened by more than two thirds: of 3 none, of 4 or 5 one, of 9 two.
+    label, classes, features, drop, person, max_rows, rows : as for `craft`
+        `rows` are those of all holders together. Classes must be declared. A person is protected at one holder; where
+        records are protected and the schema has a column of ids, a `PersonWarning` says so, here and as each one joins.
+    mechanism, columns, n_rados, intercept : as for `craft`
+        Mechanisms whose noise is added to sums: `MomentSums`, `NoisyRados`, and `Plain()`, which promises nothing.
+    trust_network : bool
+        Use an address without encryption, beyond this machine.
+    token : str
+        What the server at an address asks for before it opens a room: `rado room serve` prints it.
+
+    Examples
+    --------
+    >>> import radoboost as rb
+    >>> from radoboost.holder.rooms.mailbox import MemoryMailbox
+    >>> agreement = rb.open_room(MemoryMailbox(), bounds={"age": (0, 120)}, label="ill", classes=("no", "yes"),
+    ...                          parties=5, mechanism=rb.Moments(epsilon=1.0))
+    >>> agreement.as_text()[0]
+    '5 holders, of whom 1 may be lost on the way; noise is enough for 1 who is lost or tells what it knows'
+    """
+    agreement = agree(
+        schema, bounds=bounds, parties=parties, tolerate=tolerate, label=label, classes=classes, features=features,
+        drop=drop, mechanism=mechanism, columns=columns, n_rados=n_rados, intercept=intercept, person=person,
+        max_rows=max_rows, rows=rows,
+    )  # fmt: skip
+    warn_of_persons(*agreement.check())
+    mailbox = _mailbox(room, make=True, trust_network=trust_network, token=token)
+    if not mailbox.put(PLACE, agreement.to_bytes()):
+        raise RoomError(f"{mailbox.name} has an agreement already, and each room has one; choose another place")
+    return agreement
+
+
+def join_room(
+    room: Room,
+    table: Any,
+    y: Any = None,
+    *,
+    confirm: Confirm,
+    name: str | None = None,
+    identity: Identity | str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    counts: Where = "terminal",
+    wait: float = 3600.0,
+    patience: float = 120.0,
+    engine: str | Engine = "auto",
+    threads: int | None = None,
+    other_members: bool = False,
+    trust_network: bool = False,
+    progress: bool = False,
+    stop: threading.Event | None = None,
+    look: Callable[[Agreement], None] | None = None,
+    own_rows: Callable[[int, int], None] | None = None,
+) -> Release:
+    """Join a room with a table, and make one release with all others: nobody sees another's rows or sums.
+
+    Everything but where the table is was agreed on when the room was opened. Before anything is computed this holder
+    notes in a file beside its identity that it takes part; from then on it refuses to join this room again. If the room
+    ends without a release, that file is a receipt of what it may have cost: give it to `craft` in `compose`, or to
+    `rado account`. An identity in no file keeps notes at `radoboost/rooms` in the user's configuration.
+
+    Parameters
+    ----------
+    room : as for `open_room`
+        Where the messages lie.
+    table, y : as for `craft`
+        This holder's rows; labels stand in the agreed column, or in `y` if no column was agreed on.
+    confirm : callable (code, parties) -> bool, or str
+        Whether all holders have the same code, and each of the others is who it says: compare both by telephone. A text
+        is the code that the others have.
+    name, identity : str and Identity, or the path of one
+        Who this holder is in the room, and its key; by default the one at `radoboost/identity.pem` in the user's
+        configuration.
+    output : path, optional
+        Where to write the file of the release: it has the same bytes at each holder.
+    ledger, counts, engine, threads, progress : as for `craft`
+        This holder's own. Neither engine nor threads change a bit, and a holder computes on one machine. What was
+        booked stays booked, also if the room has to stop. Counts are shown before this holder greets the others, too:
+        what becomes of its rows by what is agreed on.
+    wait, patience : float
+        How many seconds to wait for all to join; and, once they have, for those who are late in a round: the room then
+        goes on without them.
+    other_members : bool
+        Take part though some sums have no noise, and an earlier room of this kind had other members: the difference of
+        both tells the exact sums of whoever is in one of them alone.
+    trust_network : bool
+        Use an address without encryption, beyond this machine.
+    stop : threading.Event, optional
+        Ends the sitting when it is set.
+    look : callable (agreement), optional
+        Is shown what was agreed on, before this holder greets the others; whatever it raises ends the joining.
+    own_rows : callable (contribute, rows), optional
+        Is shown how many of this holder's rows contribute, of how many, before it greets the others; whatever it raises
+        ends the joining, and nobody else sees that. Only a person should decide by it: leave it out where nobody is
+        there. A table that can be read only once is not counted.
+
+    Examples
+    --------
+    >>> import radoboost as rb
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> from radoboost.holder.rooms.signed_messages import Identity
+    >>> from radoboost.holder.rooms.mailbox import MemoryMailbox
+    >>> room = MemoryMailbox()
+    >>> agreement = rb.open_room(room, bounds={"x0": (0, 9)}, classes=(0, 1), parties=3, n_rados=4)
+    >>> def hospital(name):
+    ...     identity = Identity.create(name)
+    ...     return rb.join_room(room, [[1.0], [5.0]], [0, 1], identity=identity, confirm=lambda code, parties: True)
+    >>> with ThreadPoolExecutor(3) as threads:
+    ...     releases = list(threads.map(hospital, ["east", "north", "west"]))
+    >>> releases[0].n_examples, len({release.digest for release in releases})
+    (6, 1)
+    """
+    own, books = _identity(identity, name), as_ledger(ledger)
+    machine, threads = _engine(engine), check_threads(threads)  # refused before the others wait
+    mailbox = _mailbox(room, trust_network=trust_network)
+    agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
+    if (y is None) != (agreement.label is not None):
+        what = (
+            f"the label is the column {agreement.label!r}; leave y out"
+            if agreement.label
+            else "no label column; give y"
+        )
+        raise ArgumentError(f"the holders of this room agreed on {what}")
+    mechanism, asked = agreement.check()
+    notes = Notes(own, agreement)
+    notes.check()
+    if look is not None:
+        look(agreement)
+    warn_of_persons(mechanism, asked)
+    check_for_room(table, y, mechanism, asked, books, counts, output)
+    shown = counts if mechanism.private else None
+    tell_beforehand(table, y, asked, shown, progress=progress, ask=own_rows)
+    tell = _teller(progress)
+    known = (lambda seats: None) if other_members else notes.check_members
+    seats = join_handshake(mailbox, agreement, own, confirm, wait, stop, tell, known)
+    spent = _Spent(mechanism, notes, books, session_notes(notes, seats, planned_event(mechanism, asked)))
+    sitting = Participant(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=spent.note)
+    title = session_id(seats)
+    nonce = seats.party(own.party.name).nonce
+    with (
+        spent.said("nothing was written"),
+        announcing_abort(mailbox, seats, own),
+        gone_if_ended(mailbox, agreement, own, nonce, unless=lambda: notes.written),
+    ):
+        own_part = craft_in_room(
+            table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
+            engine=machine, threads=threads, progress=progress,
+        )  # fmt: skip
+        content, release = signed_by_all(mailbox, seats, own, sitting, own_part)
+    with spent.said("the release is in the room: fetch it with rado room close"):
+        write_file(output, content)
+    if books is not None:
+        assert release.digest is not None
+        note_digest(books, title, release.digest)
+    return release
+
+
+def close_room(
+    room: Room,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    code: str | None = None,
+    trust_network: bool = False,
+) -> Release:
+    """Fetch the release of a room, for anyone: it must be signed by as many holders as a sum needs.
+
+    Whose signatures these are follows from the keys in the room: compare the fingerprints in the statement, or give the
+    `code` that the holders have. `output` is where to write the file.
+
+    >>> from radoboost.holder.rooms.mailbox import MemoryMailbox
+    >>> close_room(MemoryMailbox())
+    Traceback (most recent call last):
+    radoboost.errors.RoomError: there is no agreement in memory; open the room first: rado room open
+    """
+    mailbox = _mailbox(room, trust_network=trust_network)
+    agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
+    seats = taken_seats(mailbox, agreement, code)
+    try:
+        content, release = signed_release(mailbox, seats)
+    except RoomError as error:
+        raise RoomError(f"{error}; {standing_of(mailbox, seats).what_now()}") from None
+    write_file(output, content)
+    return release
+
+
+class _Spent:
+    """What a session has spent so far, to be said wherever it ends without a file."""
+
+    def __init__(
+        self, mechanism: Mechanism, notes: Notes, books: Ledger | None, note: Callable[[Event | None], None]
+    ) -> None:
+        self._mechanism, self._notes, self._books, self._note = mechanism, notes, books, note
+        self._events: list[Event] = []
+
+    def note(self, event: Event | None) -> None:
+        """Note that the session begins; what is booked was booked by now."""
+        if event is not None:
+            self._events.append(event)
+        self._note(event)
+
+    @contextmanager
+    def said(self, outcome: str) -> Iterator[None]:
+        """Say in an error, or on Ctrl-C, what stays booked and noted, and what the `outcome` is."""
+        try:
+            yield
+        except BaseException as error:
+            parts = list(self._as_text(outcome))
+            if parts and isinstance(error, RadoError | KeyboardInterrupt):
+                error.args = ("; ".join([*map(str, error.args), *parts]),)
+            elif parts:
+                error.add_note("; ".join(parts))
+            raise
+
+    def _as_text(self, outcome: str) -> Iterator[str]:
+        delta = getattr(self._mechanism, "delta", None)
+        if self._books is not None and self._events and delta is not None:
+            epsilon = rounded_up(epsilon_at(Composed(tuple(self._events)), delta), 4)
+            yield f"epsilon {epsilon} stays booked in {self._books.path}"
+        if self._notes.written or self._events:
+            yield outcome
+        if self._notes.written:
+            yield f"what this room may have cost is noted in {self._notes.place}; count it: rado account, or --compose"
+
+
+# ---- what a caller gave
+
+
+def _mailbox(room: Room, *, make: bool = False, trust_network: bool = False, token: str = "") -> Mailbox:
+    if isinstance(room, str | os.PathLike):
+        from radoboost.holder.rooms.mailbox import mailbox_at
+
+        return mailbox_at(room, make=make, trust_network=trust_network, token=token)
+    return room
+
+
+def _identity(identity: Identity | str | os.PathLike[str] | None, name: str | None) -> Identity:
+    if isinstance(identity, Identity):
+        if name not in (None, identity.party.name):
+            raise ArgumentError(f"the identity is that of {identity.party.name!r}, and the name is {name!r}; give one")
+        check_name(identity.party.name)
+        return identity
+    if name is None:
+        raise ArgumentError("say what this holder is called in the room: name='north' (--as NAME)")
+    return Identity.load(check_name(name), None if identity is None else Path(identity))
+
+
+def _engine(engine: str | Engine) -> str | Engine:
+    """The engine, if it is one and runs here; "auto" chooses for each pass."""
+    return "auto" if engine == "auto" else get_engine(engine)
+
+
+def _teller(progress: bool) -> Callable[[str], None]:
+    """What says on stderr how far a room is."""
+
+    def tell(line: str) -> None:
+        if progress:
+            print(f"rado: {line}", file=sys.stderr)
+
+    return tell

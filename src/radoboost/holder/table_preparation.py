@@ -1,0 +1,393 @@
+"""Raw tables on their way to a plain release: schemas proposed where one is needed, and what becomes of gaps.
+
+A clean table of numbers needs nothing of this. Where strict reading meets anything else, a schema is proposed from the
+table, and everything starts again with that.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, DoesNotFit, NeedsSchema, TableError
+from radoboost.holder.contribution_bounding import chosen_parts
+from radoboost.holder.engines import Engine
+from radoboost.holder.mechanisms import CraftRequest, ReleaseDraft
+from radoboost.holder.schema_file import Declared
+from radoboost.holder.schema_inference import propose, settle_schema
+from radoboost.holder.table_check import all_misfits
+from radoboost.progress import Progress, silent
+from radoboost.tables import Table, open_table
+from radoboost.tables.cells import gaps, no_labels
+from radoboost.tables.cluster_frames import cluster_of
+from radoboost.tables.column_selection import list_names
+from radoboost.tables.column_types import Category, Ignored, Kind, Number
+from radoboost.tables.csv_dialect import PLAIN, file_separator
+from radoboost.tables.gpu_arrays import on_host
+from radoboost.tables.labels import CRAFT_ADVICE, class_places, labels_array
+from radoboost.tables.labels import rows_without_label as without_label
+from radoboost.tables.paths import expand_paths, file_kind, is_paths
+from radoboost.tables.raw_table import LOOKING, raw_table
+from radoboost.tables.schema import Schema
+from radoboost.tables.weights import attach_weights, repeat_by_weight
+
+# ---- Columns that a mechanism protects from looks: of these, a schema holds what was declared, and nothing from the
+# table.
+#
+# A mechanism that is not private may take a schema from the table, and still protect a column. It then has
+# `withheld`: by name, what the schema says of such a column where nobody declared it (F3 of docs/proofs/feature-
+# band.md).
+
+Withheld = Mapping[str, Kind]
+
+
+def without_inferred_entries(schema: Schema, withheld: Withheld) -> Schema:
+    """The schema with nothing from the table in entries of columns that are withheld."""
+    columns = {name: withheld.get(name, kind) if kind.inferred else kind for name, kind in schema.columns.items()}
+    return replace(schema, columns=columns)
+
+
+def check_protected_columns(schema: Schema, declared: Mapping[str, Kind], withheld: Withheld) -> tuple[str, ...]:
+    """The raw columns that are withheld, refused where their entries are neither `declared` nor without a look."""
+    owners = {column.column: column.name for column in schema.encoded() if column.name in withheld}
+    for column, name in owners.items():
+        kind = schema.columns[column]
+        if kind != withheld[name] and kind != declared.get(column):
+            raise TableError(
+                f"column {column!r} is to be protected, so a {kind.kind} cannot be made of it by looking; write it as "
+                "numbers, or declare its values in a schema"
+            )
+        others = [part.name for part in without_gaps(kind).encoded(column) if part.name != name]
+        if others:
+            raise TableError(
+                f"{name!r} is to be protected, and {list_names(others)} would tell of it: write the column as "
+                "numbers, 0 "
+                "and 1, or declare one value of it in a schema"
+            )
+    return tuple(owners)
+
+
+def refuse_gaps(found: Mapping[str, int], n_rows: int) -> None:
+    """Refuse gaps in columns that are withheld: where they are would be told, and what to fill in is not known."""
+    if found:
+        names = ", ".join(f"{name!r} {count:,}" for name, count in found.items())
+        raise TableError(
+            f"values are missing in {names} of {n_rows:,} rows, and the column is to be protected, so nothing is "
+            "filled in; fill them in, or leave such rows out with missing='drop' (--missing drop)"
+        )
+
+
+def without_gaps(kind: Kind) -> Kind:
+    """A kind for a table in which no row has a gap."""
+    return kind if isinstance(kind, Ignored) else replace(kind, gaps=False)
+
+
+# ----
+
+MISSING = ("fill", "error", "drop")
+UNLABELLED = ("error", "drop")
+
+
+@dataclass(frozen=True, eq=False)
+class PlainRelease:
+    """What was made of a table, what it was made by, and what must be said about that, in lines."""
+
+    made: ReleaseDraft
+    schema: Schema | None
+    lines: list[str] = field(default_factory=list)
+
+
+def check_missing(missing: str, unlabelled: str, private: bool) -> None:
+    """Refuse what cannot be done about missing values and labels."""
+    if unlabelled not in UNLABELLED:
+        raise ArgumentError(f"unlabelled must be one of {', '.join(UNLABELLED)}; it is {unlabelled!r}")
+    if missing not in MISSING:
+        raise ArgumentError(f"missing must be one of {', '.join(MISSING)}; it is {missing!r}")
+    if private and missing != "fill":
+        raise ArgumentError(
+            f"a private mechanism always fills gaps, for a row must not decide what becomes of another; leave "
+            f"missing={missing!r} out (--missing), and declare a fill in the schema"
+        )
+
+
+def prepare_table(
+    make: Callable[[CraftRequest, Table], ReleaseDraft],
+    table: Any,
+    y: Any,
+    asked: CraftRequest,
+    *,
+    missing: str = "fill",
+    unlabelled: str = "error",
+    separator: str | None = None,
+    decimal: str | None = None,
+    engine: Engine | None = None,
+    withheld: Withheld | None = None,
+    bar: Progress = silent,
+) -> PlainRelease:
+    """Open a table for a mechanism that may look at it, and let `make` have it.
+
+    Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
+    schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
+    that are `withheld` it has what was declared, and nothing from the table. Where `unlabelled` is "drop", rows without
+    a label are left out, whatever is done about other missing values. Where the table does not fit a declared schema,
+    one error names all that is wrong. `bar` is told how far looks at the table are.
+    """
+    try:
+        return _make_plainly(
+            make, table, y, asked, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
+            engine=engine, withheld=withheld or {}, bar=bar,
+        )  # fmt: skip
+    except DoesNotFit as error:
+        schema = asked.declared.schema
+        if schema is None:
+            raise
+        weights = asked.weights if isinstance(asked.weights, str) else None
+        raise all_misfits(error, on_host(table), schema, asked.label, weights) from None
+
+
+def _make_plainly(
+    make: Callable[[CraftRequest, Table], ReleaseDraft],
+    table: Any,
+    y: Any,
+    asked: CraftRequest,
+    *,
+    missing: str,
+    unlabelled: str,
+    separator: str | None,
+    decimal: str | None,
+    engine: Engine | None,
+    withheld: Withheld,
+    bar: Progress,
+) -> PlainRelease:
+    """As `make_plainly`, which stops at the first thing that does not fit."""
+    bar("opening the table", 0, None)
+    drops, y = unlabelled == "drop", on_host(y)
+    _check_where_rows_are(table, asked, missing, drops)
+    if drops and np.ma.isMaskedArray(y):
+        y = np.array(y.tolist(), dtype=object)  # None where it is masked
+    if asked.weights is not None:
+        make = partial(_make_repeated, make)
+    lines: list[str] = []
+    schema, hidden = asked.declared.schema, withheld
+    known = {} if schema is None else {name: kind for name, kind in schema.columns.items() if not kind.inferred}
+    if schema is None and separator is None and decimal is None:
+        try:
+            source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops, bar)
+            return PlainRelease(make(asked, source), None, [*_separated(table), *lines])
+        except NeedsSchema as error:
+            if cluster_of(table):
+                raise NeedsSchema(
+                    f"{error}; or give schema=, as propose_schema makes one from a sample of the rows, such as the "
+                    "first few: a frame on a cluster is not looked through for it"
+                ) from None
+            if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
+                raise  # by position, or too large to be read by column
+    table = on_host(table)  # raw columns are read here
+    if schema is None:
+        proposal = propose(
+            table,
+            asked.label,
+            features=asked.features,
+            drop=asked.drop,
+            classes=asked.classes,
+            separator=separator,
+            decimal=decimal,
+            skip_unlabelled=drops or missing == "drop",
+            advice=CRAFT_ADVICE,
+            engine=engine,
+            bar=bar,
+        )
+        proposal.refuse_nearly_numbers()
+        schema = without_inferred_entries(proposal.schema, hidden)
+        lines = proposal.as_text(filled=missing == "fill")
+        if not schema.used:
+            raise TableError(f"nothing is left to learn from: {'; '.join(lines)}")
+    else:
+        schema = settle_schema(without_inferred_entries(schema, hidden), table, engine, tuple(hidden), bar)
+    protected = check_protected_columns(schema, known, hidden)
+    if missing == "fill" and protected:
+        found = find_gaps(table, None, schema.only(protected, ()), None, bar=bar)
+        refuse_gaps(found.by_column, found.n_rows)
+    complete = schema.columns if missing != "fill" else protected
+    schema = replace(
+        schema,
+        columns={name: without_gaps(kind) if name in complete else kind for name, kind in schema.columns.items()},
+    )
+    if asked.declared.schema is None:
+        schema = _with_limits(schema, asked.declared.limits)
+    declared = Declared.by_schema(schema).choose(None, (), asked.label)
+    asked = replace(asked, declared=declared, features=None, drop=())
+    source = open_source(table, y, asked, withheld=bool(hidden))
+    if missing != "fill":
+        found = find_gaps(table, y, schema, asked.label, labelled_only=drops, bar=bar)
+        if missing == "error":
+            found.refuse(asked.label_name if drops else None)
+        source, more = found.without(source, weighted=asked.weights is not None), found.as_text()
+    else:
+        source, more = _labelled(source, asked, drops, bar)
+    return PlainRelease(make(asked, source), declared.schema, [*lines, *more])
+
+
+def _check_where_rows_are(table: Any, asked: CraftRequest, missing: str, drops: bool) -> None:
+    """Refuse what takes a look at rows on this machine, if they are on a cluster."""
+    if not cluster_of(table):
+        return
+    if missing != "fill" or drops:
+        option = "unlabelled='drop'" if drops else f"missing={missing!r}"
+        raise ArgumentError(
+            f"{option} looks at rows on this machine, and those of a frame on a cluster stay there; drop such rows in "
+            "the frame itself (dropna), and leave the option out"
+        )
+    if asked.weights is not None and not isinstance(asked.weights, str):
+        raise ArgumentError("weights of a frame on a cluster are one of its columns; name it in weights")
+
+
+def _make_repeated(
+    make: Callable[[CraftRequest, Table], ReleaseDraft], asked: CraftRequest, source: Table
+) -> ReleaseDraft:
+    """What is made of the table in which every row stands as often as its weight says."""
+    return make(asked, repeat_by_weight(source))
+
+
+def _separated(table: Any) -> list[str]:
+    """What stands between the cells of CSV files, in words, unless that is a comma in all of them."""
+    paths = [path for path in expand_paths(table) if file_kind(path) == "csv"] if is_paths(table) else []
+    marks = dict.fromkeys(file_separator(path, PLAIN) for path in paths)
+    return [f"written with: separator {' or '.join(map(repr, marks))}"] if set(marks) - {","} else []
+
+
+def open_source(table: Any, y: Any, asked: CraftRequest, *, withheld: bool = False) -> Table:
+    """The table as it was asked for, read strictly; with `withheld` no message has words of a cluster's."""
+    declared = asked.declared
+    weights = asked.weights if isinstance(asked.weights, str) else None
+    source = open_table(
+        table, y, label=asked.label, features=asked.features, drop=asked.drop, person=asked.person,
+        schema=declared.schema, weights=weights, on_cluster=True, withheld=withheld,
+    )  # fmt: skip
+    return source if asked.weights is None or weights is not None else attach_weights(source, asked.weights)
+
+
+def _with_limits(schema: Schema, limits: Any) -> Schema:
+    """A proposed schema with bounds that the caller declared."""
+    known = {name: pair for name, pair in dict(limits).items() if isinstance(schema.columns.get(name), Number)}
+    unknown = [name for name in limits if name not in known]
+    if unknown:
+        raise ArgumentError(
+            f"bounds name {list_names(unknown)}, not among the columns of numbers; correct or drop such"
+        )
+    columns = {}
+    for name, kind in schema.columns.items():
+        low, high = known.get(name, (None, None))
+        columns[name] = replace(kind, low=low, high=high) if name in known and isinstance(kind, Number) else kind
+    return replace(schema, columns=columns)
+
+
+# ---- rows with gaps
+
+
+@dataclass
+class IncompleteRows:
+    """Which rows of a table have a gap in a column that is used, or in the label."""
+
+    n_rows: int = 0
+    by_column: dict[str, int] = field(default_factory=dict)
+    complete: list[NDArray[np.bool_]] = field(default_factory=list)
+
+    def refuse(self, label: str | None = None) -> None:
+        """Refuse gaps but those of the column `label`, and name all columns that have some."""
+        counts = {name: count for name, count in self.by_column.items() if name != label}
+        if counts:
+            raise TableError(
+                f"values are missing in {_counted(counts)} of {self.n_rows:,} rows; fill them in, leave such "
+                "rows out with missing='drop' (--missing drop), or let them be filled with missing='fill'"
+            )
+
+    def without(self, source: Table, *, weighted: bool = False) -> Table:
+        """The rows that have none, counted anew."""
+        if not self.by_column:
+            return source
+        complete = np.concatenate(self.complete)
+        sizes = [part.count() for part in source.parts()]
+        if sum(sizes) != len(complete):
+            raise TableError(f"{source.name} had {len(complete):,} rows at first; do not change it while it is read")
+        bits = np.append(np.packbits(complete, bitorder="little"), np.uint8(0))
+        if not complete.any():
+            raise TableError(f"every row of {source.name} has a gap ({_counted(self.by_column)}); leave columns out")
+        return replace(source, pieces=chosen_parts(source.parts(), sizes, bits, weighted=weighted), guess=None)
+
+    def as_text(self) -> list[str]:
+        """How many rows are left out, and on account of which columns."""
+        if not self.by_column:
+            return []
+        left = self.n_rows - sum(int(rows.sum()) for rows in self.complete)
+        return [f"rows left out for a gap: {left:,} of {self.n_rows:,} ({_counted(self.by_column)})"]
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
+
+
+def _labelled(source: Table, asked: CraftRequest, drops: bool, bar: Progress) -> tuple[Table, list[str]]:
+    """The source without the rows that have no label, if these are to be left out, and how many there are in words."""
+    if not drops:
+        return source, []
+    found = IncompleteRows()
+    for batch in source.batches():
+        absent = without_label(batch.labels, asked.classes)
+        found.n_rows += batch.n_rows
+        found.complete.append(~absent)
+        bar(LOOKING, found.n_rows, source.expected_rows(found.n_rows))
+        if absent.any():
+            found.by_column[asked.label_name] = found.by_column.get(asked.label_name, 0) + int(absent.sum())
+    left = found.by_column.get(asked.label_name, 0)
+    lines = [f"rows left out without a label: {left:,} of {found.n_rows:,}"] if left else []
+    return found.without(source, weighted=asked.weights is not None), lines
+
+
+def find_gaps(
+    table: Any,
+    y: Any,
+    schema: Schema,
+    label: str | None,
+    *,
+    labelled_only: bool = False,
+    bar: Progress = silent,
+) -> IncompleteRows:
+    """Look for gaps in the columns that a schema uses, and in the label, in one pass over the raw cells.
+
+    With `labelled_only`, gaps in rows without a label are not counted.
+    """
+    names = [*schema.used, *([] if label is None else [label])]
+    labels = None if y is None else no_labels(pa.array(labels_array(y)))
+    found = IncompleteRows()
+    for batch in raw_table(table, names, schema.separator).batches(bar):
+        size = batch.columns.num_rows
+        complete = np.ones(size, dtype=bool)
+        places = slice(found.n_rows, found.n_rows + size)
+        absent = {name: _absent(batch.columns.column(name), schema.columns[name]) for name in schema.used}
+        if label is not None:
+            absent[label] = no_labels(batch.columns.column(label))
+        if labels is not None:
+            absent["y"] = labels[places]
+        unlabelled = absent.get("y" if label is None else label)
+        for name, rows in absent.items():
+            if labelled_only and unlabelled is not None and rows is not unlabelled:
+                rows = rows & ~unlabelled
+            complete &= ~rows
+            if rows.any():
+                found.by_column[name] = found.by_column.get(name, 0) + int(rows.sum())
+        found.n_rows += size
+        found.complete.append(complete)
+    return found
+
+
+def _absent(column: pa.Array, kind: Kind) -> NDArray[np.bool_]:
+    """Where a column has no value; a word that is declared as a category is one."""
+    absent = gaps(column)
+    if isinstance(kind, Category) and kind.values is not None and absent.any():
+        absent = absent & (class_places(column, kind.values) < 0)
+    return absent

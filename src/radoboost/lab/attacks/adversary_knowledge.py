@@ -1,0 +1,211 @@
+"""What an adversary starts from: rados as integers, edge vectors of a table on their grid, signatures of a seed.
+
+Of more than two classes, a rado is a sum of vectors with a slot of all columns for each class: a row has its values,
+not signed, in the slot of its class, and zeros in the others. So attacks on sums of edge vectors are attacks on these.
+"""
+
+import time
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, ReleaseError, TableError, install
+from radoboost.holder.grid import edge_integers
+from radoboost.holder.keystream import TILE_ROWS, make_key
+from radoboost.holder.mapped_table import map_table
+from radoboost.holder.signatures import SIGNATURE_SETS, AllSignatures, SignatureStream
+from radoboost.release.columns import CONSTANT
+from radoboost.release.merge import has_one_numbering
+from radoboost.release.parties import MERGED
+from radoboost.release.release import Release, class_block
+from radoboost.release.tilted import is_tilted
+from radoboost.tables import open_table, table_types
+from radoboost.tables.labels import LabelEncoder
+
+DEFAULT_SECONDS = 60.0
+_MOST_BITS = 1 << 31  # of an inclusion matrix, a byte each
+
+
+def rado_integers(release: Release) -> NDArray[np.int64]:
+    """The rados in steps of their columns' grids, shape (n_rados, n_columns), exactly.
+
+    Of more than two classes the slots stand side by side: (n_rados, n_classes * n_columns).
+    """
+    rados = release.rados if release.n_classes == 2 else np.hstack(_class_rados(release))
+    steps = rados / grid_steps(release)
+    if not (np.abs(steps) < 2.0**53).all() or not (steps == np.rint(steps)).all():
+        raise ReleaseError("the rados of this release are not on their grid; it was not made by radoboost")
+    integers: NDArray[np.int64] = steps.astype(np.int64)
+    return integers
+
+
+def grid_steps(release: Release) -> NDArray[np.float64]:
+    """The grid step of each column of `rado_integers`."""
+    steps = np.array([column.step for column in release.columns])
+    return steps if release.n_classes == 2 else np.tile(steps, release.n_classes)
+
+
+def _class_rados(release: Release) -> list[NDArray[np.float64]]:
+    """The rados of each class; a release that has none is refused."""
+    names = [class_block(value) for value in release.classes]
+    if not all(name in release.blocks for name in names):
+        raise ReleaseError("this release has no rados, which this attack needs; attack one by plain")
+    return [release.blocks[name] for name in names]
+
+
+def refuse_many_classes(release: Release, what: str, instead: str = "") -> None:
+    """Refuse more than two classes, for attacks on sums of edge vectors that have a sign."""
+    if release.n_classes > 2:
+        raise ArgumentError(f"{what}, and this release has {release.n_classes} classes{instead}")
+
+
+def table_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
+    """The edge vectors of a table's rows on the grid of a release, as crafting would make them: (rows, n_columns).
+
+    Of more than two classes they are as wide as `rado_integers`.
+    """
+    names = [name for name in release.feature_names if name != CONSTANT]
+    if release.map is not None:
+        names = list(release.map.input_names)
+    schema = release.schema
+    source = open_table(table, y, label=label, features=names if schema is None else schema.used, schema=schema)
+    if release.map is not None:
+        source = map_table(source, release.map)
+    rule = LabelEncoder(label or "y", release.classes)
+    parts, n_rows = [], 0
+    for batch in source.batches():
+        values = batch.values()
+        if not np.isfinite(values).all():
+            source.refuse_not_finite(batch, values)
+        _check_reach(release, values, source.name)
+        if rule.n_classes == 2:
+            signs = rule.signs(batch.labels, batch.place)
+            parts.append(edge_integers(values, signs, release.columns).astype(np.int64))
+        else:
+            rows = edge_integers(values, np.ones(len(values), np.int8), release.columns)
+            parts.append(_in_slots(rows, rule.places(batch.labels, batch.place), rule.n_classes))
+        n_rows += batch.n_rows
+    source.check_rows(n_rows)
+    return np.concatenate(parts)
+
+
+def label_of(release: Release, table: Any) -> str:
+    """The table's column of classes: the one that the schema of a release names, or the only one that is no feature."""
+    schema = release.schema
+    if schema is not None and schema.label is not None:
+        return schema.label
+    columns = release.feature_names if release.map is None else release.map.input_names
+    columns = columns if schema is None else schema.used
+    others = [name for name in table_types(table) if name not in columns]
+    if len(others) != 1:
+        names = ", ".join(map(repr, others[:5])) or "none"
+        raise ArgumentError(f"name the table's column of classes with --label; beside the features it has {names}")
+    return others[0]
+
+
+def _in_slots(rows: NDArray[Any], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
+    slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
+    slots[np.arange(len(rows)), places] = rows
+    return slots.reshape(len(rows), -1)
+
+
+def own_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
+    """The edge vectors of the table that a release was made from; a table of another length is refused."""
+    edges = table_edges(release, table, y, label=label)
+    if release.n_examples not in (None, len(edges)):
+        raise TableError(
+            f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
+            "give the table that the release was made from"
+        )
+    return edges
+
+
+def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
+    """Refuse values that do not fit into 32 bits on the grid; those of the release's own table need 23."""
+    for column, x in zip(release.columns, values.T, strict=False):
+        with np.errstate(over="ignore"):
+            beyond = np.abs(column.apply(x.astype(np.float64)) / column.step) >= 2.0**31
+        if beyond.any():
+            raise TableError(
+                f"{name} has values in column {column.name!r} far beyond those of the release, such as "
+                f"{x[np.argmax(beyond)]:.6g}; leave such rows out, or it is a release of another table"
+            )
+
+
+def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
+    """Whether example i is in rado j under a seed, shape (n_rados, rows); of a feature band, whether it is in F.
+
+    Of tilted rados, those of the first batch.
+    """
+    if rows < 1:
+        raise ArgumentError(f"the number of rows must be at least 1; it is {rows:,}")
+    n = release.n_rados
+    if n * rows > _MOST_BITS:
+        raise ArgumentError(
+            f"the signatures of {n:,} rados over {rows:,} rows are too many for an attack; attack a smaller release"
+        )
+    holders = release.statement.holders
+    if holders is not None and holders.how == MERGED and not has_one_numbering(holders.parts):
+        raise ArgumentError("the parts of this merged release do not have one seed; attack the release of one part")
+    parameters = {key: value for key, value in release.signatures.items() if key not in ("name", "first_row")}
+    first_row = int(release.signatures.get("first_row", 0))
+    if is_tilted(release):  # the block `rados` is the first batch, by fair coins
+        return member_bits(AllSignatures().prepare(make_key(seed), n, rows), n, rows)
+    kind = SIGNATURE_SETS.get(release.signatures["name"])
+    if kind is None:
+        raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")
+    return member_bits(kind(**parameters).prepare(make_key(seed), n, rows), n, rows, first_row)
+
+
+def member_bits(prepared: SignatureStream, n_rados: int, rows: int, first_row: int = 0) -> NDArray[np.bool_]:
+    """The words of a prepared signature set as one bit for each rado and row, shape (n_rados, rows)."""
+    first_tile, skip = divmod(first_row, TILE_ROWS)
+    tiles = -(-(skip + rows) // TILE_ROWS)
+    words = prepared.words(first_tile, tiles, np.empty((tiles, n_rados), dtype=np.uint64))
+    bits = np.unpackbits(np.ascontiguousarray(words.T).astype("<u8").view(np.uint8), axis=1, bitorder="little")
+    return bits[:, skip : skip + rows].astype(np.bool_)
+
+
+def n_examples(release: Release, rows: int | None) -> int:
+    """How many examples a release is from: `rows` if the release does not say; if it does, both must agree."""
+    if rows is None:
+        if release.n_examples is None:
+            raise ArgumentError("the release does not say how many rows it is from; give their number with --rows")
+        return release.n_examples
+    if release.n_examples not in (None, rows):
+        raise ArgumentError(
+            f"the release says that it is from {release.n_examples:,} rows, not {rows:,}; leave the number out"
+        )
+    return rows
+
+
+def check_same_width(edges: NDArray[Any], rados: NDArray[Any]) -> None:
+    """Refuse edge vectors and rados of different widths."""
+    if edges.ndim != 2 or rados.ndim != 2 or edges.shape[1] != rados.shape[1]:
+        raise TableError(
+            f"edge vectors of shape {edges.shape} and rados of shape {rados.shape} do not go together; "
+            "both need one row each and the same columns"
+        )
+
+
+class NeedsExtra(ArgumentError):
+    """An attack for which a package of an extra is missing."""
+
+
+def import_attack_library(module: str) -> Any:
+    """Import a module of the extra `attacks`; if it is missing, the error says what to install."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise NeedsExtra(f"this attack needs {module.split('.')[0]}; install it with: {install('attacks')}") from None
+
+
+def deadline(seconds: float) -> Callable[[], float]:
+    """Start a clock: the function that is returned says how many of the `seconds` are left."""
+    if not 0 < seconds < float("inf"):
+        raise ArgumentError(f"the time limit must be a positive number of seconds; it is {seconds}")
+    end = time.monotonic() + seconds
+    return lambda: end - time.monotonic()

@@ -1,0 +1,354 @@
+"""The attack on `moments`: what an adversary who knows all other records makes of the stages of a release.
+
+The other records are pairs of opposite edge vectors, all along the canary's own. So the classifier that sharpening
+starts from hardly leans either way, and the canary has nearly the largest weight that a record can have in every
+round. Given what was released before, a stage is a known vector, plus noise, plus the canary's contribution if it is
+there, or else that of the record in its place: the log-likelihood ratio of each stage follows, and those of the stages
+add up. Where a plan makes columns of others, the canary is seen through the feature map of the release.
+
+Of more than two classes, too, the others are of two of them, as many of either. A label that is flipped goes from one
+of these to the other: a mean rado moves by all that it can, where beside classes of one size it would move by less. A
+canary that is there or not is of a third class, so that its class weights are longer than their cap throughout.
+
+Where bounds are found privately, the adversary is given the noisy counts of bins as well, which no release contains:
+the promise covers them, and bounds follow from nothing else.
+
+What is run is the mechanism's `make`, whole, as crafting runs it.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from radoboost.holder.curator import Curator, NoiseSpec
+from radoboost.holder.engines import Engine, get_engine
+from radoboost.holder.mechanisms import CraftRequest, Moments, ReleaseDraft
+from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID
+from radoboost.holder.mechanisms.moments.bins import Binned, CountBins
+from radoboost.holder.mechanisms.moments.budget import NoiseShape, compose_stages
+from radoboost.holder.mechanisms.moments.score_histogram import ScoreCounts
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import Declared
+from radoboost.lab.audits.canary import Canary, row_of_numbers
+from radoboost.lab.audits.row_sums import RowSums, cells_of
+from radoboost.privacy import Event, Relation
+from radoboost.progress import Progress
+from radoboost.release.feature_map import FeatureMap
+
+NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
+# Just below the edge of a bin, of which a record in its place is just above: in all else the two are alike.
+_NUDGE = 2.0**-30
+ON_EDGES = row_of_numbers((0.5 - _NUDGE, 0.25 - _NUDGE))
+_FAR = (0.75, -1.0)  # times the canary: on the sphere it is at a right angle, and no column has the same bin
+_PULL = (75.0, 15.0)  # other records in units of the noise, and for each column: few enough for few rounds
+ALL_STAGES = "all stages"
+STAGES = ("counts", "bounds", "outline", "second moments", "sum", "whitened moments", "mean rados", "scores")
+_STAGE_NAMES = ("counts", "bounds", "outline", "second", "sum", "whitened", "rounds", "scores")  # in the budget
+STATISTICS = (
+    *STAGES, "sum less a mean rado", "mean rados apart", "searches apart", "numbers without noise",
+)  # fmt: skip
+OF_SLOTS = ("slots apart",)  # beside these, where there are more than two classes
+Part = tuple[NDArray[np.float64], NDArray[np.float64], float]  # what is left, what the canary changes, and the noise
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """A record as encoded columns, and the place of its class among all classes."""
+
+    values: NDArray[np.float64]
+    place: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Knowledge:
+    """What the adversary knows: the canary, the record in its place if there is one, and how many pairs of others.
+
+    Of a pair one is of the first class, and one of the second.
+    """
+
+    canary: _Row
+    instead: _Row | None
+    pairs: int
+    sums: RowSums
+
+
+def attack_moments(
+    mechanism: Moments,
+    runs: int,
+    key: bytes | None,
+    run: type[Curator],
+    bar: Progress,
+    going: Callable[[], bool],
+    private_bounds: bool = False,
+    canary: Canary = NUMBERS,
+    columns: str = "auto",
+    far: bool = False,
+    n_classes: int = 2,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Event]]:
+    """Statistics of `runs` releases with the canary and of as many without, a row each; and what is claimed.
+
+    Claims are those of "all stages" together, and of those of `STAGES` that have noise. Of more than two classes
+    statistics are those of `STATISTICS` and of `OF_SLOTS`.
+
+    `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
+    declared. `columns` is the word for the columns that a release has. A record that is replaced is its own opposite,
+    with the other label, but for bins that it is on the edge of; one that is `far` differs in its features. There are
+    as many others as suit the noise: few, of which "auto" makes a linear plan.
+    """
+    d = len(canary.values) + 1
+    sums = RowSums(get_engine("auto"), n_classes)
+    declared = Declared({}, all_private=True) if private_bounds else canary.declared
+    shape = NoiseShape(d, n_classes=n_classes)
+    pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(shape) / 2))
+    known, runner = [1] * pairs + [0] * pairs, ThreadRunner(1)
+    instead = _instead(mechanism, canary, far)
+    place = 1 if n_classes == 2 or instead is not None else 2
+    tables = [
+        canary.table([*known, place]),
+        canary.table(known) if instead is None else canary.table([*known, instead.place], last=instead.values),
+    ]
+    knowledge = _Knowledge(_Row(canary.values, place), instead, pairs, sums)
+    listening = _listening(run)
+    statistics = np.empty((2, runs, len(STATISTICS) + len(OF_SLOTS) * (n_classes > 2)))
+    n_done = 0
+    with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would wait for each other
+        while n_done < runs and going():
+            for which, table in enumerate(tables):
+                listener = listening(table, sums.engine, runner, _key(key, which, n_done))
+                made = _make(mechanism, listener, declared, columns, sums.classes)
+                statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
+            n_done += 1
+            if n_done % 100 == 0:
+                bar("releases with and without the canary", n_done, runs)
+    claims = _claims(mechanism, made) if n_done else {ALL_STAGES: mechanism.dearest(shape)}
+    return statistics[0, :n_done], statistics[1, :n_done], claims
+
+
+def _instead(mechanism: Moments, canary: Canary, far: bool) -> _Row | None:
+    """The record in the place of the canary, by what neighbours are; None where there is none."""
+    if mechanism.neighbours is Relation.RECORD:
+        return None
+    if not far:
+        return _Row(canary.values + 2 * _NUDGE * (canary is ON_EDGES), 0)
+    return _Row(canary.scaled * np.resize(_FAR, len(canary.values)), 0)
+
+
+def _claims(mechanism: Moments, made: ReleaseDraft) -> dict[str, Event]:
+    """What a release is accounted as, and what each of its stages alone is, by the names of the statistics."""
+    shape = made.circumstances.shape
+    assert shape is not None
+    n_planned = made.blocks["moment:C"].shape[0] if "outline" in made.blocks else 0
+    planned = replace(shape, n_planned=n_planned)
+    mu, relation = mechanism.distance(shape), mechanism.relation_for(shape)
+    claims = {ALL_STAGES: mechanism.dearest(shape)}
+    for name, stage in zip(STAGES, _STAGE_NAMES, strict=True):
+        parts = [one for one in mechanism.stages(planned, made.parameters["rounds"]) if one.name.startswith(stage)]
+        if any(one.share and one.times for one in parts):
+            claims[name] = compose_stages(parts, mu, relation, shape)
+    return claims
+
+
+def _listening(run: type[Curator]) -> Any:
+    """A run that also keeps the noisy counts of the searches for bounds, with what was counted."""
+
+    class Listening(run):  # type: ignore[valid-type, misc]
+        def __init__(self, *about: Any) -> None:
+            super().__init__(*about)
+            self.heard: list[tuple[CountBins, NDArray[np.int64]]] = []
+
+        def sum(self, task: Any, source: Any = None) -> Any:
+            self._task = task
+            return super().sum(task, source)
+
+        def add_noise(self, total: Any, *noises: NoiseSpec) -> None:
+            super().add_noise(total, *noises)
+            if isinstance(total, Binned) and self._task.stage.startswith("bounds"):
+                self.heard.append((self._task, total.bins.copy()))
+
+    return Listening
+
+
+def _make(mechanism: Moments, run: Curator, declared: Declared, columns: str, classes: tuple[int, ...]) -> ReleaseDraft:
+    """What the mechanism makes of a table, in the way that `craft` calls it, without rados."""
+    asked = CraftRequest(n_rados=0, signature_key=bytes(32), declared=declared, classes=classes, columns=columns)
+    mechanism.check(asked)
+    return mechanism.make(asked, run)
+
+
+def limits_of(made: ReleaseDraft) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The bounds of the table's own columns, by what is released."""
+    if made.map is None:
+        limits = [column.constants[:2] for column in made.columns if column.scale != "constant"]
+    else:
+        limits = list({one.name: (one.low or 0.0, one.high or 0.0) for one in made.map.inputs}.values())
+    low, high = np.array(limits, dtype=np.float64).T
+    return low.copy(), high.copy()
+
+
+def on_sphere(
+    engine: Engine,
+    values: NDArray[np.float64],
+    limits: tuple[NDArray[np.float64], NDArray[np.float64]],
+    through: FeatureMap | None = None,
+) -> NDArray[np.int32]:
+    """Rows on the sphere, shape (columns, rows): of the table's own columns, or of those that a map makes."""
+    if through is not None:
+        values = through.apply(values)
+        ends = np.ones(values.shape[1])
+        limits = -ends, ends
+    rows, good = engine.sphere(values, np.ones(len(values), np.int8), *limits, CONSTANT_VALUE, GRID)
+    assert good.all()
+    return rows
+
+
+def _key(key: bytes | None, which: int, run: int) -> bytes:
+    if key is None:
+        return secrets.token_bytes(32)
+    return hashlib.sha256(b"radoboost/audit/moments/" + bytes([which]) + run.to_bytes(8, "little") + key).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class _Contributions:
+    """What one record gives to the stages of a release, in grid steps; nothing, without a record."""
+
+    made: ReleaseDraft
+    sums: RowSums
+    row: _Row | None
+
+    def _on_sphere(self, through: FeatureMap | None) -> NDArray[np.int32]:
+        width = len(limits_of(self.made)[0]) + 1 if through is None else len(self.made.columns)
+        if self.row is None:
+            return np.zeros((width, 1), np.int32)
+        return on_sphere(self.sums.engine, self.row.values[None], limits_of(self.made), through)
+
+    def outline(self) -> NDArray[np.float64]:
+        """To the second moments of the table's own columns."""
+        return _square(self._on_sphere(None))
+
+    @cached_property
+    def _row_on_sphere(self) -> NDArray[np.int32]:
+        return self._on_sphere(self.made.map)
+
+    def second(self) -> NDArray[np.float64]:
+        """To the second moments of the columns of the release."""
+        return _square(self._row_on_sphere)
+
+    @cached_property
+    def _edge(self) -> NDArray[np.int32]:
+        mark = 0 if self.row is None else self.sums.mark(self.row.place)
+        return self.sums.whitened(self._row_on_sphere, self.made.blocks["whitening"], np.full(1, mark, np.int8))
+
+    def edge(self) -> NDArray[np.float64]:
+        """To the sum: its whitened edge vector, or itself in the slot of its class."""
+        return self.sums.total(self._edge).astype(np.float64)
+
+    def whitened(self) -> NDArray[np.float64]:
+        """To the second moments of whitened edge vectors."""
+        return self.sums.products(self._edge).astype(np.float64)
+
+    def tilted(self, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.sums.tilted(self._edge, theta).astype(np.float64)
+
+    def cells(self, by: ScoreCounts) -> NDArray[np.float64]:
+        if self.row is None:
+            return np.zeros(self.made.blocks["scores"].shape)
+        return cells_of(by, self.made, self.row.values[None], np.array([self.row.place]))
+
+    def bins(self, kind: Any, places: Sequence[int]) -> NDArray[np.float64]:
+        """To counts of bins of some columns."""
+        counts = np.zeros((len(places), kind.n_bins))
+        for column, place in enumerate(places if self.row is not None else ()):
+            assert self.row is not None
+            counts[column, kind.numbers(self.row.values[[place]], column)] = GRID
+        return counts
+
+
+def _statistics(
+    made: ReleaseDraft, knowledge: _Knowledge, heard: Sequence[tuple[CountBins, NDArray[np.int64]]]
+) -> list[float]:
+    """Log-likelihood ratios by stage, and differences that should tell nothing more."""
+    blocks, noise, pairs = made.blocks, made.parameters["noise"], knowledge.pairs
+    sums, canary = knowledge.sums, knowledge.canary
+    there, instead = (_Contributions(made, sums, row) for row in (canary, knowledge.instead))
+    one, other = (
+        there if place == canary.place else _Contributions(made, sums, _Row(canary.values, place)) for place in (1, 0)
+    )
+
+    def part(released: NDArray[np.float64], stage: str, unit: float, give: Callable[[_Contributions], Any]) -> Part:
+        """What a stage leaves of a released block, once all that is known was taken off."""
+        present, absent = give(there), give(instead)
+        rest = released * unit - pairs * (give(one) + give(other)) - absent
+        # Without noise nothing should change; if something does, it is along what the canary gives.
+        return rest, present - absent if noise[stage] else present, noise[stage] * unit
+
+    squares = {
+        stage: part(blocks[name], stage, GRID**2, give)
+        for name, stage, give in (
+            ("outline", "outline", _Contributions.outline),
+            ("moment:C", "second", _Contributions.second),
+            ("moment:C2", "whitened", _Contributions.whitened),
+        )
+        if name in blocks
+    }
+    vectors = [part(blocks["moment:b"], "sum", GRID, _Contributions.edge)]
+    for mean, theta in sums.rounds(made):
+        vectors.append(part(mean, "rounds", sums.round_unit, partial(_Contributions.tilted, theta=theta)))
+    searches = [
+        part(bins / GRID, task.stage, GRID, partial(_Contributions.bins, kind=task.kind, places=task.places))
+        for task, bins in heard
+    ]
+    scored = part(blocks["scores"], "scores", GRID, partial(_Contributions.cells, by=sums.score_counts(made)))
+    rows = made.parameters["rows"]
+    good = np.array([rows["good"] - rows.get("unforeseen", 0.0)])
+    counted = part(good, "counts", GRID, lambda one: np.full(1, 0.0 if one.row is None else GRID))
+    total, *means = (log_ratio(*vector) for vector in vectors)
+    bare = sum(_bare(rest, change) for rest, change, s in (*searches, *squares.values(), *vectors, scored) if s)
+    against = 0.0
+    if means:
+        (r, u, s), (t, v, w) = vectors[:2]
+        against = float(np.vdot(r / s - t / w, u / s - v / w))
+    found = sum(log_ratio(*one) for one in searches)
+    of = {stage: log_ratio(*square) for stage, square in squares.items()}
+    early = [log_ratio(*counted), found, of.get("outline", 0.0)]
+    stages = [*early, of["second"], total, of["whitened"], sum(means), log_ratio(*scored)]
+    apart = [_slots_apart(vectors)] if sums.n_classes > 2 else []
+    return [*stages, against, _apart(vectors[1:]), _apart(searches[1:]), bare, *apart]
+
+
+def _square(row: NDArray[np.int32]) -> NDArray[np.float64]:
+    column = row[:, 0].astype(np.float64)
+    return np.outer(column, column)
+
+
+def _apart(parts: Sequence[Part]) -> float:
+    """What differences of stages that follow each other tell: noise that is used twice drops out of them."""
+    return sum(float(((r - s) * (u - v)).sum()) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts) if sigma)
+
+
+def _slots_apart(vectors: Sequence[Part]) -> float:
+    """What slots less their mean tell: noise that is the same in all of them drops out."""
+    return sum(float(((r - r.mean(axis=0)) * (u - u.mean(axis=0))).sum()) / s**2 for r, u, s in vectors if s)
+
+
+def log_ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
+    """Log-likelihood ratio of `rest` being `change` plus noise, against noise alone.
+
+    It holds for matrices too: off the diagonal the noise is smaller by sqrt(2), and every entry is there twice. Without
+    noise `rest` should say nothing; what it does say is returned as it is.
+    """
+    product = float((rest * change).sum())
+    return (product - float((change * change).sum()) / 2) / sigma**2 if sigma else product
+
+
+def _bare(rest: NDArray[np.float64], change: NDArray[Any]) -> int:
+    """How many numbers are exactly the canary's part, less how many are exactly what is there without it."""
+    places = change != 0
+    return int((np.rint(rest[places]) == np.rint(change[places])).sum()) - int((np.rint(rest[places]) == 0).sum())

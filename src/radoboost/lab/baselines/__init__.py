@@ -1,0 +1,4 @@
+"""What others would do instead, to compare with.
+
+Modules: `block_rados`.
+"""

@@ -1,0 +1,130 @@
+"""A model as one Python file that needs nothing but Python: the text of `standalone`, with the model in it as data."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from radoboost.learner.export import one_line, standalone, summary
+from radoboost.learner.model import Model
+from radoboost.learner.predict import written_names
+from radoboost.release.columns import Column
+from radoboost.release.feature_map import FeatureMap, Input
+from radoboost.tables.cells import GAPS
+from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of
+from radoboost.tables.csv_dialect import SEPARATORS
+from radoboost.tables.labels import class_key
+
+_PLACE = "MODEL: dict[str, Any] = {}\n"
+
+
+def python_file(model: Model) -> str:
+    source = Path(standalone.__file__).read_text(encoding="utf-8")
+    code = source[source.index("import csv") :]
+    assert code.count(_PLACE) == 1
+    return f"{_header(model)}\n{code.replace(_PLACE, f'MODEL: dict[str, Any] = {_literal(description(model))}')}"
+
+
+def _header(model: Model) -> str:
+    words = summary(model)
+    lines = [
+        f"A classifier, written by {words.pop('producer')}. It needs Python 3.10 or later, and nothing else:",
+        "",
+        "    python FILE.py TABLE.csv > predictions.csv      without a name it reads standard input",
+        "    predict(row), probabilities(row)                 in Python, for a dict from column to cell",
+        "",
+        *(f"{name}: {one_line(text)}" for name, text in words.items()),
+    ]
+    return "\n".join(f"# {line}".rstrip() for line in lines) + "\n"
+
+
+def _literal(entries: dict[str, Any]) -> str:
+    """A dict as Python text, with every entry of a list on a line of its own."""
+    lines = []
+    for key, value in entries.items():
+        if isinstance(value, list) and value:
+            lines += [f"    {key!r}: [", *(f"        {entry!r}," for entry in value), "    ],"]
+        else:
+            lines.append(f"    {key!r}: {value!r},")
+    return "\n".join(["{", *lines, "}", ""])
+
+
+def description(model: Model) -> dict[str, Any]:
+    """The model as the data that `standalone` goes by, of plain Python values."""
+    schema, link = model.schema, model.link
+    separator = None if schema is None or schema.separator in SEPARATORS else schema.separator
+    return {
+        "classes": list(model.classes),
+        "written": tuple(written_names(model)),
+        "raw_columns": _raw_columns(model),
+        **_mapped(model.map, model.input_names),
+        "columns": _weighted_columns(model),
+        "link": None if link is None else (link.up, link.down, float(np.sqrt(link.bend)), link.origin, link.offset),
+        "separator": separator,
+        "decimal": "." if schema is None else schema.decimal,
+        "thousands": None if schema is None else schema.thousands,
+        "gap_words": sorted(GAPS),
+    }
+
+
+def _raw_columns(model: Model) -> list[dict[str, Any]]:
+    if model.schema is not None:
+        return [{"name": name, **_column_encoding(model.schema.columns[name])} for name in model.schema.used]
+    fills = zip(model.input_names, model.neutral.tolist(), strict=True)
+    return [{"name": name, "kind": "number", "fill": fill, "gaps": False, "strict": True} for name, fill in fills]
+
+
+def _column_encoding(kind: Kind) -> dict[str, Any]:
+    """What becomes of the cells of a raw column."""
+    if isinstance(kind, Category):
+        keys = [class_key(value) for value in kind.values or ()]
+        values = [key if isinstance(key, str) else float(key) for key in keys]
+        return {"kind": "category", "values": values, "other": kind.other, "gaps": kind.gaps}
+    assert isinstance(kind, Number | Date)
+    entry: dict[str, Any] = {"kind": kind.kind, "fill": kind.filled(), "gaps": kind.gaps}
+    if isinstance(kind, Date):
+        parts = [(part, len(PARTS[part])) for part in kind.parts]
+        entry |= {"order": kind.order, "origin": seconds_of(kind.origin), "unit": UNITS[kind.unit], "parts": parts}
+    return entry
+
+
+def _weighted_columns(model: Model) -> list[dict[str, Any]]:
+    """The columns that some weight is for."""
+    entries, place = [], 0
+    for weights, column in zip(np.atleast_2d(model.theta).T.tolist(), model.columns, strict=True):
+        entry = {"name": column.name, "weights": weights}
+        if column.scale != "constant":
+            entry |= {"of": place, "scale": _scale(column)}
+            place += 1
+        if any(weights) or column.scale == "constant":
+            entries.append(entry)
+    return entries or [{"name": "(none)", "weights": np.atleast_2d(model.theta)[:, 0].tolist()}]
+
+
+def _scale(column: Column) -> tuple[float | None, ...]:
+    constants = tuple(map(float, column.constants))
+    return column.low, column.high, *constants[2:]
+
+
+def _mapped(feature_map: FeatureMap | None, names: tuple[str, ...]) -> dict[str, Any]:
+    if feature_map is None:
+        return {"inputs": [], "terms": []}
+    return {
+        "inputs": [
+            _input(entry, degree, names) for entry, degree in zip(feature_map.inputs, feature_map.degrees, strict=True)
+        ],
+        "terms": [(places, term.factor) for places, term in zip(feature_map.factors, feature_map.terms, strict=True)],
+    }
+
+
+def _input(entry: Input, degree: int, names: tuple[str, ...]) -> dict[str, Any]:
+    scale = entry.low, entry.high, entry.shift, entry.factor, entry.divisor, entry.offset
+    return {
+        "name": entry.label,
+        "of": names.index(entry.name),
+        "scale": scale,
+        **({"log": True} if entry.log else {}),
+        **({} if entry.limit is None else {"limit": entry.limit}),
+        **({"levels": list(entry.levels)} if entry.levels else {}),
+        **({"degree": degree} if degree > 1 else {}),
+    }

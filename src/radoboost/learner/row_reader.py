@@ -1,0 +1,189 @@
+"""Rows of a raw table, in any form, as scores. A gap never stops prediction: it is filled, and counted.
+
+With a schema a gap, or a cell that cannot be read as what its column is, has the schema's fill, and a value that a
+category does not have is a row of zeros there. Without one a gap has the value that says nothing: the mean of a
+standardised column, the middle of declared bounds, or else 0.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, TableError
+from radoboost.tables import Batch, Table, open_table
+from radoboost.tables.cluster_frames import cluster_of
+from radoboost.tables.column_types import Category
+from radoboost.tables.csv_dialect import SEPARATORS, CsvDialect
+from radoboost.tables.paths import is_paths, readable
+from radoboost.tables.sparse import NamedMatrix
+from radoboost.tables.streams import rereadable
+from radoboost.tables.table import UnreadableCells
+
+if TYPE_CHECKING:
+    from radoboost.learner.model import Model
+
+_NOT_READABLE = "not readable, and filled: "
+
+
+@dataclass(frozen=True)
+class FillCounts:
+    """How many gaps were filled, and how many values of categories are new to the model, by raw column.
+
+    `unread` are the cells that could not be read as a number or a date, and were filled as gaps are.
+    """
+
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    unread: Mapping[str, UnreadableCells] = field(default_factory=dict)
+
+    def __add__(self, other: "FillCounts") -> "FillCounts":
+        gaps, unseen = (Counter(a) + Counter(b) for a, b in ((self.gaps, other.gaps), (self.unseen, other.unseen)))
+        unread = dict(self.unread)
+        for name, cells in other.unread.items():
+            unread[name] = unread[name] + cells if name in unread else cells
+        return FillCounts(gaps, unseen, unread)
+
+    def settled(self) -> "FillCounts":
+        """The same as mere data: where cells are that could not be read is said now."""
+        unread = {name: replace(cells, place=partial(str, cells.place())) for name, cells in self.unread.items()}
+        return replace(self, unread=unread)
+
+    def sentence(self) -> str:
+        """In words; empty if there is nothing to say."""
+        gaps = ", ".join(f"{name!r} {count:,}" for name, count in self.gaps.items())
+        unread = ", ".join(
+            f"{name!r} {cells.count:,} (the first is {cells.first}, {cells.place()})"
+            for name, cells in self.unread.items()
+        )
+        unseen = [f"unseen values of {name!r}: {count:,}" for name, count in self.unseen.items()]
+        filled = [words + names for words, names in (("gaps filled: ", gaps), (_NOT_READABLE, unread)) if names]
+        return "; ".join([*filled, *unseen])
+
+    def to_dict(self) -> dict[str, Any]:
+        unread = {
+            name: {"count": cells.count, "first": cells.first, "place": cells.place()}
+            for name, cells in self.unread.items()
+        }
+        return {"gaps_filled": dict(self.gaps), "not_readable": unread, "unseen_values": dict(self.unseen)}
+
+    def unexpected(self, model: "Model") -> "FillCounts":
+        """Without the gaps that the model's schema says there may be."""
+        kinds = {} if model.schema is None else model.schema.columns
+        gaps = {name: count for name, count in self.gaps.items() if not getattr(kinds.get(name), "gaps", False)}
+        return FillCounts(gaps, self.unseen, self.unread)
+
+
+def refuse_to_collect(table: Any) -> None:
+    """Refuse a frame on a cluster, and say how its rows are predicted there."""
+    if kind := cluster_of(table):
+        raise ArgumentError(
+            f"predicting here would collect a {kind.capitalize()} frame on this machine, which is never done silently: "
+            + ("use predict_udf(model)" if kind == "spark" else "use predict_partitions(model, frame)")
+            + ", or collect it and pass that"
+        )
+
+
+def open_rows(
+    model: "Model", table: Any, label: str | None = None, separator: str | None = None, decimal: str | None = None
+) -> Table:
+    """A table in any form, opened for a model; the columns of an array are the model's, in order.
+
+    The separator of a CSV file is given, or follows from its own header line: a colleague's file need not be written as
+    the holder's was. The decimal mark is given, or that of the schema.
+    """
+    refuse_to_collect(table)
+    names = model.feature_names
+    if not is_paths(table) and not hasattr(table, "__arrow_c_stream__") and not isinstance(table, dict):
+        table = _by_position(table, names)
+    schema, marks = model.schema, CsvDialect(separator, decimal or ".")
+    if schema is not None:
+        schema = replace(schema, separator=separator or _unusual(schema.separator))
+        schema = schema if decimal is None else replace(schema, decimal=decimal, thousands=None)
+    try:
+        return open_table(table, label=label, features=names, labelled=False, schema=schema, marks=marks, gaps=True)
+    except TableError as error:
+        if "needs" not in model.learner or "has no column" not in str(error):
+            raise
+        raise TableError(f"{error}; the model joins columns of two holders, and {model.learner['needs']}") from None
+
+
+def _unusual(separator: str | None) -> str | None:
+    """A separator that no header line tells."""
+    return None if separator in SEPARATORS else separator
+
+
+def _by_position(table: Any, names: tuple[str, ...]) -> Any:
+    """An array as columns with the model's names; as it is where they are those of arrays, or it is none."""
+    with readable("the array"):
+        rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
+    if rows.ndim != 2 or names == tuple(f"x{k}" for k in range(len(names))):
+        return table
+    if isinstance(table, NamedMatrix):
+        return table
+    if rows.shape[1] != len(names):
+        raise TableError(f"rows to predict must have {len(names)} columns, those of feature_names in order; "
+                         f"the shape is {rows.shape}")  # fmt: skip
+    if hasattr(rows, "toarray"):
+        return NamedMatrix(rows, names)
+    dense = rows
+    if np.ma.isMaskedArray(dense):
+        dense = np.ma.filled(dense.astype(np.float64), np.nan)
+    return {name: np.ascontiguousarray(dense[:, k]) for k, name in enumerate(names)}
+
+
+def filled_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, NDArray[np.float64], FillCounts]]:
+    """Batches of rows, in order, with the numbers that a model scores and what was filled in them."""
+    for batch in source.batches():
+        values, filled = batch.values(), FillCounts()
+        if model.schema is not None:
+            filled = _counted(model, batch)
+        elif (missing := np.isnan(values)).any():
+            values = np.where(missing, model.neutral, values)
+            counts = zip(source.features, missing.sum(axis=0).tolist(), strict=True)
+            filled = FillCounts({name: count for name, count in counts if count})
+        if not np.isfinite(values).all():
+            source.refuse_not_finite(batch, values)
+        yield batch, values, filled
+
+
+def scores_of(model: "Model", source: Table, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    try:
+        return model.scores(values)
+    except TableError:
+        raise TableError(f"{source.name} has values too large for a score; check their units") from None
+
+
+def scored_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, NDArray[np.float64], FillCounts]]:
+    for batch, values, filled in filled_batches(model, source):
+        yield batch, scores_of(model, source, values), filled
+
+
+def _counted(model: "Model", batch: Batch) -> FillCounts:
+    """What was filled in a batch that was read by the model's schema."""
+    assert model.schema is not None
+    assert batch.gaps is not None
+    assert batch.unread is not None
+    gaps, unseen, unread = {}, {}, batch.unread()
+    counts = (where.sum(axis=0).tolist() for where in (batch.gaps().missing, batch.gaps().unknown))
+    for name, missing, unknown in zip(model.schema.used, *counts, strict=True):
+        kind = model.schema.columns[name]
+        absent = missing - (unread[name].count if name in unread else 0)
+        if absent:
+            gaps[name] = absent
+        if unknown and not (isinstance(kind, Category) and kind.other):
+            unseen[name] = unknown
+    return FillCounts(gaps, unseen, unread)
+
+
+def score_rows(model: "Model", table: Any) -> tuple[NDArray[np.float64], FillCounts]:
+    pieces, filled = [model.no_scores], FillCounts()
+    with rereadable(table) as rows:
+        for _, scores, more in scored_batches(model, open_rows(model, rows)):
+            pieces.append(scores)
+            filled += more
+    return np.concatenate(pieces), filled

@@ -1,1 +1,0 @@
-"""The paper's hardness results as running code: confounders, decision problems, reductions."""

@@ -1,0 +1,56 @@
+"""What a page about a release says before anything else: verdict, plain words, the statement, pictures, the digest."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from radoboost.release.release import Release
+from radoboost.release.statement_text import FaqAnswer, Verdict, answers, full_statement, held_text, verdict_of
+from radoboost.release.tilted import is_tilted
+from radoboost.report.plots import MatrixPicture, release_pictures
+
+_SHOWN_CLASSES = 12
+
+
+@dataclass(frozen=True)
+class ReleaseReport:
+    """A release for people: `facts` are what the file holds, by their names."""
+
+    name: str
+    verdict: Verdict
+    answers: tuple[FaqAnswer, ...]
+    statement: dict[str, list[str]]
+    facts: dict[str, str]
+    pictures: tuple[MatrixPicture, ...]
+    digest: str
+
+
+def about_release(release: Release, name: str) -> ReleaseReport:
+    """What to say of a release whose file is called `name`; reading it has held it against itself."""
+    n_rados = sum(release.signatures["batches"]) if is_tilted(release) else release.n_rados
+    classes = ", ".join(str(value) for value in release.classes[:_SHOWN_CLASSES])
+    more = ", ..." if release.n_classes > _SHOWN_CLASSES else ""
+    facts = {
+        "name": name,
+        "holds": f"{held_text(n_rados)} of {len(release.columns):,} columns",
+        "classes": f"{release.n_classes:,}: {classes}{more}",
+        "mechanism": release.statement.mechanism,
+        "rows of the table": "not told" if release.n_examples is None else f"{release.n_examples:,}",
+    }
+    statement = release.statement
+    return ReleaseReport(
+        name,
+        verdict_of(statement),
+        answers(release),
+        full_statement(statement),
+        facts,
+        release_pictures(release),
+        release.digest or "none: the release was not saved yet",
+    )
+
+
+def write_release_page(release: Release, place: Path, *, name: str, command: str) -> None:
+    """One HTML page about a release, which holds everything that it shows; `name` is that of its file."""
+    from radoboost.report import html
+
+    title = f"What {name} promises"
+    html.write_page(place, "release.html", title=title, about=about_release(release, name), command=command)

@@ -1,0 +1,297 @@
+"""What a holder is ready to spend: the texts of a form, what they mean, and what that would promise, without data."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from radoboost.cli.mechanism_options import chosen_mechanism
+from radoboost.errors import ArgumentError, RadoError
+from radoboost.holder.privacy_cost import account_for_schema, foreseen_bookings
+from radoboost.privacy import Event, Relation
+from radoboost.privacy.events import convert_relation
+from radoboost.privacy.ledger import Ledger, beside_text, glance
+from radoboost.release.composition import EarlierRelease, earlier_releases
+from radoboost.tables.column_selection import list_names
+from radoboost.tables.schema import Schema
+
+_MOST_TABLES = 200  # of one ledger in a list
+
+LEAST, MOST = -2.0, 1.0  # of the slider: powers of ten
+STEP = 0.05
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The texts of the form; `problems` says what is wrong, by field.
+
+    `whose` says whose rows the table has: "rows" if each is another person's, "person" if a column says whose it is.
+    `ids` is no field of the form: columns that the schema declares to be ids. Where there are some, `whose` must be
+    answered.
+    """
+
+    promise: str = "yes"
+    epsilon: str = "1"
+    delta: str = "1e-6"
+    unit: str = "record"
+    relation: str = "add"
+    rows: str = ""
+    whose: str = ""
+    person: str = ""
+    max_rows: str = ""
+    n_rados: str = ""
+    ledger: str = ""
+    compose: tuple[str, ...] = ()
+    output: str = ""
+    ids: tuple[str, ...] = ()
+
+    @property
+    def answered(self) -> str:
+        """Whose rows there are: what was said, or what follows where there is no column of ids; nothing if unsaid."""
+        return self.whose or ("person" if self.person else "" if self.ids else "rows")
+
+    @property
+    def private(self) -> bool:
+        """Whether something is promised about records."""
+        return self.promise == "yes"
+
+    @property
+    def slider(self) -> float:
+        """Where the slider stands: the power of ten of epsilon, to its next mark."""
+        try:
+            power = math.log10(_positive("epsilon", self.epsilon) or 1.0)
+        except ArgumentError:
+            power = 0.0
+        return round(max(LEAST, min(MOST, round(power / STEP) * STEP)), 2)
+
+    def moved(self, slider: str, shown: tuple[str, str]) -> "Budget":
+        """The budget with the epsilon of the slider, if that was moved and the field was not.
+
+        `shown` are the epsilon and the slider that the form was made with.
+        """
+        try:
+            power, before = round(float(slider), 2), round(float(shown[1]), 2)
+        except ValueError:
+            return self
+        if not LEAST <= power <= MOST or power == before or self.epsilon != shown[0]:
+            return self
+        return replace(self, epsilon=f"{10**power:.2g}")
+
+    def problems(self) -> dict[str, str]:
+        """What is wrong, by field."""
+        return _parse_budget(self)[1]
+
+    def numbers(self) -> dict[str, Any]:
+        """What the fields mean; None where nothing was typed, and for fields that do not apply."""
+        numbers, problems = _parse_budget(self)
+        if problems:
+            raise ArgumentError("; ".join(problems.values()))
+        return numbers
+
+    def mechanism(self) -> Any:
+        """The mechanism, as the options of `rado craft` choose it."""
+        numbers = self.numbers()
+        names = ("epsilon", "delta", "unit", "relation")
+        options = {name: numbers[name] if self.private else None for name in names}
+        return chosen_mechanism(None, {**options, "noise_std": None})
+
+    def options(self) -> list[str]:
+        """The options of `rado craft` that say the same."""
+        numbers = self.numbers()
+        if not self.private:
+            return [] if numbers["n_rados"] is None else ["-n", str(numbers["n_rados"])]
+        words = ["--epsilon", repr(numbers["epsilon"]), "--delta", repr(numbers["delta"])]
+        words += ["--unit", self.unit] if self.unit != "record" or (self.ids and not numbers["person"]) else []
+        return words + (["--relation", "replace"] if numbers["relation"] == "replace" else [])
+
+    def table_options(self) -> list[str]:
+        """The options that say how many rows there are, and whose."""
+        numbers = self.numbers()
+        named = {"--rows": numbers["rows"], "--person": numbers["person"], "--max-rows": numbers["max_rows"]}
+        return [text for option, value in named.items() if value is not None for text in (option, str(value))]
+
+
+def _parse_budget(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the fields of a budget mean, and what is wrong with them."""
+    readers = {"n_rados": _optional_integer} if not budget.private else {
+        "epsilon": _positive, "delta": _positive, "rows": _optional_integer, "max_rows": _optional_integer
+    }  # fmt: skip
+    numbers: dict[str, Any] = {item.name: None for item in fields(budget)}
+    problems = {}
+    for name, reader in readers.items():
+        try:
+            numbers[name] = reader(name, getattr(budget, name))
+        except ArgumentError as error:
+            problems[name] = str(error)
+    if not budget.private:
+        return numbers, problems
+    for name in ("epsilon", "delta"):
+        if numbers[name] is None and name not in problems:
+            problems[name] = f"{name} is missing; type a number"
+    if budget.unit not in ("record", "label") or budget.relation not in ("add", "replace"):
+        problems["unit"] = "choose what is protected"
+    whose = budget.answered
+    person = budget.person if whose == "person" and budget.person else None
+    numbers |= {"unit": budget.unit, "relation": budget.relation, "person": person}
+    if whose not in ("rows", "person"):
+        problems["whose"] = (
+            f"say whose rows these are: the schema has {list_names(budget.ids)}, which may say that several rows are "
+            "of "
+            "one person"
+        )
+    elif whose == "person" and person is None:
+        problems["person"] = "choose the column that says whose row it is"
+    if budget.unit == "label":
+        numbers["relation"] = None
+    elif budget.relation == "replace" and person:
+        problems["relation"] = (
+            "a promise about persons is about one who is added or removed: choose 'one record added or removed' under "
+            "'Which tables are neighbours', or 'Each row is another person' under 'Whose rows are these?'"
+        )
+    if numbers["person"] is None:
+        numbers["max_rows"] = None
+        problems.pop("max_rows", None)
+    elif numbers["max_rows"] is None and "max_rows" not in problems:
+        problems["max_rows"] = "say how many rows of each person may contribute at most; more rows take more noise"
+    return numbers, problems
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """A ledger of the folder, and one table in it; `left` and `after` are epsilons of one more release.
+
+    Where the total is about other neighbours than the release, and nothing is booked, `fitting` has the options of
+    `rado ledger create` that replace it by one for the release. `beside` is what to know of other totals in the file.
+    """
+
+    name: str
+    table: str
+    total: str
+    spent: float
+    left: float
+    after: float | None = None
+    cost: float = 0.0
+    refusal: str = ""
+    neighbours: str = ""
+    delta: float = 0.0
+    fitting: tuple[str, ...] = ()
+    beside: str = ""
+
+
+@dataclass(frozen=True)
+class BudgetPreview:
+    """What a budget would promise of a table that a schema declares; `lines` say why there is no answer."""
+
+    answer: Mapping[str, Any] | None = None
+    books: LedgerView | None = None
+    lines: tuple[str, ...] = field(default=())
+
+    @property
+    def refused(self) -> bool:
+        """Whether crafting would refuse: there is no answer, so many rows carry no such epsilon, or a ledger does."""
+        carries = self.answer is None or self.answer.get("expected", {}).get("carries", True)
+        return bool(self.lines or not carries or (self.books is not None and self.books.refusal))
+
+
+def prospect(
+    budget: Budget,
+    schema: Schema,
+    ledger: Path | None,
+    table: str | None,
+    name: str,
+    earlier: Sequence[Path] = (),
+) -> BudgetPreview:
+    """What a budget would promise, without data: by what was declared alone, and with `earlier` releases together."""
+    if not budget.private:
+        return BudgetPreview()
+    problems = budget.problems()
+    if problems:
+        return BudgetPreview(lines=tuple(problems.values()))
+    try:
+        numbers, mechanism = budget.numbers(), budget.mechanism()
+        persons = {"person": numbers["person"], "max_rows": numbers["max_rows"]}
+        answer = account_for_schema(mechanism, schema, rows=numbers["rows"], **persons, earlier=_chain(earlier))
+        books = None if ledger is None else _books(ledger, table, name, mechanism, schema, persons)
+    except RadoError as error:
+        return BudgetPreview(lines=(str(error),))
+    return BudgetPreview(answer, books)
+
+
+def _chain(places: Sequence[Path]) -> tuple[EarlierRelease, ...]:
+    """All that releases know of; they are read again only where a file changed, for somebody is moving a slider."""
+    return _chain_of(tuple((place, place.stat().st_mtime_ns, place.stat().st_size) for place in places))
+
+
+@lru_cache(maxsize=8)
+def _chain_of(stamped: tuple[tuple[Path, int, int], ...]) -> tuple[EarlierRelease, ...]:
+    return earlier_releases([place for place, _, _ in stamped])
+
+
+def tables_of(ledger: Path) -> list[str]:
+    """The tables of a ledger; none where it cannot be read."""
+    try:
+        return [table for table, _, _ in glance(ledger, _MOST_TABLES)]
+    except RadoError:
+        return []
+
+
+def _books(
+    place: Path, table: str | None, name: str, mechanism: Any, schema: Schema, persons: Mapping[str, Any]
+) -> LedgerView:
+    """What a ledger has left, and what this would leave."""
+    ledger = Ledger(place, table)
+    document = ledger.to_dict()
+    total, whole = document["total"], document["total"]["mu_squared"]
+    books = LedgerView(
+        name,
+        ledger.table,
+        f"epsilon {total['epsilon']:g} at delta {total['delta']:g}, for {total['neighbours']} as neighbours",
+        document["spent"]["mu_squared"] / whole,
+        document["largest_epsilon"],
+        neighbours=total["neighbours"],
+        delta=total["delta"],
+        beside=beside_text(document["beside"]) if document["beside"] else "",
+    )
+    foreseen: tuple[Event, ...] = ()
+    try:
+        foreseen = foreseen_bookings(mechanism, schema, **persons)
+        cost = ledger.check(*foreseen)
+    except RadoError as error:
+        other = next((event.relation for event in foreseen if not _bookable(event, ledger.total.relation)), None)
+        return replace(books, refusal=str(error), fitting=() if other is None else ledger.fitting(other))
+    return replace(books, after=ledger.largest_epsilon(cost), cost=float(cost.mu_squared) / whole)
+
+
+def _bookable(event: Event, relation: Relation) -> bool:
+    """Whether what an event promises can be booked on a total that is about a relation."""
+    try:
+        convert_relation(event, relation)
+    except ArgumentError:
+        return False
+    return True
+
+
+def _positive(name: str, text: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ArgumentError(f"{name} must be a number above 0; it is {text.strip()[:40]!r}")
+    return value
+
+
+def _optional_integer(name: str, text: str) -> int | None:
+    word = text.strip().replace(",", "").replace(" ", "").replace("_", "")
+    if not word:
+        return None
+    if not (word.isascii() and word.isdecimal() and len(word) < 16 and int(word) > 0):
+        raise ArgumentError(f"{_NAMES[name]} must be a whole number above 0; it is {text.strip()[:40]!r}")
+    return int(word)
+
+
+_NAMES = {"rows": "the number of rows", "max_rows": "rows of each person", "n_rados": "the number of rados"}

@@ -1,0 +1,235 @@
+"""Learning as jobs of the studio: what is chosen, what is read, the model, and the look inside it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from radoboost.cli.learn import chosen_learner
+from radoboost.cli.options import check_output, default_output
+from radoboost.errors import ArgumentError
+from radoboost.learner.model import Model, load_model
+from radoboost.learner.model_averaging import check_together
+from radoboost.outputs import refuse_overwrite
+from radoboost.release.compatibility import read_parts
+from radoboost.release.merge import merge
+from radoboost.release.release import Release, load
+from radoboost.release.statement_text import FaqAnswer, Verdict, answers, full_statement, verdict_of
+from radoboost.report.coefficients import expected_rows
+from radoboost.report.documents import Document
+from radoboost.report.effects_report import cover_of
+from radoboost.report.html import PageHeader, draw_plots
+from radoboost.report.model_report import ModelReport, inside_documents, model_report
+from radoboost.report.plots import Picture
+from radoboost.studio.jobs import Job
+from radoboost.studio.security import Form
+from radoboost.studio.shell_commands import command
+from radoboost.studio.workspace import short_names
+
+ONE, MERGED, AVERAGED = "one", "merged", "averaged"
+_MERGED = "merged.rado.parquet"
+_BY_DEFAULT = "moments"  # the learner
+_BOOSTING = ("rounds", "weak", "penalty", "strength", "stop", "seed")
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a release promises: what to think of it, and its statement in plain words and in full."""
+
+    verdict: Verdict
+    answers: tuple[FaqAnswer, ...]
+    statement: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, release: Release) -> "Promise":
+        """That of a release, which was held against itself when it was read."""
+        return cls(verdict_of(release.statement), answers(release), full_statement(release.statement))
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Releases that were read: whether they are one, merged or averaged, and what choices depend on.
+
+    `draws` says that boosting draws rados, for the release has none, so that a seed makes it repeatable. `promises` are
+    what the release says, or each of several.
+    """
+
+    places: tuple[Path, ...]
+    how: str
+    classes: tuple[Any, ...]
+    draws: bool
+    promises: tuple[Promise, ...]
+
+
+def read_sources(places: Sequence[Path]) -> Sources:
+    """Read releases, and refuse those that cannot go together: plain ones are merged, private ones averaged."""
+    if len(places) == 1:
+        release = load(places[0])
+        return Sources(tuple(places), ONE, release.classes, release.n_rados == 0, (Promise.of(release),))
+    parts = read_parts(places, "learning from several")
+    private = any(part.release.statement.promises for part in parts)
+    if private:
+        check_together(parts)
+    else:
+        merge(places)
+    promises = tuple(Promise.of(part.release) for part in parts)
+    return Sources(tuple(places), AVERAGED if private else MERGED, parts[0].release.classes, False, promises)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a form says about learning, as text, with the names that the options of `rado learn` have."""
+
+    learner: str = _BY_DEFAULT
+    rounds: str = ""
+    weak: str = ""
+    penalty: str = ""
+    strength: str = ""
+    stop: str = ""
+    seed: str = "0"
+    prior: tuple[str, ...] = ()
+    one_holder: bool = False
+    merged: str = _MERGED
+    output: str = ""
+
+    @classmethod
+    def first(cls, sources: Sources, names: Sequence[str]) -> "Choices":
+        """What stands in the form at first."""
+        others = {MERGED: "merged.model.json", AVERAGED: "average.model.json"}
+        return cls(output=others.get(sources.how) or str(default_output(names[0], "model.json")))
+
+    @classmethod
+    def of(cls, form: Form) -> "Choices":
+        texts = {name: form.text(name, "").strip() for name in ("learner", *_BOOSTING, "merged", "output")}
+        prior = tuple(share.strip() for share in form.all("prior"))
+        return cls(**texts, prior=prior, one_holder="one_holder" in form)
+
+    def options(self, sources: Sources) -> dict[str, Any]:
+        """The options of `rado learn`: those of boosting where it is chosen, and a seed where it draws."""
+        left_out = {name for name, kept in (("strength", self.penalty), ("seed", sources.draws)) if not kept}
+        names = [name for name in _BOOSTING if name not in left_out] if self.learner == "boost" else []
+        chosen: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name)}
+        for name in ("rounds", "seed"):
+            if name in chosen:
+                chosen[name] = _form_integer(name, chosen[name])
+        if shares := self._shares(sources):
+            chosen["prior"] = shares
+        return chosen
+
+    def _shares(self, sources: Sources) -> list[str]:
+        """One share of the positive class, or shares by class, as --prior takes them."""
+        if len(sources.classes) == 2:
+            return [share for share in self.prior[:1] if share]
+        pairs = zip(sources.classes, self.prior, strict=False)
+        return [f"{name}={share}" for name, share in pairs if share]
+
+    def words(self, sources: Sources) -> list[object]:
+        """The options as words of a command."""
+        words: list[object] = [] if self.learner == _BY_DEFAULT else ["--learner", self.learner]
+        for name, value in self.options(sources).items():
+            for each in value if isinstance(value, list) else [value]:
+                words += [f"--{name}", each]
+        return words + (["--one-holder"] if self.one_holder and sources.how == AVERAGED else [])
+
+
+@dataclass(frozen=True)
+class LearnOrder:
+    """What to learn, checked: from which releases, how, and where files go."""
+
+    root: Path
+    sources: Sources
+    choices: Choices
+    place: Path
+    merged: Path | None
+
+    def check(self) -> Any:
+        """Refuse what cannot be written or learned, and give the classifier that is not yet fitted."""
+        read = [str(place) for place in self.sources.places]
+        if self.merged is not None:
+            check_output(self.merged, read)
+            refuse_overwrite(self.merged, self.root / _MERGED)
+            read.append(str(self.merged))
+        check_output(self.place, read)
+        names = [str(self._name(place)) for place in self.sources.places]
+        refuse_overwrite(self.place, self.root / Choices.first(self.sources, names).output)
+        return chosen_learner(self.choices.learner, **self.choices.options(self.sources))
+
+    def commands(self, report: str = "") -> list[str]:
+        """The commands that do the same, in the folder of the studio; with a report where one is named."""
+        names = [self._name(place) for place in self.sources.places]
+        lines = []
+        if self.merged is not None:
+            lines.append(command("merge", *names, "-o", self._name(self.merged)))
+            names = [self._name(self.merged)]
+        words = ["learn", *names, *self.choices.words(self.sources), "-o", self._name(self.place)]
+        return [*lines, command(*words, *(["--report", Path(report)] if report else []))]
+
+    def learn(self, job: Job) -> "Learned":
+        """Learn, and write the model; plain releases of several holders are merged first."""
+        with short_names(self.root):
+            shell = self.check()
+            places: list[Path] = list(self.sources.places)
+            if self.merged is not None:
+                job.progress("merging releases", 0, None)
+                merge(places).save(self.merged)
+                places = [self.merged]
+            job.progress("learning", 0, None)
+            together = len(places) > 1
+            one_holder = together and self.choices.one_holder
+            shell.fit_rados(places if together else places[0], one_holder=one_holder)
+            job.progress("writing the model", 0, None)
+            shell.model_.save(self.place)
+            return Learned(shell.model_, None if together else shell.release_, self.place)
+
+    def _name(self, place: Path) -> Path:
+        return place.relative_to(self.root)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A model, the release behind it where it is one and known, and the model's file."""
+
+    model: Model
+    release: Release | None
+    place: Path
+
+    def cover(self) -> PageHeader:
+        """What its page begins with."""
+        return cover_of(self.model, self.place.name)
+
+    def expected_error(self) -> str:
+        return expected_rows(self.model, self.release)[0][1]
+
+
+def read_model(place: Path) -> Learned:
+    return Learned(load_model(place), None, place)
+
+
+@dataclass(frozen=True, eq=False)
+class Looked:
+    """What was seen inside a model, as documents and their pictures."""
+
+    inside: ModelReport
+    documents: tuple[Document, ...]
+    pictures: Mapping[str, Picture]
+
+
+def look(learned: Learned, line: str, job: Job) -> Looked:
+    """Look inside: what `rado learn --report` shows. Of a file alone, what follows from the model itself."""
+    inside = model_report(learned.release, model=learned.model, progress=job.progress)
+    documents = inside_documents(inside, line)
+    if learned.release is None:
+        documents = [each for each in documents if each.findings.name in ("learned", "effects")]
+    documents = [each for each in documents if each.findings.name != "reliability"]  # a table is scored on its own page
+    pictures: dict[str, Picture] = {}
+    for done, document in enumerate(documents):
+        job.progress("drawing", done, len(documents))
+        pictures |= draw_plots([document])
+    return Looked(inside, tuple(documents), pictures)
+
+
+def _form_integer(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentError(f"{name} must be a whole number; it is {text[:40]!r}") from None

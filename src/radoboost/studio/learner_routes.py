@@ -1,0 +1,398 @@
+"""The learner's way: from releases to a model, what it says, probabilities, scores, and the model elsewhere."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from radoboost.cli.options import check_page
+from radoboost.errors import ArgumentError, RadoError
+from radoboost.learner.explain import ExplainedRow, explain_row
+from radoboost.learner.export import FORMATS
+from radoboost.report.effects_report import write_page
+from radoboost.report.model_report import write_inside
+from radoboost.studio.jobs import Job
+from radoboost.studio.learn_job import MERGED, Choices, Learned, LearnOrder, Sources, look, read_model, read_sources
+from radoboost.studio.model_jobs import ExportOrder, ScoreOrder, export_place, scores_place
+from radoboost.studio.rendering import Here, Sent, Studio, go, page, wants_part
+from radoboost.studio.roles import Role
+from radoboost.studio.row_form import fields_of, read_row
+from radoboost.studio.schema_form import SchemaForm
+from radoboost.studio.shell_commands import command, piped_command
+from radoboost.studio.workspace import MODEL, RELEASE, TABLE, short_names
+
+# ---- What the pages of the learner's way show, and the commands that do the same.
+
+
+@dataclass
+class LearnerSession:
+    """What a learner is at: releases or a model that are read, a model that is learned, and what is done with it."""
+
+    places: tuple[Path, ...]
+    reading: Job
+    choices: Choices | None = None
+    order: LearnOrder | None = None
+    learning: Job | None = None
+    looking: Job | None = None
+    report: str = ""
+    typed: dict[str, str] = field(default_factory=dict)
+    row: tuple[ExplainedRow, str] | None = None
+    scores: ScoreOrder | None = None
+    scoring: Job | None = None
+    program: ExportOrder | None = None
+    exporting: Job | None = None
+    lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
+
+    @property
+    def sources(self) -> Sources | None:
+        """The releases, once they are read."""
+        return self.reading.result if isinstance(self.reading.result, Sources) else None
+
+    @property
+    def learned(self) -> Learned | None:
+        """The model, once it is read or learned."""
+        job = self.reading if self.learning is None else self.learning
+        return job.result if isinstance(job.result, Learned) else None
+
+
+def options_of(studio: Studio, session: LearnerSession, sources: Sources) -> dict[str, Any]:
+    """What the page of options shows: the releases, the form as it stands, and the commands, or why there are none."""
+    names = [studio.folder.name(place) for place in sources.places]
+    choices = session.choices or Choices.first(sources, names)
+    try:
+        commands, wrong = order_of(studio, sources, choices).commands(), ""
+    except ArgumentError as error:
+        commands, wrong = [], str(error)
+    found = [studio.folder.found(place) for place in sources.places if place.is_file()]
+    return {"sources": sources, "choices": choices, "found": found, "commands": commands, "wrong": wrong}
+
+
+def order_of(studio: Studio, sources: Sources, choices: Choices) -> LearnOrder:
+    """What to learn, by what was chosen; refused where that cannot be understood."""
+    choices.options(sources)
+    merged = studio.folder.place(choices.merged) if sources.how == MERGED else None
+    return LearnOrder(studio.folder.root, sources, choices, studio.folder.place(choices.output), merged)
+
+
+def commands_of(studio: Studio, session: LearnerSession, learned: Learned, report: str = "") -> list[str]:
+    """The commands that make the model, or show the one that was opened."""
+    if session.order is not None:
+        return session.order.commands(report)
+    name = Path(studio.folder.name(learned.place))
+    return [command("show", name, *(["--html", Path(report)] if report else []))]
+
+
+def row_of(session: LearnerSession, learned: Learned) -> dict[str, Any]:
+    """What the page of one row shows: the form as it stands, and what the model says of it."""
+    explained, line = session.row or (None, "")
+    return {
+        "fields": fields_of(learned.model),
+        "typed": session.typed,
+        "explained": explained,
+        "command": line,
+        "classes": learned.model.classes,
+    }
+
+
+# ----
+
+WAY = Role(
+    "learner",
+    "I want to learn",
+    "Learn a model from a release, see what it says and how sure it is, and take it elsewhere.",
+    {RELEASE: "Learn from it", MODEL: "See what it says"},
+)
+router = APIRouter(prefix="/learner")
+_SHORT = 0.5  # seconds within which most files are read, so that their page is the first one to be seen
+_ROW_SCORES = Path("row.scores.csv")
+
+
+@router.get("")
+def choose(request: Request, studio: Here) -> HTMLResponse:
+    """Choose a release, several of them, or a model."""
+    return page(request, "learner_choose.html", way=WAY, files=studio.folder.files(*WAY.kinds), release=RELEASE)
+
+
+@router.post("")
+def begin(request: Request, studio: Here, form: Sent) -> Response:
+    """Begin with releases or with a model, which are read in a job."""
+    if not form.all("file"):
+        raise ArgumentError("no release is chosen; tick two or more, or begin with one by its button")
+    places = tuple(dict.fromkeys(studio.folder.file(word) for word in form.all("file")))
+    number, reading = open_files(studio, places)
+    reading.wait(_SHORT)
+    if reading.state == "failed":
+        raise ArgumentError(reading.failure)
+    return go(request, f"/learner/{number}")
+
+
+def open_files(studio: Studio, places: tuple[Path, ...]) -> tuple[str, Job]:
+    """A session of releases or a model, by the first of them, and the job that reads them."""
+    names = ", ".join(studio.folder.name(place) for place in places)
+    is_model = studio.folder.found(places[0]).kind == MODEL
+    if is_model and len(places) > 1:
+        raise ArgumentError(f"{studio.folder.name(places[0])} is a model; begin with it alone, or with releases alone")
+
+    def read(_: Job) -> Sources | Learned:
+        with short_names(studio.folder.root):
+            return read_model(places[0]) if is_model else read_sources(places)
+
+    reading = studio.jobs.start(f"Reading {names}", read, lane="look")
+    number = studio.sessions.add(LearnerSession(places, reading))
+    reading.address = f"/learner/{number}"
+    return number, reading
+
+
+@router.get("/{number}")
+def options(request: Request, studio: Here, number: str) -> Response:
+    """How to learn from releases; a model has its own page."""
+    session = studio.sessions.get(number, LearnerSession)
+    if isinstance(session.reading.result, Learned):
+        return go(request, f"/learner/{number}/model")
+    if session.sources is None:
+        return _page(request, studio, number, "learner_reading.html", job=session.reading)
+    return _page(request, studio, number, "learner.html", **options_of(studio, session, session.sources))
+
+
+@router.post("/{number}/options")
+def change_options(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Take the options, and show the command that they make."""
+    session = studio.sessions.get(number, LearnerSession)
+    sources = _sources(session)
+    session.choices = Choices.of(form)
+    if not wants_part(request):
+        return go(request, f"/learner/{number}")
+    return page(request, "learner_command.html", **options_of(studio, session, sources))
+
+
+@router.post("/{number}")
+def learn(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Learn, as a job, and look inside afterwards."""
+    session = studio.sessions.get(number, LearnerSession)
+    sources = _sources(session)
+    with session.lock:
+        session.choices = Choices.of(form)
+        if session.learning is not None and not session.learning.is_over:
+            raise ArgumentError("this is being learned already; wait for it, or cancel it")
+        order = order_of(studio, sources, session.choices)
+        with short_names(studio.folder.root):
+            order.check()
+        address = f"/learner/{number}/model"
+
+        def work(job: Job) -> Learned:
+            learned = order.learn(job)
+            _start_model_report(studio, number, session, learned)
+            return learned
+
+        if session.looking is not None:
+            session.looking.cancel()
+        session.order, session.looking, session.report, session.row = order, None, "", None
+        session.scoring = session.exporting = None
+        session.learning = studio.jobs.start(f"Learning {studio.folder.name(order.place)}", work, address=address)
+    session.learning.wait(_SHORT)
+    return go(request, address)
+
+
+@router.get("/{number}/model")
+def model(request: Request, studio: Here, number: str) -> Response:
+    """What the model says, and the statement of the release behind it."""
+    session = studio.sessions.get(number, LearnerSession)
+    learned = session.learned
+    if learned is None:
+        if session.learning is None:
+            return go(request, f"/learner/{number}")
+        return _page(request, studio, number, "learner_reading.html", job=session.learning)
+    with session.lock:
+        if session.looking is None:  # it was read from a file
+            _start_model_report(studio, number, session, learned)
+            assert session.looking is not None
+            session.looking.wait(_SHORT)
+    notices = [] if session.learning is None else session.learning.notices
+    drawn = learned.model.learner.get("drawn_rados")
+    if drawn:
+        notices = [*notices, f"The release has no rados, so {drawn:,} were drawn from its moments."]
+    values = {"cover": learned.cover(), "looking": session.looking, "notices": notices, "report": session.report}
+    commands = commands_of(studio, session, learned, session.report)
+    return _page(
+        request, studio, number, "learner_model.html", suggested=_report_name(learned), commands=commands, **values
+    )
+
+
+@router.post("/{number}/look")
+def look_again(request: Request, studio: Here, number: str) -> Response:
+    """Look inside once more, where that was cancelled or failed."""
+    session, learned = _session(studio, number)
+    with session.lock:
+        if session.looking is None or (session.looking.is_over and session.looking.state != "done"):
+            _start_model_report(studio, number, session, learned)
+    return go(request, f"/learner/{number}/model")
+
+
+@router.post("/{number}/report")
+def report(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Write the page that `rado learn --report` writes; of a model alone, what `rado show --html` does."""
+    session, learned = _session(studio, number)
+    if session.looking is None or session.looking.state != "done":
+        raise ArgumentError("the look inside has not ended yet; wait for it, and write the page then")
+    name = form.text("report")
+    place = studio.folder.place(name)
+    with short_names(studio.folder.root):
+        read = [str(learned.place), *map(str, session.places)]
+        check_page(place, read, "-o", learned.place, default=studio.folder.root / _report_name(learned))
+        line = commands_of(studio, session, learned, studio.folder.name(place))[-1]
+        if session.order is None:
+            write_page(learned.model, place, name=learned.place.name, command=line)
+        else:
+            write_inside(session.looking.result.inside, place, name=learned.place.name, command=line)
+    session.report = studio.folder.name(place)
+    return go(request, f"/learner/{number}/model")
+
+
+@router.get("/{number}/row")
+def row(request: Request, studio: Here, number: str) -> Response:
+    """A form for one row, and what the model says of it."""
+    session = studio.sessions.get(number, LearnerSession)
+    if session.learned is None:
+        return go(request, f"/learner/{number}/model")
+    return _page(request, studio, number, "learner_row.html", **row_of(session, session.learned))
+
+
+@router.post("/{number}/row")
+def change_row(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Take a row, and say how probable each class is, and why."""
+    session, learned = _session(studio, number)
+    session.typed = {each.id: form.text(each.id, "").strip() for each in fields_of(learned.model)}
+    _, table, lines = read_row(learned.model, form)
+    with short_names(studio.folder.root):
+        explained = explain_row(learned.model, table)
+    name = Path(studio.folder.name(learned.place))
+    session.row = (explained, piped_command(lines, "predict", name, "-", "-o", _ROW_SCORES))
+    if not wants_part(request):
+        return go(request, f"/learner/{number}/row")
+    return page(request, "learner_answer.html", **row_of(session, learned))
+
+
+@router.get("/{number}/table")
+def table(request: Request, studio: Here, number: str) -> Response:
+    """Choose a table to score, and see what came out."""
+    session = studio.sessions.get(number, LearnerSession)
+    if session.learned is None:
+        return go(request, f"/learner/{number}/model")
+    schema = session.learned.model.schema
+    values = {"tables": studio.folder.files(TABLE), "order": session.scores, "job": session.scoring}
+    label = "" if schema is None else schema.label or ""
+    return _page(request, studio, number, "learner_table.html", label=label, **values)
+
+
+@router.post("/{number}/table")
+def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Score a table, as a job."""
+    session, learned = _session(studio, number)
+    rows = studio.folder.file(form.text("path", "").strip() or form.text("table"))
+    output = form.text("output", "").strip() or scores_place(studio.folder.name(rows))
+    with session.lock, short_names(studio.folder.root):
+        if session.scoring is not None and not session.scoring.is_over:
+            raise ArgumentError("a table is being scored already; wait for it, or cancel it")
+        order = ScoreOrder(
+            studio.folder.root,
+            learned,
+            rows,
+            form.text("label", "").strip(),
+            _names(form.text("keep", "")),
+            studio.folder.place(output),
+        )
+        order.check()
+        studio.show_counts(rows, _decided_by_now(studio, learned, rows))  # how many rows there are, and what they hold
+        title, address = f"Scoring {studio.folder.name(rows)}", f"/learner/{number}/table"
+        session.scores, session.scoring = order, studio.jobs.start(title, order.run, address=address)
+    session.scoring.wait(_SHORT)
+    return go(request, address)
+
+
+@router.get("/{number}/export")
+def elsewhere(request: Request, studio: Here, number: str) -> Response:
+    """Choose a form to take the model elsewhere."""
+    session = studio.sessions.get(number, LearnerSession)
+    if session.learned is None:
+        return go(request, f"/learner/{number}/model")
+    values = {"order": session.program, "job": session.exporting, "forms": FORMATS}
+    return _page(request, studio, number, "learner_export.html", **values)
+
+
+@router.post("/{number}/export")
+def write_program(request: Request, studio: Here, number: str, form: Sent) -> Response:
+    """Write the model as a program, as a job."""
+    session, learned = _session(studio, number)
+    to = form.text("to")
+    output = form.text("output", "").strip() or export_place(learned.place, to)
+    with session.lock, short_names(studio.folder.root):
+        if session.exporting is not None and not session.exporting.is_over:
+            raise ArgumentError("the model is being exported already; wait for it")
+        table, keep = form.text("table", "").strip(), _names(form.text("keep", ""))
+        order = ExportOrder(studio.folder.root, learned, to, table, keep, studio.folder.place(output))
+        title, address = f"Writing {studio.folder.name(order.place)}", f"/learner/{number}/export"
+        session.program, session.exporting = order, studio.jobs.start(title, order.run, address=address, lane="look")
+    session.exporting.wait(2 * _SHORT)
+    return go(request, address)
+
+
+# ---- what pages have
+
+
+def _page(request: Request, studio: Studio, number: str, template: str, **values: Any) -> HTMLResponse:
+    session = studio.sessions.get(number, LearnerSession)
+    place = session.places[0] if session.learned is None else session.learned.place
+    name = ", ".join(map(studio.folder.name, session.places)) if session.learned is None else studio.folder.name(place)
+    return page(request, template, way=WAY, number=number, at=session, name=name, **values)
+
+
+def _start_model_report(studio: Studio, number: str, session: LearnerSession, learned: Learned) -> None:
+    """Begin to look inside a model."""
+    line = commands_of(studio, session, learned)[-1]
+
+    def work(job: Job) -> Any:
+        with short_names(studio.folder.root):
+            return look(learned, line, job)
+
+    title = f"Looking inside {studio.folder.name(learned.place)}"
+    session.looking = studio.jobs.start(title, work, address=f"/learner/{number}/model")
+
+
+def _session(studio: Studio, number: str) -> tuple[LearnerSession, Learned]:
+    session = studio.sessions.get(number, LearnerSession)
+    if session.learned is None:
+        raise ArgumentError("there is no model yet; learn one first")
+    return session, session.learned
+
+
+def _decided_by_now(studio: Studio, learned: Learned, table: Path) -> Mapping[str, Any]:
+    """What was decided about the columns of a table: in its latest draft, or else by the schema behind the model."""
+    drafts = [getattr(thing, "draft", None) for thing in studio.sessions.all()]
+    of_table = [draft for draft in drafts if isinstance(draft, SchemaForm) and draft.table.resolve() == table.resolve()]
+    schema = learned.model.schema
+    if of_table or schema is None:
+        return of_table[-1].entries() if of_table else {}
+    try:
+        draft = SchemaForm.of(table)
+        draft.take_up(schema)
+    except RadoError:  # it is of another table
+        return {}
+    return {name: entry for name, entry in draft.entries().items() if name in (*schema.columns, schema.label)}
+
+
+def _sources(session: LearnerSession) -> Sources:
+    if session.sources is None:
+        raise ArgumentError("no release is read yet; begin with one")
+    return session.sources
+
+
+def _report_name(learned: Learned) -> str:
+    return f"{learned.place.name.removesuffix('.json').removesuffix('.model')}.html"
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.splitlines() if line.strip())

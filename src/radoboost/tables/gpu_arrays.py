@@ -1,0 +1,130 @@
+"""Arrays on a CUDA device, of CuPy, PyTorch and others: their rows stay there for an engine that can use them there.
+
+No library is imported: arrays say themselves where they lie, and can be sliced and copied. Whoever cannot use rows on a
+device gets them copied here, a batch at a time.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from radoboost.errors import TableError
+from radoboost.tables.column_selection import ColumnChoice, row_place
+from radoboost.tables.frames import check_length
+from radoboost.tables.readers import Reader
+from radoboost.tables.sparse import column_labels
+from radoboost.tables.table import Batch, Table
+
+COPIED_VALUES, COPIED_ROWS = 1 << 21, 65536  # at most, in a batch that is copied here
+ONLY_HERE = (
+    "an array on a device can be read on this machine only; leave cluster out, or pass a copy in memory or files"
+)
+_KINDS = ("float32", "float64")  # that engines take as they are
+_CUDA = (2, 13)  # what DLPack calls memory of a CUDA device, and memory that it manages
+
+
+def is_on_device(array: Any) -> bool:
+    """Whether an array says that it lies on a CUDA device; nothing is imported to find out."""
+    kind = type(array)  # an instance may answer for any name, by asking a cluster
+    if hasattr(kind, "__cuda_array_interface__"):
+        try:
+            if getattr(array, "__cuda_array_interface__", None) is not None:
+                return True
+        except (RuntimeError, TypeError, KeyError):  # of PyTorch, for gradients or types that NumPy does not have
+            return True
+    if not hasattr(kind, "__dlpack_device__"):
+        return False
+    try:
+        return array.__dlpack_device__()[0] in _CUDA
+    except (RuntimeError, TypeError, ValueError, NotImplementedError, BufferError):
+        return False
+
+
+def on_host(array: Any) -> Any:
+    """A copy in memory of an array that lies on a device; anything else as it is."""
+    return _copied(array) if is_on_device(array) else array
+
+
+def _copied(array: Any) -> NDArray[Any]:
+    kind = f"{type(array).__name__} of {getattr(array, 'dtype', 'an unknown type')}"
+    try:
+        if hasattr(array, "detach"):  # PyTorch
+            here = array.detach().cpu().numpy()
+        elif hasattr(array, "get"):  # CuPy
+            here = array.get()
+        elif hasattr(array, "copy_to_host"):  # Numba
+            here = array.copy_to_host()
+        else:
+            here = np.asarray(array)
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise TableError(f"a {kind} on a device cannot be copied here ({reason}); make it float32 there") from None
+    if here.shape != tuple(array.shape):
+        raise TableError(f"a {kind} on a device cannot be copied here; pass an array of CuPy or a tensor of PyTorch")
+    return np.asarray(here)
+
+
+@dataclass(frozen=True, eq=False)
+class DevicePart:
+    """The rows of `x`, which lies on a device; `on_device` says whether engines can take them there."""
+
+    x: Any
+    labels: pa.Array | None
+    features: tuple[str, ...]
+    reading: Reader
+    on_device: bool
+    persons: pa.Array | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TableError(ONLY_HERE)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.x.shape[0])
+
+    def count(self) -> int:
+        return self.n_rows
+
+    def batches(self, most_rows: int) -> Iterator[Batch]:
+        for start in range(0, self.n_rows, most_rows):
+            rows = slice(start, min(start + most_rows, self.n_rows))
+            labels, persons = (None if column is None else column[rows] for column in (self.labels, self.persons))
+            place = partial(_device_row, start)
+            there = partial(self.x.__getitem__, rows) if self.on_device else None
+            values = partial(self._values, rows, place)
+            yield Batch(rows.stop - start, labels, values, place, persons, device_values=there)
+
+    def _values(self, rows: slice, place: Callable[[int], str]) -> NDArray[Any]:
+        return self.reading.array_values(_copied(self.x[rows]), self.features, place)
+
+
+def _device_row(first_row: int, row: int) -> str:
+    return row_place(first_row + row)
+
+
+def open_device_array(x: Any, labels: pa.Array | None, choice: ColumnChoice, reading: Reader) -> Table:
+    """An array on a device; its columns are called x0, x1, ...; its labels are `labels`, or one of its columns.
+
+    Numbers of other types than float32 and float64 are copied here, and read as those of an array in memory.
+    """
+    if len(x.shape) != 2:
+        raise TableError(f"the array must have two dimensions, rows and features; its shape is {tuple(x.shape)}")
+    x = x.detach() if hasattr(x, "detach") else x
+    reading.check_dtype(_copied(x[:0]))
+    places = {name: k for k, name in enumerate(column_labels(None, x.shape[1]))}
+    features = choice.columns(list(places), "the array")
+    if choice.label is not None:
+        labels = reading.labels(_copied(x[:, places[choice.label]]))
+    persons = None if choice.person is None else reading.labels(_copied(x[:, places[choice.person]]))
+    check_length(labels, x.shape[0])
+    chosen = [places[name] for name in features]
+    if chosen != list(range(x.shape[1])):
+        x = x[:, chosen]
+    part = DevicePart(x, labels, features, reading, str(x.dtype).rpartition(".")[2] in _KINDS, persons)
+    label = None if labels is None else choice.label or "y"
+    return Table("the array", features, label, [part], COPIED_VALUES, COPIED_ROWS)

@@ -1,0 +1,253 @@
+"""The cells of a table as they are, before anybody says what its columns mean: for proposals, and to count gaps.
+
+Reading is strict, and all values are looked at: this is for plain releases. `column_types` alone looks at none.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from radoboost.errors import TableError
+from radoboost.progress import Progress, silent
+from radoboost.tables.cluster_frames import cluster_of, cluster_schema, refuse_cluster_frame
+from radoboost.tables.column_selection import ColumnChoice, check_different, column_names, row_place
+from radoboost.tables.column_types import Category
+from radoboost.tables.csv_dialect import PLAIN, CsvDialect, file_separator
+from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
+from radoboost.tables.csv_lines import csv_names
+from radoboost.tables.files import FilePart, file_schema, open_files
+from radoboost.tables.folders import FolderColumns
+from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, slice_batches
+from radoboost.tables.named_paths import folder_columns
+from radoboost.tables.object_columns import array_cells, named_columns, raw_cells, refuse_complex, spell_cells
+from radoboost.tables.paths import csv_stream, expand_paths, file_kind, first_stamp, is_paths, open_file, readable
+from radoboost.tables.readers import ColumnSelection
+from radoboost.tables.sparse import array_and_names, column_labels
+from radoboost.tables.streams import answer_schema, spool_stream
+from radoboost.tables.strict_reader import STRICT, StrictReader
+from radoboost.tables.table import Partition, Table
+
+LOOKING = "looking at the table"
+
+
+@dataclass(frozen=True, eq=False)
+class RawBatch:
+    """The raw columns of some rows, in which part of the table they are, and where a row is in the user's words."""
+
+    columns: pa.RecordBatch
+    part: int
+    place: Callable[[int], str]
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """A table whose columns are read as they are; the cells of a CSV file are texts.
+
+    `separator` is that of a CSV file, by its header; None for other tables.
+    """
+
+    source: Table
+    separator: str | None
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns that are read."""
+        return self.source.features
+
+    def batches(self, bar: Progress = silent) -> Iterator[RawBatch]:
+        """All rows, in order, a bounded number at a time; `bar` is told how far it is, and may raise to end it."""
+        before = 0
+        bar(LOOKING, 0, self.source.expected_rows(0))
+        for number, part in enumerate(self.source.parts()):
+            first = 0
+            for columns in _record_batches(part):
+                yield RawBatch(columns, number, partial(_raw_row, part, first))
+                first += columns.num_rows
+                bar(LOOKING, before + first, self.source.expected_rows(before + first))
+            before += first
+
+
+def _record_batches(part: Partition) -> Iterator[pa.RecordBatch]:
+    if isinstance(part, FramePart):
+        yield from slice_batches(part.rows.to_batches(), BATCH_ROWS)
+        return
+    assert isinstance(part, FilePart)
+    with readable(part.path):
+        part.check_unchanged()
+        yield from slice_batches(part.record_batches(BATCH_ROWS), BATCH_ROWS)
+        part.check_unchanged()
+
+
+def _raw_row(part: Partition, first: int, row: int) -> str:
+    if isinstance(part, FilePart):
+        return part.place(first + row)
+    return row_place(getattr(part, "first_row", 0) + first + row)
+
+
+def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
+    """A table in any form that `open_table` takes, to be read as it is; all columns, unless some are named."""
+    refuse_cluster_frame(table, "looking at raw cells")
+    choice, reading, table = (
+        ColumnChoice.of(None, columns, ()),
+        RawColumns(given=CsvDialect(separator)),
+        spool_stream(table),
+    )
+    if is_paths(table):
+        paths = expand_paths(table)
+        found = file_separator(paths[0], reading.marks) if file_kind(paths[0]) == "csv" else None
+        return RawTable(open_files(paths, choice, reading), found)
+    frame = table if reading.is_frame(table) else _array_table(table, reading)
+    return RawTable(open_frame(frame, None, choice, reading), None)
+
+
+def _array_table(table: Any, reading: StrictReader) -> pa.Table:
+    """An array or a sparse matrix as a table of columns x0, x1, ..., unless they have names."""
+    table, names = array_and_names(table)
+    x = reading.array(table)
+    if x.ndim != 2:
+        raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
+    dense = x.toarray() if hasattr(x, "toarray") else x
+    if dense.dtype.kind == "c":
+        reading.check_dtype(dense)
+    columns = [array_cells(dense[:, k], Category(), PLAIN) for k in range(dense.shape[1])]
+    return pa.table(columns, column_labels(names, dense.shape[1]))
+
+
+@dataclass(frozen=True)
+class RawColumns(StrictReader):
+    """Reading in which columns may be of any type, and all cells of a CSV file are texts."""
+
+    def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
+        """All its columns; one whose values have several types as texts."""
+        columns = named_columns(table)
+        try:
+            if columns is None or not any(map(is_object, columns)):
+                return pa.table(table), None
+        except pa.ArrowNotImplementedError:
+            refuse_complex(table)
+            raise
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            if columns is None:
+                raise
+        return pa.table([_as_arrow(column) for _, column in columns], [name for name, _ in columns]), None
+
+    def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
+        """Refuse nothing."""
+
+    def csv_schema(self, path: Path) -> pa.Schema:
+        """The columns that the header names."""
+        options = csv_options(file_separator(path, self.marks))
+        with open_file(path) as file, pa.csv.open_csv(csv_stream(path, file), **options) as reader:
+            return pa.schema([(name, pa.string()) for name in reader.schema.names])
+
+    def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
+        return [TextFile(path, first_stamp(path), selection, None, file_separator(path, self.marks))]
+
+
+def is_object(column: tuple[str, Any]) -> bool:
+    """Whether a named column is of objects in polars, of which Arrow would get addresses."""
+    return str(getattr(column[1], "dtype", "")) == "Object"
+
+
+def _as_arrow(column: Any) -> pa.Array | pa.ChunkedArray:
+    try:
+        return raw_cells(column, Category(), CsvDialect()) if is_object(("", column)) else pa.array(column)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return spell_cells(column, Category(), CsvDialect())
+
+
+@dataclass(frozen=True)
+class TextFile(FilePart):
+    """A whole CSV file, all of whose cells are texts."""
+
+    separator: str
+
+    def place(self, row: int) -> str:
+        return f"line {line_of_row(self.path, row):,} of {self.path}"
+
+    def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
+        """The chosen columns, as texts."""
+        names = self.selection.names
+        types = dict.fromkeys(names, pa.string())
+        convert = pa.csv.ConvertOptions(column_types=types, include_columns=names, strings_can_be_null=False)
+        options = csv_options(self.separator)
+        try:
+            with (
+                open_file(self.path) as file,
+                pa.csv.open_csv(csv_stream(self.path, file), **options, convert_options=convert) as reader,
+            ):
+                yield from reader
+        except pa.ArrowInvalid as error:
+            raise TableError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from None
+
+
+def csv_options(separator: str) -> dict[str, Any]:
+    """How Arrow reads a CSV file with this separator."""
+    return {
+        "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+        "parse_options": pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+    }
+
+
+def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataType | None]:
+    """The columns of a table with the types they are stored in, without a look at any value.
+
+    None stands for no type: cells of a CSV file have none, and Python objects say nothing before one looks.
+    """
+    name = "the table"
+    if (answer := answer_schema(table)) is not None:
+        schema = answer
+    elif cluster_of(table):
+        schema = cluster_schema(table)
+    elif is_paths(table := spool_stream(table)):
+        path = expand_paths(table)[0]
+        name = str(path)
+        if file_kind(path) == "csv":
+            names = csv_names(path, file_separator(path, CsvDialect(separator)), skip=b"\r\n")
+            check_different(names, str(path))
+            return dict.fromkeys([*names, *(name for name in folder_columns(path) if name not in names)])
+        schema = FolderColumns.of([path], typed=False).added(file_schema(path, STRICT), path)
+    elif STRICT.is_frame(table):
+        with readable("the table"):
+            if hasattr(table, "get_columns"):
+                return {column.name: _polars_type(column[:0]) for column in table.get_columns()}
+            if isinstance(table, dict):
+                table = {name: column[:0] for name, column in table.items()}
+            elif hasattr(table, "iloc"):
+                table = table.iloc[:0]
+            schema = table.schema if isinstance(table, pa.Table) else _table_schema(table)
+    else:
+        matrix, own_names = array_and_names(table)
+        array = STRICT.array(matrix)
+        if array.ndim != 2:
+            raise TableError(f"the array must have two dimensions, rows and features; its shape is {array.shape}")
+        kind = None if array.dtype.kind not in "biuf" else pa.from_numpy_dtype(array.dtype)
+        return dict.fromkeys(column_labels(own_names, array.shape[1]), kind)
+    names = column_names(schema)
+    check_different(names, name)
+    types = {name: schema.field(name).type for name in names}
+    return {name: None if pa.types.is_null(kind) else kind for name, kind in types.items()}
+
+
+def _table_schema(table: Any) -> pa.Schema:
+    """The types of a frame without rows."""
+    try:
+        return pa.table(table).schema
+    except pa.ArrowNotImplementedError:
+        refuse_complex(table)
+        raise
+
+
+def _polars_type(column: Any) -> pa.DataType | None:
+    if str(column.dtype) in ("Int128", "UInt128"):
+        return pa.int64()  # integers, which Arrow has not so long
+    return None if str(column.dtype) in ("Object", "Null") else pa.chunked_array(column).type
