@@ -169,7 +169,7 @@ def test_the_schema_and_the_release_are_those_of_the_commands(studio, folder, tm
     assert spent[0] == spent[1]
     account = run(commands(shown)[0] + " --json", folder, monkeypatch)
     schema = Schema.from_dict(json.loads((folder / "patients.schema.json").read_text()))
-    assert json.loads(account) == json.loads(json.dumps(account_for_schema(rb.Moments(1.0), schema, rows=600)))
+    assert json.loads(account) == json.loads(json.dumps(account_for_schema(rb.Moments(1.0, unit="record"), schema, rows=600)))
 
 
 def test_the_page_of_a_release_shows_what_is_promised_and_counts_that_no_release_has(studio, folder):
@@ -239,7 +239,7 @@ def test_a_budget_says_what_it_promises_without_the_table(studio, folder):
     (folder / "patients.csv").write_text("patient_id,age,ward,dose,ill\n")  # nothing below needs a row
     text = words(studio.post(f"{way}/budget", PROMISE, HTMX)[2])
     schema = Schema.from_dict(json.loads((folder / "patients.schema.json").read_text()))
-    answer = account_for_schema(rb.Moments(1.0), schema, rows=600)
+    answer = account_for_schema(rb.Moments(1.0, unit="record"), schema, rows=600)
     assert f"{rb.release.release.percent_up(answer['best_guess'])} % right at most" in text
     assert f"{100 * answer['expected']['errors'][2]['expected']:.1f} % of errors" in text
     assert "epsilon 1 at delta 1e-06, for one record added or removed as neighbours" in text

@@ -19,8 +19,8 @@ NEEDED = {
     "radoboost/studio/static/htmx.min.js",
     "radoboost/studio/static/htmx.LICENSE",
     "radoboost/studio/templates/layout.html",
-    "radoboost/findings/templates/style.css",
-    "radoboost/findings/templates/base.html",
+    "radoboost/report/templates/style.css",
+    "radoboost/report/templates/base.html",
     "radoboost/holder/engines/cuda_sums.cu",
     "radoboost/__init__.pyi",  # from which the package takes its public names
     "radoboost/py.typed",
