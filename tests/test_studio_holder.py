@@ -169,7 +169,9 @@ def test_the_schema_and_the_release_are_those_of_the_commands(studio, folder, tm
     assert spent[0] == spent[1]
     account = run(commands(shown)[0] + " --json", folder, monkeypatch)
     schema = Schema.from_dict(json.loads((folder / "patients.schema.json").read_text()))
-    assert json.loads(account) == json.loads(json.dumps(account_for_schema(rb.Moments(1.0, unit="record"), schema, rows=600)))
+    assert json.loads(account) == json.loads(
+        json.dumps(account_for_schema(rb.Moments(1.0, unit="record"), schema, rows=600))
+    )
 
 
 def test_the_page_of_a_release_shows_what_is_promised_and_counts_that_no_release_has(studio, folder):
