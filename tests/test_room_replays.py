@@ -229,8 +229,10 @@ def test_all_who_were_killed_after_the_note_never_resume_and_a_retry_is_booked_i
 
 def test_nothing_is_computed_unless_it_can_be_noted(tmp_path):
     people, box = People(tmp_path), opened(RECORDS)
+    together = threading.Barrier(len(NAMES), timeout=60)  # or who is late is told that the first has left
 
     def full(place, content):
+        together.wait()
         raise OSError(28, "No space left on device")
 
     with patch.object(room_notes, "_write_once", full):
