@@ -11,7 +11,7 @@ def closing(text, at, separator):
             at += 2
         else:
             rest = text[at + 1 :]
-            closed = rest == b"" or rest.startswith((separator, b"\n", b"\r\n"))
+            closed = rest in (b"", b"\r") or rest.startswith((separator, b"\n", b"\r\n"))
             return at + 1 if closed else None
     return None
 
@@ -33,13 +33,13 @@ def record(text, at, separator):
             end = at
             while end < len(text) and text[end : end + 1] not in (separator, b"\n"):
                 end += 1
-            if text[end : end + 1] == b"\n" and end > at and text[end - 1 : end] == b"\r":
+            if text[end : end + 1] != separator and end > at and text[end - 1 : end] == b"\r":
                 end -= 1
             cells.append((text[at:end], end - at))
         if text[end : end + 1] == separator:
             at = end + 1
             continue
-        ending = next(mark for mark in (b"\r\n", b"\n", b"") if text[end:].startswith(mark))
+        ending = next(mark for mark in (b"\r\n", b"\n", b"\r", b"") if text[end:].startswith(mark))
         return cells, end - begin, end + len(ending)
 
 

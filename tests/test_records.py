@@ -20,7 +20,7 @@ import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_lines, csv_records, open_table
 from radoboost.tables.csv_dialect import CsvDialect, file_separator, header_separator
-from radoboost.tables.csv_records import Records, first_record, record_starts
+from radoboost.tables.csv_records import Records, content, first_record, record_starts
 from radoboost.tables.raw_table import column_types
 from radoboost.tables.schema import Schema
 
@@ -54,7 +54,8 @@ def agrees(text, *, size, longest, person, lines, every):
             target = (start // every + 1) * every
     assert record_starts(pieces(text, size), ",", lines, 0, len(text), every) == wanted
     found = csv_oracle.record(text, 0, b",")
-    assert first_record(text, ",") == (None if found is None else [content for content, _ in found[0]])
+    cells = first_record(text, ",")
+    assert (cells and [*map(content, cells)]) == (None if found is None else [cell for cell, _ in found[0]])
 
 
 def agree_up_to(length, rng):
@@ -73,6 +74,15 @@ def test_all_short_texts_are_read_as_the_twin_reads_them():
 @pytest.mark.slow
 def test_all_texts_of_eight_bytes_are_read_as_the_twin_reads_them():
     agree_up_to(8, random.Random(2))
+
+
+def test_a_line_is_the_same_row_whatever_comes_before_and_behind_it():
+    """Also one that ends the file without a line end, as no other line does."""
+    for text in itertools.chain.from_iterable(itertools.product(b'",\ra', repeat=n) for n in range(1, 6)):
+        alone = read(bytes(text), lines=True, longest=3, person=0)
+        assert len(alone) == 1
+        for before, behind in ((b"", b"\n"), (b'"\n', b'\n"\n'), (b"a\r\n", b"\n\r")):
+            assert read(before + bytes(text) + behind, lines=True, longest=3, person=0)[bool(before)] == alone[0], text
 
 
 WORDS = st.sampled_from([b'"', b'"', b",", b"\n", b"\r", b"a", b'""', b'"\n', b'","', b"\r\n", b'x"', b"aaaa"])
@@ -389,6 +399,16 @@ def test_a_file_whose_lines_end_as_no_writer_ends_them_is_refused_by_its_header(
     assert "fine" not in str(refusal.value)
     with pytest.raises(rb.TableError, match="carriage return"):
         column_types(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("more", [b"", b'1,no\r"x"'])
+def test_a_carriage_return_in_a_name_is_fine_between_quotes_alone(more, tmp_path):
+    (tmp_path / "t.csv").write_bytes(b'"a\r\nb","y\rz"\n1,no\n')
+    assert csv_lines.csv_names(tmp_path / "t.csv", ",") == ["a\r\nb", "y\rz"]
+    (tmp_path / "t.csv").write_bytes(b'"a\nb",y\r' + more + b"\r\nsecret,no\r\n")
+    with pytest.raises(rb.TableError, match="carriage return") as refusal:
+        csv_lines.csv_names(tmp_path / "t.csv", ",")
+    assert "secret" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n"])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import TableError
 from radoboost.tables.csv_dialect import LONGEST_LINE
-from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, first_record, record_starts
+from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, content, first_record, record_starts
 from radoboost.tables.files import FilePart, InFolder
 from radoboost.tables.object_stores import StorePath
 from radoboost.tables.paths import csv_stream, file_size, first_stamp, is_gzip, open_file, readable
@@ -33,27 +33,30 @@ def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b""
     Empty names at the end are no columns: spreadsheets pad the header with the rows of its block. Bytes to `skip` are
     none of the header where they come before it.
     """
-    read, text, names, final = b"", b"", None, False
+    read, text, cells, final = b"", b"", None, False
     with open_file(path, PEEK_BYTES) as file:
         stream = csv_stream(path, file)
-        while names is None and not final and len(text) <= LONGEST_LINE:
+        while cells is None and not final and len(text) <= LONGEST_LINE:
             chunk = stream.read(max(PEEK_BYTES, len(read)))
             read, final = read + chunk, not chunk
             text = read.removeprefix(_BYTE_ORDER_MARK).lstrip(skip)
             if lines and b"\n" in text:
                 text, final = text[: text.index(b"\n") + 1], True
-            names = first_record(text, separator, final)
-    if b"\r" in text.partition(b"\n")[0].removesuffix(b"\r"):
+            cells = first_record(text, separator, final)
+    first_line = text.partition(b"\n")[0].removesuffix(b"\r")
+    bare = [first_line] if cells is None else [cell for cell in cells if not cell.startswith(b'"')]
+    if b"\r" in b"".join(bare):
         raise TableError(
             f"cannot read {path}: its header has a carriage return without a line feed, so its lines do not end as a "
             "CSV writer ends them; write it anew with line feeds (in Python: open(..., newline=''))"
         )
-    if names is None:
+    if cells is None:
         where = "its first line, which is the header where records are lines," if lines else "its header"
         raise TableError(
             f"cannot read {path}: {where} has a quoted name that is not closed, or more than 1 MiB; repair it, or "
             "declare the separator"
         )
+    names = [content(cell) for cell in cells]
     while names and not names[-1]:
         names.pop()
     if not names:

@@ -3,8 +3,8 @@
 At the start of a record, if every cell that begins with a quote is closed by an undoubled quote before a separator, a
 line end or the end of the file, all up to the line end behind the last cell is one record. Otherwise the line is a row
 of empty cells, and the next record begins behind its line feed. Elsewhere a quote is a character, and so is a
-carriage return without a line feed. Where a record is declared to be a line, a quoted cell that goes on behind a line
-feed is not closed.
+carriage return, but for one right before a line feed or the end of the file. Where a record is declared to be a line, a
+quoted cell that goes on behind a line feed is not closed.
 
 All is in `NEXT`: where an automaton that reads a record byte by byte is after each byte. An attempt at a record that
 fails was within quotes at every line feed that it passed. Another attempt that is within quotes at one of these is in
@@ -55,24 +55,28 @@ def byte_kinds(separator: str) -> NDArray[np.int8]:
 
 
 def first_record(text: bytes, separator: str, final: bool = True) -> list[bytes] | None:
-    """The cells of the first record; None if the line is none, or, unless the text is `final`, goes on behind it."""
+    """The cells of the first record as written; None if it is none, or, unless the text is `final`, goes on behind."""
     kinds, state, begin, cells = byte_kinds(separator), CELL, 0, []
     for at, byte in enumerate(text):
         state = int(NEXT[state, kinds[byte]])
         if state in (CELL, DONE):
-            cells.append(_content(text[begin:at], ended=state == DONE))
+            cells.append(_without_end(text[begin:at], state == DONE))
             begin = at + 1
         if state in (DONE, FAILED):
             break
-    if final and state in (CELL, BARE, CLOSED):
-        cells.append(_content(text[begin:], ended=False))
+    if final and state in (CELL, BARE, CLOSED, RETURN):
+        cells.append(_without_end(text[begin:], True))
         state = DONE
     return cells if state == DONE else None
 
 
-def _content(cell: bytes, ended: bool) -> bytes:
-    """What a cell holds, given as it is written; `ended` by a line feed, before which may be a carriage return."""
-    cell = cell.removesuffix(b"\r") if ended else cell
+def _without_end(cell: bytes, last: bool) -> bytes:
+    """A cell, without the carriage return that is part of the line end if it is the last one."""
+    return cell.removesuffix(b"\r") if last else cell
+
+
+def content(cell: bytes) -> bytes:
+    """What a cell holds, given as it is written."""
     return cell[1:-1].replace(b'""', b'"') if cell.startswith(b'"') else cell
 
 
@@ -153,17 +157,18 @@ class Records:
                 break
             chunk = next(chunks, None)
             if chunk is None:
-                state[2] |= state[0] in (QUOTED, RETURN)
-                state[5] |= state[1] >= self.n_columns and state[3] > (2 if state[0] == CLOSED else 0)
+                state[2] |= state[0] == QUOTED
+                around = {CLOSED: 2, RETURN: 3}.get(int(state[0]), int(state[4]))
+                state[5] |= state[1] >= self.n_columns and state[3] > around
                 state[1] += 1
                 break
             text, at, first = chunk, 0, first + len(text)
-        ended = bool(state[0] == DONE) and state[1] == self.person + 1
         if state[2]:
             return OPEN_QUOTE, b"", text, at, first
         fate = TOO_WIDE if state[5] else TOO_LONG
-        inside = len(person) - (2 if person.startswith(b'"') else 0) - (ended and person.endswith(b"\r"))
-        return fate, b"" if inside > self.longest else _content(person, ended), text, at, first
+        person = _without_end(person, state[1] == self.person + 1)
+        inside = len(person) - (2 if person.startswith(b'"') else 0)
+        return fate, b"" if inside > self.longest else content(person), text, at, first
 
 
 def _cells(
@@ -217,7 +222,7 @@ class _Look:
                 self.spans += map(tuple, spans[: self.state[7]].tolist())
                 self.state[7] = 0
             at += len(chunk)
-        if self.state[2] >= 0 and self.state[0] in (QUOTED, RETURN):
+        if self.state[2] >= 0 and self.state[0] == QUOTED:
             if at - self.state[1] >= self._longest:
                 self.spans.append((int(self.state[1]), at))
         elif self.state[2] >= 0:
@@ -286,7 +291,7 @@ def split(
                         after = FAILED
             elif not final:
                 return n, begin, failed_until
-            elif state in (QUOTED, RETURN):
+            elif state == QUOTED:
                 after = FAILED
             if after in (CELL, DONE):
                 if column >= len(slots) or slots[column] >= 0:
@@ -295,7 +300,7 @@ def split(
                     elif state == RETURN:
                         start, end = cell + 1, at - 2
                     else:
-                        ended = after == DONE and at < size and at > cell and kinds[text[at - 1]] == CARRIAGE
+                        ended = after == DONE and at > cell and kinds[text[at - 1]] == CARRIAGE
                         start, end = cell, at - 1 if ended else at
                     if column >= len(slots):
                         wide = wide or end > start
@@ -320,7 +325,7 @@ def split(
             fate = OPEN_QUOTE
         elif wide:
             fate = TOO_WIDE
-        elif at - begin - (at < size and at > begin and kinds[text[at - 1]] == CARRIAGE) > longest:
+        elif at - begin - (at > begin and kinds[text[at - 1]] == CARRIAGE) > longest:
             fate = TOO_LONG
         if fate != GOOD:
             for slot in range(len(starts)):

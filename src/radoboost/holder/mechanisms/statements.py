@@ -178,7 +178,8 @@ OF_CSV = {
     "rows": (
         "In CSV files a record is one row of the table, however many lines it has, in a file that a CSV writer wrote "
         "as RFC 4180 says: each row by itself, cells with line ends, separators or quotes between quotes, quotes "
-        "doubled, with the separator that was declared or that the header shows. Nothing is promised for other files. "
+        "doubled, with the separator that was declared or that the header shows, and a line end behind each row (the "
+        "last one may lack it, unless it is empty). Nothing is promised for other files. "
         "A record of more than 1 MiB, or with cells behind the last column that are not empty, counts with all cells "
         "empty but its person."
     ),
