@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import TableError
 from radoboost.tables.csv_dialect import LONGEST_LINE
-from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, content, first_record, record_starts
+from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, first_record, record_starts
 from radoboost.tables.files import FilePart, InFolder
 from radoboost.tables.object_stores import StorePath
 from radoboost.tables.paths import csv_stream, file_size, first_stamp, is_gzip, open_file, readable
@@ -44,7 +44,7 @@ def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b""
                 text, final = text[: text.index(b"\n") + 1], True
             cells = first_record(text, separator, final)
     first_line = text.partition(b"\n")[0].removesuffix(b"\r")
-    bare = [first_line] if cells is None else [cell for cell in cells if not cell.startswith(b'"')]
+    bare = [first_line] if cells is None else [cell for cell, quoted in cells if not quoted]
     if b"\r" in b"".join(bare):
         raise TableError(
             f"cannot read {path}: its header has a carriage return without a line feed, so its lines do not end as a "
@@ -56,7 +56,7 @@ def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b""
             f"cannot read {path}: {where} has a quoted name that is not closed, or more than 1 MiB; repair it, or "
             "declare the separator"
         )
-    names = [content(cell) for cell in cells]
+    names = [cell for cell, _ in cells]
     while names and not names[-1]:
         names.pop()
     if not names:

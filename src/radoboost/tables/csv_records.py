@@ -54,8 +54,11 @@ def byte_kinds(separator: str) -> NDArray[np.int8]:
     return kinds
 
 
-def first_record(text: bytes, separator: str, final: bool = True) -> list[bytes] | None:
-    """The cells of the first record as written; None if it is none, or, unless the text is `final`, goes on behind."""
+def first_record(text: bytes, separator: str, final: bool = True) -> list[tuple[bytes, bool]] | None:
+    """The cells of the first record, and whether each stands between quotes.
+
+    None if the line is no record, or, unless the text is `final`, goes on behind it.
+    """
     kinds, state, begin, cells = byte_kinds(separator), CELL, 0, []
     for at, byte in enumerate(text):
         state = int(NEXT[state, kinds[byte]])
@@ -67,7 +70,7 @@ def first_record(text: bytes, separator: str, final: bool = True) -> list[bytes]
     if final and state in (CELL, BARE, CLOSED, RETURN):
         cells.append(_without_end(text[begin:], True))
         state = DONE
-    return cells if state == DONE else None
+    return [(_content(cell), cell.startswith(b'"')) for cell in cells] if state == DONE else None
 
 
 def _without_end(cell: bytes, last: bool) -> bytes:
@@ -75,7 +78,7 @@ def _without_end(cell: bytes, last: bool) -> bytes:
     return cell.removesuffix(b"\r") if last else cell
 
 
-def content(cell: bytes) -> bytes:
+def _content(cell: bytes) -> bytes:
     """What a cell holds, given as it is written."""
     return cell[1:-1].replace(b'""', b'"') if cell.startswith(b'"') else cell
 
@@ -168,7 +171,7 @@ class Records:
         fate = TOO_WIDE if state[5] else TOO_LONG
         person = _without_end(person, state[1] == self.person + 1)
         inside = len(person) - (2 if person.startswith(b'"') else 0)
-        return fate, b"" if inside > self.longest else content(person), text, at, first
+        return fate, b"" if inside > self.longest else _content(person), text, at, first
 
 
 def _cells(
