@@ -27,6 +27,13 @@ MAGIC = {
     "fLength": [0, 350], "fWidth": [0, 260], "fSize": [1.9, 5.4], "fConc": [0, 0.9], "fConc1": [0, 0.7],
     "fAsym": [-460, 580], "fM3Long": [-340, 240], "fM3Trans": [-210, 180], "fAlpha": [0, 90], "fDist": [0, 500],
 }  # fmt: skip
+A_DAY_AHEAD = """
+import time
+now = time.time
+time.time = lambda: now() + 86400
+from radoboost.cli import main
+main()
+"""
 NAMES = ("east", "middle", "north", "south", "west")
 
 
@@ -125,11 +132,12 @@ def messages(room, folder):
 
 
 def test_five_processes_on_one_folder_end_with_the_same_file(tmp_path):
+    """Also if the clock of one of them is a day ahead."""
     with holders(tmp_path, NAMES) as five:
         room = five.open("--epsilon", 1)
         assert room == str(tmp_path / "flu.room") and (tmp_path / "flu.room" / "agreement").exists()
         for name in NAMES:
-            five.join(room, name)
+            five.join(room, name, program=["-c", A_DAY_AHEAD] if name == "south" else RADO[1:])
         assert five.ended() == dict.fromkeys(NAMES, 0), "\n".join(map(five.log, NAMES))
         assert len({five.file(name) for name in NAMES}) == 1
         release = rb.load(tmp_path / "east" / "joint.rado.parquet")
