@@ -126,7 +126,8 @@ def test_account_of_files(rado, clinic, tmp_path, table):
     out = rado("account", *paths)[1]
     assert "epsilon 1.814 at delta 1e-06" in out and "3, each counted once" in out
     assert "one record added or removed" in out and "ledger" in out
-    code, out, err = rado("account", paths[0], "--epsilon", 1)
-    assert (code, out, err.count("\n")) == (1, "", 1) and "--delta alone" in err
+    for more in (("--epsilon", 1), ("--group", 10), ("--relation", "replace"), ("--n-rados", 1000), ("--sharpen",)):
+        code, out, err = rado("account", paths[0], *more)
+        assert (code, out, err.count("\n")) == (1, "", 1) and "--delta alone" in err
     assert rado("account", clinic)[0] == 1
     assert np.isclose(json.loads(rado("account", paths[0], "--delta", 1e-4, "--json")[1])["delta"], 1e-4)

@@ -68,18 +68,37 @@ def test_two_labels_given_apart_are_two_labels(make, tmp_path):
     assert account_for_releases([first, in_table], 1e-6)["epsilon"] < 2  # one label, wherever it stood
 
 
-def test_the_caller_may_name_the_label_and_the_schema_does(tmp_path):
+def test_the_caller_may_name_the_label(tmp_path):
     y = FRAME["dead"].to_numpy().copy()
-    schema = rb.Schema({"a": rb.Number(0, 1)}, "dead", (0, 1))
     releases = [
         crafted(FRAME[["a"]], y, ("a",), label="dead"),
         crafted(FRAME, y, ("a",), label="dead"),  # a column that is not used is no feature
-        crafted(FRAME[["a"]], y, schema=schema, bounds=None, classes=None),
         crafted(ARRAY[:, :1], y, bounds=[[0, 1]], label="dead"),
     ]
     assert {label_of(event_from_dict(release.statement.event)) for release in releases} == {'"dead" of 0, 1'}
     with pytest.raises(rb.ArgumentError, match="give the labels once"):
         crafted(FRAME[["a"]], y, ("a",), label="dead", mechanism=rb.Moments(1.0))
+
+
+def test_the_label_of_a_schema_names_no_label_that_is_given_apart(tmp_path):
+    """It says which label the schema is about: labels of another name were called so, and were among the features."""
+    schema = rb.Schema({"a": rb.Number(0, 1), "dead": rb.Number(0, 1)}, "ill", (0, 1))
+    ledger = rb.Ledger.create(tmp_path / "l", "t", epsilon=3.0, relation="label")
+    options = {"bounds": None, "classes": None, "schema": schema, "ledger": ledger}
+    with pytest.raises(rb.ArgumentError, match=NAMELESS):
+        crafted(FRAME, (FRAME["dead"] == 1).to_numpy(), **options)
+    with pytest.raises(rb.ArgumentError, match=NAMED):
+        crafted(FRAME, FRAME["dead"], **options)
+    assert not ledger.entries()
+    release = crafted(FRAME, (FRAME["ill"] == 1).to_numpy(), **{**options, "label": "ill"})
+    assert label_of(event_from_dict(release.statement.event)) == '"ill" of 0, 1'
+
+
+@pytest.mark.parametrize("table", [FRAME[["a"]], ARRAY[:, :1]])
+def test_one_label_has_one_name(table):
+    """Or a total of labels "ill" could have one of "dead" in it, which a release has exactly."""
+    with pytest.raises(rb.ArgumentError, match="y is called 'dead', and the label 'ill'"):
+        crafted(table, FRAME["dead"], bounds=[[0, 1]], label="ill")
 
 
 def test_a_label_without_a_name_adds_up_with_nothing(tmp_path):

@@ -94,17 +94,29 @@ def test_copies_and_other_files_are_another_matter(folder):
 
 @pytest.mark.parametrize(
     ("notes", "kind"),
-    [("_delta_log/0.json", "Delta"), (".hoodie/hoodie.properties", "Hudi"), ("metadata/v1.metadata.json", "Iceberg")],
+    [
+        ("_delta_log/0.json", "Delta"),
+        (".hoodie/hoodie.properties", "Hudi"),
+        ("metadata/v1.metadata.json", "Iceberg"),
+        ("metadata/v1.metadata.json.gz", "Iceberg"),
+        ("_spark_metadata/0", "Spark"),
+    ],
 )
 def test_tables_with_old_versions_are_refused(tmp_path, notes, kind):
+    """Also where links lead into them: a folder, or each file."""
     lake = tmp_path / "lake"
     (lake / notes).parent.mkdir(parents=True)
     (lake / notes).touch()
     (lake / "data" / "year=2024").mkdir(parents=True)
     for name in ("data/a.csv", "data/year=2024/b.csv"):
         (lake / name).write_text(ROWS)
+    (tmp_path / "link").symlink_to(lake / "data")
+    (tmp_path / "many").mkdir()
+    for name in ("a.csv", "year=2024/b.csv"):
+        (tmp_path / "many" / name[-5:]).symlink_to(lake / "data" / name)
     ways = (lake, lake / "data", f"{lake}/data/**/*.csv", [lake / "data/a.csv", lake / "data/year=2024/b.csv"])
-    for table in ways:
+    links = (tmp_path / "link", tmp_path / "many", f"{tmp_path}/link/**/*.csv", f"file://{tmp_path}/link")
+    for table in (*ways, *links):
         with pytest.raises(rb.TableError, match=kind):
             expand_paths(table)
     assert expand_paths(lake / "data/a.csv") == [lake / "data/a.csv"]  # one file alone is what it says

@@ -12,6 +12,7 @@ from radoboost.errors import ArgumentError
 
 
 def account(
+    context: typer.Context,
     releases: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -110,12 +111,13 @@ def account(
         from radoboost.holder.mechanisms.statements import SHOWN_DELTAS
         from radoboost.release.composition import account_for_releases
 
-        if (
-            any(option is not None for option in (epsilon, noise, rows, columns, bounds, schema))
-            or not sharpen
-            or n_classes != 2
-        ):
-            raise ArgumentError("releases say themselves what was done; give --delta alone with them")
+        others = set(context.params) - {"releases", "delta", "as_json"}
+        sources = [context.get_parameter_source(name) for name in others]
+        if any(source is not None and source.name == "COMMANDLINE" for source in sources):
+            raise ArgumentError(
+                "releases say themselves what was done; give --delta alone with them (what several rows of one person "
+                "pay: rado show RELEASE)"
+            )
         together = account_for_releases(releases, delta, SHOWN_DELTAS)
         print(json.dumps(together, indent=2, ensure_ascii=False) if as_json else describe_chain(together))
         return

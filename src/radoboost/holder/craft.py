@@ -223,7 +223,7 @@ def craft(
     _check_arguments(protection, signatures, intercept, missing, unlabelled)
     declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
     declared = declaration_with_dialect(declared, separator, decimal, protection.private)
-    declared |= _label_apart(protection, y, label, declared["declared"].label)
+    declared |= _label_apart(protection, y, label)
     asked = CraftRequest(
         **declared,
         columns=check_columns(columns, declared["declared"].terms),
@@ -260,11 +260,11 @@ def craft(
         return _release(protection, asked, made, name, by_schema, account)
 
 
-def _label_apart(mechanism: Mechanism, y: Any, label: str | None, declared: str | None) -> dict[str, Any]:
+def _label_apart(mechanism: Mechanism, y: Any, label: str | None) -> dict[str, Any]:
     """What labels that are given apart are called, where labels alone are protected."""
     if y is None or not _protects_labels(mechanism):
         return {}
-    return {"label": None, "label_apart": label_name(y, label, declared)}
+    return {"label": None, "label_apart": label_name(y, label)}
 
 
 def _read_from(made: ReleaseDraft, table: Any, runner: Runner) -> ReleaseDraft:

@@ -25,9 +25,18 @@ _WHOSE = (
 )
 
 
-def label_name(y: Any, label: str | None, declared: str | None) -> str | None:
-    """What labels given apart are called: by the caller, by themselves as a series is, or by the schema."""
-    return label or own_name(y) or declared
+def label_name(y: Any, label: str | None) -> str | None:
+    """What labels given apart are called: by the caller, or by themselves as a series is.
+
+    The label of a schema says which label the schema is about, and not which one these are.
+    """
+    own = own_name(y)
+    if label and own and label != own:
+        raise ArgumentError(
+            f"y is called {own!r}, and the label {label!r}; what is promised is about one label: leave label out, or "
+            "rename y if that is what it is"
+        )
+    return label or own
 
 
 def own_name(y: Any) -> str | None:
@@ -44,7 +53,8 @@ def refuse_label_as_feature(table: Any, y: Any, asked: CraftRequest, source: Tab
     if y is None:
         return
     features = [*source.features, *(() if source.schema is None else source.schema.used)]
-    names = {own_name(y), asked.label_apart, asked.declared.label}
+    name_of_y = asked.label_apart or own_name(y)
+    names = {name_of_y, asked.declared.label}
     for name in dict.fromkeys(features):
         if name in names:
             raise ArgumentError(
@@ -53,7 +63,7 @@ def refuse_label_as_feature(table: Any, y: Any, asked: CraftRequest, source: Tab
             )
     if asked.person in names - {None}:
         raise ArgumentError(_WHOSE.format(name=asked.person))
-    if names <= {None} and not _nameless(table):
+    if name_of_y is None and not _nameless(table):
         raise ArgumentError(
             f"y has no name, and the table's columns have names; {_APART}say which label y is: label='NAME', or a "
             "series that has a name; in a room agree on the label's column"

@@ -530,9 +530,9 @@ def _two_labels(table: str, booked: str, wanted: str) -> str:
     booked, wanted = (name if name.startswith('"') else "that nobody named" for name in (booked, wanted))
     return (
         f"the books of {table!r} are about labels {booked}, and claims about labels {wanted} do not add up with them, "
-        "nor would they on another ledger; nothing was booked: declare the same label (of labels given apart: a series "
-        "with its name, or label='NAME') and the same classes, or protect records, which adds up with any "
-        "(unit='record', --unit record)"
+        "nor would they on another ledger; nothing was booked: protect records, which adds up with any label "
+        "(unit='record', --unit record); only if it is the same label, declare it so: by its one name (of labels given "
+        "apart that of a series, or label='NAME') and with the same classes"
     )
 
 

@@ -73,15 +73,20 @@ def store_files(address: str, kind_of: Callable[[Path], str]) -> list[StorePath]
 
 
 # What tables with versions keep beside their files of rows.
-VERSIONED = (("_delta_log", "Delta"), (".hoodie", "Hudi"), ("metadata", "Iceberg"))
+VERSIONED = (("_delta_log", "Delta"), (".hoodie", "Hudi"), ("_spark_metadata", "Spark stream"), ("metadata", "Iceberg"))
+_NOTES = ".metadata.json"  # of Iceberg, also in the names of packed ones
 
 
 def refuse_old_versions(files: Sequence[Path]) -> None:
-    """Refuse files of a Delta, Iceberg or Hudi table: old versions repeat records, and deleted rows are still there."""
-    for folder in {parent for file in files for parent in Path(os.path.abspath(file)).parents}:
+    """Refuse files of a Delta, Iceberg or Hudi table: old versions repeat records, and deleted rows are still there.
+
+    Folders are those above a file by its name and, where that leads through links, above what it stands for.
+    """
+    places = {Path(place(file)) for file in files for place in (os.path.abspath, os.path.realpath)}
+    for folder in {parent for place in places for parent in place.parents}:
         for name, kind in VERSIONED:
             notes = folder / name
-            if notes.is_dir() and (kind != "Iceberg" or any(notes.glob("*.metadata.json"))):
+            if notes.is_dir() and (kind != "Iceberg" or any(notes.glob(f"*{_NOTES}*"))):
                 raise table_with_versions(str(folder), kind)
 
 
@@ -93,7 +98,7 @@ def refuse_stored_versions(places: Iterable[tuple[str, Any, str]]) -> None:
         for folder in ("/".join(parts[:depth]) for depth in range(len(parts) - 1, 0, -1)):
             for name, kind in VERSIONED if (store, folder) not in seen else ():
                 notes = names_in(system, f"{folder}/{name}")
-                if notes and (kind != "Iceberg" or any(note.endswith(".metadata.json") for note in notes)):
+                if notes and (kind != "Iceberg" or any(_NOTES in note for note in notes)):
                     raise table_with_versions(folder, kind)
             seen.add((store, folder))
 
@@ -103,7 +108,7 @@ def _refuse_listed_versions(listed: StoreListing) -> None:
     refuse_stored_versions([listed.place])
     for parts in listed.listed:
         for name, kind in VERSIONED:
-            if name not in parts[:-1] or (kind == "Iceberg" and not parts[-1].endswith(".metadata.json")):
+            if name not in parts[:-1] or (kind == "Iceberg" and _NOTES not in parts[-1]):
                 continue
             root = parts[: parts.index(name)]
             if any(found[: len(root)] == root for found in listed.found):

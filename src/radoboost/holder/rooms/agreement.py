@@ -138,7 +138,6 @@ class Agreement:
             max_rows=check_person(self.person, self.max_rows),
             columns=check_columns(self.terms, declared.terms),
             shares=self.parties,
-            one_label=self.nonce,
         )
 
     def check(self) -> tuple[Mechanism, CraftRequest]:

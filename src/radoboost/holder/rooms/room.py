@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,7 @@ def join_room(
     tell = _teller(progress)
     known = (lambda seats: None) if other_members else notes.check_members
     seats = join_handshake(mailbox, agreement, own, confirm, wait, stop, tell, known)
+    asked = replace(asked, one_label=session_id(seats))
     spent = _Spent(mechanism, notes, books, session_notes(notes, seats, planned_event(mechanism, asked)))
     sitting = Participant(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=spent.note)
     title = session_id(seats)
