@@ -496,7 +496,7 @@ def test_a_file_that_changes_is_refused(store, tmp_path):
 
 
 def test_notes_of_tables_with_versions_are_looked_for_above_files(store, tmp_path):
-    """Three requests for each folder above, however many files there are; one that may not be listed has none."""
+    """Four requests for each folder above, however many files there are; one that may not be listed has none."""
     place = written(rows(30), tmp_path / "t.csv")
     for k in range(5):
         store.put(f"lake/year=2024/{k}.csv", place)
@@ -504,7 +504,7 @@ def test_notes_of_tables_with_versions_are_looked_for_above_files(store, tmp_pat
     for table, others in ((part, 2), (f"{part}/*.csv", 1), (some, 5 + 3)):
         store.clear()
         assert len(expand_paths(table)) == 5
-        assert store.n_requests == others + 2 * 3
+        assert store.n_requests == others + 2 * 4
     store.put("lake/_delta_log/0.json", b"{}")
     for table in (part, f"{part}/*.csv", some):
         with pytest.raises(rb.TableError, match="clinic/lake is a folder of a Delta table"):
