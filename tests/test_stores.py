@@ -501,7 +501,7 @@ def test_notes_of_tables_with_versions_are_looked_for_above_files(store, tmp_pat
     for k in range(5):
         store.put(f"lake/year=2024/{k}.csv", place)
     part, some = "s3://clinic/lake/year=2024", [f"s3://clinic/lake/year=2024/{k}.csv" for k in range(5)]
-    for table, others in ((part, 2), (f"{part}/*.csv", 1), (some, 5 + 3)):
+    for table, others in ((part, 2), (f"{part}/*.csv", 1), (some, 5 + 4)):
         store.clear()
         assert len(expand_paths(table)) == 5
         assert store.n_requests == others + 2 * 4
