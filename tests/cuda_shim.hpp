@@ -104,6 +104,13 @@ static inline void __syncthreads() { wait_at(1); }
 // ---- arithmetic
 
 template <class T> static inline T atomicAdd(T* there, T x) { T old = *there; *there += x; return old; }
+template <class T> static inline T atomicMin(T* there, T x) { T old = *there; *there = x < old ? x : old; return old; }
+template <class T> static inline T atomicMax(T* there, T x) { T old = *there; *there = x > old ? x : old; return old; }
+template <class T> static inline T atomicCAS(T* there, T expected, T x) {
+    T old = *there;
+    if (old == expected) *there = x;
+    return old;
+}
 static inline double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 static inline double __dsqrt_rn(double x) { return std::sqrt(x); }
 static inline long long __double_as_longlong(double x) { long long y; std::memcpy(&y, &x, 8); return y; }

@@ -19,6 +19,10 @@ extern "C" void quotients(const double* a, const double* d, double* q, long n) {
     for (long i = 0; i < n; i++) q[i] = is_extreme(a[i]) ? divide_plainly(a[i], d[i]) : divide(a[i], d[i], 1.0 / d[i]);
 }
 """
+DOUBLE = {  # macros that define several kernels for a type
+    "SURVEY_KERNELS": ("extremes", "digits"),
+    "LABEL_KERNELS": ("find_labels", "mark_labels"),
+}
 
 
 def compiler():
@@ -27,11 +31,13 @@ def compiler():
 
 def build(folder):
     """Compile the shim and the kernels, and a function that launches one by its name."""
-    folder = Path(cuda_device.__file__).parent
-    source = "\n".join((folder / name).read_text() for name in KERNEL_FILES[1:])  # the shim stands in for the first
+    kernels = Path(cuda_device.__file__).parent
+    source = "\n".join((kernels / name).read_text() for name in KERNEL_FILES[1:])  # the shim stands in for the first
     defined = "SUM_KERNEL|SPHERE_KERNEL|WHITEN_KERNEL|TILT_KERNEL|PRODUCTS_KERNEL"
     names = re.findall(r"__global__ void __launch_bounds__\([^)]*\)\s+(\w+)\(", source)
     names = [name for name in names if name not in ("NAME", "sum_tiles_")]
+    names += [f"{stem}_{kind}" for macro, stems in DOUBLE.items() for stem in stems
+              for kind in re.findall(rf"^{macro}\(\w+, (\w+)\)", source, re.MULTILINE)]  # fmt: skip
     names += [f"sum_tiles_{call}" if call.isdigit() else call
               for call in re.findall(rf"^(?:{defined})\((\w+)", source, re.MULTILINE)]  # fmt: skip
     cases = "\n".join(
@@ -49,7 +55,7 @@ def build(folder):
 class Twin:
     """A device that is this process: what `cuda_device.CupyDevice` does, with NumPy arrays."""
 
-    n_processors, matrix_unit, scratch_bytes = 3, True, 1 << 20
+    n_processors, matrix_unit, scratch_bytes, memory_bytes = 3, True, 1 << 20, 1 << 30
 
     def __init__(self, library):
         self._launch = library.launch

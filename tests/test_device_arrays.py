@@ -42,7 +42,7 @@ def fixed_keys(monkeypatch):
 @pytest.fixture
 def few_rows(monkeypatch):
     """Batches of few rows on the device, so that there are several."""
-    monkeypatch.setattr(cuda, "_VALUES_THERE", 3 * 128)
+    monkeypatch.setattr(cuda_twin.Twin, "memory_bytes", 64 * 3 * 128)
 
 
 def table(rng, m=500, kind=np.float64, n_classes=2):

@@ -131,7 +131,7 @@ def test_a_ledger_is_about_one_label(tmp_path):
         crafted(ledger=ledger)
     n_booked = len(ledger.entries())
     for other in ({"classes": (0, 1, 2)}, {"label": "z", "classes": (0, 1)}):
-        with pytest.raises(rb.BudgetError, match="protect records.* only if it is the same label.* same classes"):
+        with pytest.raises(rb.BudgetError, match=r"protect records.* only if it is the same label.* same classes"):
             crafted(ledger=ledger, **other)
     with pytest.raises(rb.BudgetError, match="that nobody named"):
         ledger.book(Gaussian(50.0, LABEL))

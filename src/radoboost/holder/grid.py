@@ -46,6 +46,7 @@ class ExactSums:
     highest: NDArray[np.float64] = field(init=False)
     sums: list[int] = field(init=False)
     squares: list[int] = field(init=False)
+    _moments: dict[int, tuple[float, float]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.lowest = np.full(self.n_features, np.inf)
@@ -61,14 +62,19 @@ class ExactSums:
         both.squares = [a + b for a, b in zip(self.squares, other.squares, strict=True)]
         return both
 
-    def mean_and_std(self, feature: int, name: str) -> tuple[float, float]:
-        """The float64 nearest to the exact mean, and the root of the one nearest to the exact variance."""
-        m, total = self.n_rows, self.sums[feature]
-        numerator = m * self.squares[feature] - total * total
-        try:
+    def mean_and_variance(self, feature: int) -> tuple[float, float]:
+        """The float64 nearest to the exact mean, and the one nearest to the exact variance, once all rows are added."""
+        if feature not in self._moments:
+            m, total = self.n_rows, self.sums[feature]
+            numerator = m * self.squares[feature] - total * total
             # Python divides integers with one correct rounding.
-            mean = total / (m << -EXACT_UNIT)
-            variance = numerator / ((m * m) << (-2 * EXACT_UNIT))
+            self._moments[feature] = total / (m << -EXACT_UNIT), numerator / ((m * m) << (-2 * EXACT_UNIT))
+        return self._moments[feature]
+
+    def mean_and_std(self, feature: int, name: str) -> tuple[float, float]:
+        """The mean, and the root of the variance, 1 where it is 0."""
+        try:
+            mean, variance = self.mean_and_variance(feature)
         except OverflowError:
             raise TableError(
                 f"column {name!r} spreads too far to be standardised; rescale it, or use scale='bounds'"
@@ -88,10 +94,9 @@ def make_columns(
 
     `statistics` are those of the clipped values.
     """
-    columns = []
-    for k, name in enumerate(names):
+    columns, ends = [], zip(statistics.lowest.tolist(), statistics.highest.tolist(), strict=True)
+    for k, (name, (lowest, highest)) in enumerate(zip(names, ends, strict=True)):
         low, high = bounds.get(name, (None, None))
-        lowest, highest = float(statistics.lowest[k]), float(statistics.highest[k])
         if scale == "standard":
             mean, std = statistics.mean_and_std(k, name)
             bound = max(abs((lowest - mean) / std), abs((highest - mean) / std))

@@ -7,14 +7,17 @@ a pass.
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost import memory
-from radoboost.holder.engines import Engine, device_engine
+from radoboost.errors import TableError
+from radoboost.holder.engines import DeviceEngine, Engine, device_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.row_counts import RowCounts, beyond_bounds
@@ -121,6 +124,32 @@ def engine_values(batch: Batch, engine: Engine) -> Any:
     return batch.values()
 
 
+def _labels_there(batch: Batch, engine: Engine) -> tuple[DeviceEngine, NDArray[Any]] | None:
+    """The engine that takes a batch's labels on a device, and the few numbers that they are; None without one."""
+    there = None if batch.device_labels is None else device_engine(engine)
+    values = None if there is None else there.distinct(batch.device_labels)
+    return None if there is None or values is None or np.isnan(values).any() else (there, values)
+
+
+def see_labels(labels: LabelCollector, batch: Batch, engine: Engine) -> None:
+    """Note the labels of a batch; what is wrong with one is said where they are in memory, with its row."""
+    if (there := _labels_there(batch, engine)) is not None:
+        with suppress(TableError):
+            labels.see(pa.array(there[1]))
+            return
+    labels.see(batch.labels, batch.place)
+
+
+def signs_of(rule: LabelEncoder, batch: Batch, engine: Engine) -> Any:
+    """The labels of a batch as -1 and +1, on the device that they lie on, if the engine takes them there."""
+    if (there := _labels_there(batch, engine)) is not None:
+        device, values = there
+        signs = rule.signs_or_zero(pa.array(values))
+        if signs.all():
+            return device.marked(batch.device_labels, values, signs)
+    return rule.signs(batch.labels, batch.place)
+
+
 # ---- counting
 
 
@@ -160,7 +189,9 @@ class SurveyResult:
     @property
     def exact(self) -> ExactSums:
         """Row count, extremes and exact sums."""
-        return self.statistics if self.survey is None else self.statistics.merge(self.survey.result())
+        if self.survey is None or not self.statistics.n_rows:
+            return self.statistics if self.survey is None else self.survey.result()
+        return self.statistics.merge(self.survey.result())
 
     def merge(self, other: "SurveyResult") -> "SurveyResult":
         return SurveyResult(self.labels.merge(other.labels), self.exact.merge(other.exact))
@@ -200,7 +231,7 @@ class SurveyRows:
         return SurveyResult(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
 
     def add(self, sums: SurveyResult, first_row: int, batch: Batch) -> None:
-        sums.labels.see(batch.labels, batch.place)
+        see_labels(sums.labels, batch, self.engine)
         assert sums.survey is not None
         if not sums.survey.add(values := engine_values(batch, self.engine)):
             refuse_not_finite(self.features, batch, on_host(values))
@@ -316,12 +347,12 @@ class SumRados(RadoPass):
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         first_row += self.offset
-        values, signs = engine_values(batch, self.engine), self.rule.signs(batch.labels, batch.place)
+        values, signs = engine_values(batch, self.engine), signs_of(self.rule, batch, self.engine)
         prepared = self.prepared
         if self.turned is not None:
             place, coding = self.turned
             prepared = FlippedSignatures.over(
-                prepared, first_row, column_bits(on_host(values[:, place]), signs, coding)
+                prepared, first_row, column_bits(on_host(values[:, place]), on_host(signs), coding)
             )
         rows, clipped = self.engine.snap(values, signs, self.columns)
         if self.tilt is not None:

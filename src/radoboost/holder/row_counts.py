@@ -258,9 +258,13 @@ def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
     m = exact.n_rows
     if m < LEAST_ROWS:
         return found
-    for k, name in enumerate(names):
+    pairs = zip(exact.lowest.tolist(), exact.highest.tolist(), strict=True)
+    for k, (name, ends) in enumerate(zip(names, pairs, strict=True)):
+        mean, variance = exact.mean_and_variance(k)
+        farthest = max(abs(end - mean) for end in ends)
+        if variance > 0 and farthest**2 < (_MOST - 0.1) * (m - 1) * variance:
+            continue  # by far: what is near is decided in integers
         spread = m * exact.squares[k] - exact.sums[k] ** 2  # m**2 times the variance, in units of 2**-2148
-        ends = [float(exact.lowest[k]), float(exact.highest[k])]
         if spread <= 0:
             continue
         units = [_units(end) for end in ends]

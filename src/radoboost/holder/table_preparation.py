@@ -165,7 +165,7 @@ def _make_plainly(
 ) -> PlainRelease:
     """As `make_plainly`, which stops at the first thing that does not fit."""
     bar("opening the table", 0, None)
-    drops, y = unlabelled == "drop", on_host(y)
+    drops = unlabelled == "drop"
     _check_where_rows_are(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
         y = np.array(y.tolist(), dtype=object)  # None where it is masked
@@ -186,7 +186,7 @@ def _make_plainly(
                 ) from None
             if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
                 raise  # by position, or too large to be read by column
-    table = on_host(table)  # raw columns are read here
+    table, y = on_host(table), on_host(y)  # raw columns are read here
     if schema is None:
         proposal = propose(
             table,

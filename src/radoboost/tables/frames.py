@@ -3,7 +3,7 @@
 Data frames come through the Arrow stream interface that pandas, polars and pyarrow share.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -180,6 +180,6 @@ def _person_column(table: Any, name: str, reading: Reader) -> pa.Array | pa.Chun
     return rows.column(name) if rows.column_names.count(name) == 1 else None
 
 
-def check_length(labels: pa.Array | None, n_rows: int) -> None:
+def check_length(labels: Sized | None, n_rows: int) -> None:
     if labels is not None and len(labels) != n_rows:
         raise TableError(f"X has {n_rows:,} rows and y has {len(labels):,}; they must be equal")

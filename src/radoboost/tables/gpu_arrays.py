@@ -6,8 +6,8 @@ device gets them copied here, a batch at a time.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ ONLY_HERE = (
     "an array on a device can be read on this machine only; leave cluster out, or pass a copy in memory or files"
 )
 _KINDS = ("float32", "float64")  # that engines take as they are
+_LABEL_KINDS = (*_KINDS, "bool", "int8", "int16", "int32", "int64", "uint8")
 _CUDA = (2, 13)  # what DLPack calls memory of a CUDA device, and memory that it manages
 
 
@@ -69,12 +70,55 @@ def _copied(array: Any) -> NDArray[Any]:
     return np.asarray(here)
 
 
+@dataclass(eq=False)
+class DeviceLabels:
+    """Labels that lie on a device, in `array`; `here` is a copy, which is made when somebody asks for it."""
+
+    array: Any
+    copied: Callable[[], pa.Array]
+
+    @cached_property
+    def here(self) -> pa.Array:
+        return self.copied()
+
+    def __len__(self) -> int:
+        return int(self.array.shape[0])
+
+    def __getitem__(self, rows: slice) -> "DeviceLabels":
+        return DeviceLabels(self.array[rows], lambda: self.here[rows])
+
+
+class DeviceBatch(Batch):
+    """A batch whose labels lie on a device too: they are copied when somebody asks for them."""
+
+    @property
+    def labels(self) -> pa.Array:
+        return cast(DeviceLabels, self[1]).here
+
+    @property
+    def device_labels(self) -> Any:
+        return cast(DeviceLabels, self[1]).array
+
+
+def device_labels(y: Any, reading: Reader) -> DeviceLabels | None:
+    """Labels of one dimension that lie on a device, of a type that engines may take there; None for others."""
+    if not is_on_device(y) or len(y.shape) != 1 or _kind_of(y) not in _LABEL_KINDS:
+        return None
+    y = y.detach() if hasattr(y, "detach") else y
+    return DeviceLabels(y, lambda: reading.labels(_copied(y)))
+
+
+def _kind_of(array: Any) -> str:
+    """The type of an array's elements, by NumPy's name."""
+    return str(array.dtype).rpartition(".")[2]
+
+
 @dataclass(frozen=True, eq=False)
 class DevicePart:
     """The rows of `x`, which lies on a device; `on_device` says whether engines can take them there."""
 
     x: Any
-    labels: pa.Array | None
+    labels: pa.Array | DeviceLabels | None
     features: tuple[str, ...]
     reading: Reader
     on_device: bool
@@ -97,7 +141,8 @@ class DevicePart:
             place = partial(_device_row, start)
             there = partial(self.x.__getitem__, rows) if self.on_device else None
             values = partial(self._values, rows, place)
-            yield Batch(rows.stop - start, labels, values, place, persons, device_values=there)
+            kind = DeviceBatch if isinstance(labels, DeviceLabels) else Batch
+            yield kind(rows.stop - start, labels, values, place, persons, device_values=there)
 
     def _values(self, rows: slice, place: Callable[[int], str]) -> NDArray[Any]:
         return self.reading.array_values(_copied(self.x[rows]), self.features, place)
@@ -107,7 +152,7 @@ def _device_row(first_row: int, row: int) -> str:
     return row_place(first_row + row)
 
 
-def open_device_array(x: Any, labels: pa.Array | None, choice: ColumnChoice, reading: Reader) -> Table:
+def open_device_array(x: Any, labels: pa.Array | DeviceLabels | None, choice: ColumnChoice, reading: Reader) -> Table:
     """An array on a device; its columns are called x0, x1, ...; its labels are `labels`, or one of its columns.
 
     Numbers of other types than float32 and float64 are copied here, and read as those of an array in memory.
@@ -119,12 +164,13 @@ def open_device_array(x: Any, labels: pa.Array | None, choice: ColumnChoice, rea
     places = {name: k for k, name in enumerate(column_labels(None, x.shape[1]))}
     features = choice.columns(list(places), "the array")
     if choice.label is not None:
-        labels = reading.labels(_copied(x[:, places[choice.label]]))
+        labels = device_labels(x[:, places[choice.label]], reading)
+        labels = reading.labels(_copied(x[:, places[choice.label]])) if labels is None else labels
     persons = None if choice.person is None else reading.labels(_copied(x[:, places[choice.person]]))
     check_length(labels, x.shape[0])
     chosen = [places[name] for name in features]
     if chosen != list(range(x.shape[1])):
         x = x[:, chosen]
-    part = DevicePart(x, labels, features, reading, str(x.dtype).rpartition(".")[2] in _KINDS, persons)
+    part = DevicePart(x, labels, features, reading, _kind_of(x) in _KINDS, persons)
     label = None if labels is None else choice.label or "y"
     return Table("the array", features, label, [part], COPIED_VALUES, COPIED_ROWS)

@@ -26,6 +26,7 @@ from radoboost.tables.class_values import class_key as class_key
 
 _MOST_FRACTIONS = 10  # different numbers, some with fractions, that may still be classes which nobody declared
 _MANY_CLASSES = 20  # beyond which it is said that a label may be a number
+_COMPARED_VALUES = 8  # plain numbers that are told apart by comparing
 _LONGEST_SPELLING = 400  # characters of all classes, before a digest stands for them
 _EXACT_IN_FLOAT32 = 2**24
 _PLAIN_NUMBERS = {
@@ -175,7 +176,7 @@ class LabelCollector:
         if pc.any(missing).as_py():
             where = _where(place, missing, pa.scalar(True))
             raise NeedsSchema(f"the label {self.name!r} has a missing value{where}; {self.advice}")
-        for spelling in pc.unique(labels):
+        for spelling in _distinct_values(labels):
             where_it_is = partial(_where, place, labels, spelling)
             value = canonical_label(spelling.as_py())
             self._check(value, labels.type, where_it_is)
@@ -253,6 +254,26 @@ def unnamed_label(token: str, classes: Sequence[Any]) -> str:
     return f"unnamed {token} {listed}"
 
 
+def _distinct_values(labels: pa.Array) -> pa.Array:
+    """Each value once; a few plain numbers by comparing all with each in turn, which is much quicker than hashing."""
+    if labels.type not in _PLAIN_NUMBERS or labels.null_count:
+        return pc.unique(labels)
+    numbers, values = _plain_numbers(labels), list[Any]()
+    unseen = np.ones(len(numbers), np.bool_)
+    while len(numbers) and unseen[first := unseen.argmax()]:
+        if len(values) == _COMPARED_VALUES:
+            return pc.unique(labels)
+        values.append(numbers[first])
+        unseen &= numbers != numbers[first]
+    return pa.array(values, labels.type)
+
+
+def _plain_numbers(labels: pa.Array) -> NDArray[Any]:
+    """Plain numbers without gaps, straight from memory, and without importing pandas."""
+    kind = _PLAIN_NUMBERS[labels.type]
+    return np.frombuffer(labels.buffers()[1], kind, len(labels), labels.offset * kind.itemsize)
+
+
 def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
     """Where the first label with this value is, for a message; this may take long."""
     return "" if place is None else f" ({place(pc.index(labels, value).as_py())})"
@@ -320,9 +341,8 @@ class LabelEncoder:
         return all(isinstance(value, int) and abs(value) < _EXACT_IN_FLOAT32 for value in self.classes)
 
     def _compare(self, labels: pa.Array) -> NDArray[np.int8]:
-        """Signs of plain numbers, straight from memory: as exact as `_sign`, and without importing pandas."""
-        kind = _PLAIN_NUMBERS[labels.type]
-        numbers = np.frombuffer(labels.buffers()[1], kind, len(labels), labels.offset * kind.itemsize)
+        """Signs of plain numbers: as exact as by places."""
+        numbers = _plain_numbers(labels)
         negative, positive = map(int, self.classes)
         is_positive, is_negative = numbers == positive, numbers == negative
         signs: NDArray[np.int8] = is_positive.view(np.int8) - is_negative.view(np.int8)

@@ -14,7 +14,7 @@ from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.files import file_schema, open_files
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import open_frame
-from radoboost.tables.gpu_arrays import is_on_device, on_host, open_device_array
+from radoboost.tables.gpu_arrays import device_labels, is_on_device, on_host, open_device_array
 from radoboost.tables.named_paths import folder_columns
 from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
 from radoboost.tables.private_reader import ROW_BY_ROW, PrivateReader
@@ -100,11 +100,13 @@ def _open_any(table: Any, y: Any, choice: ColumnChoice, reading: Reader, withhel
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
         return open_files(expand_paths(table), choice, reading)
+    taken_there = is_on_device(table) and reading.schema is None
+    if taken_there and (labels_there := device_labels(y, reading)) is not None:
+        return open_device_array(table, labels_there, choice, reading)
     labels = None if y is None else reading.labels(on_host(y))
-    if is_on_device(table):
-        if reading.schema is None:
-            return open_device_array(table, labels, choice, reading)
-        table = on_host(table)  # to be read as raw columns
+    if taken_there:
+        return open_device_array(table, labels, choice, reading)
+    table = on_host(table)  # to be read as raw columns
     if reading.is_frame(table):
         return open_frame(table, labels, choice, reading)
     if reading.schema is not None:

@@ -78,6 +78,11 @@ class Batch(NamedTuple):
     sparse: Callable[[], SparseRows] | None = None
     device_values: Callable[[], Any] | None = None
 
+    @property
+    def device_labels(self) -> Any:
+        """The labels on the CUDA device that they lie on; None where they do not lie on one."""
+        return None
+
 
 class Partition(Protocol):
     """A run of rows. It can be pickled, and the pickle holds no other rows."""

@@ -153,6 +153,12 @@ class DeviceEngine(Protocol):
     def rows_here(self, n_rados: int, n_columns: int) -> int:
         """Of values that are copied there."""
 
+    def distinct(self, labels: Any) -> NDArray[Any] | None:
+        """The values that labels on the device have; None if they are more than a few, or of a type that stays here."""
+
+    def marked(self, labels: Any, values: NDArray[Any], marks: NDArray[np.int8]) -> Any:
+        """The mark of each label on the device, by the marks of its values; 0 for any other."""
+
 
 def device_engine(engine: Engine) -> DeviceEngine | None:
     """The engine, if it takes values on a device; None if they must be copied to memory for it."""

@@ -8,6 +8,7 @@ NumPy arrays, once for each block of rows, so that the caller's sums are like th
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from radoboost.release.columns import Column
 from radoboost.tables.sparse import SparseRows
 from radoboost.tables.table import whole_tiles
 
-# ---- Exact statistics of values that lie on a CUDA device: extremes there, and sums of digits, put together here.
+# ---- Exact statistics of values that lie on a CUDA device: extremes, and sums of digits, put together there.
 #
 # A column's values are cut into four digits of 21 bits, by the largest of them: 83 bits in all. The few values
 # that have bits below that come back as a list, and are added one by one. Where there are many, or a column is of
@@ -33,13 +34,16 @@ from radoboost.tables.table import whole_tiles
 # These are those of cuda_survey.cu.
 _THREADS, _SUMS = 256, 11
 _FIRST_BITS, _DIGIT_BITS, _DIGITS = 20, 21, 4
+_PLACES, _NONE, _LABEL_THREADS = 64, 0x7FF4A5A5A5A5A5A5, 256
 
-_MOST_BLOCK_ROWS = 1 << 18  # whose sums of products, below 2**44 each, fit 64 bits
+_MOST_BLOCK_ROWS = 1 << 18  # whose sums of products, below 2**42 each, fit 64 bits
 _LEAST_BLOCK_ROWS = 256
 _SURVEY_BLOCKS = 8  # of a processor, about
 _MOST_ODD = 1 << 16  # values of a batch that are added one by one
 _EXPONENTS = 900  # beyond that, powers of two might not be numbers
 _COPIED_VALUES = 1 << 23  # at a time
+_LABEL_KINDS = {"bool": "uint8", **{kind: kind for kind in ("int8", "uint8", "int16", "int32", "int64")},
+                "float32": "float32", "float64": "float64"}  # fmt: skip
 _i32, _i64, _u32 = np.int32, np.int64, np.uint32
 
 
@@ -48,7 +52,12 @@ class CudaSurvey:
 
     def __init__(self, device: Device, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> None:
         self._device, self._low, self._high, self._moments = device, low, high, moments
-        self._sums, self._here = ExactSums(len(low)), cpu_engine().survey(low, high, moments=moments)
+        self._sums: ExactSums | None = None
+
+    @cached_property
+    def _here(self) -> Survey:
+        """Of values that do not lie there, or do not fit digits."""
+        return cpu_engine().survey(self._low, self._high, moments=self._moments)
 
     def add(self, values: Any) -> bool:
         if not self._device.holds(values):
@@ -56,16 +65,17 @@ class CudaSurvey:
         if not len(values):
             return True
         there, part = self._device.take(values), ExactSums(len(self._low), n_rows=len(values))
-        kind = str(values.dtype).rpartition(".")[2]
+        kind = _kind_of(values)
         low, high = self._device.put(self._low), self._device.put(self._high)
-        found = self._launched(f"extremes_{kind}", there, low, high, width=3, dtype=np.float64, shared_bytes=32)
-        if (found[:, :, 2] != 0).any():
+        extremes = np.tile(np.array([2**64 - 1, 0, 0], np.uint64), (len(self._low), 1))
+        lowest, highest, flawed = self._launched(f"extremes_{kind}", 32, there, low, high, into=extremes).T
+        if flawed.any():
             return False
-        part.lowest, part.highest = found[:, :, 0].min(axis=0), found[:, :, 1].max(axis=0)
+        part.lowest, part.highest = _from_order(lowest), _from_order(highest)
         if self._moments and not self._take_sums(part, kind, there, low, high):
             rows = max(1, _COPIED_VALUES // len(self._low))
             return all(self._here.add(self._device.get(there[i : i + rows])) for i in range(0, len(values), rows))
-        self._sums = self._sums.merge(part)
+        self._sums = part if self._sums is None else self._sums.merge(part)
         return True
 
     def _take_sums(self, part: ExactSums, kind: str, there: Any, low: Any, high: Any) -> bool:
@@ -76,19 +86,18 @@ class CudaSurvey:
         device = self._device
         factors, n_odd = device.put(np.ldexp(1.0, _FIRST_BITS - exponents)), device.zeros((1,), np.uint32)
         values, columns = device.empty((_MOST_ODD,), np.float64), device.empty((_MOST_ODD,), np.int32)
-        last = factors, n_odd, _u32(_MOST_ODD), values, columns
-        found = self._launched(f"digits_{kind}", there, low, high, width=_SUMS, dtype=np.int64,
-                               shared_bytes=8 * _SUMS, last=last)  # fmt: skip
+        last = n_odd, _u32(_MOST_ODD), values, columns
+        parts = self._launched(f"digits_{kind}", 8 * _SUMS, there, low, high, factors,
+                               into=np.zeros((len(exponents), _SUMS, 2), np.uint64), last=last)  # fmt: skip
         count = int(device.get(n_odd)[0])
         if count > _MOST_ODD:
             return False
-        upper, lower = (found >> 32).sum(axis=0).tolist(), (found & 0xFFFFFFFF).sum(axis=0).tolist()
         unit = _FIRST_BITS + (_DIGITS - 1) * _DIGIT_BITS + EXACT_UNIT  # the last digit counts 2**(exponent - 83)
-        for k, (above, below) in enumerate(zip(upper, lower, strict=True)):
-            numbers = [(a << 32) + b for a, b in zip(above, below, strict=True)]
-            shift = int(exponents[k]) - unit
-            part.sums[k] = _join_digits(numbers[:_DIGITS]) << shift
-            part.squares[k] = _join_digits(numbers[_DIGITS:]) << 2 * shift
+        above, below = parts[:, :, 0].view(np.int64).tolist(), parts[:, :, 1].tolist()
+        for k, exponent in enumerate(exponents.tolist()):
+            numbers = [(a << 32) + b for a, b in zip(above[k], below[k], strict=True)]
+            part.sums[k] = _join_digits(numbers[:_DIGITS]) << exponent - unit
+            part.squares[k] = _join_digits(numbers[_DIGITS:]) << 2 * (exponent - unit)
         if count:
             odd, of = device.get(values)[:count], device.get(columns)[:count]
             for k in np.unique(of).tolist():
@@ -98,22 +107,33 @@ class CudaSurvey:
         return True
 
     def _launched(
-        self, name: str, there: Any, low: Any, high: Any, *, width: int, dtype: Any, shared_bytes: int, last: Any = None
-    ) -> NDArray[Any]:
-        """What every block of a kernel found: an array (blocks, columns, width)."""
+        self, name: str, thread_bytes: int, there: Any, *limits: Any, into: NDArray[np.uint64], last: Sequence[Any] = ()
+    ) -> NDArray[np.uint64]:
+        """What all blocks of a kernel join to `into`, which has a row for each column."""
         device, (n, d) = self._device, there.shape
         panels = -(-d // _THREADS)
         rows = -(-n // max(1, _SURVEY_BLOCKS * device.n_processors // panels))
         rows = min(max(rows, _LEAST_BLOCK_ROWS), _MOST_BLOCK_ROWS)
-        blocks = -(-n // rows)
-        found = device.empty((blocks, d, width), dtype)
-        factors, others = (() if last is None else last[:1]), (() if last is None else last[1:])
-        device.launch(name, (blocks, panels, 1), _THREADS, shared_bytes * _THREADS,
-                      there, _i64(n), _i32(d), _i64(rows), low, high, *factors, found, *others)  # fmt: skip
-        return device.get(found)
+        joined = device.put(into)
+        device.launch(name, (-(-n // rows), panels, 1), _THREADS, thread_bytes * _THREADS,
+                      there, _i64(n), _i32(d), _i64(rows), *limits, joined, *last)  # fmt: skip
+        return device.get(joined)
 
     def result(self) -> ExactSums:
-        return self._sums.merge(self._here.result())
+        if self._sums is None:
+            return self._here.result()
+        return self._sums.merge(self._here.result()) if "_here" in vars(self) else self._sums
+
+
+def _kind_of(array: Any) -> str:
+    """The type of an array's elements, by NumPy's name."""
+    return str(array.dtype).rpartition(".")[2]
+
+
+def _from_order(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Floats of whole numbers in the same order."""
+    high = np.uint64(1 << 63)
+    return np.where(numbers >= high, numbers ^ high, ~numbers).view(np.float64)
 
 
 def _join_digits(digits: list[int]) -> int:
@@ -140,9 +160,9 @@ _FAST_DIVISORS = 2.0**-400, 2.0**400  # divided by multiplying with their invers
 _WHITEN_BYTES = 1 << 28  # of images at a time
 _PRODUCT_ROWS = 1 << 14  # of a block
 _WORD_BYTES = 1 << 26  # of words at a time that are made here
-_VALUES_THERE, _VALUES_HERE = 1 << 27, 1 << 23  # of a batch, on the device already, or copied there
+_VALUES_HERE = 1 << 23  # of a batch that is copied there; of one that is there, a 64th of the device's bytes
 _MOST_WORK = 1 << 46  # additions in a batch: about a second, so that an interrupt does not wait long
-_i32, _i64, _u32, _u64, _f64 = np.int32, np.int64, np.uint32, np.uint64, np.float64
+_u64, _f64 = np.uint64, np.float64
 
 
 @dataclass(frozen=True)
@@ -212,8 +232,8 @@ class Cuda:
         return self._held
 
     def rows_there(self, n_rados: int, n_columns: int) -> int:
-        """About half a gigabyte of float32, or a second's work."""
-        return whole_tiles(min(_VALUES_THERE, _MOST_WORK // n_rados) // n_columns)
+        """As many as have digits in a twentieth of the device's memory, or a second's work."""
+        return whole_tiles(min(self._device.memory_bytes // 64, _MOST_WORK // n_rados) // n_columns)
 
     def rows_here(self, n_rados: int, n_columns: int) -> int:
         """About as much as a part of a table has, or a second's work."""
@@ -230,7 +250,7 @@ class Cuda:
         if n_rows:
             constants, bounded = _constants(columns[:n_features])
             counts = device.zeros((len(columns),), np.int64)
-            there, kind = self._there(values), np.dtype(str(values.dtype).rpartition(".")[2])
+            there, kind = self._there(values), np.dtype(_kind_of(values))
             shared = TILE_ROWS * panels.width * kind.itemsize + TILE_ROWS + 4 * panels.width
             device.launch(
                 f"snap_{kind.name}", (n_tiles, panels.count, 1), _SNAP_THREADS, shared,
@@ -243,6 +263,36 @@ class Cuda:
 
     def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
         return np.zeros((n_rados, n_columns), dtype=np.int64)
+
+    # ---- labels on the device
+
+    def distinct(self, labels: Any) -> NDArray[Any] | None:
+        """The values that labels on the device have; None if they are more than a few, or of a type that stays here."""
+        device, kind = self._device, np.dtype(_kind_of(labels)) if _kind_of(labels) in _LABEL_KINDS else None
+        if kind is None:
+            return None
+        table = device.put(np.append(np.full(_PLACES, _NONE, np.uint64), np.uint64(0)))
+        self._launch_labels("find_labels", kind, labels, table)
+        *places, full = device.get(table)
+        bits = np.array([place for place in places if place != _NONE], np.uint64)
+        if full:
+            return None
+        return (bits.view(np.float64) if kind.kind == "f" else bits.view(np.int64)).astype(kind)
+
+    def marked(self, labels: Any, values: NDArray[Any], marks: NDArray[np.int8]) -> Any:
+        """The mark of each label on the device, by the marks of its values; 0 for any other."""
+        bits = values.astype(np.float64).view(np.uint64) if values.dtype.kind == "f" else values.astype(np.int64)
+        made = self._device.empty((len(labels),), np.int8)
+        known = self._device.put(bits.view(np.uint64)), self._device.put(marks)
+        self._launch_labels("mark_labels", values.dtype, labels, _i32(len(values)), *known, made)
+        return made
+
+    def _launch_labels(self, name: str, kind: np.dtype[Any], labels: Any, *others: Any) -> None:
+        blocks = min(-(-len(labels) // _LABEL_THREADS), 8 * self._device.n_processors)
+        there = self._device.take(labels)
+        there = there.view(np.uint8) if kind == np.bool_ else there
+        self._device.launch(f"{name}_{_LABEL_KINDS[kind.name]}", (blocks, 1, 1), _LABEL_THREADS, 9 * _PLACES,
+                            there, _i64(len(labels)), *others)  # fmt: skip
 
     def sum_rows(self, rows: Any, first_row: int, prepared: SignatureStream, totals: NDArray[np.int64]) -> None:
         if not len(rows):
@@ -315,7 +365,7 @@ class Cuda:
         d = f + (constant is not None)
         by_column = isinstance(values, np.ndarray) and values.flags.f_contiguous and not values.flags.c_contiguous
         steps = (1, n) if by_column else (f, 1)
-        there, kind = self._there(values.T if by_column else values), str(values.dtype).rpartition(".")[2]
+        there, kind = self._there(values.T if by_column else values), _kind_of(values)
         rows, good = device.empty((d, n), np.int32), device.empty((n,), np.uint8)
         if n:
             device.launch(f"sphere_{kind}", _row_grid(n), _ROW_THREADS, 0,

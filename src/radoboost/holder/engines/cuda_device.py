@@ -36,6 +36,7 @@ class Device(Protocol):
     n_processors: int
     matrix_unit: bool
     scratch_bytes: int
+    memory_bytes: int
     lock: threading.Lock
 
     def holds(self, array: Any) -> bool:
@@ -71,7 +72,8 @@ class CupyDevice:
         self.lock = threading.Lock()
         self.n_processors: int = device.attributes["MultiProcessorCount"]
         self.matrix_unit = int(device.compute_capability) >= _MATRIX_UNIT
-        self.scratch_bytes = min(_MOST_SCRATCH, device.mem_info[1] // 16)
+        self.memory_bytes: int = device.mem_info[1]
+        self.scratch_bytes = min(_MOST_SCRATCH, self.memory_bytes // 16)
         self._module = cupy.RawModule(code=kernel_source(), options=OPTIONS)
         self._module.compile()
         self._kernels: dict[tuple[str, int], Any] = {}

@@ -101,11 +101,12 @@ def survey(asked: CraftRequest, run: Curator, *, unbounded: str | None = None, p
     labels = LabelCollector(asked.label_name, asked.classes, advice=CRAFT_ADVICE)
     task = SurveyRows(run.engine, *limit_arrays(limits, source.features), labels, moments, source.features)
     sums = run.sum(survey_entries(task, source))
-    source.check_rows(sums.exact.n_rows)
-    check_size(source.name, sums.exact.n_rows)
-    n_rows = run.total_rows(sums.exact.n_rows)
+    exact = sums.exact
+    source.check_rows(exact.n_rows)
+    check_size(source.name, exact.n_rows)
+    n_rows = run.total_rows(exact.n_rows)
     check_size(source.name, n_rows)
-    return TableSurvey(sums.exact, sums.labels.settle(), scale, limits, n_rows)
+    return TableSurvey(exact, sums.labels.settle(), scale, limits, n_rows)
 
 
 def sum_rados(

@@ -21,8 +21,6 @@ from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, CacheSto
 from radoboost.progress import Progress, silent
 from radoboost.tables import Batch, Table
 
-_DEVICE_THREADS = 2  # that feed a device whose rows are there: one reads labels while the device is busy
-
 
 class ThreadRunner:
     """The runner of one machine.
@@ -47,7 +45,7 @@ class ThreadRunner:
     def run(self, task: Aggregation[S], source: RowSource) -> S:
         """The sum over all rows of the source."""
         rows, on_device = _batch_rows(task, source)
-        threads = min(self.threads, _DEVICE_THREADS) if on_device else self.threads
+        threads = 1 if on_device else self.threads
         if source.n_rows is not None:
             threads = max(1, min(threads, -(-source.n_rows // TILE_ROWS), getattr(task, "most_workers", threads)))
         if threads > 1:
