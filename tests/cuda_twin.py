@@ -109,6 +109,7 @@ class DeviceArray:
     """What a user has on a device: it can be sliced, and copied here, and NumPy can do nothing with it."""
 
     copied = 0  # elements of two-dimensional arrays
+    copied_labels = 0
 
     def __init__(self, array):
         self.own = np.asarray(array)
@@ -129,4 +130,5 @@ class DeviceArray:
 
     def get(self):
         DeviceArray.copied += self.own.size if self.ndim == 2 else 0
+        DeviceArray.copied_labels += self.own.size if self.ndim == 1 else 0
         return self.own.copy()

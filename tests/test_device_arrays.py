@@ -109,6 +109,66 @@ def test_plain_releases_copy_no_rows(engine, rng, few_rows, monkeypatch):
     assert DeviceArray.copied == 2 * x.size  # both passes
 
 
+# ---- labels
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint8", "int16", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_labels_stay_on_the_device(engine, rng, few_rows, monkeypatch, kind, n_classes):
+    x, y = table(rng, n_classes=2 if kind == "bool" else n_classes)
+    y = (y if kind in ("bool", "uint8") else y - 1).astype(kind)
+    monkeypatch.setattr(DeviceArray, "copied_labels", 0)
+    made = rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, seed=1, engine=engine)
+    assert (DeviceArray.copied_labels == 0) == (len(np.unique(y)) == 2)  # with more classes, signs are made here
+    same(made, rb.craft(x, y, n_rados=20, seed=1, engine="reference"))
+
+
+LARGE = 0x7FF4A5A5A5A5A5A5  # which the kernels mean by no label
+ODD_LABELS = {
+    "of a type that stays here": lambda y: y.astype(np.uint16),
+    "that stand for none": lambda y: np.where(y > 0, LARGE, 7),
+    "zeros of two signs": lambda y: np.where(np.arange(len(y)) % 3, y, -y.astype(float)),
+    "all one": lambda y: y * 0,
+    "a missing one": lambda y: np.where(np.arange(len(y)) == 400, np.nan, y),
+    "many numbers": lambda y: np.arange(len(y)) / 7,
+    "many classes": lambda y: np.arange(len(y)) % 70,
+}
+
+
+@pytest.mark.parametrize("made", ODD_LABELS.values(), ids=ODD_LABELS)
+def test_labels_that_are_odd_are_taken_as_from_memory(engine, rng, few_rows, made):
+    x, y = table(rng)
+    y, ends = made(y), []
+    for place, by in ((DeviceArray, engine), (np.asarray, "reference")):
+        try:
+            ends.append(rb.craft(place(x), place(y), n_rados=20, seed=1, engine=by))
+        except rb.RadoError as error:
+            ends.append((type(error), str(error)))
+    if isinstance(ends[0], tuple):
+        assert ends[0] == ends[1]
+    else:
+        same(*ends)
+
+
+def test_a_label_that_was_not_declared_is_named_with_its_row(engine, rng, few_rows):
+    x, y = table(rng)
+    y[433] = 5
+    with pytest.raises(rb.TableError, match="row 434"):
+        rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, engine=engine, classes=(0, 1))
+
+
+def test_a_column_of_the_array_may_be_the_label(engine, rng, few_rows, monkeypatch):
+    x, y = table(rng)
+    both = np.column_stack([x[:, 0], y, x[:, 1]])
+    monkeypatch.setattr(DeviceArray, "copied_labels", 0)
+    made = rb.craft(DeviceArray(both), label="x1", n_rados=20, seed=1, engine=engine)
+    assert DeviceArray.copied_labels == 0
+    same(made, rb.craft(both, label="x1", n_rados=20, seed=1, engine="reference"))
+
+
+# ---- private mechanisms
+
+
 PRIVATE = {
     "noisy-rados": (rb.NoisyRados(epsilon=2.0), {"n_rados": 15}),
     "noisy-examples": (rb.NoisyExamples(epsilon=4.0), {"n_rados": 15}),

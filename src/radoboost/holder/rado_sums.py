@@ -127,7 +127,7 @@ def engine_values(batch: Batch, engine: Engine) -> Any:
 def _labels_there(batch: Batch, engine: Engine) -> tuple[DeviceEngine, NDArray[Any]] | None:
     """The engine that takes a batch's labels on a device, and the few numbers that they are; None without one."""
     there = None if batch.device_labels is None else device_engine(engine)
-    values = None if there is None else there.distinct(batch.device_labels)
+    values = None if there is None else batch.device_labels.values(there.distinct)
     return None if there is None or values is None or np.isnan(values).any() else (there, values)
 
 
@@ -146,7 +146,7 @@ def signs_of(rule: LabelEncoder, batch: Batch, engine: Engine) -> Any:
         device, values = there
         signs = rule.signs_or_zero(pa.array(values))
         if signs.all():
-            return device.marked(batch.device_labels, values, signs)
+            return device.marked(batch.device_labels.array, values, signs)
     return rule.signs(batch.labels, batch.place)
 
 

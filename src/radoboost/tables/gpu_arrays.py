@@ -5,7 +5,7 @@ device gets them copied here, a batch at a time.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, cast
 
@@ -72,10 +72,15 @@ def _copied(array: Any) -> NDArray[Any]:
 
 @dataclass(eq=False)
 class DeviceLabels:
-    """Labels that lie on a device, in `array`; `here` is a copy, which is made when somebody asks for it."""
+    """Labels that lie on a device, in `array`, or some rows of `whole`.
+
+    `here` is a copy, which is made when somebody asks for it.
+    """
 
     array: Any
     copied: Callable[[], pa.Array]
+    whole: "DeviceLabels | None" = None
+    _values: list[NDArray[Any] | None] = field(default_factory=list)
 
     @cached_property
     def here(self) -> pa.Array:
@@ -85,7 +90,14 @@ class DeviceLabels:
         return int(self.array.shape[0])
 
     def __getitem__(self, rows: slice) -> "DeviceLabels":
-        return DeviceLabels(self.array[rows], lambda: self.here[rows])
+        return DeviceLabels(self.array[rows], lambda: self.here[rows], self.whole or self)
+
+    def values(self, find: Callable[[Any], NDArray[Any] | None]) -> NDArray[Any] | None:
+        """The different values in all rows of the table, which are looked for once."""
+        whole = self.whole or self
+        if not whole._values:
+            whole._values.append(find(whole.array))
+        return whole._values[0]
 
 
 class DeviceBatch(Batch):
@@ -96,8 +108,8 @@ class DeviceBatch(Batch):
         return cast(DeviceLabels, self[1]).here
 
     @property
-    def device_labels(self) -> Any:
-        return cast(DeviceLabels, self[1]).array
+    def device_labels(self) -> DeviceLabels:
+        return cast(DeviceLabels, self[1])
 
 
 def device_labels(y: Any, reading: Reader) -> DeviceLabels | None:

@@ -66,7 +66,7 @@ class CudaSurvey:
             return True
         there, part = self._device.take(values), ExactSums(len(self._low), n_rows=len(values))
         kind = _kind_of(values)
-        low, high = self._device.put(self._low), self._device.put(self._high)
+        low, high = self._device.put(np.stack([self._low, self._high]))
         extremes = np.tile(np.array([2**64 - 1, 0, 0], np.uint64), (len(self._low), 1))
         lowest, highest, flawed = self._launched(f"extremes_{kind}", 32, there, low, high, into=extremes).T
         if flawed.any():
@@ -93,11 +93,10 @@ class CudaSurvey:
         if count > _MOST_ODD:
             return False
         unit = _FIRST_BITS + (_DIGITS - 1) * _DIGIT_BITS + EXACT_UNIT  # the last digit counts 2**(exponent - 83)
-        above, below = parts[:, :, 0].view(np.int64).tolist(), parts[:, :, 1].tolist()
-        for k, exponent in enumerate(exponents.tolist()):
-            numbers = [(a << 32) + b for a, b in zip(above[k], below[k], strict=True)]
-            part.sums[k] = _join_digits(numbers[:_DIGITS]) << exponent - unit
-            part.squares[k] = _join_digits(numbers[_DIGITS:]) << 2 * (exponent - unit)
+        numbers = (parts[:, :, 0].view(np.int64).astype(object) << 32) + parts[:, :, 1].astype(object)
+        places = (exponents - unit).astype(object)
+        part.sums = (_join_digits(numbers[:, :_DIGITS]) << places).tolist()
+        part.squares = (_join_digits(numbers[:, _DIGITS:]) << 2 * places).tolist()
         if count:
             odd, of = device.get(values)[:count], device.get(columns)[:count]
             for k in np.unique(of).tolist():
@@ -136,12 +135,11 @@ def _from_order(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
     return np.where(numbers >= high, numbers ^ high, ~numbers).view(np.float64)
 
 
-def _join_digits(digits: list[int]) -> int:
-    """One number of sums of digits, the first of which count most."""
-    total = 0
-    for digit in digits:
-        total = (total << _DIGIT_BITS) + digit
-    return total
+def _join_digits(digits: NDArray[Any]) -> NDArray[Any]:
+    """One number a column of its sums of digits, the first of which count most; all are integers of Python."""
+    count = digits.shape[1]
+    joined: NDArray[Any] = digits @ np.array([1 << _DIGIT_BITS * (count - 1 - k) for k in range(count)], dtype=object)
+    return joined
 
 
 # ----
@@ -273,11 +271,12 @@ class Cuda:
             return None
         table = device.put(np.append(np.full(_PLACES, _NONE, np.uint64), np.uint64(0)))
         self._launch_labels("find_labels", kind, labels, table)
-        *places, full = device.get(table)
-        bits = np.array([place for place in places if place != _NONE], np.uint64)
+        *_, full = places = device.get(table)
         if full:
             return None
-        return (bits.view(np.float64) if kind.kind == "f" else bits.view(np.int64)).astype(kind)
+        bits = places[:-1][places[:-1] != _NONE].view(np.float64 if kind.kind == "f" else np.int64)
+        values: NDArray[Any] = bits.astype(kind)
+        return values
 
     def marked(self, labels: Any, values: NDArray[Any], marks: NDArray[np.int8]) -> Any:
         """The mark of each label on the device, by the marks of its values; 0 for any other."""
