@@ -1,20 +1,23 @@
 # ruff: noqa: E402
-"""Sums of rados on a GPU, against PyTorch on the same one: from float32 arrays there to exact sums.
+"""Rados on a GPU, against PyTorch on the same one: from tensors there to a release, and the kernels alone.
 
     python benchmarks/gpu.py [--rows 11000000] [--repeats 20] [--variants] [--out FOLDER]
     python benchmarks/gpu.py --releases [--out FOLDER]
 
-First the engine `cuda` is compared with the engine `reference` on shapes that cross tiles, slabs and panels, then timed
-on 28 columns of several laws, standardised by what they are, and the constant. Some rados of the timed sums are
-computed again in NumPy. The peers draw bits with PyTorch's generator and multiply in bfloat16, in pieces of several
-sizes of which the fastest counts: (a) `bernoulli_`, (b) random words that compiled code unpacks. They neither
-standardise nor snap, and their sums are rounded. Exits with 1 where we are slower than we mean to be, or sums differ.
+First the whole of `rb.craft` is timed, on tables of several shapes: X and y as tensors on the device, as arrays in
+memory, and as a Parquet file. The release of some of the rows is compared with that of the engine `reference`. The
+peers draw bits with PyTorch's generator and multiply in bfloat16, in pieces of several sizes of which the fastest
+counts: (a) `bernoulli_`, (b) random words that compiled code unpacks. They neither read labels, nor standardise, nor
+snap, and their sums are rounded.
 
-Then the two passes of a plain release run through the runner `ThreadRunner`, from a tensor on the device and, for the
+Then the kernels: the engine `cuda` is compared with the engine `reference` on shapes that cross tiles, slabs and
+panels, and timed on 28 columns of several laws, standardised by what they are, and the constant. Some rados of the
+timed sums are computed again in NumPy. Exits with 1 where we are slower than we mean to be, or sums differ.
+
+Last, the two passes of a plain release run through the runner `ThreadRunner`, from a tensor on the device and, for the
 second, from an array in memory, whose rows go through pinned buffers; their sums are compared with the engine's own,
-and the exact statistics of two columns with those of the engine `reference`. `rb.craft` itself is timed where all that
-it imports is installed. The engine `kernel` is timed beside it where numba is, from memory: the number of rados from
-which on a GPU pays can be read off there.
+and the exact statistics of two columns with those of the engine `reference`. The engine `kernel` is timed beside it
+where numba and `cryptography` are, from memory: the number of rados from which on a GPU pays can be read off there.
 
 `--releases` times nothing: it crafts whole releases of every mechanism on the device, and compares them bit by bit with
 those of the engine `reference` (`gpu_releases.py`).
@@ -29,16 +32,27 @@ import importlib.util
 import os
 import re
 import statistics
+import tempfile
 import time
+import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import measuring
 from chacha import chacha_blocks, stand_in_for_cryptography
 from measuring import keep, shortfalls
 
 N_FEATURES = 28
+CRAFTS = [  # rows, columns, rados; the most milliseconds of a whole release, and the least ratio to the faster peer
+    ((11_000_000, 28, 1000), 13.0, 2.0),
+    ((1_000_000, 28, 1000), 4.0, 0.0),
+    ((1_000_000, 500, 1000), None, 1.0),
+    ((2_000_000, 100, 5000), None, 1.0),
+]
 MOST_MS = {1000: 8.0, 10_000: 60.0}
 LEAST_RATIO = 3.0
 _CHECKED = 200_003  # rows whose exact sums are taken in Python
@@ -75,6 +89,7 @@ except importlib.metadata.PackageNotFoundError:  # not installed: the checkout's
     of_others = importlib.metadata.version
     importlib.metadata.version = lambda name: "of a checkout" if name == "radoboost" else of_others(name)
 
+import radoboost as rb
 from radoboost.holder.engines import (
     cuda,
     cuda_device,
@@ -326,12 +341,6 @@ def time_passes(engine, x, values, signs, all_rados, repeats):
             times[name] = round(median_ms(work, repeats), 3)
             print(f"  {n_rados} rados {name}, by the runner: {times[name]:.1f} ms", flush=True)
         found["sums"][n_rados] = times
-    try:
-        import radoboost
-
-        found["rb.craft from the device"] = round(median_ms(lambda: radoboost.craft(x, signs), repeats), 3)
-    except ImportError as error:
-        found["rb.craft from the device"] = f"not timed: {error}"
     return found, wrong
 
 
@@ -382,6 +391,54 @@ def peers(x, y, n_rados, repeats):
         ms = median_ms(lambda work=work, best=best: work(best), repeats)
         times[name] = {"ms": round(ms, 3), "rows at a time": best, "off by deviations": round(float(off), 3)}
     return times
+
+
+# ---- whole releases
+
+
+def time_craft(shape, watched, repeats):
+    """The whole of `rb.craft` on one table, beside the peers' sums, and what is wrong with it."""
+    import torch
+
+    m, d, n_rados = shape
+    generator = torch.Generator(device="cuda").manual_seed(0)
+    x = torch.randn((m, d), generator=generator, device="cuda") * (1 + torch.arange(d, device="cuda") % 5) + 3
+    y = (torch.rand(m, generator=generator, device="cuda") < 0.4).to(torch.int64)
+    craft = partial(rb.craft, n_rados=n_rados, seed=1, progress=False)
+    few = slice(0, 3 * SLAB_TILES)
+    one, other = (craft(x[few], y[few], engine=engine) for engine in ("cuda", "reference"))
+    wrong = not np.array_equal(one.rados, other.rados) or one.columns != other.columns
+    found = {"from the device ms": round(median_ms(partial(craft, x, y), repeats), 3)}
+    watched._device.milliseconds()
+    craft(x, y, engine=watched)
+    found["kernels ms"] = watched._device.milliseconds()
+    found["peers"] = peers(x, 2 * y - 1, n_rados, repeats)
+    best = min(peer["ms"] for peer in found["peers"].values())
+    found["times faster than the faster peer"] = round(best / found["from the device ms"], 2)
+    if d == N_FEATURES:
+        turns, here, labels = max(3, repeats // 4), x.cpu().numpy(), y.cpu().numpy()
+        found["from memory ms"] = round(median_ms(partial(craft, here, labels, engine="cuda"), turns), 3)
+        with tempfile.TemporaryDirectory() as folder:
+            columns = {f"x{k}": np.ascontiguousarray(here[:, k]) for k in range(d)}
+            pq.write_table(pa.table({**columns, "ill": labels}), file := Path(folder) / "table.parquet")
+            found["from Parquet ms"] = round(median_ms(partial(craft, file, label="ill", engine="cuda"), turns), 3)
+    return found, [f"a release of some rows of {m} x {d} x {n_rados}"] if wrong else []
+
+
+def time_crafts(watched, repeats):
+    """Whole releases of tables of several shapes; what falls short, and what is wrong."""
+    times, short, wrong = {}, [], []
+    for shape, most, least in CRAFTS:
+        name = " x ".join(map(str, shape))
+        times[name], more = time_craft(shape, watched, repeats)
+        print(f"{name}: {times[name]}", flush=True)
+        wrong += more
+        ms, ratio = (times[name][key] for key in ("from the device ms", "times faster than the faster peer"))
+        if most is not None and ms > most:
+            short.append(f"rb.craft of {name} takes {ms} ms, not {most}")
+        if ratio < least:
+            short.append(f"rb.craft of {name} is {ratio} times as fast as PyTorch, not {least}")
+    return times, short, wrong
 
 
 # ---- other constants of the kernels
@@ -451,12 +508,15 @@ def main():
 
         gpu_releases.run(torch.cuda.get_device_name(), versions)
         return
+    warnings.simplefilter("ignore")  # a seeded release says that it is one
     begun = time.perf_counter()
     engine = cuda.Cuda()
     compiled = time.perf_counter() - begun
     name = torch.cuda.get_device_name()
     print(f"{name}, CuPy {cupy.__version__}, PyTorch {torch.__version__}; compiling took {compiled:.1f} s", flush=True)
-    wrong = check_shapes(engine)
+    watched = cuda.Cuda(Watched(cuda_device.current_device()))
+    crafts, short, wrong = time_crafts(watched, options.repeats)
+    wrong += check_shapes(engine)
     print("against the reference:", "; ".join(wrong) or "all sums and rows are equal", flush=True)
 
     rng = np.random.default_rng(0)
@@ -469,9 +529,9 @@ def main():
         "versions": versions,
         "rows": options.rows,
         "compile seconds": round(compiled, 2),
+        "crafts": crafts,
         "times": {},
     }
-    watched, short = cuda.Cuda(Watched(cuda_device.current_device())), []
     for n_rados, most in MOST_MS.items():
         totals = ours(engine, x, y, columns, n_rados)
         some = sorted(rng.choice(n_rados, 6, replace=False).tolist())

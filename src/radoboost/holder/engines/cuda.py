@@ -148,6 +148,7 @@ def _join_digits(digits: NDArray[Any]) -> NDArray[Any]:
 _GROUPS = (2, 4, 6, 8, 10, 11)  # of 8 lines of digits in a panel of columns: a kernel for each
 _BLOCK_RADOS, _BLOCK_THREADS, _BLOCKS, _STAGES, _STAGE_TILES = 512, 256, 1, 2, 4
 _DOT_GROUPS, _DOT_THREADS, _SNAP_THREADS, _ROW_THREADS = 3, 128, 128, 256
+_MOST_TILES = 1 << 15  # in the second dimension of a grid
 _SUM_COLUMNS, _SUM_ROWS = 16, 64
 
 _GROUP_BYTES = 512  # digits of 8 lines and a tile
@@ -249,9 +250,10 @@ class Cuda:
             constants, bounded = _constants(columns[:n_features])
             counts = device.zeros((len(columns),), np.int64)
             there, kind = self._there(values), np.dtype(_kind_of(values))
+            tiles = min(n_tiles, _MOST_TILES)
             shared = TILE_ROWS * panels.width * kind.itemsize + TILE_ROWS + 4 * panels.width
             device.launch(
-                f"snap_{kind.name}", (n_tiles, panels.count, 1), _SNAP_THREADS, shared,
+                f"snap_{kind.name}", (panels.count, tiles, -(-n_tiles // tiles)), _SNAP_THREADS, shared,
                 there, self._there(signs), _i64(n_rows), _i32(n_features), _i32(len(columns)), _i32(panels.width),
                 _i32(panels.tile_bytes), device.put(constants), _i32(bounded), lines, counts,
             )  # fmt: skip

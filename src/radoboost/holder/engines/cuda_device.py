@@ -24,6 +24,7 @@ OPTIONS = ("--std=c++17", "--fmad=false")  # a multiplication that is fused with
 INSTALL = f"{install('gpu')}, which has CuPy for CUDA 12 (for CUDA 13: pip install cupy-cuda13x)"
 _PLAIN_SHARED = 48 << 10  # a kernel gets more shared memory only if it is asked for
 _MOST_SCRATCH = 3 << 29
+_MOST_PINNED = 1 << 26  # bytes of an array here: what was pinned once is kept for the next one
 _MATRIX_UNIT = 80  # the compute capability, times 10, from which byte products of this shape are there
 
 
@@ -118,8 +119,13 @@ class CupyDevice:
 
     def get(self, array: Any) -> NDArray[Any]:
         with self._used():
-            here: NDArray[Any] = self._cupy.asnumpy(array)
-            return here
+            if 0 < array.nbytes <= _MOST_PINNED:
+                pinned = self._cupy.cuda.alloc_pinned_memory(array.nbytes)
+                copy: NDArray[Any] = np.frombuffer(pinned, array.dtype, array.size).reshape(array.shape)
+                array.get(out=copy)
+            else:
+                copy = self._cupy.asnumpy(array)
+            return copy
 
     def launch(self, name: str, grid: tuple[int, int, int], threads: int, shared_bytes: int, *arguments: Any) -> None:
         self._device.use()

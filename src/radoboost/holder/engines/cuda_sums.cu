@@ -94,29 +94,31 @@ __device__ __forceinline__ void store_digits(u8* lines, i32 line, i32 half, i32 
     }
 }
 
-// A block has a tile and a panel. Columns from n_features on are the constant, whose integer is the sign times 2^22.
+// A block has a tile and a panel; those of one tile follow each other. Columns from n_features on are the constant,
+// whose integer is the sign times 2^22.
 template <class T>
 __device__ void snap_tile(const T* values, const i8* signs, i64 n_rows, i32 n_features, i32 n_columns, i32 width,
                           i32 tile_bytes, const double* constants, i32 bounded, u8* lines, u64* clipped) {
     T* cells = (T*)dynamic_shared();
     i8* marks = (i8*)(cells + TILE * width);
     u32* counts = (u32*)(marks + TILE);
-    i64 first = (i64)blockIdx.x * TILE;
+    i64 tile = (i64)blockIdx.z * gridDim.y + blockIdx.y, first = tile * TILE;
+    if (first >= n_rows) return;
     i32 count = n_rows - first < TILE ? (i32)(n_rows - first) : TILE;
-    i32 from = blockIdx.y * width, here = n_columns - from < width ? n_columns - from : width;
+    i32 from = blockIdx.x * width, here = n_columns - from < width ? n_columns - from : width;
     i32 features = n_features - from < here ? n_features - from : here;
     const T* source = values + first * n_features + from;
     if (features == n_features) {
         for (i32 i = threadIdx.x; i < count * features; i += SNAP_THREADS) cells[i] = source[i];
     } else {
-        for (i32 row = threadIdx.x >> 5; row < count; row += SNAP_THREADS / 32)
-            for (i32 k = threadIdx.x & 31; k < features; k += 32)
-                cells[row * features + k] = source[(i64)row * n_features + k];
+#pragma unroll 4
+        for (i32 i = threadIdx.x; i < count * features; i += SNAP_THREADS)
+            cells[i] = source[i + (i64)(i / features) * (n_features - features)];
     }
     for (i32 i = threadIdx.x; i < count; i += SNAP_THREADS) marks[i] = signs[first + i];
     for (i32 i = threadIdx.x; i < width; i += SNAP_THREADS) counts[i] = 0;
     __syncthreads();
-    lines += ((i64)blockIdx.y * gridDim.x + blockIdx.x) * tile_bytes;
+    lines += (blockIdx.x * ((n_rows + TILE - 1) / TILE) + tile) * tile_bytes;
     for (i32 unit = threadIdx.x; unit < 4 * here; unit += SNAP_THREADS) {
         i32 k = unit >> 2, quad = unit & 3;
         u32 outside = 0;

@@ -73,6 +73,16 @@ __device__ void find_extremes(const T* values, i64 n_rows, i32 n_columns, i64 bl
     if (flaws != 0.0) atomicMax(&extremes[3 * k + 2], (u64)1);
 }
 
+// The next two digits, and what is left for others.
+__device__ __forceinline__ void next_digits(double& rest, i32* digits) {
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        double shifted = rest + 6755399441055744.0;  // 1.5 * 2^52: the nearest whole number is in the lower bits
+        digits[i] = __double2loint(shifted);
+        rest = (rest - (shifted - 6755399441055744.0)) * DIGIT;
+    }
+}
+
 // Sums of digits. A column's values are below 2^20 in magnitude after they are multiplied by its factor, a power of
 // two; digits are whole numbers of either sign, at most 2^20 in magnitude: each is the nearest one, and the rest goes
 // on to the next. All is exact. A value that has more bits goes to a list. Of 2^18 rows a block's sums are at most 2^60,
@@ -96,12 +106,16 @@ __device__ void sum_digits(const T* values, i64 n_rows, i32 n_columns, i64 block
             double rest = x * factor;
             bool tiny = x != 0.0 && fabs(rest) < LEAST_DIGIT;
             i32 digits[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                double shifted = rest + 6755399441055744.0;  // 1.5 * 2^52: the nearest whole number is in the lower bits
-                digits[i] = __double2loint(shifted);
-                rest = (rest - (shifted - 6755399441055744.0)) * DIGIT;
+            next_digits(rest, digits);
+            if (rest == 0.0 && !tiny) {  // nearly all float32 values
+                sums[0] += digits[0];
+                sums[1] += digits[1];
+                sums[4] += (i64)digits[0] * digits[0];
+                mixed[5] += (i64)digits[0] * digits[1];
+                sums[6] += (i64)digits[1] * digits[1];
+                continue;
             }
+            next_digits(rest, digits + 2);
             if (tiny || rest != 0.0) {
                 u32 there = atomicAdd(n_odd, 1u);
                 if (there < most_odd) {
