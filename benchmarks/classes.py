@@ -7,12 +7,12 @@ Abalone by rings and white wine by grades are in FOLDER, with their targets in F
 are made up: clouds without an order, and classes along one direction. Every split holds back a fifth of each class, so
 that classes of fewer than five rows are only trained on. On each split logistic regression is fitted to z-scored
 examples, and so are least squares of each class against the others; a plain release of 1000 rados is learned from by
-moments and by boosting; and `MomentSums` is fitted at each epsilon, delta 1e-6, for one record added or removed. Its
-bounds are quantiles of the whole table, uncharged, as in `utility.py`. --plain leaves `MomentSums` out.
+moments and by boosting; and `Moments` is fitted at each epsilon, delta 1e-6, for one record added or removed. Its
+bounds are quantiles of the whole table, uncharged, as in `utility.py`. --plain leaves `Moments` out.
 
 A run of everything writes experiments/results/classes.json, and its parts of docs/classes.md; --report does the latter
 alone. Exits with 1 where a figure falls short: plain moments more than 2 points behind multinomial regression on any
-table, or `MomentSums` at epsilon 1 more than 3 behind where rows * epsilon / (columns * classes) is at least 100.
+table, or `Moments` at epsilon 1 more than 3 behind where rows * epsilon / (columns * classes) is at least 100.
 """
 
 import argparse
@@ -93,7 +93,7 @@ def split(y, seed):
 
 
 def errors_on_split(x, y, seed, epsilons, draws):
-    """Errors in percent, by method; of `MomentSums` at an epsilon, their mean over draws."""
+    """Errors in percent, by method; of `Moments` at an epsilon, their mean over draws."""
     test = split(y, seed)
     train, classes, bounds = ~test, tuple(np.unique(y).tolist()), tables.quantile_bounds(x).tolist()
     release = rb.craft(x[train], y[train], n_rados=N_RADOS, seed=seed)
@@ -182,7 +182,7 @@ def private_table(results):
             name = f"**{found['table']}**" if size >= ENOUGH else found["table"]
             regression = f"{np.mean(found['errors'][PEER]):.1f}"
             lines.append([name, f"{epsilon:g}", f"{size:,.0f}", regression, with_error(found, private(epsilon))])
-    head = ["table", "epsilon", "rows * epsilon / (columns * classes)", PEER, "`MomentSums`"]
+    head = ["table", "epsilon", "rows * epsilon / (columns * classes)", PEER, "`Moments`"]
     return table(head, lines) if lines else "Not measured yet."
 
 
@@ -197,7 +197,7 @@ def generated(results):
     words = "\n".join(f"- **Not seen**: {figure}." for figure in seen) or (
         f"All figures are as wanted: plain moments are at most {WANTED[PLAIN]:g} points behind {PEER} on every table"
         + (
-            f", and `MomentSums` at epsilon 1 is at most {WANTED['moments']:g} behind where the ratio is {ENOUGH} or "
+            f", and `Moments` at epsilon 1 is at most {WANTED['moments']:g} behind where the ratio is {ENOUGH} or "
             "more."
             if any(private(1.0) in found["errors"] for found in results)
             else "."

@@ -8,7 +8,7 @@ as 15 : ... : 85 and the negative one the other way round; columns, whose rows w
 component and cut. Compared are one release of all rows, a
 holder's alone (the mean over holders), the merged sum, merged moments, and two that are not offered: rados stacked as
 they are, converted to the same constants, and the plain average of the holders' models.
-Private, ten equal holders, or five with columns as above, `MomentSums` of the table's own columns, delta 1e-6, for one
+Private, ten equal holders, or five with columns as above, `Moments` of the table's own columns, delta 1e-6, for one
 record added or removed: one release of all rows, a holder's alone, the average of `rado learn A B C`, and the mean of
 the holders' scores. Bounds are quantiles of the whole table, uncharged, as in `utility.py`.
 

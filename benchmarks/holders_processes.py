@@ -4,7 +4,7 @@
     python benchmarks/holders.py --only processes
 
 Magic, four fifths of its rows dealt out to five holders, each a process of `rado room join` with a CSV file of its own;
-`MomentSums` with the columns that it plans itself, epsilon 1, delta 1e-6, for one record added or removed. Seconds are
+`Moments` with the columns that it plans itself, epsilon 1, delta 1e-6, for one record added or removed. Seconds are
 from the first start to the last end, and have the start of each process in them. Bytes are those of all messages in the
 folder. The files of all holders are compared byte by byte: a run in which they differ fails. The last fifth of the
 rows is for testing, also of one release of the same training rows. Bounds are declared, and the same for both.

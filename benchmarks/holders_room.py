@@ -1,4 +1,4 @@
-"""Holders in a room: test errors of `MomentSums` beside those of one release of all rows.
+"""Holders in a room: test errors of `Moments` beside those of one release of all rows.
 
     python benchmarks/holders_room.py --data FOLDER [--domains banknote,magic] [--cases ten] [--folds 5] [--seeds 3]
     python benchmarks/holders_room.py --data FOLDER --resume
@@ -10,12 +10,12 @@
 | masked | the same with real secure sums, one seed |
 | three | the same as ten, where three may be lost or collude |
 | twenty | twenty holders, one of whom may be lost or collude |
-| unsharpened | as ten, with `MomentSums(sharpen=False)`, also of the one release |
+| unsharpened | as ten, with `Moments(sharpen=False)`, also of the one release |
 | shifted | five holders, whose rows were sorted by the first principal component and cut |
 
 Noise is by shares of s / sqrt(K - t), so that K holders together add sqrt(K / (K - t)) times the noise of one release.
 Holders are threads of one process, and all but `masked` add their sums without masks: these cancel, which
-tests/test_secure_sums.py has. Everything else is what each holder of a room computes. `MomentSums` of the table's own
+tests/test_secure_sums.py has. Everything else is what each holder of a room computes. `Moments` of the table's own
 columns, and of a plan's ("auto") for ten holders, delta 1e-6, for one record added or removed; bounds are quantiles of
 the whole table, uncharged, as in `utility.py`. Both ways have the same rows in each run, so that differences are taken
 run by run.

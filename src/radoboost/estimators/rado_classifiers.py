@@ -203,7 +203,7 @@ class _RadoShell(LinearShell, ABC):
         *,
         one_holder: bool = False,
     ) -> Self:
-        """Learn from a release, or from the file of one; or from those of `MomentSums` of several holders.
+        """Learn from a release, or from the file of one; or from those of `Moments` of several holders.
 
         Several releases are averaged, and the model's statement says what is promised to one who is at one holder, at
         two, or at all. With `one_holder` all of them are of one holder's table, and compose.
@@ -504,7 +504,7 @@ class MomentsClassifier(_RadoShell):
         The labels. By default they are those of y, in order; private mechanisms need them declared.
     random_state : None, int or RandomState
         None takes signatures from the operating system; anything else makes them reproducible, and the statement
-        of `release_` says so. `MomentSums` has no signatures: there it fixes rados that were asked for, and nothing
+        of `release_` says so. `Moments` has no signatures: there it fixes rados that were asked for, and nothing
         else.
     prior : float or mapping, optional
         The share of the positive class, or of each class, where predictions are to be made, if it is another than in

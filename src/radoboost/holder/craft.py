@@ -115,7 +115,7 @@ def craft(
         label then says which one `y` is, as the name of a series does. Claims about one label add up by that name.
     classes : (negative, positive), or all of more than two, optional
         The label values; by default those of the table in order, and of two the larger or later one is positive.
-        Private mechanisms need them declared; of more than two, `Plain` and `MomentSums` make releases.
+        Private mechanisms need them declared; of more than two, `Plain` and `Moments` make releases.
     features, drop : sequences of str, optional
         The columns to use, or to leave out.
     schema : Schema, its JSON data, the file of one, or a release or model that carries one, optional
@@ -126,7 +126,7 @@ def craft(
     bounds : mapping of column to (low, high), array (n_features, 2), or "private", optional
         Values beyond their bounds are clipped, and counted: in a `ClippedWarning`, or for a private mechanism in
         `counts`.
-        "private", for all columns or in place of a column's (low, high), lets `MomentSums` find them by noisy counts,
+        "private", for all columns or in place of a column's (low, high), lets `Moments` find them by noisy counts,
         as part of its promise.
     missing : "fill", "error" or "drop"
         What becomes of missing values: they are filled, and a column says where; or they are refused; or rows that have
@@ -142,7 +142,7 @@ def craft(
         nothing. Two spellings of an id are two persons, unless they are one whole number. Without them each row counts
         as another person; where the schema has a column of ids, a `PersonWarning` says so before anything is spent.
     rows : int, optional
-        About how many rows there are, from public knowledge; with a person, about how many contribute. `MomentSums`
+        About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. It also says the
         plan beforehand, on stderr: which columns so many rows carry, as `plan_for` does. A `DeltaWarning` says where
         delta is too large for so many.
@@ -154,14 +154,14 @@ def craft(
         of the table in which row i stands weights[i] times in place, each copy with its own coins. A row of weight 0 is
         not there. Private mechanisms refuse weights: a record of weight 5 would count five times.
     mechanism : Mechanism, optional
-        What protects the release. Take `MomentSums` for a promise about records or labels: it is the most accurate, at
+        What protects the release. Take `Moments` for a promise about records or labels: it is the most accurate, at
         any number of rados. `NoisyRados` adds noise to each rado, `NoisyExamples` to each row. `FeatureBand` is the
         paper's mechanism for the marginal of one column. `Plain()`, the default, promises nothing.
     columns : "auto", "linear", "signed-log", "degree-2" to "degree-8", or a mapping
         Which columns the release has: the table's own; their signed logarithms; or its own and products of Legendre
         polynomials of numbers up to a total degree, as many as 600 columns have room for; or by column a list of terms:
         "linear", "signed-log", a square "age^2", a product "age*dose". "auto" is what the schema says, and else what
-        the mechanism prescribes: "linear", but for `MomentSums` as many products of ranks as the table carries, by what
+        the mechanism prescribes: "linear", but for `Moments` as many products of ranks as the table carries, by what
         its first stage released. Those need the constant feature: with `intercept=False`, "auto" is "linear".
         `release.map` computes them, also from new rows.
     share : sequence of str, optional
@@ -172,7 +172,7 @@ def craft(
         z-scores, [low, high] onto [-1, 1], or as is; "auto" is what the mechanism prescribes.
     n_rados : int, optional
         How many rados: at most 524,288, and at most as many as there are signatures. By default 1000, and none for
-        `MomentSums`: what it releases needs none, and `draw_rados` draws any number from it later.
+        `Moments`: what it releases needs none, and `draw_rados` draws any number from it later.
     signatures : SignatureSet, optional
         The subsets to draw from; all of them by default. `Tilted` makes them in batches, each by what was learned from
         those before.
@@ -180,7 +180,7 @@ def craft(
         Whether to add the constant feature.
     seed : int, optional
         Makes the signatures reproducible, and known to anyone who knows the seed: the statement says so. Noise is
-        never reproducible. `MomentSums` has no signatures, and refuses a seed.
+        never reproducible. `Moments` has no signatures, and refuses a seed.
     compose : sequence of releases or their paths
         Earlier releases of the same table, or receipts of rooms that ended without one: the statement says what they,
         all that they were composed with, and this one amount to together, if every epsilon was fixed beforehand.

@@ -197,7 +197,7 @@ _EXACT_LAWS = (SUMS, POOLED_SUMS, "banded sums")  # the constant of a row is 1 t
 def class_shares(release: Release) -> tuple[float, ...]:
     """The share of each class among the rows of a table, as far as its release tells, in the order of `classes`.
 
-    A plain release tells it but for the chance of its signatures, about 1 / (2 sqrt(rows * rados)); one of `MomentSums`
+    A plain release tells it but for the chance of its signatures, about 1 / (2 sqrt(rows * rados)); one of `Moments`
     by noisy counts, or, for more than two classes, by sums of rows that nearly count them (`release.class_sizes`):
     within a few per cent of themselves where many columns were made, and up to a fifth off for rare classes where few
     were. Others tell nothing that can be used.

@@ -75,7 +75,7 @@ def open_room(
         `rows` are those of all holders together. Classes must be declared. A person is protected at one holder; where
         records are protected and the schema has a column of ids, a `PersonWarning` says so, here and as each one joins.
     mechanism, columns, n_rados, intercept : as for `craft`
-        Mechanisms whose noise is added to sums: `MomentSums`, `NoisyRados`, and `Plain()`, which promises nothing.
+        Mechanisms whose noise is added to sums: `Moments`, `NoisyRados`, and `Plain()`, which promises nothing.
     trust_network : bool
         Use an address without encryption, beyond this machine.
     token : str
