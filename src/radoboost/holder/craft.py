@@ -144,7 +144,7 @@ def craft(
     rows : int, optional
         About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. It also says the
-        plan beforehand, on stderr: which columns so many rows carry, as `plan_for` does. A `DeltaWarning` says where
+        plan beforehand, on stderr: which columns so many rows carry, as `preview_plan` does. A `DeltaWarning` says where
         delta is too large for so many.
     first_row : int
         The number of the table's first row, for several holders who share a seed: each begins where the one before

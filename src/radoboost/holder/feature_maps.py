@@ -12,7 +12,7 @@ it does not name stay linear. A schema has such a mapping too, by the `terms` of
 and its `products`: there a product is a pair of factors, and one with a category is a product with each of its slots.
 
 "auto" is what the mechanism prescribes. For `moments` that is a plan, as is a degree: its polynomials are of ranks by
-what was released first (`moment_columns`). Elsewhere they are of numbers by declared bounds, or, where columns are
+what was released first (`moments.feature_plan`). Elsewhere they are of numbers by declared bounds, or, where columns are
 standardised, of z / sqrt(2 + z^2).
 
 Which outputs there are follows from the names of the columns alone, and the constants are those that scale them:

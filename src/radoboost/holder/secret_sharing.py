@@ -2,7 +2,7 @@
 
 The holder writes every integer x of a row on the grid as a + b = x modulo 2**64, with a from a keystream whose key
 comes from the operating system and is forgotten (B1 of docs/proofs/shares.md). What each of two servers does with its
-share is in `share_sums`; the learner puts together what both of them make (`release.shares`).
+share is in `craft_shares`; the learner puts together what both of them make (`release.secret_shares`).
 """
 
 import hashlib

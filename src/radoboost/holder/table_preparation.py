@@ -163,7 +163,7 @@ def _make_plainly(
     withheld: Withheld,
     bar: Progress,
 ) -> PlainRelease:
-    """As `make_plainly`, which stops at the first thing that does not fit."""
+    """As `prepare_table`, but stops at the first thing that does not fit."""
     bar("opening the table", 0, None)
     drops = unlabelled == "drop"
     _check_where_rows_are(table, asked, missing, drops)

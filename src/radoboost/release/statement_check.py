@@ -61,7 +61,7 @@ def check_statement(statement: "Statement") -> Event:
     It looks at epsilon with its delta and relation, the other pairs of `epsilon_at`, the best guess, what this release
     and earlier ones come to, and the figures for several holders. An infinite epsilon promises nothing, so nothing is
     computed for it. Only figures are checked, and only against the event: that it is what was done is the maker's word.
-    `stage_noise` holds what else a file says against it.
+    `check_release` holds the rest of a file against it.
     """
     event = _event(statement.event, "the event of its statement")
     relation = event.relation

@@ -397,7 +397,7 @@ def _seat(
     tell: Callable[[str], None],
     check: Callable[[Roster], None],
 ) -> Roster:
-    """Wait for all who greet, as `take_seat` says, once this holder has."""
+    """Wait for all who greet, as `join_handshake` says, once this holder has."""
     seen: list[Party] = []
 
     def all_here() -> list[Party] | None:

@@ -8,7 +8,7 @@ total degree g (`legendre_classes`): a class is taken whole if all columns up to
     min(600, strength / (2.5 g), size / (6 g))
 
 or else it is left out. Where the squares do not fit, or strength is below 200 in all, columns are the table's own. What
-the columns of a plan are is in `moment_columns`. The constants were tuned on the paper's domains.
+the columns of a plan are is in `legendre_classes`. The constants were tuned on the paper's domains.
 """
 
 import math

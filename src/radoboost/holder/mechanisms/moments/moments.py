@@ -1,7 +1,7 @@
 """Private moments of whitened edge vectors, sharpened by a few private mean rados.
 
-Proof: docs/proofs/moments.md. What is done in each stage is in `moment_stages`, what a record
-contributes in `moment_passes`, and how much noise each stage gets in `moment_budget`.
+Proof: docs/proofs/moments.md. What is done in each stage is in `stages`, what a record
+contributes in `aggregations`, and how much noise each stage gets in `budget`.
 """
 
 import math

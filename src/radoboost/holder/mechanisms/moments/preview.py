@@ -1,6 +1,6 @@
 """Which columns a release of `moments` would have, before anything is spent: from public numbers alone.
 
-The rule of `moment_plan` goes by the noisy size of a table, and that is about its number of rows: so whoever knows
+The rule of `feature_plan` goes by the noisy size of a table, and that is about its number of rows: so whoever knows
 about how many rows there are knows about which plan they get.
 """
 
