@@ -35,7 +35,7 @@ from methods import DELTA, percent_wrong
 
 NAMES = ("east", "middle", "north", "south", "west")
 RUNS, EPSILON, WANTED_SECONDS, WANTED_POINTS = 3, 1.0, 60.0, 2.0
-RADO = [sys.executable, "-m", "radoboost.cli"]
+RADO = [sys.executable, "-m", "radoboost"]
 
 
 def write_table(place, x, signs):

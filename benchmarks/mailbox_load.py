@@ -46,7 +46,7 @@ from radoboost.holder.rooms.http_mailbox import WebMailbox, unpacked
 from radoboost.holder.rooms.mailbox_server import TIME_HEADER
 from radoboost.holder.rooms.signed_messages import Identity, sign_message
 
-RADO = [sys.executable, "-m", "radoboost.cli"]
+RADO = [sys.executable, "-m", "radoboost"]
 CLIENTS, SECONDS = 100, 30.0
 READERS, MESSAGES, MESSAGE_BYTES = 40, 20_000, 500
 HALF, FILES, ASKED = 260, 200, 40

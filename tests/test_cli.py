@@ -24,7 +24,7 @@ from radoboost.cli.options import default_output
 from radoboost.release import release as release_module
 from schema_files import write_schema
 
-RADO = [sys.executable, "-m", "radoboost.cli"]
+RADO = [sys.executable, "-m", "radoboost"]
 
 
 def files_here():

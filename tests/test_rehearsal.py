@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from radoboost.cli.room_rehearsal import _table, _view
+from radoboost.cli.demo import _table, _view
 from radoboost.errors import ArgumentError, OutputError, RoomError
 from radoboost.examples import rehearsal
 from radoboost.examples.hospital import FIVE
@@ -122,7 +122,7 @@ def test_the_table_fits_a_terminal_of_80_columns():
 
 
 def test_lines_come_where_stderr_is_no_terminal_and_none_if_quiet(capsys, monkeypatch):
-    monkeypatch.setattr("radoboost.cli.room_rehearsal._EVERY", 0.0)
+    monkeypatch.setattr("radoboost.cli.demo._EVERY", 0.0)
     for quiet in (False, True):
         with _view(quiet) as (tell, show):
             tell("hello, [bold]all[/bold]")

@@ -22,7 +22,7 @@ from radoboost.cli import app
 from radoboost.holder.rooms.signed_messages import Identity
 from schema_files import write_schema
 
-RADO = [sys.executable, "-m", "radoboost.cli"]
+RADO = [sys.executable, "-m", "radoboost"]
 MAGIC = {
     "fLength": [0, 350], "fWidth": [0, 260], "fSize": [1.9, 5.4], "fConc": [0, 0.9], "fConc1": [0, 0.7],
     "fAsym": [-460, 580], "fM3Long": [-340, 240], "fM3Trans": [-210, 180], "fAlpha": [0, 90], "fDist": [0, 500],

@@ -617,7 +617,7 @@ def test_pipes_whole_and_broken(tmp_path, monkeypatch):
     Path("t.csv").write_bytes(files["csv"])
     whole = bits(rb.craft("t.csv", label="ill", n_rados=9, seed=1))
     args = ["craft", "-", "-l", "ill", "--seed", 1, "-n", 9]
-    command = [sys.executable, "-m", "radoboost.cli", *map(str, args)]
+    command = [sys.executable, "-m", "radoboost", *map(str, args)]
     subprocess.run(command, input=files["csv"], check=True, capture_output=True)
     assert bits(rb.load("stdin.rado.parquet")) == whole
     assert piped(gzip.compress(files["csv"]), *args, "-o", "packed.rado.parquet")[0] == 0
@@ -741,7 +741,7 @@ def open_files(pid):
 @pytest.mark.parametrize("signal_sent", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)])
 def test_whatever_ends_the_process_leaves_nothing(signal_sent, tmp_path):
     """A command that waits for more rows, with some in its spool already; what started the tests may ignore SIGINT."""
-    command = ["env", "--default-signal=INT", sys.executable, "-m", "radoboost.cli", "craft", "-", "-l", "ill"]
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "radoboost", "craft", "-", "-l", "ill"]
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     environment = {**os.environ, "TMPDIR": str(temporary)}

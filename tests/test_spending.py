@@ -23,7 +23,7 @@ from radoboost.privacy import ledger as ledgers
 from radoboost.privacy.ledger import Ledger
 from schema_files import write_schema
 
-RADO = [sys.executable, "-m", "radoboost.cli"]
+RADO = [sys.executable, "-m", "radoboost"]
 STAYS = r"epsilon ([\d.]+) at delta 1e-06 stays booked for 'patients'"
 COUNTS = f"{STAYS}; no release was written"
 

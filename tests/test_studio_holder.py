@@ -21,8 +21,8 @@ from radoboost.cli import app
 from radoboost.cli.schema import schema_text
 from radoboost.holder.privacy_cost import account_for_schema
 from radoboost.release.statement_text import epsilon_text, figures_of
+from radoboost.studio.budget_form import Bar, ChartPanel, panels
 from radoboost.studio.jobs import Job
-from radoboost.studio.privacy_chart import Bar, ChartPanel, panels
 from radoboost.tables.schema import Schema
 from studio_pages import running
 

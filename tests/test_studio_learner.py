@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.learner.explain import explain_row
-from radoboost.studio.row_form import fields_of, read_row
+from radoboost.studio.learner_routes import fields_of, read_row
 from radoboost.studio.security import Form
 from studio_pages import running
 

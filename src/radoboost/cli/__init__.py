@@ -1,9 +1,10 @@
 """The command rado: results on stdout, commentary and progress on stderr, one line for an expected failure.
 
-One module a command; `options` has what they share. Other packages bring commands by entry points.
+Commands that belong together share a module, and `options` has what all of them share. Other packages bring commands by
+entry points.
 
-Modules: `account`, `check`, `craft`, `demo`, `export`, `join`, `learn`, `ledger`, `mechanism_options`, `merge`,
-`options`, `predict`, `room`, `room_rehearsal`, `room_server`, `schema`, `score`, `share`, `show`, `sign_off`.
+Modules: `account`, `craft`, `demo`, `learn`, `ledger`, `merge`, `options`, `predict`, `room`, `room_server`,
+`schema`, `share`, `show`.
 """
 
 import io
@@ -16,20 +17,15 @@ import typer
 
 from radoboost.cli import ledger, room
 from radoboost.cli.account import account
-from radoboost.cli.check import check
 from radoboost.cli.craft import craft
 from radoboost.cli.demo import demo
-from radoboost.cli.export import export
-from radoboost.cli.join import join
 from radoboost.cli.learn import learn
-from radoboost.cli.merge import merge
+from radoboost.cli.merge import join, merge
 from radoboost.cli.options import in_one_line
-from radoboost.cli.predict import predict
-from radoboost.cli.schema import schema
-from radoboost.cli.score import score
+from radoboost.cli.predict import export, predict, score
+from radoboost.cli.schema import check, schema
 from radoboost.cli.share import share
-from radoboost.cli.show import show
-from radoboost.cli.sign_off import sign_off
+from radoboost.cli.show import show, sign_off
 
 app = typer.Typer(
     name="rado",

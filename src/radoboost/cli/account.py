@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.mechanism_options import complete_mechanism
-from radoboost.cli.options import JsonFlag, UnitOption
+from radoboost.cli.options import JsonFlag, UnitOption, complete_mechanism
 from radoboost.errors import ArgumentError
 
 
@@ -124,7 +123,7 @@ def account(
     if schema is not None:
         if any(option is not None for option in (noise, columns, bounds)) or n_classes != 2 or columns_word != "auto":
             raise ArgumentError("a schema says itself what the columns and classes are; leave options about them out")
-        from radoboost.cli.mechanism_options import chosen_mechanism
+        from radoboost.cli.options import chosen_mechanism
         from radoboost.holder.privacy_cost import account_for_schema
 
         usual = {"relation": "add", "sharpen": True}  # which not every mechanism has

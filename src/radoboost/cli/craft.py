@@ -7,13 +7,6 @@ from typing import Annotated, Any
 import typer
 
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.mechanism_options import (
-    check_together,
-    chosen_mechanism,
-    chosen_signatures,
-    complete_columns,
-    complete_mechanism,
-)
 from radoboost.cli.options import (
     BoundsOption,
     ClassesOption,
@@ -31,10 +24,15 @@ from radoboost.cli.options import (
     TrustNetworkFlag,
     UnitOption,
     check_output,
+    check_together,
     check_trust,
     chosen_classes,
+    chosen_mechanism,
+    chosen_signatures,
     chosen_table,
+    complete_columns,
     complete_from,
+    complete_mechanism,
     default_output,
     noted,
     print_release,

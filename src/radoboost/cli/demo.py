@@ -2,12 +2,20 @@
 
 import json
 import shlex
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radoboost.cli.options import JsonFlag, say
+from radoboost.cli.options import JsonFlag, complete_from, say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from radoboost.examples.rehearsal import Rehearsal, Say, Show, Stand
 
 
 def demo(
@@ -77,3 +85,123 @@ def _write_tables(directory: Path, several: bool, as_json: bool) -> None:
         print(json.dumps({"files": files}, indent=2, ensure_ascii=False))
     else:
         print(f"wrote {', '.join(files)}")
+
+
+# ---- rado room rehearse: a room of five made-up hospitals on one machine, to see how rooms work.
+
+_EVERY = 5.0  # seconds between lines, where stderr is no terminal
+_STYLES = {"has the release": "green", "was killed": "red"}
+
+
+def rehearse(
+    lose: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=complete_from("north", "south", "east", "west", "coast"),
+            help="Kill this hospital in the middle: north, south, east, west or coast. The others go on.",
+        ),
+    ] = None,
+    directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--directory", "-d", metavar="DIR", help="A new folder for the files; a temporary one by default."
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show the result alone.")] = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Watch a room of five made-up hospitals on this machine, with a ledger for each.
+
+    Each hospital is a process of rado room join, and all share a folder. The code is confirmed by itself; in a real
+    room, people compare it by telephone. In the end the joint model stands beside what each hospital learns alone.
+    Ctrl-C ends all processes, and leaves no file behind.
+
+    \b
+    Examples:
+      rado room rehearse
+      rado room rehearse --lose west
+      rado room rehearse -d rehearsal
+    """
+    from radoboost.examples.rehearsal import rehearse
+
+    with _view(quiet) as (tell, show):
+        result = rehearse(directory, lose, tell, show)
+    if as_json:
+        print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        print(_as_text(result))
+
+
+def _as_text(result: "Rehearsal") -> str:
+    """What came out, for a terminal."""
+    from radoboost.examples.hospital import FIVE, N_NEW
+    from radoboost.examples.rehearsal import EPSILON, JOINT, LEDGER, LOG, ROOM, TOTAL
+    from radoboost.report.findings import ReportTable
+    from radoboost.report.terminal import show_table
+
+    statement, count = result.release.statement, len(result.holders)
+    rows = [[f"{name} alone", FIVE[name], f"{100 * error:.1f} %"] for name, error in result.alone.items()]
+    one_table = ["all in one table", sum(FIVE.values()), f"{100 * result.one_table:.1f} %"]
+    together = [f"{count} in the room", sum(FIVE[name] for name in result.holders), f"{100 * result.joint:.1f} %"]
+    note = f"Each learned from a release with epsilon {EPSILON:g}, for {statement.neighbours}."
+    promise = f"epsilon {statement.epsilon:g}, delta {statement.delta:g}, for {statement.neighbours} as neighbours"
+    title = f"How often each is wrong about {N_NEW:,} new patients"
+    first = result.directory / result.holders[0]
+
+    def command(*words: str | Path) -> str:
+        return "  " + shlex.join(["rado", *map(str, words)])
+
+    return "\n".join(
+        [
+            f"{', '.join(result.holders)}: the same release in each of {count} folders, after {result.seconds:.0f} s",
+            f"Promise: {promise}",
+            f"Ledgers: it was booked before anything was sent; epsilon {result.left:g} of {TOTAL:g} is left",
+            "",
+            show_table(ReportTable("errors", title, ["", "patients", "wrong"], [*rows, together, one_table], note)),
+            "",
+            f"Everything is in {result.directory}. Look at:",
+            command("show", first / JOINT),
+            command("room", "show", result.directory / ROOM),
+            command("ledger", "show", first / LEDGER),
+            f"  {shlex.quote(str(first / LOG))}: what {result.holders[0]} saw on its screen",
+        ]
+    )
+
+
+@contextmanager
+def _view(quiet: bool) -> Iterator[tuple["Say", "Show"]]:
+    """What says a line on stderr, and what shows how far all are: on a terminal a table that changes in its place."""
+    if quiet:
+        yield (lambda line: None), (lambda stands: None)
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    console, shown = Console(stderr=True), time.monotonic()
+    with Live(console=console, auto_refresh=False) as live:
+
+        def show(stands: Sequence["Stand"]) -> None:
+            nonlocal shown
+            if console.is_terminal:
+                live.update(_table(stands), refresh=True)
+            elif time.monotonic() - shown > _EVERY:
+                shown = time.monotonic()
+                say("; ".join(f"{stand.name} {stand.step}" for stand in stands))
+
+        yield (lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)), show
+
+
+def _table(stands: Sequence["Stand"]) -> "Table":
+    from rich.box import SIMPLE
+    from rich.table import Table
+
+    table = Table("hospital", "now", "waits for", box=SIMPLE)
+    table.columns[1].min_width, table.columns[2].min_width = 31, 9
+    table.add_column("messages", justify="right")
+    table.add_column("kB sent", justify="right")
+    for stand in stands:
+        late = stand.waits_for[0] if len(stand.waits_for) == 1 else f"{len(stand.waits_for)} others"
+        counts = f"{stand.messages:,}", f"{stand.bytes / 1000:,.0f}"
+        table.add_row(stand.name, stand.step, late if stand.waits_for else "", *counts, style=_STYLES.get(stand.step))
+    return table

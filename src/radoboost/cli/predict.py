@@ -1,11 +1,13 @@
 """rado predict: the class of every row of a table."""
 
 import json
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from radoboost.cli.ledger import chosen_ledger
 from radoboost.cli.options import (
     ClusterOption,
     FormatOption,
@@ -17,10 +19,12 @@ from radoboost.cli.options import (
     check_output,
     check_trust,
     chosen_table,
+    complete_from,
     default_output,
+    noted,
     say,
 )
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, on_failure
 from radoboost.holder.runners.cluster import cluster_runner
 from radoboost.learner.model import Model
 from radoboost.learner.predict import PredictionSummary, predict_table
@@ -30,6 +34,7 @@ from radoboost.tables.streams import is_query
 
 if TYPE_CHECKING:
     from radoboost.learner.predict import PredictionSummary
+    from radoboost.private_score import Score
 
 
 _MOST_CLASSES = 10  # in a table of counts; of more, the most frequent confusions are listed
@@ -157,3 +162,152 @@ def predict_table_on(
     finally:
         if runner is not cluster:
             runner.close()
+
+
+# ---- rado score: a private test error.
+
+
+def score(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
+    table: TableArgument,
+    epsilon: Annotated[float, typer.Option(help="The privacy loss to allow.")],
+    label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column of true classes.")],
+    query: QueryOption = None,
+    form: FormatOption = None,
+    delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
+    ledger: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--ledger",
+            metavar="FILE",
+            help="Book the score on this table's ledger first; repeat it with the ledger of the table that the model "
+            "was learned from, where people are in both.",
+        ),
+    ] = None,
+    ledger_table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", metavar="NAME", help="Whose total, for each --ledger of several tables, in their order."
+        ),
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of the interval, which covers the noise.")] = 0.95,
+    threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option(metavar="record", help="Say that each row is another person, which nobody is reminded of then."),
+    ] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Score a model on a table privately: noisy numbers of errors and hits, for one record added or removed.
+
+    Each row is predicted on its own; one of another class counts as neither, and so does one with a missing value,
+    unless the model has a schema, which fills it. Models may be chosen by such scores, if they are booked; choosing by
+    exact ones has no finite epsilon.
+
+    \b
+    Examples:
+      rado score patients.model.json test.csv --label readmitted --epsilon 0.5
+      rado score patients.model.json test.csv -l readmitted --epsilon 0.5 --ledger test.ledger --ledger patients.ledger
+    """
+    from radoboost.private_score import score as score_table
+
+    places = ledger or []
+    names: list[str] | list[None] = ledger_table or [None] * len(places)
+    if len(names) != len(places):
+        raise ArgumentError("give one --table for each --ledger, in the same order, or none")
+    books = [chosen_ledger(place, name) for place, name in zip(places, names, strict=True)]
+    chosen = chosen_table(table, query, form)
+    with noted() as notices:
+        result = score_table(
+            model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
+            confidence=confidence, threads=threads, progress=True, unit=unit,
+        )  # fmt: skip
+    with on_failure(result.unless_shown):
+        for warning in notices:
+            say(f"rado: {warning}")
+        print(json.dumps(result.to_dict(), indent=2) if as_json else _as_text(result, bool(books)), flush=True)
+
+
+def _as_text(result: "Score", booked: bool) -> str:
+    from radoboost.private_score import COVERS
+    from radoboost.release.release import rounded_up
+
+    low, high = result.interval
+    lines = [
+        f"errors       {result.errors:,.1f}, give or take {result.noise_std:.3g}",
+        f"hits         {result.hits:,.1f}, give or take {result.noise_std:.3g}",
+        f"error        {100 * result.error:.2f} %, from {100 * low:.2f} % to {100 * high:.2f} % at confidence "
+        f"{100 * result.confidence:g} %",
+        f"covers       {COVERS}",
+        f"cost         epsilon {rounded_up(result.epsilon, 4)} at delta {result.delta:g}, for {result.neighbours} as "
+        "neighbours; " + (f"booked {len(result.bookings)} times" if booked else "on no ledger, so nothing counts it"),
+        f"beware       {result.not_covered}",
+    ]
+    return "\n".join(textwrap.fill(line, 100, subsequent_indent=" " * 13) for line in lines)
+
+
+# ---- rado export: a model in a form that runs elsewhere.
+
+
+def export(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="FORM",
+            autocompletion=complete_from("onnx", "python", "sql"),
+            help="onnx (double precision), python (one file without dependencies) or sql (DuckDB and PostgreSQL).",
+        ),
+    ],
+    table: Annotated[
+        str | None,
+        typer.Option("--table", metavar="NAME", help="For SQL: the table to read, perhaps SCHEMA.NAME; else input."),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", metavar="COL", help="For SQL: a column, such as an id, to carry along; repeatable."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="OUT", help="The program; STEM.onnx, STEM.py or STEM.sql by default."),
+    ] = None,
+    force: ForceFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Write a model as a program that runs without radoboost.
+
+    It takes raw columns, as rado predict does: gaps, categories, dates and feature maps are part of it. Classes and
+    probabilities are the same. What the model's release promised stands in it, in words.
+
+    \b
+    Examples:
+      rado export patients.model.json --to onnx
+      rado export patients.model.json --to python && python patients.py new-patients.csv > predictions.csv
+      rado export patients.model.json --to sql --table clinic.patients --keep patient_id
+    """
+    from radoboost.learner.export import FORMATS, summary
+    from radoboost.learner.export import export as exported
+    from radoboost.learner.model import load_model
+    from radoboost.release.release import atomic_write
+
+    if to not in FORMATS:
+        raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
+    stem = model.name.removesuffix(".json").removesuffix(".model")
+    default = default_output(stem, FORMATS[to].removeprefix("."))
+    place = output or default
+    check_output(place, [str(model)])
+    refuse_overwrite(place, default, force)
+    classifier = load_model(model)
+    content = exported(classifier, to, table=table, keep=keep or ())
+    data = content if isinstance(content, bytes) else content.encode()
+    with atomic_write(place) as draft:
+        draft.write_bytes(data)
+    words = summary(classifier)
+    if as_json:
+        document = {"path": str(place), "form": to, "bytes": len(data), **words}
+        lists = {name: json.loads(words[name]) for name in ("classes", "features")}
+        print(json.dumps(document | lists, indent=2, ensure_ascii=False))
+        return
+    print(f"wrote {place}: {len(data):,} bytes of {to}, from {len(classifier.feature_names):,} raw columns")
+    print(f"  {words['privacy']}")

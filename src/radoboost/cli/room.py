@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from radoboost.cli.demo import rehearse
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.mechanism_options import chosen_mechanism, complete_columns
 from radoboost.cli.options import (
     ClassesOption,
     ClassOption,
@@ -27,13 +27,14 @@ from radoboost.cli.options import (
     UnitOption,
     check_output,
     chosen_classes,
+    chosen_mechanism,
     chosen_table,
+    complete_columns,
     complete_from,
     in_one_line,
     print_release,
     say,
 )
-from radoboost.cli.room_rehearsal import rehearse
 from radoboost.cli.room_server import TrustFlag, serve
 from radoboost.errors import ArgumentError, PersonWarning, RoomError
 from radoboost.outputs import ForceFlag, refuse_overwrite

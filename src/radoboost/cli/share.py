@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.mechanism_options import chosen_signatures, complete_columns
 from radoboost.cli.options import (
     BoundsOption,
     ClassesOption,
@@ -22,7 +21,9 @@ from radoboost.cli.options import (
     TableArgument,
     check_output,
     chosen_classes,
+    chosen_signatures,
     chosen_table,
+    complete_columns,
     complete_from,
     default_output,
     say,

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.mechanism_options import chosen_mechanism, complete_mechanism
-from radoboost.cli.options import JsonFlag, RelationOption, check_output, default_output, in_one_line, say
+from radoboost.cli.options import (
+    JsonFlag,
+    RelationOption,
+    check_output,
+    chosen_mechanism,
+    complete_mechanism,
+    default_output,
+    in_one_line,
+    say,
+)
 from radoboost.errors import ArgumentError
 from radoboost.outputs import ForceFlag, refuse_overwrite
 

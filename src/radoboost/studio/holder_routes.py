@@ -19,15 +19,12 @@ from radoboost.release.file_format import digest_now
 from radoboost.release.release import atomic_write, percent_up
 from radoboost.release.statement_text import epsilon_text, figures_text, statement_text
 from radoboost.studio import learner_routes, officer_routes
-from radoboost.studio.budget_form import LEAST, MOST, STEP, Budget, BudgetPreview, prospect, tables_of
+from radoboost.studio.budget_form import LEAST, MOST, STEP, Budget, BudgetPreview, panels, prospect, tables_of
 from radoboost.studio.craft_job import Crafted, CraftOrder, Work, check_free
 from radoboost.studio.jobs import Job
-from radoboost.studio.privacy_chart import panels
-from radoboost.studio.rendering import Here, Sent, Studio, go, page, wants_part
-from radoboost.studio.roles import Role
+from radoboost.studio.rendering import Here, Role, Sent, Studio, command, go, page, wants_part
 from radoboost.studio.schema_form import ABOUT, MOST_CARDS, SchemaForm, read_entry
 from radoboost.studio.security import Form
-from radoboost.studio.shell_commands import command
 from radoboost.studio.workspace import LEDGER, RELEASE, SCHEMA, TABLE, Folder, short_names
 
 # ---- What the pages of the holder's way show, and the commands that do the same.

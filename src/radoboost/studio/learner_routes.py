@@ -1,29 +1,150 @@
 """The learner's way: from releases to a model, what it says, probabilities, scores, and the model elsewhere."""
 
+import csv
+import io
+import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from radoboost.cli.options import check_page
 from radoboost.errors import ArgumentError, RadoError
+from radoboost.learner.effects import limits_of
 from radoboost.learner.explain import ExplainedRow, explain_row
 from radoboost.learner.export import FORMATS
+from radoboost.learner.model import Model
 from radoboost.report.effects_report import write_page
 from radoboost.report.model_report import write_inside
 from radoboost.studio.jobs import Job
-from radoboost.studio.learn_job import MERGED, Choices, Learned, LearnOrder, Sources, look, read_model, read_sources
-from radoboost.studio.model_jobs import ExportOrder, ScoreOrder, export_place, scores_place
-from radoboost.studio.rendering import Here, Sent, Studio, go, page, wants_part
-from radoboost.studio.roles import Role
-from radoboost.studio.row_form import fields_of, read_row
+from radoboost.studio.learn_job import (
+    MERGED,
+    Choices,
+    ExportOrder,
+    Learned,
+    LearnOrder,
+    ScoreOrder,
+    Sources,
+    export_place,
+    look,
+    read_model,
+    read_sources,
+    scores_place,
+)
+from radoboost.studio.rendering import Here, Role, Sent, Studio, command, go, page, piped_command, wants_part
 from radoboost.studio.schema_form import SchemaForm
-from radoboost.studio.shell_commands import command, piped_command
+from radoboost.studio.security import Form
 from radoboost.studio.workspace import MODEL, RELEASE, TABLE, short_names
+from radoboost.tables.column_types import Category, Date, slot_word
+
+# ---- A row that somebody types: a form made of a model's columns, and the row as the model takes it.
+
+NUMBER, CATEGORY, DATE, MOMENT = "number", "category", "date", "moment"
+_TYPES = {NUMBER: pa.float64(), CATEGORY: pa.string(), DATE: pa.timestamp("s"), MOMENT: pa.timestamp("s")}
+_ANOTHER = "(another value)"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of the form: its place among the columns, their name, and what may be typed or chosen.
+
+    `options` of a category are its values and their words; `hint` says which values are usual.
+    """
+
+    place: int
+    name: str
+    kind: str
+    options: tuple[tuple[str, Any], ...] = ()
+    hint: str = ""
+
+    @property
+    def id(self) -> str:
+        """Its name in the form: that of a column may hold what no form can carry."""
+        return f"v{self.place}"
+
+
+def fields_of(model: Model) -> list[Field]:
+    """The form for a row of a model, by its schema, or else a number for each column."""
+    return [_field(model, place, name) for place, name in enumerate(model.feature_names)]
+
+
+def _field(model: Model, place: int, name: str) -> Field:
+    kind = None if model.schema is None else model.schema.columns[name]
+    if isinstance(kind, Category):
+        options = [(str(k), value) for k, value in enumerate(kind.values or ())]
+        return Field(place, name, CATEGORY, tuple(options + [("other", _ANOTHER)] * kind.other))
+    if isinstance(kind, Date):
+        hint = f"{kind.low} to {kind.high}" if kind.low and kind.high and "private" not in (kind.low, kind.high) else ""
+        return Field(place, name, DATE if kind.unit == "days" else MOMENT, hint=hint)
+    low, high = limits_of(name, model.columns, model.map)
+    return Field(place, name, NUMBER, hint=f"{low:.4g} to {high:.4g}")
+
+
+def read_row(model: Model, form: Form) -> tuple[dict[str, str], pa.Table, list[str]]:
+    """What was typed, the row as a table, and the same as lines of a CSV file; empty fields are gaps."""
+    typed, cells, columns = {}, [], {}
+    decimal = "." if model.schema is None else model.schema.decimal
+    for one in fields_of(model):
+        typed[one.id] = text = form.text(one.id, "").strip()
+        if not text:
+            columns[one.name] = pa.nulls(1, _TYPES[one.kind])
+            cells.append("")
+        elif one.kind == CATEGORY:
+            value = _chosen_value(one, text)
+            columns[one.name] = pa.array([value])
+            cells.append(slot_word(value))
+        elif one.kind == NUMBER:
+            number = _typed_number(one, text, decimal)
+            columns[one.name] = pa.array([number])
+            cells.append(repr(number).removesuffix(".0").replace(".", decimal))
+        else:
+            moment = _moment(one, text)
+            columns[one.name] = pa.array([moment], pa.timestamp("s"))
+            cells.append(moment.isoformat() if one.kind == MOMENT else moment.date().isoformat())
+    return typed, pa.table(columns), [_csv_line(list(columns)), _csv_line(cells)]
+
+
+def _chosen_value(field: Field, text: str) -> Any:
+    for key, value in field.options:
+        if key == text:
+            return value
+    raise ArgumentError(f"{field.name} has no such value; choose one of the list")
+
+
+def _typed_number(field: Field, text: str, decimal: str) -> float:
+    try:
+        number = float(text.replace(decimal, ".") if text.count(decimal) == 1 else text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number) or "_" in text:
+        raise ArgumentError(
+            f"{field.name}: {text[:40]!r} is no number; type one such as 12{decimal}5, or leave it empty"
+        )
+    return number
+
+
+def _moment(field: Field, text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=None, microsecond=0)
+    except ValueError:
+        raise ArgumentError(
+            f"{field.name}: {text[:40]!r} is no date; type one such as 2024-01-31, or leave it empty"
+        ) from None
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(cells)
+    return text.getvalue()
+
+
+# ----
 
 # ---- What the pages of the learner's way show, and the commands that do the same.
 

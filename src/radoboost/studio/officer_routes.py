@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from radoboost.cli.options import default_output
-from radoboost.cli.sign_off import keep_sign_off, sign_off_command
+from radoboost.cli.show import keep_sign_off, sign_off_command
 from radoboost.errors import ArgumentError, RadoError, ReleaseError
 from radoboost.lab.attacks.adversary_knowledge import label_of
 from radoboost.lab.attacks.attack_suite import AttackInputs, Report, report
@@ -22,10 +22,8 @@ from radoboost.release.statement_text import WRONG, Verdict
 from radoboost.report.release_report import ReleaseReport, about_release
 from radoboost.report.sign_off import DECISIONS, MOST_LETTERS, NO_PROMISE, SignOff, must_confirm, write_sign_off
 from radoboost.studio.jobs import Job
-from radoboost.studio.rendering import Here, Sent, Studio, go, page
-from radoboost.studio.roles import Role
+from radoboost.studio.rendering import Here, Role, Sent, Studio, command, go, page
 from radoboost.studio.security import Form
-from radoboost.studio.shell_commands import command
 from radoboost.studio.workspace import RELEASE, TABLE, short_names
 
 # ---- What the officer's way does in jobs: reading a release and holding it against itself, and attacking it.

@@ -2,10 +2,11 @@
 
 import functools
 import secrets
+import shlex
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import Depends, Request
@@ -134,3 +135,60 @@ def templates() -> "jinja2.Environment":
 
 def _files_of(files: list[WorkspaceFile], kind: str) -> list[WorkspaceFile]:
     return [found for found in files if found.kind == kind]
+
+
+# ---- What the ways of holder, officer and learner have in common: a door on the front page, and files to begin with.
+
+
+@dataclass(frozen=True)
+class Role:
+    """A way through the studio: its address is /NAME, and a form with `file`, sent there, begins it.
+
+    `verbs` has the kinds of files that it begins with, and what the button of such a file says.
+    """
+
+    name: str
+    door: str
+    about: str
+    verbs: Mapping[str, str]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of files that it begins with."""
+        return tuple(self.verbs)
+
+
+# ---- The command that does the same as a step on a page, for a shell.
+
+
+def command(*words: object) -> str:
+    r"""A command of rado as one line for a shell.
+
+    A file's name that begins with a dash is given as a path, and control characters as bash writes them.
+    """
+    return " ".join(_quoted(word) for word in ("rado", *words))
+
+
+def piped_command(lines: Sequence[str], *words: object) -> str:
+    """A command of rado that reads lines from standard input."""
+    return f"printf '%s\\n' {' '.join(_quoted(line) for line in lines)} | {command(*words)}"
+
+
+def _quoted(word: object) -> str:
+    text = str(word)
+    if isinstance(word, PurePath) and text.startswith("-"):
+        text = f"./{text}"
+    if text.isprintable():
+        return shlex.quote(text)
+    letters = (_escaped(letter) for letter in text)
+    return f"$'{''.join(letters)}'"
+
+
+def _escaped(letter: str) -> str:
+    if letter in "'\\":
+        return f"\\{letter}"
+    if letter.isprintable():
+        return letter
+    if letter == "\n":
+        return r"\n"
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode("utf-8", "surrogateescape"))

@@ -1,5 +1,0 @@
-"""python -m radoboost.cli."""
-
-from radoboost.cli import main
-
-main()
