@@ -9,7 +9,7 @@ import pytest
 from radoboost.errors import ArgumentError
 from radoboost.lab.theory import solver_limits as hardness
 from radoboost.lab.theory.decision_problems import SparseQuestion
-from radoboost.lab.theory.reductions import (
+from radoboost.lab.theory.solver_limits import (
     COVERABLE,
     REDUCTIONS,
     UNCOVERABLE,

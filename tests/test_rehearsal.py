@@ -122,7 +122,7 @@ def test_the_table_fits_a_terminal_of_80_columns():
 
 
 def test_lines_come_where_stderr_is_no_terminal_and_none_if_quiet(capsys, monkeypatch):
-    monkeypatch.setattr("radoboost.cli.demo._EVERY", 0.0)
+    monkeypatch.setattr(sys.modules["radoboost.cli.demo"], "_EVERY", 0.0)
     for quiet in (False, True):
         with _view(quiet) as (tell, show):
             tell("hello, [bold]all[/bold]")

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from radoboost.errors import ArgumentError, OutputError, TableError, TooLargeError
-from radoboost.lab.paper import domains, table1, table1_variants, table3, versus_paper
+from radoboost.lab.paper import domains, table1, table3, versus_paper
 from radoboost.lab.paper import jobs as jobs_module
 from radoboost.lab.paper.jobs import Options, Task, cell_generator, run_cells
 from radoboost.lab.paper.protocol import N_FOLDS, Summary
@@ -202,7 +202,7 @@ def test_a_cell_that_fails_leaves_the_others(tmp_path):
 def test_plain_numpy_boosting_is_boost(rng):
     rows = rng.normal(0.1, 1, (60, 7))
     for clamp in (0.0, 0.1):
-        ours = table1_variants.boost_examples(rows, np.abs(rows).max(axis=0), clamp=clamp)
+        ours = table1.boost_examples(rows, np.abs(rows).max(axis=0), clamp=clamp)
         theirs = boost(rows, update="exponential", clamp=clamp).rounds
         np.testing.assert_array_equal(ours.feature, theirs.feature)
         np.testing.assert_allclose(ours.leverage, theirs.leverage, rtol=1e-6)
@@ -213,13 +213,13 @@ def test_weights_as_printed_sum_to_one_but_for_rounding_which_grows(rng):
     """The rounds are those of boosting until the sum has drifted; then edges vanish or weights overflow."""
     rados = rng.normal(2, 1, (50, 4))
     ours = boost(rados, n_rounds=1000).rounds
-    printed, _, total = table1_variants.boost_with_printed_weights(rados)
+    printed, _, total = table1.boost_with_printed_weights(rados)
     np.testing.assert_array_equal(printed.feature[:20], ours.feature[:20])
     np.testing.assert_allclose(printed.edge[:20], ours.edge[:20], rtol=1e-9)
-    assert abs(table1_variants.boost_with_printed_weights(rados, n_rounds=20)[2] - 1) < 1e-9
+    assert abs(table1.boost_with_printed_weights(rados, n_rounds=20)[2] - 1) < 1e-9
     assert np.abs(ours.edge).min() > 0.1  # renormalised: nothing to clamp
     assert not np.isfinite(total) or abs(total - 1) > 0.5
-    falls = [table1_variants.boost_with_printed_weights(rng.normal(2, 1, (50, 4)))[1] < 0.1 for _ in range(40)]
+    falls = [table1.boost_with_printed_weights(rng.normal(2, 1, (50, 4)))[1] < 0.1 for _ in range(40)]
     assert any(falls) and not all(falls)  # either way; false alarm below 1e-6 if each has a chance of 0.3 or more
 
 
@@ -247,7 +247,7 @@ def test_both_tables_use_the_same_draws(data):
     assert set(table1.fold_cells(options)) <= set(table3.cells(options))
     assert table3.work is table1.work
     varied = table1.work(Task.of("table1", domain="haberman", fold=0, clamp=0.0, part="varied"), options)
-    assert varied[table1_variants.AS_WRITTEN.title] == plain["error"]["adaboost_sub"]
+    assert varied[table1.AS_WRITTEN.title] == plain["error"]["adaboost_sub"]
 
 
 # ---- end to end

@@ -12,9 +12,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from radoboost.lab import theory
 from radoboost.lab.paper.jobs import Options, Task
-from radoboost.lab.theory import concentration, dp_feat, gaussian_theorem, mean_zero, norm_lemma, sphere_packing, theory
-from radoboost.lab.theory import dp_feat as dp_feat_module
+from radoboost.lab.theory import concentration, dp_feat, gaussian_theorem, sphere_packing
 from radoboost.learner.risks import logistic_rado_risk, logistic_risk
 from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 from radoboost.report.findings import Findings
@@ -138,8 +138,8 @@ def test_rounding_down_keeps_the_privacy_loss_within_half_of_epsilon():
      (100, 1.0, 7.26310e-3, 8.0e-8)],
 )  # fmt: skip
 def test_exact_deltas_are_those_on_record(m, epsilon, banded, plain):
-    assert dp_feat_module.column_delta(m, epsilon) == pytest.approx(banded, rel=1e-5)
-    assert dp_feat_module.column_delta(m, epsilon, banded=False) == pytest.approx(plain, rel=0.04)
+    assert dp_feat.column_delta(m, epsilon) == pytest.approx(banded, rel=1e-5)
+    assert dp_feat.column_delta(m, epsilon, banded=False) == pytest.approx(plain, rel=0.04)
     low = band(m, epsilon)[0]
     assert dp_feat.edge_mass(m, low) == pytest.approx(banded, rel=1e-5)
     assert dp_feat.largest_loss(m, low) <= epsilon / 2
@@ -155,9 +155,9 @@ def test_the_printed_delta_is_too_small_in_the_lower_part_of_the_theorem_s_range
         beta = dp_feat.beta_of(epsilon)
         return m >= (1 + 2 * beta) / (1 - 2 * beta)
 
-    assert set(dp_feat_module._SMALL) == {"8 / m", "m^(-1/2)"}
+    assert set(dp_feat._SMALL) == {"8 / m", "m^(-1/2)"}
     for m in (10**3, 10**5):
-        assert all(condition(m, law(m)) for law in dp_feat_module._SMALL.values()) and not condition(m, 4 / m)
+        assert all(condition(m, law(m)) for law in dp_feat._SMALL.values()) and not condition(m, 4 / m)
         assert dp_feat.edge_mass(m, band(m, 8 / m)[0]) == 1.0
         delta = math.exp(dp_feat.log_delta(m, band(m, m**-0.5)[0], m**-0.5))
         assert 3.9 < delta * math.sqrt(m) < 4.6
@@ -179,8 +179,8 @@ def test_the_printed_delta_is_right_in_the_upper_part_of_the_theorem_s_range():
 def test_d_is_no_loss_for_the_marginal_and_a_loss_for_whole_rados():
     """All rados of 12 examples: the column alone has delta1's mass; beside a real column 0.632 whatever epsilon is."""
     options = Options("", ())
-    (cell,) = (cell for cell in dp_feat_module.cells(options) if cell["part"] == "joint")
-    joint = dp_feat_module.work(cell, options)
+    (cell,) = (cell for cell in dp_feat.cells(options) if cell["part"] == "joint")
+    joint = theory.work(cell, options)
     assert (
         joint["banded_column"] == pytest.approx(dp_feat.edge_mass(12, joint["low"])) == pytest.approx(0.316, abs=1e-3)
     )
@@ -222,22 +222,26 @@ def test_the_expansion_in_the_proof():
 
 
 def test_norms_follow_the_chi_distribution():
-    assert norm_lemma.norm_probability(2.0, 2) == pytest.approx(1 - math.exp(-2.0))
-    assert norm_lemma.norm_probability(1.0, 1) == pytest.approx(math.erf(1 / math.sqrt(2)))
-    assert norm_lemma.norm_limit(1000, 0.05) == pytest.approx(math.sqrt(2 * math.log(20_000)))
-    assert norm_lemma.norm_probability(norm_lemma.norm_limit(1000, 0.05), 28) == pytest.approx(0.1286, abs=1e-4)
-    falling = [norm_lemma.norm_probability(4.45, d) for d in (1, 4, 16, 60)]
+    assert gaussian_theorem.norm_probability(2.0, 2) == pytest.approx(1 - math.exp(-2.0))
+    assert gaussian_theorem.norm_probability(1.0, 1) == pytest.approx(math.erf(1 / math.sqrt(2)))
+    assert gaussian_theorem.norm_limit(1000, 0.05) == pytest.approx(math.sqrt(2 * math.log(20_000)))
+    assert gaussian_theorem.norm_probability(gaussian_theorem.norm_limit(1000, 0.05), 28) == pytest.approx(
+        0.1286, abs=1e-4
+    )
+    falling = [gaussian_theorem.norm_probability(4.45, d) for d in (1, 4, 16, 60)]
     assert falling == sorted(falling, reverse=True)
 
 
 def test_the_norm_lemma_is_right_for_one_or_two_features():
     for n, tau in product((10, 1000, 10**6), (0.3, 0.05, 1e-6)):
-        limit = norm_lemma.norm_limit(n, tau)
+        limit = gaussian_theorem.norm_limit(n, tau)
         assert n * math.exp(-limit * limit / 2) == pytest.approx(tau)  # d = 2, exactly
-        assert n * (1 - norm_lemma.norm_probability(limit, 1)) < tau * (1 + 1e-6)
-    assert 1 - norm_lemma.norm_probability(norm_lemma.norm_limit(1000, 0.05), 2) == pytest.approx(0.05 / 1000)
+        assert n * (1 - gaussian_theorem.norm_probability(limit, 1)) < tau * (1 + 1e-6)
+    assert 1 - gaussian_theorem.norm_probability(gaussian_theorem.norm_limit(1000, 0.05), 2) == pytest.approx(
+        0.05 / 1000
+    )
     for tau, d in product((0.5, 0.05, 1e-6), (3, 4, 28)):  # and fails with more of them, for one rado
-        assert 1 - norm_lemma.norm_probability(norm_lemma.norm_limit(1, tau), d) > 1.4 * tau
+        assert 1 - gaussian_theorem.norm_probability(gaussian_theorem.norm_limit(1, tau), d) > 1.4 * tau
 
 
 def test_the_bound_on_the_noise_follows_without_the_step_that_fails(rng):
@@ -264,8 +268,8 @@ def test_rados_that_average_to_zero_have_a_risk_of_log_two_or_more(rng):
     rados -= rados.mean(axis=0)
     assert min(logistic_rado_risk(rados, theta, 20) for theta in rng.standard_normal((50, 3))) >= math.log(2)
     options = Options("", ())
-    for cell in mean_zero.cells(options)[:2]:
-        outcome = mean_zero.work(cell, options)
+    for cell in [cell for cell in gaussian_theorem.cells(options) if cell["part"] == "mean-zero"][:2]:
+        outcome = theory.work(cell, options)
         assert outcome["least_kappa"] < 1 and outcome["mu"] > 0.9 and outcome["rows"][0]["cap"] > 0.9
         *wide, tiny = outcome["rows"]
         assert all(row["beyond"] == row["taken"] > 190 for row in wide)
@@ -290,7 +294,7 @@ def test_the_spheres_suffice_for_few_examples_and_the_printed_bound_follows():
     """The nearest cases in which the paper is right: 25 spheres for 24 examples, and a hole no smaller than printed."""
     options = Options(".", (), seed=0, quick=True)
     for d, m, enough, follows in ((2, 24, True, True), (2, 100, False, True), (2, 10_000, False, False)):
-        out = sphere_packing.work(Task.of("theory", part="spheres", d=d, m=m), options)
+        out = theory.work(Task.of("theory", part="spheres", d=d, m=m), options)
         assert (out["spheres"] > m, out["follows"]) == (enough, follows)
         assert (out["printed"] <= out["right"]) == follows
     assert (out["first_few"], out["first_beyond"]) == (25, 225)
@@ -338,7 +342,7 @@ def outcomes(options):
 
 def test_findings_have_the_shape_that_readers_rely_on(outcomes, options):
     found = theory.findings(outcomes, options)
-    assert {cell["part"] for cell in outcomes} == set(theory._PARTS)
+    assert {cell["part"] for cell in outcomes} == {part for section in theory._sections() for part in section.PARTS}
     assert len(found.figures) >= 7 and len(found.tables) >= 8
     assert len(found.checks) == len(FLIPS) + 1  # that of d = 1 and d = 2 is exact, and tested by itself
     assert Findings.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found
@@ -402,8 +406,8 @@ FLIPS = [
     ("as (thc22) would have it", "classifier", _gaps(False), _gaps(True)),
     ("lem_radoboost", "boosting", _set(excess=-0.1, disagreement=0.0), _set(excess=0.1, disagreement=0.0)),
     ("eq. (Qbound)", "boosting", _risk(-9.0), _risk(9.0)),
-    ("for every epsilon that is o(1)", "delta", *(_deltas(power, dp_feat_module._SMALL) for power in (-3.0, -0.5))),
-    ("a part of its range", "delta", _deltas(-3.0, dp_feat_module._LARGE), _deltas(-0.5, dp_feat_module._LARGE)),
+    ("for every epsilon that is o(1)", "delta", *(_deltas(power, dp_feat._SMALL) for power in (-3.0, -0.5))),
+    ("a part of its range", "delta", _deltas(-3.0, dp_feat._LARGE), _deltas(-0.5, dp_feat._LARGE)),
     ("1 / (2 m^2 log(2)^2 eps')", "delta", _set(factor=[1.0] * 25, printed_factor=[1.0] * 25),
      _set(factor=[1.0] * 25, printed_factor=[2.0] * 25)),
     ("(delta1)", "delta", _points(exact=0.1, edge=0.1), _points(exact=0.3, edge=0.1)),

@@ -4,5 +4,5 @@
 neighbouring table and compares exact sums with their noise.
 
 Modules: `audit`, `audit_tables`, `audit_text`, `canaries`, `canary`, `exact_audit`, `moments_audit`, `person_audit`,
-`program_audit`, `replay`, `row_sums`.
+`program_audit`, `replay`.
 """

@@ -29,8 +29,7 @@ from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
 from radoboost.lab.audits.audit import CONFIDENCE, Audit, least_epsilon, rate_above, rate_below
-from radoboost.lab.audits.moments_audit import log_ratio, on_sphere
-from radoboost.lab.audits.row_sums import RowSums, cells_of
+from radoboost.lab.audits.moments_audit import RowSums, cells_of, log_ratio, on_sphere
 from radoboost.privacy import Event, Gaussian, epsilon_at
 from radoboost.privacy.events import person_column
 from radoboost.progress import Progress, silent

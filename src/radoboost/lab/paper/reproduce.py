@@ -20,7 +20,7 @@ EXPERIMENTS = {
     "table3": "radoboost.lab.paper.table3",
     "feature-privacy": "radoboost.lab.paper.feature_privacy",
     "gaussian": "radoboost.lab.paper.gaussian_noise_figures",
-    "theory": "radoboost.lab.theory.theory",
+    "theory": "radoboost.lab.theory",
 }
 """Name on the command line -> module of radoboost, imported on first use.
 

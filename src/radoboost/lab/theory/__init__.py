@@ -1,5 +1,59 @@
 """The paper's lemmas, theorems and hardness results as checks that run.
 
+`rado reproduce theory` runs the theorems, each by numbers. A module of `SECTIONS` has `cells`, `PARTS` (which function
+does a cell's work, by its part) and `findings`, besides the formulas of its statement. What chance decides has a
+false-alarm probability of at most one in a million for each check; the rest is exact or a matter of counting. The
+other modules are the paper's hardness results as running code: confounders, decision problems, reductions.
+
 Modules: `boosting_bound`, `concentration`, `confounder`, `decision_problems`, `dp_feat`, `gaussian_theorem`,
-`mean_zero`, `norm_lemma`, `reductions`, `rejection_sampling`, `solver_limits`, `sphere_packing`, `theory`.
+`rejection_sampling`, `solver_limits`, `sphere_packing`.
 """
+
+from collections import defaultdict
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from radoboost.lab.paper import domains
+from radoboost.lab.paper.jobs import Options, Outcome, Task
+from radoboost.lab.paper.protocol import standardise
+from radoboost.report.findings import Findings
+
+NAME = "theory"
+TITLE = "Theory, checked"
+VERSION = 4
+SECTIONS = ("concentration", "boosting_bound", "dp_feat", "rejection_sampling", "gaussian_theorem", "sphere_packing")
+Outcomes = list[tuple[Task, Outcome]]
+Parts = Mapping[str, Outcomes]
+
+
+def edge_vectors_of(cell: Task, options: Options) -> NDArray[np.float64]:
+    """The edge vectors of a cell's whole domain, of z-scores."""
+    domain = domains.load(cell["domain"], options.data)
+    return standardise(domain.x) * domain.signs[:, None]
+
+
+def _sections() -> list[Any]:
+    return [import_module(f"{__name__}.{name}") for name in SECTIONS]
+
+
+def cells(options: Options) -> list[Task]:
+    return [cell for section in _sections() for cell in section.cells(options)]
+
+
+def work(cell: Task, options: Options) -> Outcome:
+    outcome: Outcome = next(s.PARTS[cell["part"]] for s in _sections() if cell["part"] in s.PARTS)(cell, options)
+    return outcome
+
+
+def findings(outcomes: Mapping[Task, Outcome], options: Options) -> Findings:
+    """What all statements came to, in the paper's order."""
+    parts: defaultdict[str, Outcomes] = defaultdict(list)
+    for cell, outcome in outcomes.items():
+        parts[cell["part"]].append((cell, outcome))
+    sections = [section.findings(parts) for section in _sections()]
+    fields = ("tables", "figures", "checks", "notes")
+    return Findings(NAME, TITLE, **{name: [one for part in sections for one in getattr(part, name)] for name in fields})

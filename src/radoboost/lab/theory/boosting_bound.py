@@ -4,7 +4,8 @@ import numpy as np
 
 from radoboost.lab.paper import domains
 from radoboost.lab.paper.jobs import Options, Outcome, Task, cell_generator
-from radoboost.lab.paper.protocol import N_ROUNDS, number_of_rados, standardise, uniform_rados
+from radoboost.lab.paper.protocol import N_ROUNDS, number_of_rados, uniform_rados
+from radoboost.lab.theory import Outcomes, Parts, edge_vectors_of
 from radoboost.learner.boost import boost
 from radoboost.learner.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
 from radoboost.learner.weak_oracles import WEAK_ORACLES
@@ -26,10 +27,9 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def work(cell: Task, options: Options) -> Outcome:
+def _boosting(cell: Task, options: Options) -> Outcome:
     """Boost over the rados of a whole domain; the risks of some rounds are also computed again, from theta."""
-    domain = domains.load(cell["domain"], options.data)
-    edge_vectors = standardise(domain.x) * domain.signs[:, None]
+    edge_vectors = edge_vectors_of(cell, options)
     m, d = edge_vectors.shape
     rados = uniform_rados(edge_vectors, number_of_rados(m), cell_generator(cell, options))
     rounds = boost(rados, n_rounds=N_ROUNDS, weak=WEAK_ORACLES[cell["weak"]](), kappa=cell["kappa"]).rounds
@@ -51,7 +51,11 @@ def work(cell: Task, options: Options) -> Outcome:
     }
 
 
-def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
+PARTS = {"boosting": _boosting}
+
+
+def findings(parts: Parts) -> Findings:
+    outcomes = parts["boosting"]
     if not outcomes:
         return Findings("theory", "lem_radoboost", notes=["lem_radoboost: no domain was there to check it on."])
     return Findings(
@@ -63,14 +67,14 @@ def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
     )
 
 
-def _table(outcomes: dict[Task, Outcome]) -> ReportTable:
+def _table(outcomes: Outcomes) -> ReportTable:
     rows = [
         [
             domains.SOURCES[cell["domain"]].title, cell["weak"], cell["kappa"], outcome["rounds"][-1],
             outcome["least_edge"], outcome["log_risk"][-1], outcome["log_bound"][-1], outcome["excess"],
             outcome["rado_risk"][-1], outcome["example_risk"][-1],
         ]
-        for cell, outcome in outcomes.items()
+        for cell, outcome in outcomes
     ]  # fmt: skip
     columns: list[ReportColumn | str] = [
         "domain",
@@ -91,9 +95,9 @@ def _table(outcomes: dict[Task, Outcome]) -> ReportTable:
     return ReportTable("boosting", "lem_radoboost: rado-risk and bound after the last round", columns, rows, note)
 
 
-def _figure(outcomes: dict[Task, Outcome]) -> Figure:
+def _figure(outcomes: Outcomes) -> Figure:
     panels = []
-    for cell, outcome in outcomes.items():
+    for cell, outcome in outcomes:
         if (cell["weak"], cell["kappa"]) != _SETTINGS[0]:
             continue
         name, t, m = domains.SOURCES[cell["domain"]].title, outcome["rounds"], outcome["m"]
@@ -113,9 +117,9 @@ def _figure(outcomes: dict[Task, Outcome]) -> Figure:
     return Figure("boosting", "RadoBoost's risk by round, on its rados and on the examples", caption, panels)
 
 
-def _bounded(outcomes: dict[Task, Outcome]) -> Check:
-    excess = max(outcome["excess"] for outcome in outcomes.values())
-    disagreement = max(outcome["disagreement"] for outcome in outcomes.values())
+def _bounded(outcomes: Outcomes) -> Check:
+    excess = max(outcome["excess"] for _, outcome in outcomes)
+    disagreement = max(outcome["disagreement"] for _, outcome in outcomes)
     why = (
         f"largest log rado-risk less bound {excess:.3f}, over all rounds of {len(outcomes)} runs (criterion: at most "
         f"{_ROUNDING:g}); the risks of the loop and those taken anew from theta agree to {disagreement:.0e}"
@@ -124,14 +128,14 @@ def _bounded(outcomes: dict[Task, Outcome]) -> Check:
     return Check("lem_radoboost: the rado-risk never exceeds its bound", holds, why)
 
 
-def _on_examples(outcomes: dict[Task, Outcome]) -> Check:
+def _on_examples(outcomes: Outcomes) -> Check:
     """Eq. (Qbound) without its Q', for which thm_concentration gives no finite number here. The paper has Q'."""
     runs_above = [
         outcome
-        for outcome in outcomes.values()
+        for _, outcome in outcomes
         if (np.array(outcome["example_risk"]) > np.log(2) + np.array(outcome["log_bound"]) / outcome["m"]).any()
     ]
-    last_risk = max(outcome["example_risk"][-1] for outcome in outcomes.values())
+    last_risk = max(outcome["example_risk"][-1] for _, outcome in outcomes)
     why = (
         f"in {len(runs_above)} of {len(outcomes)} runs it was above the bound in some round; after the last one it was "
         f"as high as {last_risk:.2f} nats, where theta = 0 has {np.log(2):.2f}"

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from radoboost.lab.paper import domains
 from radoboost.lab.paper.jobs import Options, Outcome, Task, cell_generator
-from radoboost.lab.paper.protocol import standardise
+from radoboost.lab.theory import Outcomes, Parts, edge_vectors_of
 from radoboost.learner.risks import logistic_risk
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
@@ -135,16 +135,18 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def work(cell: Task, options: Options) -> Outcome:
-    """One cell: a ball, or one classifier."""
-    domain = domains.load(cell["domain"], options.data)
-    edge_vectors = standardise(domain.x) * domain.signs[:, None]
+def _work(cell: Task, options: Options) -> Outcome:
+    """A ball, or one classifier."""
+    edge_vectors = edge_vectors_of(cell, options)
     generator = cell_generator(cell, options)
     rows = generator.permutation(len(edge_vectors))[: cell["m"]]
     if cell["part"] == "ball":
         return _ball(edge_vectors[rows], cell["reach"], generator, options.quick)
     theta = logistic_classifier(edge_vectors)
     return _classifier(edge_vectors[rows], theta, generator, options.quick)
+
+
+PARTS = {"ball": _work, "classifier": _work}
 
 
 def logistic_classifier(edge_vectors: Floats) -> Floats:
@@ -222,10 +224,9 @@ def _classifier(edge_vectors: Floats, theta: Floats, generator: np.random.Genera
 # ---- findings
 
 
-def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
-    balls = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "ball"]
-    lines = [outcome for cell, outcome in outcomes.items() if cell["part"] == "classifier"]
-    lines.sort(key=lambda outcome: outcome["m"])
+def findings(parts: Parts) -> Findings:
+    balls = parts["ball"]
+    lines = sorted((outcome for _, outcome in parts["classifier"]), key=lambda outcome: outcome["m"])
     if not balls or not lines:
         return Findings("theory", "thm_concentration", notes=["thm_concentration: no domain was there to check it on."])
     name = domains.SOURCES[balls[0][0]["domain"]].title
@@ -254,7 +255,7 @@ def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
     )  # fmt: skip
 
 
-def _ball_table(balls: list[tuple[Task, Outcome]], name: str) -> ReportTable:
+def _ball_table(balls: Outcomes, name: str) -> ReportTable:
     rows = [
         [cell["m"], cell["reach"], row["n"], row["gap"], row["printed"], row["proof"], row["beyond_proof"]]
         for cell, outcome in balls
@@ -305,7 +306,7 @@ def _at(part: dict[str, Any], n: int) -> dict[str, Any]:
     return next(row for row in part["rows"] if row["n"] == n)
 
 
-def _figure(balls: list[tuple[Task, Outcome]], lines: list[Outcome], name: str) -> Figure:
+def _figure(balls: Outcomes, lines: list[Outcome], name: str) -> Figure:
     cell, ball = balls[-1]
     n, m, tens = [row["n"] for row in ball["rows"]], [line["m"] for line in lines], math.log(10)
     panels = [
@@ -365,7 +366,7 @@ def _gap_figure(lines: list[Outcome], name: str) -> Figure:
     return Figure("gap", "Logistic risk less logistic rado-risk", caption, panels)
 
 
-def _identity(balls: list[tuple[Task, Outcome]]) -> Check:
+def _identity(balls: Outcomes) -> Check:
     difference = max(outcome["identity_off"] for _, outcome in balls)
     sizes = ", ".join(map(str, sorted({cell["m"] for cell, _ in balls})))
     return Check(
@@ -376,7 +377,7 @@ def _identity(balls: list[tuple[Task, Outcome]]) -> Check:
     )
 
 
-def _check_balls(balls: list[tuple[Task, Outcome]], key: str, constant: str) -> Check:
+def _check_balls(balls: Outcomes, key: str, constant: str) -> Check:
     from scipy.stats import binom
 
     ours = key == "printed"  # the paper's Omega(.) names no constant; 16 is its proof's

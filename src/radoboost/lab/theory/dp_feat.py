@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.lab.paper.jobs import Options, Outcome, Task, cell_generator
+from radoboost.lab.theory import Parts
 from radoboost.lab.theory.concentration import all_rados
 from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
@@ -142,22 +143,13 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def work(cell: Task, options: Options) -> Outcome:
-    """One cell: deltas, a band, or all rados of two neighbours."""
-    if cell["part"] == "delta":
-        return _deltas(options.quick)
-    if cell["part"] == "band":
-        return _band(cell["m"])
-    return _joint(cell["m"], cell["epsilon"], cell_generator(cell, options))
-
-
 def column_delta(m: int, epsilon: float, *, banded: bool = True) -> float:
     """The exact delta of one rado's column, with the band of `epsilon` or without."""
     low, high = band(m, epsilon) if banded else (0, m)
     return delta_at(TruncatedBinomialShift(m, low, high), epsilon)
 
 
-def _deltas(quick: bool) -> Outcome:
+def _deltas(cell: Task, options: Options) -> Outcome:
     points = [
         {
             "m": m, "epsilon": epsilon, "band": band(m, epsilon), "exact": column_delta(m, epsilon),
@@ -166,7 +158,7 @@ def _deltas(quick: bool) -> Outcome:
         }
         for m, epsilon in _POINTS
     ]  # fmt: skip
-    sizes = [10**3, 10**4, 10**5] if quick else [10**3, 10**4, 10**5, 10**6, 10**7]
+    sizes = [10**3, 10**4, 10**5] if options.quick else [10**3, 10**4, 10**5, 10**6, 10**7]
     falling = [
         {"law": law, "m": m, "epsilon": epsilon, "exact": math.exp(log_delta(m, band(m, epsilon)[0], epsilon)),
          "printed": printed_delta(m, epsilon)}
@@ -189,9 +181,9 @@ def _deltas(quick: bool) -> Outcome:
     }
 
 
-def _band(m: int) -> Outcome:
+def _band(cell: Task, options: Options) -> Outcome:
     """The least ratio of delta under the band to plain delta, over bands and over the epsilons they are read at."""
-    ratios, losses = [], []
+    m, ratios, losses = cell["m"], [], []
     for epsilon in np.geomspace(0.05, 8.0, 15).tolist():
         low = math.ceil(beta_of(epsilon) * (m + 1))
         if 2 * low <= m:
@@ -200,9 +192,10 @@ def _band(m: int) -> Outcome:
     return {"log_ratio": min(ratios), "cases": len(ratios), "loss": max(losses)}
 
 
-def _joint(m: int, epsilon: float, generator: np.random.Generator) -> Outcome:
+def _joint(cell: Task, options: Options) -> Outcome:
     """The share of a table's outcomes that its neighbour cannot give: for the column alone, and beside a real one."""
-    low, high = band(m, epsilon)
+    m, generator = cell["m"], cell_generator(cell, options)
+    low, high = band(m, cell["epsilon"])
     edges = np.where(generator.random(m) < 0.5, -1.0, 1.0)
     other = generator.standard_normal(m)
     neighbour = edges.copy()
@@ -224,10 +217,12 @@ def _joint(m: int, epsilon: float, generator: np.random.Generator) -> Outcome:
 # ---- findings
 
 
-def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
-    deltas = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "delta")
-    bands = [(cell["m"], outcome) for cell, outcome in outcomes.items() if cell["part"] == "band"]
-    cell, joint = next((cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "joint")
+PARTS = {"delta": _deltas, "band": _band, "joint": _joint}
+
+
+def findings(parts: Parts) -> Findings:
+    [(_, deltas)], [(cell, joint)] = parts["delta"], parts["joint"]
+    bands = [(cell["m"], outcome) for cell, outcome in parts["band"]]
     return Findings(
         "theory",
         "thm_dpfreal",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.lab.paper.jobs import Options, Outcome, Task, cell_generator
+from radoboost.lab.theory import Outcomes, Parts
 from radoboost.lab.theory.dp_feat import beta_of, draws_bound, draws_quantile, epsilon_of, f_beta, failure_probability
 from radoboost.privacy import band
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
@@ -41,17 +42,14 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def work(cell: Task, options: Options) -> Outcome:
-    """One cell: runs, the grid, or f(beta)."""
-    if cell["part"] == "rejection-grid":
-        return _grid(options.quick)
-    if cell["part"] == "f-beta":
-        return _f_beta()
-    return _rejections(cell["m"], cell["epsilon"], cell_generator(cell, options), 50 if options.quick else 200)
-
-
-def _rejections(m: int, epsilon: float, generator: np.random.Generator, runs: int) -> Outcome:
+def _rejections(cell: Task, options: Options) -> Outcome:
     """How many signatures a run draws until N_RADOS are accepted, and the sizes that our own sampler gives."""
+    m, epsilon, generator, runs = (
+        cell["m"],
+        cell["epsilon"],
+        cell_generator(cell, options),
+        50 if options.quick else 200,
+    )
     low, high = band(m, epsilon)
     accepted = np.zeros(0, dtype=np.int64)
     n_drawn = 0
@@ -93,13 +91,13 @@ def _distance_to_law(sizes: NDArray[np.int64], m: int, low: int, high: int) -> f
     return float(np.abs(np.cumsum(counts) / len(sizes) - np.cumsum(masses) / masses.sum()).max())
 
 
-def _grid(quick: bool) -> Outcome:
+def _grid(cell: Task, options: Options) -> Outcome:
     """The worst exact failure probability divided by eta: with beta (m + 1) whole, and, by m, rounded up or down.
 
     Rounding up is worst just above a whole number beta (m + 1), so such betas are tried as well as those of the grid.
     """
-    sizes = (2, 5, 10, 20, 50, 100, 1000) if quick else (*range(2, 61), 100, 200, 500, 1000, 10000)
-    epsilons = np.geomspace(0.01, 12, 60 if quick else 150).tolist()
+    sizes = (2, 5, 10, 20, 50, 100, 1000) if options.quick else (*range(2, 61), 100, 200, 500, 1000, 10000)
+    epsilons = np.geomspace(0.01, 12, 60 if options.quick else 150).tolist()
     whole, cases, by_m = 0.0, 0, []
     for m in sizes:
         lows = range(1, m // 2 + 1) if m <= 100 else np.unique(np.geomspace(1, m // 2, 60).astype(int)).tolist()
@@ -135,7 +133,7 @@ def _worst(m: int, beta: float, low: int) -> tuple[float, int, float]:
     return max((_failure(m, beta, low, n, eta), n, eta) for n in _COUNTS for eta in _ETAS)
 
 
-def _f_beta() -> Outcome:
+def _f_beta(cell: Task, options: Options) -> Outcome:
     epsilons = np.geomspace(0.005, 20, 80).tolist()
     claims = []
     for n in (100, 1000, 10**6):
@@ -152,10 +150,11 @@ def _f_beta() -> Outcome:
 # ---- findings
 
 
-def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
-    runs = [(cell, outcome) for cell, outcome in outcomes.items() if cell["part"] == "rejection"]
-    grid = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "rejection-grid")
-    f = next(outcome for cell, outcome in outcomes.items() if cell["part"] == "f-beta")
+PARTS = {"rejection": _rejections, "rejection-grid": _grid, "f-beta": _f_beta}
+
+
+def findings(parts: Parts) -> Findings:
+    runs, [(_, grid)], [(_, f)] = parts["rejection"], parts["rejection-grid"], parts["f-beta"]
     return Findings(
         "theory",
         "thm_rrs",
@@ -173,7 +172,7 @@ def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
     )
 
 
-def _table(runs: list[tuple[Task, Outcome]]) -> ReportTable:
+def _table(runs: Outcomes) -> ReportTable:
     rows = [
         [cell["m"], cell["epsilon"], f"{out['low']:,} to {out['high']:,}", out["draws"], out["exact"], out["bound"], 1]
         for cell, out in runs
@@ -194,7 +193,7 @@ def _table(runs: list[tuple[Task, Outcome]]) -> ReportTable:
     return ReportTable("rejection", "thm_rrs: signatures drawn per rado", columns, rows, note)
 
 
-def _figure(runs: list[tuple[Task, Outcome]], grid: Outcome) -> Figure:
+def _figure(runs: Outcomes, grid: Outcome) -> Figure:
     m = sorted({cell["m"] for cell, _ in runs})[len({cell["m"] for cell, _ in runs}) // 2]
     points = [(cell["epsilon"], outcome) for cell, outcome in runs if cell["m"] == m]
     epsilons = [epsilon for epsilon, _ in points]
@@ -254,7 +253,7 @@ def _f_figure(f: Outcome) -> Figure:
     return Figure("f-beta", "f(beta) of the appendix", caption, panels)
 
 
-def _runs_hold(runs: list[tuple[Task, Outcome]]) -> Check:
+def _runs_hold(runs: Outcomes) -> Check:
     from scipy.stats import binom
 
     limits = [int(binom.isf(_FALSE_ALARM / len(runs), outcome["runs"], ETA)) for _, outcome in runs]
@@ -302,7 +301,7 @@ def _down(grid: Outcome) -> Check:
     return Check("thm_rrs held in every case of the grid, the least K being rounded down", worst <= _ONE, why)
 
 
-def _ours(runs: list[tuple[Task, Outcome]]) -> Check:
+def _ours(runs: Outcomes) -> Check:
     outside = sum(outcome["ours_outside"] for _, outcome in runs)
     # Dvoretzky, Kiefer, Wolfowitz, Massart: the distance passes t with probability at most 2 exp(-2 n t^2).
     limits = [math.sqrt(math.log(2 * len(runs) / _FALSE_ALARM) / (2 * outcome["ours_n"])) for _, outcome in runs]

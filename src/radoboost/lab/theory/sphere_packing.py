@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, deadline
 from radoboost.lab.paper.jobs import Options, Outcome, Task
+from radoboost.lab.theory import Outcomes, Parts
 from radoboost.lab.theory.confounder import Integers, Search, cells_along
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
@@ -282,7 +283,7 @@ def cells(options: Options) -> list[Task]:
     return [Task.of("theory", part="spheres", d=d, m=m) for d, m in _CASES]
 
 
-def work(cell: Task, options: Options) -> Outcome:
+def _spheres(cell: Task, options: Options) -> Outcome:
     m, d = cell["m"], cell["d"]
     return {
         "spheres": spheres_of_proof(m, d),
@@ -295,10 +296,14 @@ def work(cell: Task, options: Options) -> Outcome:
     }
 
 
-def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
+PARTS = {"spheres": _spheres}
+
+
+def findings(parts: Parts) -> Findings:
+    outcomes = parts["spheres"]
     rows = [
         [cell["d"], cell["m"], out["spheres"], cell["m"] + 1, out["printed"], out["covering"], out["right"]]
-        for cell, out in outcomes.items()
+        for cell, out in outcomes
     ]
     columns: list[ReportColumn | str] = [
         "d",
@@ -323,8 +328,8 @@ def findings(outcomes: dict[Task, Outcome], options: Options) -> Findings:
     )
 
 
-def _figure(outcomes: dict[Task, Outcome]) -> Figure:
-    plane = sorted((cell["m"], out) for cell, out in outcomes.items() if cell["d"] == 2)
+def _figure(outcomes: Outcomes) -> Figure:
+    plane = sorted((cell["m"], out) for cell, out in outcomes if cell["d"] == 2)
     m = [m for m, _ in plane]
     panel = Panel("d = 2", "examples m", "radius / R", [
         Series("hole of the proof", m, [out["printed"] for _, out in plane]),
@@ -340,49 +345,49 @@ def _figure(outcomes: dict[Task, Outcome]) -> Figure:
     return Figure("spheres", "Holes between m examples", caption, [panel])
 
 
-def _counts(outcomes: dict[Task, Outcome], enough: bool) -> str:
+def _counts(outcomes: Outcomes, enough: bool) -> str:
     return "; ".join(
         f"d = {cell['d']}, m = {cell['m']:,}: {out['spheres']:,}"
-        for cell, out in outcomes.items()
+        for cell, out in outcomes
         if (out["spheres"] > cell["m"]) == enough
     )
 
 
-def _enough(outcomes: dict[Task, Outcome]) -> Check:
-    first = {cell["d"]: out["first_few"] for cell, out in outcomes.items()}
+def _enough(outcomes: Outcomes) -> Check:
+    first = {cell["d"]: out["first_few"] for cell, out in outcomes}
     why = (
         f"there are at {_counts(outcomes, True) or 'none of the sizes here'}; there are not at "
         f"{_counts(outcomes, False) or 'none of the sizes here'}. The least m with too few is "
         f"{_by_columns(first)}"
     )
-    enough = all(out["spheres"] > cell["m"] for cell, out in outcomes.items())
+    enough = all(out["spheres"] > cell["m"] for cell, out in outcomes)
     return Check("proof of lem_algebraic: for every m >= 2^d there are more spheres than examples", enough, why)
 
 
-def _hole(outcomes: dict[Task, Outcome]) -> Check:
-    cell, out = max(outcomes.items(), key=lambda pair: pair[1]["printed"] / pair[1]["covering"])
+def _hole(outcomes: Outcomes) -> Check:
+    cell, out = max(outcomes, key=lambda pair: pair[1]["printed"] / pair[1]["covering"])
     why = (
         f"at d = {cell['d']}, m = {cell['m']:,} it says {out['printed']:.4f} R, and examples can be placed within "
         f"{out['covering']:.4f} R of every point of the ball; this is about the proof, and does not refute the lemma"
     )
-    holds = all(out["printed"] <= out["covering"] for out in outcomes.values())
+    holds = all(out["printed"] <= out["covering"] for _, out in outcomes)
     statement = "proof of lem_algebraic: for every m >= 2^d one of its spheres is empty, wherever the examples are"
     return Check(statement, holds, why)
 
 
-def _always(outcomes: dict[Task, Outcome]) -> Check:
+def _always(outcomes: Outcomes) -> Check:
     why = "; ".join(
         f"d = {cell['d']}, m = {cell['m']:,}: {out['right']:.5f} R, and {out['covering']:.5f} R can do"
-        for cell, out in outcomes.items()
+        for cell, out in outcomes
     )
-    fits = all(out["right"] <= out["covering"] for out in outcomes.values())
+    fits = all(out["right"] <= out["covering"] for _, out in outcomes)
     statement = "the hole R / (sqrt(d) ceil((m + 1)^(1/d))) is not above what a placement leaves"
     return Check(statement, fits, why, ours=True)
 
 
-def _implied(outcomes: dict[Task, Outcome]) -> Check:
-    moderate = [(cell, out) for cell, out in outcomes.items() if cell["m"] < out["first_beyond"]]
-    first = {cell["d"]: out["first_beyond"] for cell, out in outcomes.items()}
+def _implied(outcomes: Outcomes) -> Check:
+    moderate = [(cell, out) for cell, out in outcomes if cell["m"] < out["first_beyond"]]
+    first = {cell["d"]: out["first_beyond"] for cell, out in outcomes}
     holes = "; ".join(
         f"d = {cell['d']}, m = {cell['m']:,}: {out['printed']:.4f} R, where a hole of {out['right']:.4f} R must be"
         for cell, out in moderate
