@@ -15,7 +15,7 @@ import radoboost as rb
 from radoboost.holder.mechanisms import plain
 from radoboost.holder.rooms import abort_notices, participant, room
 from radoboost.holder.rooms.abort_notices import announcing_abort
-from radoboost.holder.rooms.agreement import PLACE, Agreement, agree, read_agreement
+from radoboost.holder.rooms.agreement import PLACE, Agreement, Notes, agree, read_agreement
 from radoboost.holder.rooms.handshake import (
     check_code,
     check_name,
@@ -26,7 +26,6 @@ from radoboost.holder.rooms.handshake import (
     ready_for,
     verification_code,
 )
-from radoboost.holder.rooms.joined_agreements import Notes
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.roster import Party, Roster
 from radoboost.holder.rooms.secure_aggregation import SecureTotal, secure_sum

@@ -20,7 +20,7 @@ import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder import curator
 from radoboost.holder.keystream import Key
-from radoboost.holder.rooms import joined_agreements as room_notes
+from radoboost.holder.rooms import agreement as room_notes
 from radoboost.holder.rooms import participant
 from radoboost.holder.rooms.agreement import PLACE
 from radoboost.holder.rooms.mailbox import MemoryMailbox

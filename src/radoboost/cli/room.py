@@ -474,7 +474,7 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
         who_has_gone,
     )
     from radoboost.holder.rooms.mailbox import mailbox_at
-    from radoboost.holder.rooms.room_state import standing_of
+    from radoboost.holder.rooms.room import standing_of
     from radoboost.holder.rooms.versions import differing
 
     box = mailbox_at(room, trust_network=trust_network)
@@ -522,7 +522,7 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
 def _has_begun_again(box: "Mailbox", agreement: "Agreement", seats: "Roster") -> bool:
     """Whether holders of a session that ended before the first sum have joined once more."""
     from radoboost.holder.rooms.handshake import joined_again
-    from radoboost.holder.rooms.room_state import standing_of
+    from radoboost.holder.rooms.room import standing_of
 
     standing = standing_of(box, seats)
     return standing.has_ended and not standing.stage and joined_again(box, agreement, seats)

@@ -3,7 +3,7 @@
 Read in this order: `roster`, `mailbox`, `signed_messages`, `masking`, `sum_secrets`, `secure_aggregation`, `agreement`,
 `handshake`, `participant`, `signed_release`, `room`.
 
-Modules: `abort_causes`, `abort_notices`, `agreement`, `handshake`, `http_mailbox`, `incoming_messages`,
-`joined_agreements`, `mailbox`, `mailbox_server`, `masking`, `participant`, `room`, `room_state`, `roster`,
-`secure_aggregation`, `served_room`, `signed_messages`, `signed_release`, `sum_secrets`, `versions`.
+Modules: `abort_causes`, `abort_notices`, `agreement`, `handshake`, `http_mailbox`, `mailbox`, `mailbox_server`,
+`masking`, `participant`, `room`, `roster`, `secure_aggregation`, `served_room`, `signed_messages`, `signed_release`,
+`sum_secrets`, `versions`.
 """

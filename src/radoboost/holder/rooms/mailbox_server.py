@@ -28,7 +28,6 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from radoboost.errors import ArgumentError, RoomError, reason
-from radoboost.holder.rooms.incoming_messages import Arrival
 from radoboost.holder.rooms.mailbox import (
     AGREEMENT,
     LARGEST,
@@ -38,7 +37,7 @@ from radoboost.holder.rooms.mailbox import (
     check_message,
     is_name,
 )
-from radoboost.holder.rooms.served_room import Refused, Shelf
+from radoboost.holder.rooms.served_room import Arrival, Refused, Shelf
 from radoboost.serving import Server
 
 # ---- What a served mailbox keeps: a shelf for each room, with limits; it knows who sent a message, and nothing else.

@@ -8,8 +8,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,17 @@ from radoboost.holder.craft import check_for_room, craft_in_room, note_digest, p
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
-from radoboost.holder.rooms.abort_notices import announcing_abort
-from radoboost.holder.rooms.agreement import PLACE, Agreement, agree, read_agreement
-from radoboost.holder.rooms.handshake import Confirm, check_name, gone_if_ended, join_handshake, taken_seats
-from radoboost.holder.rooms.joined_agreements import Notes, session_id, session_notes
+from radoboost.holder.rooms.abort_causes import LEFT, SILENT, STOPPED, UNCONFIRMED, Cause, as_text, named, once
+from radoboost.holder.rooms.abort_notices import AbortNotices, announcing_abort
+from radoboost.holder.rooms.agreement import PLACE, Agreement, Notes, agree, read_agreement, session_id, session_notes
+from radoboost.holder.rooms.handshake import BEFORE, Confirm, check_name, gone_if_ended, join_handshake, taken_seats
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.participant import Participant
-from radoboost.holder.rooms.room_state import standing_of
-from radoboost.holder.rooms.signed_messages import Identity
-from radoboost.holder.rooms.signed_release import signed_by_all, signed_release, write_file
+from radoboost.holder.rooms.roster import Roster
+from radoboost.holder.rooms.secure_aggregation import MASKED
+from radoboost.holder.rooms.signed_messages import ANYBODY, Identity, verify_message
+from radoboost.holder.rooms.signed_release import best_signed, signed_by_all, signed_release, write_file
+from radoboost.holder.rooms.versions import differing
 from radoboost.holder.row_counts import Where
 from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.schema_file import Bounds
@@ -330,3 +332,91 @@ def _teller(progress: bool) -> Callable[[str], None]:
             print(f"rado: {line}", file=sys.stderr)
 
     return tell
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A session of a room: who has confirmed its code, who has stopped, and why it had to end, if it did.
+
+    `stopped` has whoever was the reason first. `left_out` are those who are not in the last sum. `signed` are those
+    who signed the release, where there is one, and `is_released` says that they are enough.
+    """
+
+    seats: Roster
+    ready: tuple[str, ...]
+    stopped: tuple[str, ...]
+    causes: tuple[Cause, ...]
+    versions: str | None
+    left_out: tuple[str, ...]
+    stage: int
+    signed: tuple[str, ...]
+    is_released: bool
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is over without a release."""
+        unready = set(self.stopped) - set(self.ready)
+        return not self.is_released and (len(self.stopped) > self.seats.most_lost or bool(unready))
+
+    def why(self) -> str:
+        """Why it has ended, in a clause."""
+        return self.versions or as_text(self.causes)
+
+    def what_now(self) -> str:
+        """What becomes of its release, and what to do, in a clause."""
+        if self.is_released:
+            return "fetch it with rado room close"
+        if self.has_ended:
+            again = "open a new room" if self.stage else "join again, all of you, or open a new room"
+            return f"there will be none, for {self.why()}: {again}"
+        missing = [party.name for party in self.seats.parties if party.name not in self.signed]
+        if self.signed:
+            return f"wait for {named(missing)}; a holder who was lost cannot sign, and then only a new room helps"
+        return "its holders are still at work, or were cut off; see rado room show"
+
+
+def standing_of(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | None = None) -> Standing:
+    """How far a session is; `ready` are those who have confirmed its code, all if it is None."""
+    names = [party.name for party in seats.parties]
+    ready = names if ready is None else ready
+    stops = AbortNotices(mailbox, seats)
+    stopped = stops.among(names)
+
+    def judged(cause: Cause, by: str) -> Cause | None:
+        """What one says of another, as it looks from outside."""
+        if cause.what == UNCONFIRMED:
+            return cause if cause.name not in ready else None
+        return replace(cause, by=by) if cause.what == SILENT and cause.name in stopped else cause
+
+    causes = once(
+        [
+            *(Cause(name, UNCONFIRMED) for name in names if stops.by_itself(name) and name not in ready),
+            *(Cause(name, STOPPED) for name in names if stops.by_itself(name)),
+            *stops.causes([name for name in names if name in stopped and not stops.by_itself(name)], judged),
+        ]
+    )
+    first = [cause.name for cause in causes if cause.name in stopped]
+    signed = best_signed(mailbox, seats)
+    firsts = {place.partition("/")[0] for place in mailbox.names("")}
+    return Standing(
+        seats=seats,
+        ready=tuple(sorted(ready)),
+        stopped=(*first, *sorted(stopped - set(first))),
+        causes=tuple(cause for cause in causes if cause.what != LEFT) or causes,
+        versions=differing(seats.parties),
+        left_out=_left_out(mailbox, seats),
+        stage=max((int(first) for first in firsts if first.isdecimal()), default=BEFORE),
+        signed=() if signed is None else signed.names,
+        is_released=signed is not None and signed.enough,
+    )
+
+
+def _left_out(mailbox: Mailbox, seats: Roster) -> tuple[str, ...]:
+    """Those whose numbers are in the last sum no longer, by the list that ends it."""
+    for place in reversed(mailbox.names("")):
+        if place.split("/")[1:] == [f"{MASKED}-list", ANYBODY]:
+            with suppress(RoomError):
+                present = verify_message(mailbox.get(place) or b"", place, seats).body.get("in")
+                if isinstance(present, dict):
+                    return tuple(party.name for party in seats.parties if party.name not in present)
+    return ()
