@@ -19,8 +19,7 @@ import numpy as np
 from radoboost.errors import RadoError
 from radoboost.holder.craft import craft
 from radoboost.holder.engines import get_engine
-from radoboost.holder.feature_maps import Columns, make_map
-from radoboost.holder.mapped_table import map_table
+from radoboost.holder.feature_maps import Columns, make_map, map_table
 from radoboost.holder.mechanisms.moments.aggregations import SphereRows, SumProducts, WhitenedRows
 from radoboost.holder.mechanisms.record_level import clip_rows
 from radoboost.holder.runners.row_cache import RowBatch

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import radoboost as rb
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import Key
-from radoboost.holder.mechanisms.shared_column_sums import SumShared
+from radoboost.holder.mechanisms.table_survey import SumShared
 from radoboost.holder.rado_sums import SumRados
 from radoboost.holder.signatures import AllSignatures
 from radoboost.lab.attacks.adversary_knowledge import inclusion_bits

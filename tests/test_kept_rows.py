@@ -8,7 +8,7 @@ import pytest
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.mapped_table import map_table
+from radoboost.holder.feature_maps import map_table
 from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.moments.aggregations import (
     GRID,

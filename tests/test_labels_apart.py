@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.holder.labels_apart import _memory, _share_memory
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.signed_messages import Identity
+from radoboost.holder.table_preparation import _memory, _share_memory
 from radoboost.privacy import event_from_dict
 from radoboost.privacy.events import label_of
 from radoboost.release.composition import account_for_releases

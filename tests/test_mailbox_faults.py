@@ -21,7 +21,7 @@ import pytest
 import radoboost as rb
 from radoboost import serving
 from radoboost.errors import RoomError
-from radoboost.holder.rooms import http_mailbox, mailbox_server, served_room
+from radoboost.holder.rooms import http_mailbox, mailbox_server
 from radoboost.holder.rooms import mailbox as folder_module
 from radoboost.holder.rooms.agreement import agree
 from radoboost.holder.rooms.handshake import hello_message, make_roster, new_nonce, ready_for
@@ -275,7 +275,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(identities, monkeypatch):
 
 
 def test_what_is_on_its_way_counts_and_large_messages_are_not_in_memory(identities, tmp_path, monkeypatch):
-    monkeypatch.setattr(incoming_messages, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(served_room, "_IN_MEMORY", 1000)
     kept = MailboxStore(Limits(room_bytes=100_000), tmp_path)
     session = Session(kept, identities)
     line = session.said("north", "masked").partition(b"\n")[0] + b"\n"

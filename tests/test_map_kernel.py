@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.mapped_table import map_table, value_blocks
+from radoboost.holder.feature_maps import map_table, value_blocks
 from radoboost.release import exact_math, feature_map_jit
 from radoboost.release import feature_map as feature_maps
 from radoboost.release.feature_map import FeatureMap, Input, Term

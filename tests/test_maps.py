@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import oracles
 from radoboost.errors import ReleaseError, TableError
-from radoboost.holder.mapped_table import map_table
+from radoboost.holder.feature_maps import map_table
 from radoboost.release import feature_map_jit
 from radoboost.release.feature_map import FeatureMap, Input, Term
 from radoboost.tables import open_table

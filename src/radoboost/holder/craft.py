@@ -30,7 +30,6 @@ from radoboost.holder.engines import Engine, auto_engine, get_engine
 from radoboost.holder.engines.self_test import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.keystream import make_key
-from radoboost.holder.labels_apart import label_name, refuse_label_as_feature
 from radoboost.holder.mechanisms import CraftRequest, Mechanism, Plain, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.mechanism import DEFAULT_RADOS, RoomParticipation
 from radoboost.holder.mechanisms.record_level import check_person, declared_features
@@ -42,7 +41,13 @@ from radoboost.holder.runners.threads import ThreadRunner, check_threads
 from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect, schema_origin, whose_rows
 from radoboost.holder.schema_inference import taken_for_numbers
 from radoboost.holder.signatures import SignatureSet, check_first_row, check_n_rados
-from radoboost.holder.table_preparation import check_missing, open_source, prepare_table
+from radoboost.holder.table_preparation import (
+    check_missing,
+    label_name,
+    open_source,
+    prepare_table,
+    refuse_label_as_feature,
+)
 from radoboost.holder.tilted import refuse_tilted
 from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger

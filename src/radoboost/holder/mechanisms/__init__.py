@@ -4,7 +4,7 @@ A mechanism is a frozen description that makes its own release. It says whether 
 (`private`), what kind of numbers it releases (`law`), and what its statement may claim.
 
 Modules: `feature_band`, `mechanism`, `moments/`, `noisy_examples`, `noisy_rados`, `plain`, `record_level`,
-`shared_column_sums`, `statements`, `table_survey`, `tilted_plain`.
+`statements`, `table_survey`.
 """
 
 from radoboost.holder.mechanisms.feature_band import FeatureBand

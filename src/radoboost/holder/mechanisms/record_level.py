@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.contribution_bounding import choose_rows
 from radoboost.holder.curator import Curator, NoiseSpec, RowNoise
-from radoboost.holder.feature_maps import make_map
+from radoboost.holder.feature_maps import make_map, map_table
 from radoboost.holder.grid import check_size
 from radoboost.holder.keystream import Key
-from radoboost.holder.mapped_table import map_table
 from radoboost.holder.mechanisms.mechanism import (
     CHANGED,
     CraftRequest,

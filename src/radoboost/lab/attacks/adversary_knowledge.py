@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError, TableError, install
+from radoboost.holder.feature_maps import map_table
 from radoboost.holder.grid import edge_integers
 from radoboost.holder.keystream import TILE_ROWS, make_key
-from radoboost.holder.mapped_table import map_table
 from radoboost.holder.signatures import SIGNATURE_SETS, AllSignatures, SignatureStream
 from radoboost.release.columns import CONSTANT
 from radoboost.release.merge import has_one_numbering

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.holder.engines import Engine
-from radoboost.holder.mapped_table import value_blocks
+from radoboost.holder.feature_maps import value_blocks
 from radoboost.holder.rado_sums import counted_columns, counted_values, engine_values
 from radoboost.holder.row_counts import RowCounts, beyond_bounds
 from radoboost.holder.runners.row_cache import RowBatch

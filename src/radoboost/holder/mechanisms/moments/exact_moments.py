@@ -18,8 +18,8 @@ import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
+from radoboost.holder.feature_maps import map_table
 from radoboost.holder.grid import check_size
-from radoboost.holder.mapped_table import map_table
 from radoboost.holder.mechanisms.mechanism import CraftRequest, KeyUse, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import NoiseShape

@@ -16,7 +16,7 @@ from threadpoolctl import ThreadpoolController
 from radoboost import memory
 from radoboost.errors import TableError
 from radoboost.holder.curator import Curator, NoiseSpec
-from radoboost.holder.mapped_table import map_table
+from radoboost.holder.feature_maps import map_table
 from radoboost.holder.mechanisms.moments.aggregations import (
     CONSTANT_VALUE,
     GRID,
