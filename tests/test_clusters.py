@@ -27,7 +27,7 @@ from pickling import PartsFrame, PartsFrames, Pickling
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.rado_sums import RadoSums
 from radoboost.holder.row_counts import RowCounts
-from radoboost.tables import cluster_frames, csv_lines
+from radoboost.tables import cluster_frames, csv_files
 from radoboost.tables import table as table_module
 from radoboost.tables.column_types import Category, Number
 from radoboost.tables.schema import Schema
@@ -144,11 +144,11 @@ def small_parts(values=1):
     with (
         mock.patch.object(table_module, "PART_VALUES", values),
         mock.patch.object(table_module, "TILE_ROWS", 4),
-        mock.patch("radoboost.tables.arrays.SLICE_ROWS", 20),
-        mock.patch("radoboost.tables.arrays.SPARSE_ENTRIES", 8),
+        mock.patch("radoboost.tables.opening.SLICE_ROWS", 20),
+        mock.patch("radoboost.tables.opening.SPARSE_ENTRIES", 8),
         mock.patch("radoboost.tables.frames.BATCH_ROWS", 20),
         mock.patch("radoboost.tables.files.BATCH_ROWS", 20),
-        mock.patch.object(csv_lines, "RANGE_BYTES", 400),
+        mock.patch.object(csv_files, "RANGE_BYTES", 400),
     ):
         yield
 

@@ -19,8 +19,7 @@ from radoboost.holder.runners import dask_runner as runners
 from radoboost.holder.runners.dask_connection import WITHHELD, dask_error
 from radoboost.progress import silent
 from radoboost.tables.cluster_frames import check_determined
-from radoboost.tables.dask_frames import stamps
-from radoboost.tables.dask_plan_check import UnsafePlan, check_steps
+from radoboost.tables.dask_frames import UnsafePlan, check_steps, stamps
 
 pytest.importorskip("distributed")
 import dask.dataframe as dd

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from radoboost.tables import csv_files, csv_lines, open_table
+from radoboost.tables import csv_files, open_table
 from radoboost.tables.cells import GAPS, date_parts, date_seconds, numbers_or_nan
 from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Number
 from radoboost.tables.csv_dialect import CsvDialect
@@ -212,7 +212,7 @@ def test_the_same_cells_give_the_same_bits(drawn, quoted, rows_at_once, third, t
     (folder / "t.csv.gz").write_bytes(gzip.compress(text))
     expected = np.array([oracle_row(row, schema) for row in rows]).tobytes()
     forms = [*forms_of(rows, folder), ("csv", folder / "t.csv"), ("csv.gz", folder / "t.csv.gz")][third::3]
-    with mock.patch.object(csv_lines, "BLOCK_BYTES", 40), mock.patch.object(csv_files, "CSV_BLOCK_BYTES", 4000):
+    with mock.patch.object(csv_files, "BLOCK_BYTES", 40), mock.patch.object(csv_files, "CSV_BLOCK_BYTES", 4000):
         for row_by_row in (False, True):
             for name, table in forms:
                 if row_by_row and schema.thousands == "." and not name.startswith("csv"):

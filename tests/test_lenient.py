@@ -16,7 +16,7 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.holder.table_check import check_table
-from radoboost.tables import csv_lines, csv_records, frames, open_table
+from radoboost.tables import csv_files, csv_records, frames, open_table
 from radoboost.tables.labels import LabelEncoder, comparable
 from radoboost.tables.private_reader import each_label
 
@@ -79,8 +79,8 @@ def test_a_file_without_rows_has_none(text, tmp_path):
 
 @pytest.mark.parametrize("length", [10, 1000, 5000, 50_000])
 def test_long_lines_count_as_one_row(length, tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_lines, "LONGEST_LINE", 1000)
-    monkeypatch.setattr(csv_lines, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(csv_files, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 700)
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b,y\n" + b"1,2,yes\n" * 300 + b"x" * length + b"\n" + b"3,4,no\n" * 300)
     found = rows_of(path)
@@ -92,7 +92,7 @@ def test_a_mark_at_the_start_of_a_line_is_never_taken_away(tmp_path, monkeypatch
     """Wherever the blocks that are read begin."""
     mark = b"\xef\xbb\xbf3,4,no"
     for block in (20, 64, 1 << 22):
-        monkeypatch.setattr(csv_lines, "BLOCK_BYTES", block)
+        monkeypatch.setattr(csv_files, "BLOCK_BYTES", block)
         for before in range(12):
             (tmp_path / "t.csv").write_bytes(b"a,b,y\n" + b"1,2,yes\n" * before + mark + b"\n")
             values, sign = rows_of(tmp_path / "t.csv")[-1]
@@ -100,10 +100,10 @@ def test_a_mark_at_the_start_of_a_line_is_never_taken_away(tmp_path, monkeypatch
 
 
 def test_a_line_of_the_greatest_length_is_read_the_same_wherever_blocks_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr(csv_files, "LONGEST_LINE", 100)
     found = set()
     for block in (7, 50, 101, 102, 103, 1000):
-        monkeypatch.setattr(csv_lines, "BLOCK_BYTES", block)
+        monkeypatch.setattr(csv_files, "BLOCK_BYTES", block)
         (tmp_path / "t.csv").write_bytes(b"a,b,y\r\n1,2,yes" + b" " * 93 + b"\r\n3,4,no\r\n")
         found.add(tuple(rows_of(tmp_path / "t.csv")))
     assert len(found) == 1

@@ -21,7 +21,7 @@ import pytest
 import radoboost as rb
 from radoboost import serving
 from radoboost.errors import RoomError
-from radoboost.holder.rooms import http_mailbox, mailbox_server
+from radoboost.holder.rooms import http_mailbox, mailbox_server, served_room
 from radoboost.holder.rooms import mailbox as folder_module
 from radoboost.holder.rooms.agreement import agree
 from radoboost.holder.rooms.handshake import hello_message, make_roster, new_nonce, ready_for

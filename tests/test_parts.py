@@ -20,7 +20,7 @@ from scipy import sparse
 
 import csv_oracle
 import radoboost as rb
-from radoboost.tables import csv_lines, open_table
+from radoboost.tables import csv_files, open_table
 from radoboost.tables import table as table_module
 from radoboost.tables.csv_files import line_of_row
 from radoboost.tables.labels import LabelEncoder
@@ -98,10 +98,10 @@ def test_parts_have_every_row_once_and_in_order(
     with (
         mock.patch.object(table_module, "PART_VALUES", part_values),
         mock.patch.object(table_module, "TILE_ROWS", 4),
-        mock.patch("radoboost.tables.arrays.SLICE_ROWS", 8),
+        mock.patch("radoboost.tables.opening.SLICE_ROWS", 8),
         mock.patch("radoboost.tables.frames.BATCH_ROWS", 8),
         mock.patch("radoboost.tables.files.BATCH_ROWS", 8),
-        mock.patch.object(csv_lines, "RANGE_BYTES", range_bytes),
+        mock.patch.object(csv_files, "RANGE_BYTES", range_bytes),
     ):
         table = open_table(**given_table, row_by_row=row_by_row)
         assert read(table, most_rows) == read(table, m) == expected
@@ -239,11 +239,11 @@ def test_where_bytes_are_cut_changes_no_row(tmp_path_factory, lines, ending, fin
     text = ending.join([b"a,b,y", *lines]) + (ending if final else b"")
     path.write_bytes(text)
     one = open_table(path, label="y", row_by_row=True)
-    with mock.patch.object(csv_lines, "LONGEST_LINE", longest):
+    with mock.patch.object(csv_files, "LONGEST_LINE", longest):
         expected = [str(row) for row in read(one, 1000)]  # as text, for NaN is not equal to itself
         with (
-            mock.patch.object(csv_lines, "RANGE_BYTES", range_bytes),
-            mock.patch.object(csv_lines, "BLOCK_BYTES", block),
+            mock.patch.object(csv_files, "RANGE_BYTES", range_bytes),
+            mock.patch.object(csv_files, "BLOCK_BYTES", block),
         ):
             parts = open_table(path, label="y", row_by_row=True).parts()
             rows = [[str(row) for row in read(part, 3)] for part in parts]
@@ -266,9 +266,9 @@ def test_a_line_over_many_ranges_takes_linear_time(tmp_path, monkeypatch):
             best = min(best, time.process_time() - begun)
         return best
 
-    monkeypatch.setattr(csv_lines, "LONGEST_LINE", 1 << 12)
-    monkeypatch.setattr(csv_lines, "RANGE_BYTES", 1 << 15)
-    monkeypatch.setattr(csv_lines, "BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(csv_files, "LONGEST_LINE", 1 << 12)
+    monkeypatch.setattr(csv_files, "RANGE_BYTES", 1 << 15)
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 1 << 12)
     assert seconds(1 << 22) < 3 * seconds(1 << 21)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import radoboost as rb
-from radoboost.tables import csv_lines, open_table
+from radoboost.tables import csv_files, open_table
 from radoboost.tables.cells import GAPS
 from radoboost.tables.column_types import Category, Date, Ignored, Number
 from radoboost.tables.csv_dialect import CsvDialect, header_separator
@@ -147,7 +147,7 @@ def test_no_line_but_the_header_says_the_separator(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text("a,y\n" + "1;2;3;4;5;6;no\n" * 9)
     values = values_of(tmp_path / "t.csv", row_by_row=True)
     assert np.isnan(values).all() and len(values) == 9
-    monkeypatch.setattr(csv_lines, "BLOCK_BYTES", 16)
+    monkeypatch.setattr(csv_files, "BLOCK_BYTES", 16)
     assert len(values_of(tmp_path / "t.csv", row_by_row=True)) == 9
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import radoboost as rb
@@ -20,7 +21,7 @@ from looking import judge_pairs, judged, look, look_at_release
 from neighbours import Pair, gzipped
 from radoboost.holder.feature_maps import check_columns
 from radoboost.release.feature_map import FeatureMap
-from radoboost.tables import csv_dialect, encoding, object_columns, private_reader
+from radoboost.tables import csv_dialect, object_columns, private_reader
 from radoboost.tables.column_types import Category, Date, Number
 from radoboost.tables.schema import Schema
 from raw_neighbours import (
@@ -223,13 +224,13 @@ def test_a_separator_by_a_line_of_data_is_found(tmp_path, monkeypatch):
 
 
 def test_a_decimal_mark_by_all_cells_is_found(tmp_path, monkeypatch):
-    numbers = encoding.numbers_or_nan
+    numbers = object_columns.numbers_or_nan
 
     def guessed(column, given, plain_too):
         commas = any(b"," in cell for cell in column.to_pylist() if isinstance(cell, bytes))
         return numbers(column, csv_dialect.CsvDialect(None, ",") if commas else given, plain_too=plain_too)
 
-    monkeypatch.setattr(encoding, "numbers_or_nan", guessed)
+    monkeypatch.setattr(object_columns, "numbers_or_nan", guessed)
     assert with_odd(USUAL, tmp_path) == []
     assert with_odd(("1,5", *USUAL[1:]), tmp_path)
 
@@ -237,14 +238,14 @@ def test_a_decimal_mark_by_all_cells_is_found(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_slot_that_depends_on_other_rows_is_found(kind, tmp_path, monkeypatch):
     """Slots in the order of the values that occur, as encoders fit them."""
-    places = encoding.class_places
+    places = object_columns.class_places
 
     def fitted(column, values, missing):
         seen = sorted({str(cell) for cell in column.to_pylist()})
         found = places(column, values, missing)
         return np.where(found == missing, missing, np.array([seen.index(str(c)) % 2 for c in column.to_pylist()]))
 
-    monkeypatch.setattr(encoding, "class_places", fitted)
+    monkeypatch.setattr(object_columns, "class_places", fitted)
     assert with_odd(USUAL, tmp_path, kind=kind) == []
     assert any("other rows" in line for line in with_odd((3.5, "AA", "2022-03-04", 1, "no"), tmp_path, kind=kind))
 
@@ -252,24 +253,24 @@ def test_a_slot_that_depends_on_other_rows_is_found(kind, tmp_path, monkeypatch)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_order_of_dates_by_all_cells_is_found(kind, tmp_path, monkeypatch):
     """Day first as soon as one date cannot be read otherwise, as readers guess."""
-    seconds = encoding.date_seconds
+    seconds = object_columns.date_seconds
 
     def guessed(column, order):
         found, known = seconds(column, order)
         if known.all():
             return found, known
         texts = [cell.decode() if isinstance(cell, bytes) else cell or "" for cell in column.to_pylist()]
-        return seconds(encoding.pa.array([text[8:10] + text[4:8] + text[:4] for text in texts]), "mdy")
+        return seconds(pa.array([text[8:10] + text[4:8] + text[:4] for text in texts]), "mdy")
 
-    monkeypatch.setattr(encoding, "date_seconds", guessed)
+    monkeypatch.setattr(object_columns, "date_seconds", guessed)
     assert with_odd(USUAL, tmp_path, kind=kind) == []
     assert any("other rows" in line for line in with_odd((3.5, "B", "31.12.2022", 1, "no"), tmp_path, kind=kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fill_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
-    fill = encoding._fill
-    monkeypatch.setattr(encoding, "_fill", lambda n, _, gaps, block: fill(n, float(np.nanmean(n)), gaps, block))
+    fill = object_columns._fill
+    monkeypatch.setattr(object_columns, "_fill", lambda n, _, gaps, block: fill(n, float(np.nanmean(n)), gaps, block))
     assert with_odd((4.5, "B", "2022-03-04", 1, "no"), tmp_path, kind=kind) != []
 
 
@@ -297,7 +298,7 @@ def test_a_map_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
 
 def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):
     """As Arrow finds one: it refuses a column on account of a value, or makes texts of what were dates."""
-    monkeypatch.setattr(private_reader, "raw_cells", lambda column, *_: encoding.pa.array(column, from_pandas=True))
+    monkeypatch.setattr(private_reader, "raw_cells", lambda column, *_: pa.array(column, from_pandas=True))
     assert with_odd(USUAL, tmp_path, kind="pandas") == []
     assert any("outcome" in line for line in with_odd(([1], *USUAL[1:]), tmp_path, kind="pandas"))
 

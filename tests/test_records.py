@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import csv_oracle
 import radoboost as rb
 from radoboost.holder.table_check import check_table
-from radoboost.tables import csv_lines, csv_records, open_table
+from radoboost.tables import csv_files, csv_records, open_table
 from radoboost.tables.csv_dialect import CsvDialect, file_separator, header_separator
 from radoboost.tables.csv_records import Records, first_record, record_starts
 from radoboost.tables.raw_table import column_types
@@ -230,9 +230,9 @@ def check_frames(numbers, folder):
         expected = [bare(dict(zip(columns, map(str.encode, row), strict=True))) for row in zip(*texts, strict=True)]
         assert [bare(row) for row in cells_of(path, schema)] == expected, number
         with (
-            mock.patch.object(csv_lines, "RANGE_BYTES", rng.choice((1, 5, 20, 60))),
-            mock.patch.object(csv_lines, "BLOCK_BYTES", rng.choice((1, 7, 50))),
-            mock.patch.object(csv_lines, "LONGEST_LINE", 1000),
+            mock.patch.object(csv_files, "RANGE_BYTES", rng.choice((1, 5, 20, 60))),
+            mock.patch.object(csv_files, "BLOCK_BYTES", rng.choice((1, 7, 50))),
+            mock.patch.object(csv_files, "LONGEST_LINE", 1000),
         ):
             assert [bare(row) for row in cells_of(path, schema)] == expected, number
         path.unlink()
@@ -285,7 +285,7 @@ def counts(path, person=None):
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.filterwarnings("ignore:a table is scored privately")
 def test_a_record_is_one_row_however_many_lines_it_has(note, packed, tmp_path, monkeypatch):
-    monkeypatch.setattr(csv_lines, "RANGE_BYTES", 40_000)
+    monkeypatch.setattr(csv_files, "RANGE_BYTES", 40_000)
     paths = [tmp_path / f"{k}.csv{'.gz' if packed else ''}" for k in range(2)]
     for path, text in zip(paths, with_note(NOTES[note]), strict=True):
         path.write_bytes(gzip.compress(text, 1) if packed else text)
@@ -356,7 +356,7 @@ def test_a_header_may_have_line_breaks_too(tmp_path):
     for mark in (b"", b"\xef\xbb\xbf"):
         path = tmp_path / "t.csv"
         path.write_bytes(mark + b'a,"the\nnote",y\r\n1,x,no\r\n2,"y\r\nz",yes')
-        with mock.patch.object(csv_lines, "RANGE_BYTES", 4):
+        with mock.patch.object(csv_files, "RANGE_BYTES", 4):
             table = open_table(path, label="y", features=["a"], row_by_row=True)
             assert [batch.values().tolist() for part in table.parts() for batch in part.batches(9)] == [
                 [[1.0]],
@@ -404,10 +404,10 @@ def test_a_file_whose_lines_end_as_no_writer_ends_them_is_refused_by_its_header(
 @pytest.mark.parametrize("more", [b"", b'1,no\r"x"'])
 def test_a_carriage_return_in_a_name_is_fine_between_quotes_alone(more, tmp_path):
     (tmp_path / "t.csv").write_bytes(b'"a\r\nb","y\rz"\n1,no\n')
-    assert csv_lines.csv_names(tmp_path / "t.csv", ",") == ["a\r\nb", "y\rz"]
+    assert csv_files.csv_names(tmp_path / "t.csv", ",") == ["a\r\nb", "y\rz"]
     (tmp_path / "t.csv").write_bytes(b'"a\nb",y\r' + more + b"\r\nsecret,no\r\n")
     with pytest.raises(rb.TableError, match="carriage return") as refusal:
-        csv_lines.csv_names(tmp_path / "t.csv", ",")
+        csv_files.csv_names(tmp_path / "t.csv", ",")
     assert "secret" not in str(refusal.value)
 
 

@@ -15,7 +15,7 @@ import radoboost as rb
 from radoboost.cli.options import a_separator, complete_from
 from radoboost.holder.table_check import check_table
 from radoboost.tables.column_types import KINDS
-from radoboost.tables.json_schema import json_schema
+from radoboost.tables.schema import json_schema
 
 RAW = "patient_id,age,sex,ward,admitted,outcome\n" + "".join(
     f"{k},{'' if k % 9 == 0 else 20 + k % 60},{'fm'[k % 2]},{'ABC'[k % 3]},2024-{1 + k % 12:02}-{1 + k % 28:02},"

@@ -29,10 +29,10 @@ from radoboost.holder.runners import spark_runner as runner_module
 from radoboost.holder.runners.cluster import check_network
 from radoboost.holder.runners.spark_connection import network_of
 from radoboost.progress import silent
-from radoboost.tables import spark_files, spark_jobs
+from radoboost.tables import spark_frames, spark_jobs
+from radoboost.tables.spark_frames import _doubt_of_steps as doubt_of_steps
 from radoboost.tables.spark_frames import check_determined, doubt, row_bytes
 from radoboost.tables.spark_jobs import cut_by_rows
-from radoboost.tables.spark_plan_check import _doubt_of_steps as doubt_of_steps
 from spark_cluster import JAVA, LOG4J, MASTER
 
 pyspark = pytest.importorskip("pyspark")
@@ -712,7 +712,7 @@ def test_files_of_a_table_with_old_versions_are_refused(spark, folder, tmp_path,
     read = spark.read.parquet(*names)
     for where in ("here", "elsewhere"):
         if where == "elsewhere":  # where Spark alone can look
-            monkeypatch.setattr(spark_files, "_here", lambda name: None)
+            monkeypatch.setattr(spark_frames, "_here", lambda name: None)
         check_determined(read, None)
         (lake / notes).parent.mkdir()
         (lake / notes).touch()

@@ -18,7 +18,7 @@ from radoboost.holder.grid import snapping_constants
 from radoboost.holder.signatures import AllSignatures
 from radoboost.holder.subset_sampling import AllRows
 from radoboost.release.columns import Column, constant_column
-from radoboost.tables import arrays, open_table
+from radoboost.tables import open_table, opening
 from radoboost.tables.sparse import SparseRows, whole_rows
 
 CELLS = {
@@ -84,7 +84,7 @@ def test_sparse_and_dense_give_the_same_bits(table, scale, bounds, intercept, n,
         with pytest.raises(type(error)):
             crafted(matrix, y, engine=engine, threads=threads, **options)
         return
-    with mock.patch.object(arrays, "SPARSE_SHARE", 0), mock.patch.object(arrays, "SPARSE_ENTRIES", entries):
+    with mock.patch.object(opening, "SPARSE_SHARE", 0), mock.patch.object(opening, "SPARSE_ENTRIES", entries):
         assert open_table(matrix, y).sparse_rows is not None
         release, others = crafted(matrix, y, engine=engine, threads=threads, **options)
     assert release.rados.tobytes() == expected.rados.tobytes()
@@ -112,8 +112,8 @@ def test_many_classes_give_the_same_bits(table, scale, bounds, engine):
             crafted(matrix, y, engine=engine, **options)
         return
     with (
-        mock.patch.object(arrays, "SPARSE_SHARE", 0),
-        mock.patch.object(arrays, "SPARSE_ENTRIES", 40),
+        mock.patch.object(opening, "SPARSE_SHARE", 0),
+        mock.patch.object(opening, "SPARSE_ENTRIES", 40),
         mock.patch.object(sparse.csr_array, "toarray", side_effect=AssertionError("made dense")),
     ):
         release, others = crafted(matrix, y, engine=engine, **options)

@@ -199,7 +199,7 @@ def test_lists_folders_and_patterns(craft, store, tmp_path, one_noise):
 
 def test_a_csv_file_in_a_store_is_one_part(store, tmp_path, monkeypatch, one_noise):
     """Of many windows, with the rows that it has in many parts here."""
-    monkeypatch.setattr("radoboost.tables.csv_lines.RANGE_BYTES", 5000)
+    monkeypatch.setattr("radoboost.tables.csv_files.RANGE_BYTES", 5000)
     monkeypatch.setattr(store_files, "WINDOW_BYTES", 1500)
     here = written(rows(700), tmp_path / "t.csv")
     store.put("t.csv", here)

@@ -279,10 +279,10 @@ def test_rows_that_change_between_batches_are_refused():
     def learner(release):
         nonlocal asked
         asked += 1
-        monkey.setattr("radoboost.tables.arrays.ArrayPart.batches", shortened)
+        monkey.setattr("radoboost.tables.opening.ArrayPart.batches", shortened)
         return mean_direction(release)
 
-    from radoboost.tables.arrays import ArrayPart
+    from radoboost.tables.opening import ArrayPart
 
     whole, asked = ArrayPart.batches, 0
 

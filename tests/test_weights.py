@@ -14,7 +14,7 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.holder.engines import ENGINES
-from radoboost.tables import arrays, open_table
+from radoboost.tables import open_table, opening
 from radoboost.tables.weights import repeat_by_weight
 
 
@@ -58,7 +58,7 @@ def test_weights_give_the_bits_of_the_repeated_table(
         frame = pd.DataFrame({"w": w, "x0": x[:, 0], "y": y, "x1": x[:, 1]})
         place = tmp_path_factory.mktemp("weights")
         how = {**options, "engine": engine, "threads": threads}
-        with mock.patch.object(arrays, "SLICE_ROWS", slice_rows), mock.patch.object(arrays, "SPARSE_SHARE", 0):
+        with mock.patch.object(opening, "SLICE_ROWS", slice_rows), mock.patch.object(opening, "SPARSE_SHARE", 0):
             if form in ("array", "list", "sparse"):
                 given_weights = w.astype(float) if form == "array" else w.tolist()
                 rows = sparse.csr_array(x) if form == "sparse" else x

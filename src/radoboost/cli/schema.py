@@ -93,7 +93,7 @@ def schema(
       rado schema --editor > radoboost-schema.json
     """
     if editor:
-        from radoboost.tables.json_schema import json_schema
+        from radoboost.tables.schema import json_schema
 
         print(json.dumps(json_schema(), indent=2))
         return

@@ -25,7 +25,7 @@ from radoboost.holder.row_counts import PersonCounts
 from radoboost.tables import Batch, Partition, Table
 from radoboost.tables.labels import LabelEncoder
 from radoboost.tables.person_ids import person_ids
-from radoboost.tables.row_selection import take_rows
+from radoboost.tables.table import take_rows
 
 ROW_BYTES = 160  # of memory for a row at most, while rows are sorted
 _MEMORY_SHARE = 0.4  # of the free memory, for that

@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from radoboost.errors import TableError
 from radoboost.tables.column_selection import ColumnChoice, column_names, row_place
-from radoboost.tables.encoding import encoded_names
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
 from radoboost.tables.named_paths import NamedPath, named_path
+from radoboost.tables.object_columns import encoded_names
 from radoboost.tables.object_stores import StorePath, is_size_alone
 from radoboost.tables.paths import (
     FileStamp,

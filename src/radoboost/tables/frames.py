@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from radoboost.errors import TableError
 from radoboost.tables.cells import as_column
 from radoboost.tables.column_selection import ColumnChoice, column_names, row_place
-from radoboost.tables.encoding import EncodedCells, encoded_names
-from radoboost.tables.object_columns import each_label, named_columns
+from radoboost.tables.object_columns import EncodedCells, each_label, encoded_names, named_columns
 from radoboost.tables.paths import readable
 from radoboost.tables.person_ids import exact_id
 from radoboost.tables.readers import ColumnSelection, Reader

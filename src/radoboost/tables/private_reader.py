@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from radoboost.errors import TableError
 from radoboost.tables.cells import array_numbers, as_column, numbers_or_nan, object_numbers
 from radoboost.tables.csv_dialect import LINES, PLAIN, CsvDialect, file_separator
-from radoboost.tables.csv_lines import csv_names, csv_parts
+from radoboost.tables.csv_files import csv_names, csv_parts
 from radoboost.tables.frames import slice_batches
 from radoboost.tables.labels import labels_array
 from radoboost.tables.object_columns import each_label, has_arrow_values, named_columns, raw_cells

@@ -18,8 +18,7 @@ from radoboost.tables.cluster_frames import cluster_of, cluster_schema, refuse_c
 from radoboost.tables.column_selection import ColumnChoice, check_different, column_names, row_place
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect, file_separator
-from radoboost.tables.csv_files import CSV_BLOCK_BYTES, line_of_row
-from radoboost.tables.csv_lines import csv_names
+from radoboost.tables.csv_files import CSV_BLOCK_BYTES, csv_names, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, slice_batches

@@ -90,7 +90,7 @@ _WINDOWS = Windows(4 * WINDOW_BYTES)
 
 
 def store_stamp(path: StorePath) -> tuple[Any, ...]:
-    """What changes when the file does, asked for anew unless a pass over all its parts does so (`store_passes`)."""
+    """What changes when the file does, asked for anew unless a pass over all its parts does so."""
     before = path.version_seen
     if path.passes:
         return before

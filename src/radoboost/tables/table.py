@@ -4,20 +4,24 @@ Whatever a table is made of, it is cut into parts. A part can be sent to another
 rows of that part. Parts can be read again, always with the same rows in the same order.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.errors import NeedsSchema, TableError
+from radoboost.errors import NeedsSchema, RadoError, TableError
+from radoboost.tables.labels import comparable
+from radoboost.tables.object_stores import StorePath
+from radoboost.tables.paths import readable, stamp
 from radoboost.tables.schema import Schema
 from radoboost.tables.sparse import SparseRows
 from radoboost.tables.store_files import parts_ahead
-from radoboost.tables.store_passes import StoreVersionCheck
 
 TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole tiles save work at both ends
 BATCHES_AHEAD = 4  # of a part in a store: about all of it
@@ -210,3 +214,148 @@ def whole_tiles(rows: int) -> int:
 def part_rows(n_columns: int, batch_rows: int) -> int:
     """How many rows a part should have: a whole number of batches."""
     return max(1, PART_VALUES // n_columns // batch_rows) * batch_rows
+
+
+# ---- Some rows of a batch, as a batch: any of them, in any order, also several times
+
+
+def take_rows(batch: Batch, places: NDArray[np.int64]) -> Batch:
+    """The rows of these numbers, from 0, of a batch that no feature map made; values are converted when asked for.
+
+    What was read beside the features is not taken along.
+    """
+    return Batch(
+        len(places),
+        _take_labels(batch.labels, places),
+        partial(_values, batch, places),
+        partial(_batch_row, batch, places),
+        gaps=None if batch.gaps is None else partial(_gaps, batch, places),
+        sparse=None if batch.sparse is None else partial(_sparse, batch, places),
+    )
+
+
+def _take_labels(labels: pa.Array | None, places: NDArray[np.int64]) -> pa.Array | None:
+    if labels is None:
+        return None
+    try:
+        return comparable(labels).take(pa.array(places))
+    except pa.ArrowNotImplementedError:  # the type is to blame: it holds no class
+        return pa.nulls(len(places))
+    except pa.ArrowException:  # on account of a value: who reads labels then goes through them one by one
+        return labels.take(pa.array(places))
+
+
+def _values(batch: Batch, places: NDArray[np.int64]) -> NDArray[Any]:
+    return np.ascontiguousarray(batch.values()[places])
+
+
+def _sparse(batch: Batch, places: NDArray[np.int64]) -> SparseRows:
+    assert batch.sparse is not None
+    return batch.sparse().taken(places)
+
+
+def _gaps(batch: Batch, places: NDArray[np.int64]) -> MissingCells:
+    assert batch.gaps is not None
+    return batch.gaps().taken(places)
+
+
+def _batch_row(batch: Batch, places: NDArray[np.int64], row: int) -> str:
+    return batch.place(int(places[row]))
+
+
+# ---- A pass over files in stores, each of which is asked about when the pass comes to it and when it is through.
+#
+# A part that is read by itself asks for the version of its file before and after. Of a file with many parts, which are
+# all read, that is twice for each of them: the first and the last answer say as much.
+
+
+_COUNTING = threading.Lock()  # of passes that a file is in
+
+
+class StoreVersionCheck:
+    """All parts of a table, read in any order, in several threads; `close` ends the pass, wherever it is."""
+
+    def __init__(self, parts: Iterable[Any]) -> None:
+        self._files: dict[object, _File] = {}
+        for part in parts:
+            if (path := _path_of(part)) is not None:
+                self._files.setdefault(path.token, _File(path)).left += 1
+
+    def read(self, part: Any, most_rows: int) -> Iterator[Any]:
+        path = _path_of(part)
+        if path is None:
+            yield from part.batches(most_rows)
+            return
+        file = self._files[path.token]
+        file.begin()
+        try:
+            yield from part.batches(most_rows)
+        except RadoError:
+            file.check()  # bytes of another version may be no rows at all, and that is then no fault of theirs
+            raise
+        file.end()
+
+    def close(self) -> None:
+        """Have parts ask for themselves again."""
+        for file in self._files.values():
+            file.close()
+
+
+class _File:
+    """A file of the pass: how many of its parts are left, and the version that it had at first."""
+
+    def __init__(self, path: StorePath) -> None:
+        self.left = 0
+        self._path = path
+        self._before: Any = None
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Ask which version it is, if nobody did in this pass."""
+        with self._lock, readable(self._path):
+            if self._before is None:
+                self._before = stamp(self._path)
+                _count(self._path, 1)
+
+    def end(self) -> None:
+        """Once all parts are read, ask again."""
+        with self._lock, readable(self._path):
+            self.left -= 1
+            if self.left == 0 and (before := self._closed()) is not None and stamp(self._path) != before:
+                raise _changed(self._path)
+
+    def check(self) -> None:
+        """Refuse a file that is another one by now; a store that does not answer says nothing."""
+        with self._lock:
+            now = None
+            with suppress(Exception):
+                now = self._path.version()
+            if now is not None and self._before is not None and now != self._before:
+                raise _changed(self._path) from None
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed()
+
+    def _closed(self) -> Any:
+        before, self._before = self._before, None
+        if before is not None:
+            _count(self._path, -1)
+        return before
+
+
+def _count(path: StorePath, passes: int) -> None:
+    with _COUNTING:
+        path.passes += passes
+
+
+def _changed(path: StorePath) -> TableError:
+    return TableError(f"{path} changed while it was read; try again once it is at rest")
+
+
+def _path_of(part: Any) -> StorePath | None:
+    """The file that a part is of, whatever it is seen through, if that is in a store."""
+    while (within := getattr(part, "part", None)) is not None:
+        part = within
+    path = getattr(part, "path", None)
+    return path if isinstance(path, StorePath) else None

@@ -17,8 +17,7 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.column_selection import row_place
 from radoboost.tables.gpu_arrays import on_host
 from radoboost.tables.labels import comparable
-from radoboost.tables.row_selection import take_rows
-from radoboost.tables.table import Batch, Partition, Table
+from radoboost.tables.table import Batch, Partition, Table, take_rows
 
 MOST = 2**31 - 1  # copies of the rows of a part: a table may not have more rows
 

@@ -28,7 +28,6 @@ from radoboost.tables import Batch, Table
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.labels import CRAFT_ADVICE, LabelCollector, LabelEncoder
 
-
 # ---- Sums without labels beside the rados: what a holder adds for another one with other columns of the same table.
 #
 # A rado sums y_i x_i. The block `shared` has the sum of x_i over the same examples, of the columns that both holders
