@@ -197,8 +197,7 @@ def generated(results):
     words = "\n".join(f"- **Not seen**: {figure}." for figure in seen) or (
         f"All figures are as wanted: plain moments are at most {WANTED[PLAIN]:g} points behind {PEER} on every table"
         + (
-            f", and `Moments` at epsilon 1 is at most {WANTED['moments']:g} behind where the ratio is {ENOUGH} or "
-            "more."
+            f", and `Moments` at epsilon 1 is at most {WANTED['moments']:g} behind where the ratio is {ENOUGH} or more."
             if any(private(1.0) in found["errors"] for found in results)
             else "."
         )

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
-from radoboost.holder.legendre_classes import DEGREES
+from radoboost.holder.feature_maps import DEGREES
 from radoboost.lab.audits.audit import audit
 from radoboost.lab.audits.exact_audit import ABOUT_EXACT, exact_score_audit
 

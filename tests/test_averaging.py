@@ -21,7 +21,7 @@ from radoboost.privacy import (
     gaussian_multiplier,
 )
 from radoboost.release.compatibility import PartyRelease
-from radoboost.release.parallel_composition import _costliest_first, together
+from radoboost.release.composition import _costliest_first, together
 from radoboost.release.parties import Parties, PartyGuarantee
 from radoboost.release.statement_check import check_statement
 from radoboost.release.statement_text import statement_text

@@ -33,7 +33,7 @@ from radoboost.holder.secret_sharing import LimbSums, SumLimbs
 from radoboost.holder.table_check import CheckRows
 from radoboost.lab.baselines.block_rados import BlockSums, SumBlocks
 from radoboost.release.columns import Column
-from radoboost.tables import cluster_frames
+from radoboost.tables import frames as table_frames
 from radoboost.tables.labels import LabelEncoder
 from test_clusters import CASES, CUTS, EXTRA, TABLE, THREE, files_of, moments, plain, private, small_parts
 
@@ -176,7 +176,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_value_has_the_line_of_one_machine(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster_frames, "_library", lambda table: PartsFrames)
+    monkeypatch.setattr(table_frames, "_library", lambda table: PartsFrames)
     table, options = BAD[name].select(["a", "b", "c", "y"]), {"label": "y", "classes": (0, 1), "n_rados": 20}
     paths = files_of(table, tmp_path)
     with small_parts():
@@ -220,7 +220,7 @@ def test_files_that_a_worker_cannot_read_are_one_line(tmp_path):
 
 
 def test_a_part_with_another_number_of_rows_is_refused(monkeypatch):
-    monkeypatch.setattr(cluster_frames, "_library", lambda table: PartsFrames)
+    monkeypatch.setattr(table_frames, "_library", lambda table: PartsFrames)
 
     class Moving(PartsFrame):
         moved = False

@@ -27,7 +27,7 @@ from pickling import PartsFrame, PartsFrames, Pickling
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.rado_sums import RadoSums
 from radoboost.holder.row_counts import RowCounts
-from radoboost.tables import cluster_frames, csv_files
+from radoboost.tables import csv_files, frames
 from radoboost.tables import table as table_module
 from radoboost.tables.column_types import Category, Number
 from radoboost.tables.schema import Schema
@@ -278,7 +278,7 @@ def test_where_files_are_cut_changes_no_byte(rows, cuts, group, part_values, tre
 @pytest.fixture
 def parts_frames(monkeypatch):
     """Frames that are nowhere but on workers."""
-    monkeypatch.setattr(cluster_frames, "_library", lambda table: PartsFrames)
+    monkeypatch.setattr(frames, "_library", lambda table: PartsFrames)
 
 
 @pytest.mark.parametrize("name", ["plain", "support 0.3", "weights", "noisy-rados, persons", "moments, degree-2"])

@@ -18,8 +18,8 @@ from radoboost.holder.runners import dask_runner as jobs
 from radoboost.holder.runners import dask_runner as runners
 from radoboost.holder.runners.dask_connection import WITHHELD, dask_error
 from radoboost.progress import silent
-from radoboost.tables.cluster_frames import check_determined
 from radoboost.tables.dask_frames import UnsafePlan, check_steps, stamps
+from radoboost.tables.frames import check_determined
 
 pytest.importorskip("distributed")
 import dask.dataframe as dd

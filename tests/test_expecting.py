@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import radoboost as rb
 import radoboost.holder.mechanisms.moments.preview as model
-from radoboost.holder.legendre_classes import DEGREES
+from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms.moments.preview import (
     NEAR,
     TYPICAL,

@@ -12,7 +12,7 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.privacy import Composed, epsilon_at, event_from_dict, group_epsilon, group_event
 from radoboost.release.compatibility import PartyRelease
-from radoboost.release.parallel_composition import together
+from radoboost.release.composition import together
 from radoboost.release.statement_check import check_statement
 from radoboost.release.statement_text import statement_text
 

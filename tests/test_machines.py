@@ -195,7 +195,7 @@ def test_tilted_rados_are_proved_with_and_without_compiled_words(monkeypatch):
 
 PLANTED = {
     "contributions": ("noisy-rados", "radoboost.holder.engines.self_test:clip_rows", 1),
-    "bins": ("moments, private bounds", "radoboost.holder.mechanisms.moments.bins:EqualBins.numbers", 1),
+    "bins": ("moments, private bounds", "radoboost.holder.mechanisms.moments.private_bounds:EqualBins.numbers", 1),
     "scores": ("moments, linear", "radoboost.holder.mechanisms.moments.score_histogram:ScoreCounts.scores", 1e-15),
     "choice of rows": ("noisy-rados, persons", "radoboost.holder.contribution_bounding:_mixed", np.uint64(1)),
     "noise": ("noisy-examples", "radoboost.holder.engines.self_test:rounded_normals", 1),

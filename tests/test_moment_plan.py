@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
+from radoboost.holder.feature_maps import CLASSES, DEGREES, MOST_COLUMNS, classes_within, n_products
 from radoboost.holder.gaussian_noise import TOTAL_VARIATION
-from radoboost.holder.legendre_classes import CLASSES, DEGREES, MOST_COLUMNS, classes_within, n_products
 from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.moments import stages as stages_module
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID

@@ -20,12 +20,15 @@ from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.moments.aggregations import GRID
-from radoboost.holder.mechanisms.moments.bins import Binned, CountBins, EqualBins, Powers
 from radoboost.holder.mechanisms.moments.budget import EQUAL_BINS, POWER_BINS, SEARCHES, NoiseShape
 from radoboost.holder.mechanisms.moments.private_bounds import (
     HELD,
     LEAST_PULL,
     OF_ZEROS,
+    Binned,
+    CountBins,
+    EqualBins,
+    Powers,
     largest_power,
     rounded_outwards,
     shortest_run,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import radoboost as rb
 from radoboost.holder.engines import get_engine
-from radoboost.holder.legendre_classes import DEGREES
+from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms.moments.aggregations import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moments.budget import NoiseShape, planned_stages
 from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt

@@ -26,8 +26,7 @@ from radoboost.holder.rooms.agreement import PLACE
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.signed_messages import Identity, sign_message
 from radoboost.privacy import event_from_dict
-from radoboost.release.composition import account_for_releases, earlier_releases
-from radoboost.release.receipts import Receipt, read_receipt
+from radoboost.release.composition import Receipt, account_for_releases, earlier_releases, read_receipt
 from rooms import View, bare_sum
 from test_room_processes import holders, until
 

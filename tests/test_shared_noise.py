@@ -17,7 +17,7 @@ from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.rooms.roster import Party, Roster, most_lost
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.privacy import Gaussian, Relation, Repeated, epsilon_at, event_from_dict, flatten, group_epsilon
-from radoboost.privacy.distributed_noise import (
+from radoboost.privacy.calibration import (
     LATTICE_VARIATION,
     LEAST_SHARE,
     against,

@@ -16,7 +16,7 @@ from radoboost.learner.boost import BoostingResult, boost
 from radoboost.learner.model import Model
 from radoboost.learner.row_reader import refuse_to_collect
 from radoboost.learner.weak_oracles import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle
-from radoboost.tables.cluster_frames import refuse_cluster_frame
+from radoboost.tables.frames import refuse_cluster_frame
 from radoboost.tables.labels import MOST_CLASSES
 
 

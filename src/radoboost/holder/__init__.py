@@ -3,7 +3,7 @@
 Read first: `craft`, `grid`, `keystream`, `signatures`, `rado_sums`, `curator`.
 
 Modules: `column_profile`, `contribution_bounding`, `craft`, `curator`, `disk_space`, `engines/`, `feature_maps`,
-`gaussian_noise`, `grid`, `grid_rows`, `keystream`, `legendre_classes`, `mechanisms/`, `privacy_cost`, `rado_sums`,
-`rooms/`, `row_counts`, `runners/`, `schema_file`, `schema_inference`, `secret_sharing`, `signatures`,
-`sparse_rado_sums`, `subset_sampling`, `table_check`, `table_preparation`, `tilted`.
+`gaussian_noise`, `grid`, `grid_rows`, `keystream`, `mechanisms/`, `privacy_cost`, `rado_sums`, `rooms/`, `row_counts`,
+`runners/`, `schema_file`, `schema_inference`, `secret_sharing`, `signatures`, `sparse_rado_sums`, `subset_sampling`,
+`table_check`, `table_preparation`, `tilted`.
 """

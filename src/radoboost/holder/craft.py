@@ -57,7 +57,7 @@ from radoboost.release.composition import earlier_releases
 from radoboost.release.rado_sampling import draw_rados
 from radoboost.release.release import Release
 from radoboost.tables import Table, open_table
-from radoboost.tables.cluster_frames import check_determined, cluster_of
+from radoboost.tables.frames import check_determined, cluster_of
 from radoboost.tables.gpu_arrays import ONLY_HERE
 from radoboost.tables.schema import Schema
 from radoboost.tables.streams import is_query, rereadable

@@ -24,7 +24,7 @@ from radoboost.holder.keystream import Key
 from radoboost.holder.rado_sums import Accumulator, Aggregation, RowSource, RowTransform, S
 from radoboost.holder.runners import Runner
 from radoboost.privacy import Event
-from radoboost.privacy.distributed_noise import LEAST_SHARE
+from radoboost.privacy.calibration import LEAST_SHARE
 from radoboost.tables import Table
 
 

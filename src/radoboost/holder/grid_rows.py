@@ -31,7 +31,7 @@ from radoboost.release.columns import Column
 from radoboost.release.release import Release
 from radoboost.release.secret_shares import PendingRelease
 from radoboost.tables import Table
-from radoboost.tables.cluster_frames import refuse_cluster_frame
+from radoboost.tables.frames import refuse_cluster_frame
 from radoboost.tables.labels import LabelEncoder
 from radoboost.tables.streams import rereadable
 

@@ -31,10 +31,10 @@ from radoboost.release.columns import Column
 from radoboost.release.release import atomic_write
 from radoboost.tables import Batch, open_table
 from radoboost.tables.cells import gaps
-from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.column_selection import ColumnChoice, list_names
 from radoboost.tables.column_types import MOST_VALUES, Category, Kind
 from radoboost.tables.csv_files import CsvFates, csv_fates
+from radoboost.tables.frames import cluster_of
 from radoboost.tables.labels import LabelEncoder
 from radoboost.tables.raw_table import raw_table
 from radoboost.tables.schema import Schema

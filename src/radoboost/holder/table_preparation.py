@@ -24,10 +24,10 @@ from radoboost.holder.table_check import all_misfits
 from radoboost.progress import Progress, silent
 from radoboost.tables import Table, open_table
 from radoboost.tables.cells import gaps, no_labels
-from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.column_types import Category, Ignored, Kind, Number
 from radoboost.tables.csv_dialect import PLAIN, file_separator
+from radoboost.tables.frames import cluster_of
 from radoboost.tables.gpu_arrays import is_on_device, on_host
 from radoboost.tables.labels import CRAFT_ADVICE, class_places, labels_array
 from radoboost.tables.labels import rows_without_label as without_label

@@ -28,9 +28,9 @@ from radoboost.learner.moments import category_projection
 from radoboost.learner.probabilities import counted_link
 from radoboost.learner.uncertainty import Curvature, empty_chance, propagate_noise
 from radoboost.release.compatibility import PartyRelease, check_alike, check_different, check_plans, pooled_schema
+from radoboost.release.composition import together
 from radoboost.release.kind import NOISY_MOMENTS
 from radoboost.release.moment_math import HESSIAN_FLOOR, column_factors, floor_noise, noise_floor, whitened_theta
-from radoboost.release.parallel_composition import together
 
 NOTHING = 0.5
 """Holders whose `empty_chance` is above this are left out. Many faint releases tell something together: leaving out all

@@ -22,10 +22,10 @@ from radoboost.progress import Progress
 from radoboost.release.release import atomic_write
 from radoboost.tables import Batch, Table
 from radoboost.tables.cells import no_labels
-from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.column_selection import list_names
+from radoboost.tables.frames import cluster_of
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.passthrough import PassthroughColumns
+from radoboost.tables.raw_table import PassthroughColumns
 from radoboost.tables.streams import rereadable
 
 PREDICTION = "prediction"

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.tables import Batch, Table, open_table
-from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import SEPARATORS, CsvDialect
+from radoboost.tables.frames import cluster_of
 from radoboost.tables.paths import is_paths, readable
 from radoboost.tables.sparse import NamedMatrix
 from radoboost.tables.streams import rereadable

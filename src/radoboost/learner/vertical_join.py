@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.learner.model import Model
 from radoboost.learner.moment_completion import RIDGE, PartMoments, complete, solve
-from radoboost.release.columns import CONSTANT, Column
+from radoboost.release.columns import CONSTANT, SHARED, Column, shared_names
 from radoboost.release.kind import POOLED_SUMS, SUMS
 from radoboost.release.parties import JOINED, Parties, either
 from radoboost.release.release import RADOS, Release, Statement, load
-from radoboost.release.shared_columns import SHARED, shared_names
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.column_types import Category, Date, Ignored, Kind, Number
 from radoboost.tables.schema import Schema

@@ -2,8 +2,7 @@
 
 It knows nothing of tables. The ledger is imported where it is needed.
 
-Modules: `accountants`, `budget_filter`, `calibration`, `conversions`, `distributed_noise`, `events`, `ledger`,
-`spending`, `subsampled_gaussian`.
+Modules: `accountants`, `budget_filter`, `calibration`, `conversions`, `events`, `ledger`, `spending`.
 """
 
 from radoboost.privacy.accountants import (

@@ -11,7 +11,7 @@ from typing import Any
 
 from radoboost.errors import ReleaseError
 from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict, group_event, group_words
-from radoboost.privacy.distributed_noise import against
+from radoboost.privacy.calibration import against
 
 MERGED, AVERAGED, ROOM, JOINED = "merged", "averaged", "room", "joined"
 ONE_TABLE = "one table"  # several releases of one holder, averaged

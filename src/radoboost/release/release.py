@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, OutputError, ReleaseError, on_failure, reason
-from radoboost.release.columns import Column, columns_from_json
+from radoboost.release.columns import Column, check_shared_columns, columns_from_json
 from radoboost.release.feature_map import FeatureMap
 from radoboost.release.file_format import (
     BLOCK_COLUMN,
@@ -42,7 +42,6 @@ from radoboost.release.file_format import RADOS as RADOS
 from radoboost.release.file_format import class_block as class_block
 from radoboost.release.kind import MOMENT_BLOCKS, release_kind
 from radoboost.release.parties import Parties
-from radoboost.release.shared_columns import check_shared_columns
 from radoboost.release.statement_check import check_release, check_statement, contradictions
 from radoboost.release.tilted import check_tilted, check_tilted_statement
 from radoboost.tables.class_values import are_alike

@@ -15,10 +15,10 @@ from radoboost.learner.uncertainty import little_text
 from radoboost.learner.vertical_join import SENTENCES
 from radoboost.privacy import delta_advice
 from radoboost.release.class_summary import class_facts, facts_text
+from radoboost.release.columns import shared_names
 from radoboost.release.feature_map import FeatureMap
 from radoboost.release.parties import AVERAGED, JOINED, ONE_TABLE
 from radoboost.release.release import Release, Statement, percent_up, rounded_up
-from radoboost.release.shared_columns import shared_names
 from radoboost.release.statement_text import (
     epsilon_text,
     figures_text,

@@ -4,11 +4,10 @@ Arrays are sliced; everything else comes as Arrow record batches: data frames th
 pandas, polars and pyarrow share, files through pyarrow's readers, one bounded batch at a time. A table can be read
 more than once, always in the same order. Labels stay as they are; `LabelEncoder` turns them into -1 and +1.
 
-Modules: `cells`, `class_values`, `cluster_frames`, `column_selection`, `column_types`, `csv_dialect`, `csv_files`,
-`csv_records`, `dask_frames`, `databases`, `files`, `folders`, `frames`, `gpu_arrays`, `labels`, `named_paths`,
-`object_columns`, `object_stores`, `opening`, `passthrough`, `paths`, `person_ids`, `private_reader`, `raw_table`,
-`readers`, `schema`, `spark_frames`, `spark_jobs`, `sparse`, `store_files`, `streams`, `strict_reader`, `table`, `urls`,
-`weights`.
+Modules: `cells`, `class_values`, `column_selection`, `column_types`, `csv_dialect`, `csv_files`, `csv_records`,
+`dask_frames`, `databases`, `files`, `folders`, `frames`, `gpu_arrays`, `labels`, `named_paths`, `object_columns`,
+`object_stores`, `opening`, `paths`, `person_ids`, `private_reader`, `raw_table`, `readers`, `schema`, `spark_frames`,
+`spark_jobs`, `sparse`, `store_files`, `streams`, `strict_reader`, `table`, `urls`, `weights`.
 """
 
 from radoboost.tables.opening import open_table, table_types

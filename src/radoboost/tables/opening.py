@@ -10,7 +10,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.cluster_frames import cluster_of, cluster_schema, open_cluster_frame, refuse_cluster_frame
 from radoboost.tables.column_selection import (
     LARGEST_INTEGER,
     ColumnChoice,
@@ -22,7 +21,16 @@ from radoboost.tables.column_selection import (
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.files import file_schema, open_files
 from radoboost.tables.folders import FolderColumns
-from radoboost.tables.frames import check_length, open_frame, pack_table, unpack_table
+from radoboost.tables.frames import (
+    check_length,
+    cluster_of,
+    cluster_schema,
+    open_cluster_frame,
+    open_frame,
+    pack_table,
+    refuse_cluster_frame,
+    unpack_table,
+)
 from radoboost.tables.gpu_arrays import device_labels, is_on_device, on_host, open_device_array
 from radoboost.tables.named_paths import folder_columns
 from radoboost.tables.object_columns import array_cells

@@ -14,14 +14,21 @@ import pyarrow.csv
 
 from radoboost.errors import TableError
 from radoboost.progress import Progress, silent
-from radoboost.tables.cluster_frames import cluster_of, cluster_schema, refuse_cluster_frame
 from radoboost.tables.column_selection import ColumnChoice, check_different, column_names, row_place
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect, file_separator
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES, csv_names, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
 from radoboost.tables.folders import FolderColumns
-from radoboost.tables.frames import BATCH_ROWS, FramePart, open_frame, slice_batches
+from radoboost.tables.frames import (
+    BATCH_ROWS,
+    FramePart,
+    cluster_of,
+    cluster_schema,
+    open_frame,
+    refuse_cluster_frame,
+    slice_batches,
+)
 from radoboost.tables.named_paths import folder_columns
 from radoboost.tables.object_columns import array_cells, named_columns, raw_cells, refuse_complex, spell_cells
 from radoboost.tables.paths import csv_stream, expand_paths, file_kind, first_stamp, is_paths, open_file, readable
@@ -250,3 +257,36 @@ def _polars_type(column: Any) -> pa.DataType | None:
     if str(column.dtype) in ("Int128", "UInt128"):
         return pa.int64()  # integers, which Arrow has not so long
     return None if str(column.dtype) in ("Object", "Null") else pa.chunked_array(column).type
+
+
+# ---- Columns of a table that are carried through as they are: a cell of a CSV file is its text
+
+
+class PassthroughColumns:
+    """Some columns of a table, of which rows are taken from the first one on."""
+
+    def __init__(self, table: Any, names: Sequence[str], separator: str | None = None) -> None:
+        """Open the table; `separator` is that of a CSV file, by default what its header line says."""
+        raw = raw_table(table, names, separator)
+        self._batches: Iterator[pa.RecordBatch] = (batch.columns for batch in raw.batches())
+        self._rest = next(self._batches, pa.RecordBatch.from_pylist([], schema=pa.schema([])))
+        self.schema = pa.schema([(field.name, _value_type(field.type)) for field in self._rest.schema])
+
+    def take(self, n_rows: int) -> pa.Table:
+        pieces: list[pa.Table] = []
+        while n_rows > 0:
+            if not self._rest.num_rows:
+                following = next(self._batches, None)
+                if following is None:
+                    raise TableError("the table changed while it was read; try again once it is at rest")
+                self._rest = following
+            piece = self._rest.slice(0, n_rows)
+            self._rest = self._rest.slice(piece.num_rows)
+            n_rows -= piece.num_rows
+            pieces.append(pa.Table.from_batches([piece]).cast(self.schema))
+        return pa.concat_tables(pieces).combine_chunks()
+
+
+def _value_type(kind: pa.DataType) -> pa.DataType:
+    """The type without a dictionary, which the next rows may not share."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -22,12 +22,11 @@ import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.progress import Progress, silent
-from radoboost.tables.cluster_frames import cluster_of
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import PLAIN
 from radoboost.tables.databases import Query, QueryResult, address_query, declared_types, relation_answer
 from radoboost.tables.folders import folder_values
-from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, slice_batches
+from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, cluster_of, slice_batches
 from radoboost.tables.named_paths import NamedPath, named_path
 from radoboost.tables.object_columns import polars_cells
 from radoboost.tables.paths import expand_paths

@@ -27,7 +27,7 @@ from radoboost.holder.engines import Engine, device_engine, sparse_engine
 from radoboost.holder.gaussian_noise import rounded_normals
 from radoboost.holder.grid import grid_step, snapping_constants
 from radoboost.holder.keystream import Key
-from radoboost.holder.mechanisms.moments.bins import EqualBins, Powers
+from radoboost.holder.mechanisms.moments.private_bounds import EqualBins, Powers
 from radoboost.holder.mechanisms.moments.score_histogram import ScoreCounts
 from radoboost.holder.mechanisms.record_level import clip_rows
 from radoboost.holder.signatures import FixedSupport

@@ -40,7 +40,7 @@ from radoboost.holder.mechanisms.statements import (
     privacy_unit_text,
 )
 from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
-from radoboost.privacy.distributed_noise import shared_variation
+from radoboost.privacy.calibration import shared_variation
 from radoboost.release.release import Statement
 
 INCLUSION = 0.5

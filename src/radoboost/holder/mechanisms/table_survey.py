@@ -21,9 +21,8 @@ from radoboost.holder.row_counts import RowCounts, outliers
 from radoboost.holder.schema_file import Declared, check_bounds, check_names, limit_arrays
 from radoboost.holder.signatures import SignatureSet, SignatureStream
 from radoboost.holder.sparse_rado_sums import require_memory_for_rados, sum_class_entries, sum_entries, survey_entries
-from radoboost.release.columns import Column
+from radoboost.release.columns import SHARED, Column
 from radoboost.release.release import RADOS, class_block
-from radoboost.release.shared_columns import SHARED
 from radoboost.tables import Batch, Table
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.labels import CRAFT_ADVICE, LabelCollector, LabelEncoder

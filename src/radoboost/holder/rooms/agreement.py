@@ -31,7 +31,7 @@ from radoboost.holder.rooms.signed_messages import Identity
 from radoboost.holder.schema_file import Bounds, Declared, declaration, whose_rows
 from radoboost.holder.signatures import check_n_rados
 from radoboost.privacy import Event
-from radoboost.release.receipts import ENDING, Receipt, read_receipt
+from radoboost.release.composition import ENDING, Receipt, read_receipt
 from radoboost.release.release import finite_or_word
 from radoboost.tables.column_types import PRIVATE, Ignored
 from radoboost.tables.labels import check_classes

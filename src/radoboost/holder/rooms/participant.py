@@ -34,7 +34,7 @@ from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.secure_aggregation import secure_sum
 from radoboost.holder.rooms.signed_messages import Identity, Message, place_of, sign_message, verify_message
 from radoboost.privacy import Event
-from radoboost.privacy.distributed_noise import noise_factor, noise_share
+from radoboost.privacy.calibration import noise_factor, noise_share
 
 T = TypeVar("T")
 AGREED = "agreed"

@@ -24,7 +24,7 @@ from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.runners.worker import ComputedPartition, PartitionSums, WorkerError, innermost
 from radoboost.progress import Progress, silent
 from radoboost.tables import Table
-from radoboost.tables.cluster_frames import cluster_of, with_row_numbers
+from radoboost.tables.frames import cluster_of, with_row_numbers
 from radoboost.tables.object_stores import check_travels
 from radoboost.tables.streams import is_query
 

@@ -37,8 +37,8 @@ from radoboost.holder.runners.worker import (
 )
 from radoboost.progress import Progress
 from radoboost.tables import Table
-from radoboost.tables.cluster_frames import borrowed_frames
 from radoboost.tables.dask_frames import stamps
+from radoboost.tables.frames import borrowed_frames
 
 # ---- What travels to the workers of a Dask cluster, and what they do with it.
 #

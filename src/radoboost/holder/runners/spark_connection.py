@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from radoboost.errors import ArgumentError, ClusterError, install
 from radoboost.holder.runners.cluster import check_answers, check_network, shown_address
-from radoboost.tables.cluster_frames import cluster_of
+from radoboost.tables.frames import cluster_of
 from radoboost.tables.spark_jobs import is_connect, quiet, spark_errors
 
 _SETTINGS = {

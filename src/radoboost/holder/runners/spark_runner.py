@@ -37,8 +37,7 @@ from radoboost.holder.runners.worker import (
 )
 from radoboost.progress import Progress
 from radoboost.tables import Table
-from radoboost.tables.cluster_frames import borrowed_frames
-from radoboost.tables.frames import BATCH_ROWS
+from radoboost.tables.frames import BATCH_ROWS, borrowed_frames
 from radoboost.tables.spark_frames import partition_number, row_bytes, select_numbered_columns
 from radoboost.tables.spark_jobs import collect_frame, cut_by_rows, is_connect, mapped_batches, spark_errors
 

@@ -23,7 +23,7 @@ from radoboost.errors import RadoError, TableError
 from radoboost.holder.engines.self_test import fault
 from radoboost.holder.rado_sums import Aggregation, RowTransform, S
 from radoboost.holder.runners.row_cache import RowBatch, as_int16_if_possible
-from radoboost.tables.cluster_frames import lent
+from radoboost.tables.frames import lent
 from radoboost.tables.object_stores import StorePath
 
 _OWN: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
-from radoboost.holder.legendre_classes import DEGREES
+from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moments.feature_plan import AUTO
 from radoboost.holder.mechanisms.record_level import check_person

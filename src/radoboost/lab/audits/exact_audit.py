@@ -46,7 +46,7 @@ from radoboost.lab.audits.replay import (
     total_distance,
 )
 from radoboost.privacy import Event, Gaussian, Relation, epsilon_at
-from radoboost.privacy.distributed_noise import noise_share
+from radoboost.privacy.calibration import noise_share
 from radoboost.privacy.events import OF_LABELS
 from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release.release import finite_or_word

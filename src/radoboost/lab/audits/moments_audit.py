@@ -42,8 +42,8 @@ from radoboost.holder.mechanisms.moments.aggregations import (
     SumSlots,
     WhitenClasses,
 )
-from radoboost.holder.mechanisms.moments.bins import Binned, CountBins
 from radoboost.holder.mechanisms.moments.budget import NoiseShape, compose_stages
+from radoboost.holder.mechanisms.moments.private_bounds import Binned, CountBins
 from radoboost.holder.mechanisms.moments.score_histogram import HitCounts, ScoreCounts
 from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.holder.runners.threads import ThreadRunner

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from radoboost.holder.gaussian_noise import TOTAL_VARIATION, round_scale_up
 from radoboost.holder.mechanisms.moments.aggregations import CAP, CLASS_CAP, GRID, WEIGHTS
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
-from radoboost.privacy.distributed_noise import shared_variation
+from radoboost.privacy.calibration import shared_variation
 from radoboost.privacy.events import OF_LABELS
 from radoboost.release.moment_math import EDGES
 

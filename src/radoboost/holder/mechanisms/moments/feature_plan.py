@@ -3,7 +3,7 @@
 The first release, the noisy second moments of the table's own columns, is the outline of the table: its trace is about
 the number of rows, `size`, and `strength` is that in units of the noise that one row must be hidden in. These two
 numbers, and how many columns there are, decide how many products of ranks the table carries. They come in classes by
-total degree g (`legendre_classes`): a class is taken whole if all columns up to it are at most
+total degree g (`feature_maps.CLASSES`): a class is taken whole if all columns up to it are at most
 
     min(600, strength / (2.5 g), size / (6 g))
 
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.legendre_classes import (
+from radoboost.holder.feature_maps import (
     CLASSES,
     DEGREES,
     MOST_COLUMNS,

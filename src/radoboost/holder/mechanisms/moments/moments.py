@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
-from radoboost.holder.feature_maps import map_table
+from radoboost.holder.feature_maps import DEGREES, map_table
 from radoboost.holder.gaussian_noise import LARGEST_SCALE
 from radoboost.holder.grid import check_size
-from radoboost.holder.legendre_classes import DEGREES
 from radoboost.holder.mechanisms.mechanism import CraftRequest, KeyUse, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import (

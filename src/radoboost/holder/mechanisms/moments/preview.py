@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.legendre_classes import DEGREES
+from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.holder.mechanisms.moments.budget import NoiseShape, released_noise
 from radoboost.holder.mechanisms.moments.feature_plan import (
