@@ -360,7 +360,7 @@ def check_page(
     force: bool = False,
     default: Path | None = None,
 ) -> None:
-    """As `check_output` and `refuse_overwrite`, for a page of HTML; `beside` is what the same command writes as well."""
+    """As `check_output` and `refuse_overwrite`, for a page of HTML; `beside` is written by the same command."""
     from radoboost.outputs import refuse_overwrite
 
     if page.suffix.lower() not in (".html", ".htm"):

@@ -149,8 +149,8 @@ def craft(
     rows : int, optional
         About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. It also says the
-        plan beforehand, on stderr: which columns so many rows carry, as `preview_plan` does. A `DeltaWarning` says where
-        delta is too large for so many.
+        plan beforehand, on stderr: which columns so many rows carry, as `preview_plan` does. A `DeltaWarning` says
+        where delta is too large for so many.
     first_row : int
         The number of the table's first row, for several holders who share a seed: each begins where the one before
         ended, and `merge` then gives the release of all rows, to the last bit. Needs a seed.
