@@ -722,6 +722,24 @@ def test_files_of_a_table_with_old_versions_are_refused(spark, folder, tmp_path,
         shutil.rmtree((lake / notes).parent)
 
 
+def test_a_frame_of_csv_files_is_refused_where_a_record_must_be_one_row(spark, table, tmp_path):
+    names = [*BOUNDS, "y"]
+    rows = [
+        ",".join(map(str, row)) + "," for row in zip(*(table.column(name).to_pylist() for name in names), strict=True)
+    ]
+    note = "\n".join(["said", *["0.5,0.5,0.5,1,1"] * 50])
+    lines = [",".join([*names, "note"]), *rows, f'1,1,1,1,1,"{note}"', ""]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    files = spark.read.csv(str(tmp_path / "t.csv"), header=True, inferSchema=True)
+    assert files.count() == len(rows) + 51
+    for frame in (files, files.filter("c0 > 0"), files.orderBy("c0"), files.cache()):
+        with pytest.raises(rb.TableError, match="one record could be several rows"):
+            crafted(frame, **CASES["noisy rados"])
+    files.unpersist()
+    again = crafted(str(tmp_path / "t.csv"), cluster=spark, **CASES["noisy examples"])
+    assert again.n_examples == len(rows) + 1
+
+
 @pytest.mark.parametrize("case", ["noisy rados", "noisy examples", "moments", "feature band"])
 def test_promises_need_a_frame_that_comes_out_alike(spark, frame, case):
     with pytest.raises(rb.TableError, match="Exchange"):

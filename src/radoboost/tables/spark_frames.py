@@ -114,8 +114,16 @@ def partition_number() -> int:
 
 
 def check_determined(frame: Any, person: str | None) -> None:
-    """Refuse a frame whose partitions might not come out alike again, where no row may count twice (S3)."""
-    if (why := doubt(frame)) is not None:
+    """Refuse a frame whose partitions might not come out alike again, where no row may count twice (S3).
+
+    And one of CSV files, where a record can be several rows.
+    """
+    if (why := doubt(frame)) == _CUT_AT_LINE_ENDS:
+        raise TableError(
+            "this Spark frame reads CSV files, which Spark cuts at line ends within quotes, too: one record could be "
+            "several rows, and the promise would not hold; pass the files themselves, with cluster= (--cluster)"
+        )
+    if why is not None:
         or_checkpoint = "" if is_connect(frame) else ", or checkpoint() it"
         raise TableError(
             f"it is not certain that this Spark frame has the same rows in the same partitions when Spark computes one "
@@ -135,7 +143,8 @@ def check_determined(frame: Any, person: str | None) -> None:
 
 _SHOWN = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "2147483632"}
 _CUT_SHORT = re.compile(r"\.\.\. (?:\d+ )?more (?:characters|fields)")
-_FORMATS = "parquet|orc|csv|json|text|avro"
+_CUT_AT_LINE_ENDS = "Spark cuts CSV files at every line end"
+_FORMATS = "parquet|orc|json|text|avro"
 _SCANS = re.compile(
     rf"(?:FileScan (?:{_FORMATS})[ \[]|(?:LocalTableScan|Range|InMemoryTableScan|Scan ExistingRDD|"
     r"Scan OneRowRelation|OneRowRelation)(?![\w.]))"
@@ -152,7 +161,7 @@ _RELATION = "org.apache.spark.sql.execution.datasources.LogicalRelation"
 _STORED = "org.apache.spark.sql.execution.LogicalRDD"
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _FILE_FORMAT = re.compile(
-    r"org\.apache\.spark\.sql\.(?:execution\.datasources\.(?:parquet\.Parquet|orc\.Orc|csv\.CSV|json\.Json|text\.Text)|"
+    r"org\.apache\.spark\.sql\.(?:execution\.datasources\.(?:parquet\.Parquet|orc\.Orc|json\.Json|text\.Text)|"
     r"avro\.Avro)FileFormat"
 )
 _LOGICAL = (
@@ -252,6 +261,8 @@ def _doubt_of_steps(plan: str) -> str | None:
     """What is not known of a physical plan."""
     if _CUT_SHORT.search(plan):
         return "Spark shows its plan in part only"
+    if re.search(r"FileScan csv[ \[]", plan):
+        return _CUT_AT_LINE_ENDS
     scans = 0
     for step in _steps(plan):
         scans += (scan := _SCANS.match(step)) is not None
