@@ -22,7 +22,6 @@ from radoboost.report.findings import Findings
 from test_audits import HalvedNoise, faulty, halved
 
 KEY = b"a key of the attack, fixed for it"  # so that nothing here depends on luck
-SIZES = [(4.0, 10_000), pytest.param(1.0, 20_000, marks=pytest.mark.slow)]  # epsilon, and runs of either table
 RECORD = Relation.RECORD
 
 
@@ -122,23 +121,21 @@ def test_the_score_of_moments_has_all_stages():
         assert all(stage.std() > 0.05 for stage in stages)
 
 
-@pytest.mark.parametrize(("epsilon", "runs"), SIZES)
-def test_noisy_rados_keep_their_whole_curve_and_half_their_noise_does_not(epsilon, runs):
-    mechanism = rb.NoisyRados(epsilon)
-    found = membership(mechanism, n_rados=50, runs=runs, key=KEY, seconds=600)
-    assert found.beats_claim is False and found.runs == runs  # false alarm: 1e-6
+def test_noisy_rados_keep_their_whole_curve_and_half_their_noise_does_not():
+    mechanism, attack = rb.NoisyRados(4.0), {"n_rados": 50, "runs": 10_000, "key": KEY, "seconds": 600}
+    found = membership(mechanism, **attack)
+    assert found.beats_claim is False and found.runs == 10_000  # false alarm: 1e-6
     assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
-    assert found.neighbours == "one record added or removed" and found.claim.epsilon <= epsilon
-    assert membership(mechanism, n_rados=50, runs=runs, key=KEY, seconds=600, run=faulty(halved)).beats_claim is True
+    assert found.neighbours == "one record added or removed" and found.claim.epsilon <= 4.0
+    assert membership(mechanism, **attack, run=faulty(halved)).beats_claim is True
 
 
-@pytest.mark.parametrize(("epsilon", "runs"), SIZES)
-def test_noisy_examples_keep_their_whole_curve_and_half_their_noise_does_not(epsilon, runs):
-    found = membership(rb.NoisyExamples(epsilon), runs=runs, key=KEY, seconds=600)
+def test_noisy_examples_keep_their_whole_curve_and_half_their_noise_does_not():
+    attack = {"runs": 10_000, "key": KEY, "seconds": 600}
+    found = membership(rb.NoisyExamples(4.0), **attack)
     assert found.beats_claim is False and found.neighbours == "one edge vector replaced"  # false alarm: 1e-6
     assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
-    half = membership(rb.NoisyExamples(epsilon), runs=runs, key=KEY, seconds=600, run=faulty(halved))
-    assert half.beats_claim is True
+    assert membership(rb.NoisyExamples(4.0), **attack, run=faulty(halved)).beats_claim is True
 
 
 @pytest.mark.slow
@@ -149,15 +146,6 @@ def test_moments_keep_their_whole_curve_and_half_their_noise_does_not(unit, shar
     assert found.beats_claim is False and found.neighbours == mechanism.neighbours.value  # false alarm: 1e-6
     assert found.roc.advantage > 0.75 * found.claim.advantage
     assert membership(mechanism, runs=1000, key=KEY, seconds=600, run=HalvedNoise).beats_claim is True
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("unit", ["record", "label"])
-@pytest.mark.parametrize(("epsilon", "runs"), SIZES)
-def test_moments_keep_their_whole_curve_in_many_runs(unit, epsilon, runs):
-    found = membership(rb.Moments(epsilon, unit=unit), runs=runs, key=KEY, seconds=3600)
-    assert found.beats_claim is False and found.runs == runs  # false alarm: 1e-6
-    assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
 
 
 # ---- releases

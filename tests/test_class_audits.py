@@ -6,16 +6,14 @@ and keys are fixed.
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.holder.curator import Curator
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt
 from radoboost.lab.attacks.membership import membership, membership_of
 from radoboost.lab.audits.audit import audit, audit_moments
-from test_audits import KEY, HalvedNoise, OneNoiseForRounds
+from test_audits import KEY, HalvedNoise
 
 K = 5
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}
@@ -28,13 +26,10 @@ def moments(epsilon, what="record", **options):
 # ---- honest mechanisms
 
 
-@pytest.mark.parametrize(
-    "what", ["record", *(pytest.param(what, marks=pytest.mark.slow) for what in ("label", "replaced"))]
-)
-def test_a_few_runs_show_no_more_than_is_claimed_and_some_of_it(what):
-    result = audit_moments(moments(20.0, what), runs=120, key=KEY, columns="linear", n_classes=K)
+def test_a_few_runs_show_no_more_than_is_claimed_and_some_of_it():
+    result = audit_moments(rb.Moments(20.0), runs=120, key=KEY, columns="linear", n_classes=K)
     assert result.holds and result.found > 0.2 * result.claim and result.score == "all stages"
-    assert result.neighbours == moments(20.0, what).neighbours.value
+    assert result.neighbours == "one record added or removed"
 
 
 # ---- persons, releases, commands
@@ -68,9 +63,8 @@ def test_half_of_the_noise_of_a_release_is_found_out(rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", RELATIONS)
-def test_the_attack_on_a_release_keeps_to_its_statement(rng, what):
-    found = membership_of(craft(rng, what), runs=1000, key=KEY, seconds=600)
+def test_the_attack_on_a_release_keeps_to_its_statement(rng):
+    found = membership_of(craft(rng, "record"), runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.roc.advantage > 0.5 * found.claim.advantage
 
 
@@ -103,26 +97,5 @@ def test_the_command(rado, monkeypatch):
     assert (code, out, err.count("\n")) == (1, "", 1)
 
 
-# ---- planted faults
-
-
-class OneNoiseForSlots(Curator):
-    """The same noise in the slots of all classes."""
-
-    def noise(self, scale, shape):
-        noise = super().noise(scale, shape)
-        return np.repeat(noise[:1], K, axis=0) if shape[0] == K else noise
-
-
-@pytest.mark.parametrize(
-    ("what", "run", "options"),
-    [("record", HalvedNoise, {})]
-    + [pytest.param(*fault, marks=pytest.mark.slow) for fault in (
-        ("label", HalvedNoise, {}), ("replaced", HalvedNoise, {}), ("record", OneNoiseForRounds, {}),
-        ("record", OneNoiseForSlots, {}), ("label", OneNoiseForSlots, {}),
-        ("record", OneNoiseForSlots, {"sharpen": False}),
-    )],
-)  # fmt: skip
-def test_faulty_noise_is_caught(what, run, options):
-    mechanism = moments(12.0, what, **options)
-    assert not audit_moments(mechanism, runs=260, key=KEY, run=run, columns="linear", n_classes=K).holds
+def test_half_of_the_noise_is_caught():
+    assert not audit_moments(rb.Moments(12.0), runs=260, key=KEY, run=HalvedNoise, columns="linear", n_classes=K).holds

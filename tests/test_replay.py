@@ -331,14 +331,29 @@ def test_a_key_and_plane_that_serve_twice():
     caught(replay_moments(moments(), columns="linear", thorough=False, run=Again), "served before")
 
 
-def test_noise_that_is_missing_in_a_column():
-    class Bare(Curator):
-        def noise(self, scale, shape):
-            noise = super().noise(scale, shape)
-            noise[:, -1] = 0
-            return noise
+def bare(noise):
+    noise[:, -1] = 0
+    return noise
 
-    caught(replay_moments(moments(), columns="linear", thorough=False, run=Bare), "the noise is not that of its key")
+
+def repeated(noise):
+    return np.repeat(noise[:1], len(noise), axis=0)
+
+
+@pytest.mark.parametrize("change", [bare, repeated])
+@pytest.mark.parametrize("replayed", ["moments", "classes", "rados"])
+def test_noise_that_is_missing_in_a_column_or_the_same_in_all_rows(change, replayed):
+    class Changed(Curator):
+        def noise(self, scale, shape):
+            return change(super().noise(scale, shape))
+
+    options = {"thorough": False, "run": Changed}
+    result = (
+        replay_noisy_rados(rb.NoisyRados(1.0), n_rados=5, **options)
+        if replayed == "rados"
+        else replay_moments(moments(), columns="linear", n_classes=3 if replayed == "classes" else 2, **options)
+    )
+    caught(result, "the noise is not that of its key")
 
 
 class SensitivityOne(rb.Moments):
