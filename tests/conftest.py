@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import radoboost
 from radoboost.cli import app
 from radoboost.estimators import tuning
+from small_disks import small_disk  # noqa: F401 (a fixture)
 from spark_cluster import logs, spark  # noqa: F401 (fixtures)
 
 # Repeatable; no deadline, for the first call of a kernel compiles it. `make slow` takes the long profile.

@@ -66,12 +66,14 @@ class Fault:
     close: str = ""
     booked: bool = True
     answers: dict[str, str] = field(default_factory=dict)
-    late: dict[str, float] = field(default_factory=dict)  # how many times the patience a holder comes late
-    wait: dict[str, float] = field(default_factory=dict)  # how many times the patience it waits for all to come
+    after: str = ""  # once this one has ended, the others come
+    wait: dict[str, float] = field(default_factory=dict)  # how many units a holder, or under "" the rest, waits for all
     version: str = ""  # of the one with another statement
-    spoiled: str = ""  # of whose rows none contributes
+    table: dict[str, dict[str, str]] = field(default_factory=dict)  # what is written otherwise in whose table
+    clock: dict[str, float] = field(default_factory=dict)  # how many seconds whose clock is off
+    served: bool = False  # the room is at a server
     earlier: bool = False  # they were in another room before
-    quick: bool = False  # no patience ends
+    quick: bool = False  # no patience ends: it is a minute, not a unit
     again: bool = False  # nothing was spent, so they join the same room again, and end with a release
     back: str = ""  # who comes back, and is told that nobody does
 
@@ -83,6 +85,11 @@ class Fault:
     def end_of(self, name):
         """What a holder must be told; nothing if it has the file."""
         return self.told.get(name, self.told.get("", ""))
+
+    def limits(self, unit):
+        """The patience of all, and how long each waits for all to come; units are seconds on a slow machine."""
+        wait = {name: unit * self.wait.get(name, self.wait.get("", 60.0 / unit)) for name in self.holders}
+        return 60.0 if self.quick else unit, wait
 
 
 def _out(name):
@@ -99,12 +106,14 @@ FAULTS = [
         "A1 killed before its first message", {"west": [At("kill", "0000/hello")]}, (),
         told={"": "only coast, east and north came within .* of 4 holders 1 is missing; nothing is spent"},
         show="waiting for 4 more", close="3 of 4 holders have joined .* so far", booked=False, again=True,
+        wait={"": 4},
     ),
     Fault(
         "A2 killed at the question", {"west": [At("kill", "0000/ready")]}, ("west",),
         told={"": "west did not confirm the code"},
         show="ended        west did not confirm the code; there is no",
         close="there is no release in .* for west did not confirm the code", booked=False, again=True, quick=True,
+        wait={"": 4},
     ),
     Fault("A3 killed after it confirmed", {"west": [At("kill", "0000/ready", after=True)]}, **_LEFT),
     Fault("A4 and A9 killed between two sums, and comes back", _KILLED, **_LEFT, back="west"),
@@ -159,8 +168,20 @@ FAULTS = [
         show="stray        0000/hello/mallory is no greeting: take it out", close="there is no release in",
         booked=False, quick=True, again=True,
     ),
-    Fault("C9 no row of one contributes, and nobody is asked", {}, ("west",), spoiled="west",
-          show="released     signed by 4 of 4", quick=True),
+    Fault("C6 a clock a day ahead", {}, ("west",), clock={"west": 86_400}, show="released     signed by 4 of 4"),
+    Fault(
+        "C7 a clock a day behind, at a server", {}, (), clock={"west": -86_400}, served=True,
+        told={"west": r"86,\d{3} seconds ago or early; set the clock", "": "only coast, east and north came within"},
+        show="waiting for 4 more", close="3 of 4 holders have joined .* so far", booked=False, again=True,
+        wait={"": 4},
+    ),
+    Fault(
+        "C8 a column is missing", {}, (), table={"west": {"a,b,c": "a,b,d"}},
+        told={"west": "has no column 'c'", "": "only coast, east and north came within"},
+        show="waiting for 4 more", close="3 of 4 holders have joined .* so far", booked=False, wait={"": 4},
+    ),
+    Fault("C9 no row of one contributes, and nobody is asked", {}, ("west",), quick=True,
+          table={"west": {",yes": ",1", ",no": ",0"}}, show="released     signed by 4 of 4"),
     *(Fault(f"C1{k} another version, of {len(holders)}", {}, (), holders=holders, version="west",
             told={"": _VERSIONS}, show="ended        holders run different versions: west has", booked=False,
             close="there is no release in .* for holders run different versions: west has", quick=True)
@@ -180,13 +201,13 @@ FAULTS = [
           told={"west": "the code was not confirmed, so this holder does not", "": "west did not confirm the code"},
           show="ended        west did not confirm the code; there is no release: join again",
           close="there is no release in .* for west did not confirm the code"),
-    Fault("D3 one gave up waiting, and then the others came", {}, ("coast",), wait={"coast": 0.2}, booked=False,
-          late=dict.fromkeys(FOUR[1:], 0.8), quick=True,
+    Fault("D3 one gave up waiting, and then the others came", {}, ("coast",), wait={"coast": 0.2, "": 3}, booked=False,
+          after="coast", quick=True,
           told={"coast": "only coast came within", "": "coast gave up waiting before all were here; nothing is"},
           show="coast .* gave up and left", close="there is no release in"),
     Fault("D3 one was killed while it waited", {"coast": [At("kill", "0000/hello", after=True)]}, ("coast",),
           told={"": "coast did not confirm the code"}, show="ended        coast did not confirm the code", booked=False,
-          close="for coast did not confirm the code"),
+          close="for coast did not confirm the code", wait={"": 4}),
     Fault(
         "E1 a message of an earlier room in its place", holders=THREE, earlier=True, guilty=("west",), quick=True,
         at={"west": [At("put 0005/masked/west ../earlier.room/0005/masked/west 99999", *KEYS_2)]},
@@ -200,8 +221,8 @@ FAULTS = [
 class FaultyMailbox:
     """A mailbox as one holder has it, with what befalls that holder; `kill` is how it is killed."""
 
-    def __init__(self, box, acts, patience, interrupt=None, kill=None):
-        self._box, self._acts, self._patience = box, list(acts), patience
+    def __init__(self, box, acts, unit, interrupt=None, kill=None):
+        self._box, self._acts, self._unit = box, list(acts), unit
         self._interrupt, self._kill = interrupt, kill or self._die
         self._counts, self._dead = {}, False
 
@@ -235,7 +256,7 @@ class FaultyMailbox:
         elif what in ("ctrl-c", "term"):
             self._interrupt(what)
         elif what == "sleep":
-            time.sleep(float(words[0]) * self._patience)
+            time.sleep(float(words[0]) * self._unit)
         elif what == "put":
             place, source, length = words
             content = Path(self.name, source).read_bytes()[: int(length)]
@@ -263,32 +284,32 @@ def _raise_interrupt(what):
 class Threads:
     """Plays a fault with a thread for each holder of `people`, who share a folder; gives what each is told."""
 
-    patience = 1.0
+    unit = 1.0
 
     def __init__(self, people, room):
         self.people, self.room, self._lines = people, room, threading.local()
         self.logs = {}
 
     def play(self, fault, seconds=120):
-        threads = [threading.Thread(target=self._join, args=(name, fault)) for name in fault.holders]
+        threads = {name: threading.Thread(target=self._join, args=(name, fault)) for name in fault.holders}
         with patch.object(room_module, "_teller", lambda progress: self._lines.log.append), _versions(fault):
-            for thread in threads:
+            for name, thread in sorted(threads.items(), key=lambda one: one[0] != fault.after):
                 thread.start()
-            for thread in threads:
+                thread.join(seconds if name == fault.after else 0)
+            for thread in threads.values():
                 thread.join(seconds)
                 assert not thread.is_alive(), "somebody waits for ever"
         return {name: "\n".join(log) for name, log in self.logs.items()}
 
     def _join(self, name, fault):
         log = self._lines.log = self.logs[name] = []
-        time.sleep(fault.late.get(name, 0.0) * self.patience)
-        box = FaultyMailbox(FolderMailbox(self.room), fault.at.get(name, ()), self.patience, _raise_interrupt)
+        box = FaultyMailbox(FolderMailbox(self.room), fault.at.get(name, ()), self.unit, _raise_interrupt)
+        patience, wait = fault.limits(self.unit)
         try:
             rb.join_room(
                 box, self.people.place / name / "table.csv", name=name, identity=self.people.place / name / "key.pem",
                 ledger=self.people.place / name / "own.ledger", counts=None, threads=1,
-                output=self.people.place / name / "joint.rado.parquet", patience=self.patience,
-                wait=fault.wait.get(name, 3.0) * self.patience,
+                output=self.people.place / name / "joint.rado.parquet", patience=patience, wait=wait[name],
                 confirm=lambda code, parties: fault.answers.get(name, "y") == "y",
             )  # fmt: skip
         except rb.RadoError as error:
@@ -315,22 +336,24 @@ def _versions(fault):
 class Processes:
     """Plays a fault with a process of `rado room join` for each holder."""
 
-    patience = 6.0
+    unit = 10.0
 
     def __init__(self, people, room):
         self.people, self.room = people, room
 
     def start(self, fault):
-        for name in fault.holders:
-            late = fault.late.get(name, 0.0) * self.patience
+        patience, wait = fault.limits(self.unit)
+        for name in sorted(fault.holders, key=lambda name: name != fault.after):
             about = {
                 "acts": [[act.what, act.place, act.nth, act.after] for act in fault.at.get(name, ())],
-                "patience": self.patience, "late": late, "other": fault.version == name,
+                "unit": self.unit, "patience": patience, "other": fault.version == name,
+                "clock": fault.clock.get(name, 0.0),
             }  # fmt: skip
-            words = ["--ledger", "own.ledger", "--patience", self.patience, "--threads", 1]
-            words += ["--wait", fault.wait.get(name, 5.0) * self.patience]
+            words = ["--ledger", "own.ledger", "--patience", patience, "--threads", 1, "--wait", wait[name]]
             answer = fault.answers.get(name, "y") + "\n"
             self.people.join(self.room, name, *words, answer=answer, program=[__file__, json.dumps(about)])
+            if name == fault.after:
+                self.people.running[name].wait()
 
     def play(self, fault, seconds=300):
         self.start(fault)
@@ -348,8 +371,7 @@ class Processes:
 def _main():
     """A holder's process: `rado` with a fault."""
     about, words = json.loads(sys.argv[1]), sys.argv[2:]
-    time.sleep(about["late"])
-    genuine = room_module._mailbox
+    genuine, now = room_module._mailbox, time.time
 
     def mailbox(*given, **options):
         def signalled(what):
@@ -360,9 +382,10 @@ def _main():
             os.kill(os.getpid(), signal.SIGKILL)
 
         acts = [At(*act) for act in about["acts"]]
-        return FaultyMailbox(genuine(*given, **options), acts, about["patience"], signalled, killed)
+        return FaultyMailbox(genuine(*given, **options), acts, about["unit"], signalled, killed)
 
     room_module._mailbox, http_mailbox._PATIENCE = mailbox, about["patience"]
+    time.time = lambda: now() + about["clock"]
     if about["other"]:
         statements._NONSENSE += " Nor what the mailbox does."
     sys.argv = ["rado", *words]

@@ -209,27 +209,46 @@ def certificate(tmp_path):
     return tmp_path / "cert.pem", tmp_path / "key.pem"
 
 
-@contextmanager
-def a_server(folder, *args):
-    """`rado room serve` in a process; its address, and in the environment the token that it asks for."""
-    with (folder / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            [*RADO, "room", "serve", "--port", "0", "--json", *map(str, args)],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-        )
-    try:
-        said = json.loads(process.stdout.readline())
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("RADO_ROOM_TOKEN", said["token"])
-            yield said["address"]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+class RoomServer:
+    """`rado room serve` in a process, which may be killed, and started again at its address."""
+
+    def __init__(self, folder, *words):
+        self._log, self._words, self.address = folder / "server.log", words, "http://127.0.0.1:0"
+
+    def start(self):
+        port = self.address.rpartition(":")[2]
+        with self._log.open("a") as log:
+            self._process = subprocess.Popen(
+                [*RADO, "room", "serve", "--port", port, "--json", *map(str, self._words)],
+                stdout=subprocess.PIPE, stderr=log, text=True,
+            )  # fmt: skip
+        said = json.loads(self._process.stdout.readline())
+        self.address, self.token = said["address"], said["token"]
+
+    def said(self):
+        """What it tells whoever keeps it."""
+        return self._log.read_text()
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def __enter__(self):
+        """Started, with its token in the environment."""
+        self.start()
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setenv("RADO_ROOM_TOKEN", self.token)
+        return self
+
+    def __exit__(self, kind, *_):
+        self._patch.undo()
+        try:
+            if kind is None and self._process.returncode is None:
+                self._process.send_signal(signal.SIGINT)
+                assert self._process.wait(60) == 130
+        finally:
+            self.kill()
 
 
 @pytest.mark.slow
@@ -239,11 +258,11 @@ def test_the_same_over_a_served_mailbox_with_tls(tmp_path, certificate, monkeypa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kept").mkdir()
     names = NAMES[:3]
-    server = a_server(tmp_path, "--cert", cert, "--key", key, "--host", "127.0.0.1", "--folder", tmp_path / "kept")
-    with server as address, holders(tmp_path, names) as three:
-        assert address.startswith("https://127.0.0.1:")
-        room = three.open("-n", 50, where=address)
-        assert re.fullmatch(re.escape(address) + "/[0-9a-f]{32}", room)
+    words = ["--cert", cert, "--key", key, "--host", "127.0.0.1", "--folder", tmp_path / "kept"]
+    with RoomServer(tmp_path, *words) as server, holders(tmp_path, names) as three:
+        assert server.address.startswith("https://127.0.0.1:")
+        room = three.open("-n", 50, where=server.address)
+        assert re.fullmatch(re.escape(server.address) + "/[0-9a-f]{32}", room)
         for name in names:
             three.join(room, name)
         assert three.ended() == dict.fromkeys(names, 0), "\n".join(map(three.log, names))
@@ -255,26 +274,7 @@ def test_the_same_over_a_served_mailbox_with_tls(tmp_path, certificate, monkeypa
         monkeypatch.setenv("SSL_CERT_FILE", os.devnull)
         code, _, err = three.rado("room", "show", room)
         assert code == 1 and "is not trusted" in err and "SSL_CERT_FILE" in err and err.count("\n") == 1
-    said = (tmp_path / "server.log").read_text()
-    assert not any(name in said for name in names) and room.rpartition("/")[2] not in said
-
-
-@pytest.mark.slow
-def test_a_served_mailbox_that_is_started_again_goes_on(tmp_path):
-    """It has its rooms in a folder; holders repeat what got no answer meanwhile."""
-    (tmp_path / "kept").mkdir()
-    names = NAMES[:3]
-    with holders(tmp_path, names) as three:
-        with a_server(tmp_path, "--folder", tmp_path / "kept") as address:
-            room = three.open("-n", 20, where=address)
-            kept = tmp_path / "kept" / room.rpartition("/")[2]
-            for name in names[:2]:
-                three.join(room, name)
-            until(lambda: messages(kept, "0000/hello") == ["east", "middle"])
-        three.join(room, "north")
-        with a_server(tmp_path, "--folder", tmp_path / "kept", "--port", address.rpartition(":")[2]):
-            assert three.ended() == dict.fromkeys(names, 0), "\n".join(map(three.log, names))
-        assert len({three.file(name) for name in names}) == 1
+    assert not any(name in server.said() for name in (*names, room.rpartition("/")[2]))
 
 
 @pytest.mark.slow

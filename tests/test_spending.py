@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from radoboost.privacy import Gaussian, Relation
 from radoboost.privacy import ledger as ledgers
 from radoboost.privacy.ledger import Ledger
 from schema_files import write_schema
+from small_disks import filled
 
 RADO = [sys.executable, "-m", "radoboost"]
 STAYS = r"epsilon ([\d.]+) at delta 1e-06 stays booked for 'patients'"
@@ -336,40 +337,21 @@ def test_a_limit_on_the_size_of_files(clinic_command, ledger):
     assert "nothing was booked" in done.stderr and ledger.entries() == [] and not Path("a.parquet").exists()
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A disk of 64 kB, where this user may mount one."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(place)]
-    try:
-        mounted = subprocess.run(command, capture_output=True).returncode == 0
-    except OSError:
-        mounted = False
-    if not mounted:
-        pytest.skip("this user may not mount a small disk")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
-
-
 def test_full_disks(small_disk, clinic_command, ledger, table):
-    done = subprocess.run(clinic_command(1, output=small_disk / "a.parquet"), capture_output=True, text=True)
+    disk = small_disk(64)
+    done = subprocess.run(clinic_command(1, output=disk / "a.parquet"), capture_output=True, text=True)
     assert done.returncode == 1 and re.search(
         "a.parquet: there are 65,536 bytes free, .*nothing was booked", done.stderr
     )
-    assert ledger.entries() == [] and os.listdir(small_disk) == []
-    books = Ledger.create(small_disk / "l", "patients", epsilon=3.0)
+    assert ledger.entries() == [] and os.listdir(disk) == []
+    books = Ledger.create(disk / "l", "patients", epsilon=3.0)
     release = crafted(table, books)
-    filled = small_disk / "filled"
-    with suppress(OSError), filled.open("wb", buffering=0) as file:
-        while file.write(b"0" * 512):
-            pass
-    with pytest.raises(OutputError) as caught:  # as if the disk had filled up after it was looked at
-        release.save(small_disk / "b.parquet")
-    assert re.search(f"b.parquet: No space left on device; choose another place; {COUNTS}", str(caught.value))
-    done = subprocess.run(clinic_command(1, small_disk / "l"), capture_output=True, text=True)
-    assert done.returncode == 1 and re.fullmatch(
-        "rado: cannot use the ledger .*: No space left on device; make space there\n", done.stderr
-    )
-    filled.unlink()
+    with filled(disk):
+        with pytest.raises(OutputError) as caught:  # as if the disk had filled up after it was looked at
+            release.save(disk / "b.parquet")
+        assert re.search(f"b.parquet: No space left on device; choose another place; {COUNTS}", str(caught.value))
+        done = subprocess.run(clinic_command(1, disk / "l"), capture_output=True, text=True)
+        assert done.returncode == 1 and re.fullmatch(
+            "rado: cannot use the ledger .*: No space left on device; make space there\n", done.stderr
+        )
     assert {entry.release for entry in books.entries()} == {release.id} and books.problems() == []
