@@ -27,8 +27,8 @@ import numpy as np
 
 import radoboost as rb
 from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
-from radoboost.lab.baselines.block_rados import RIDGE as BLOCK_RIDGE
-from radoboost.lab.baselines.block_rados import WEIGHTED_RIDGE
+from radoboost.lab.block_rados import RIDGE as BLOCK_RIDGE
+from radoboost.lab.block_rados import WEIGHTED_RIDGE
 from radoboost.lab.paper.domains import load
 from radoboost.learner.moment_completion import RIDGE, PartMoments, complete, solve
 

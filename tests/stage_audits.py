@@ -1,7 +1,8 @@
 """The attack on `moments`, stage by stage."""
 
 from radoboost.lab.audits.audit import CONFIDENCE, Audit, _rates, _without_model, least_epsilon
-from radoboost.lab.audits.canaries import moments_runs
+from radoboost.lab.audits.canaries import Scenario
+from radoboost.lab.audits.moments_audit import moments_runs
 from radoboost.privacy import epsilon_at
 
 
@@ -11,7 +12,7 @@ def audit_stages(mechanism, *, runs, **options):
     So a fault of one stage, which has a small part of the budget, is found in far fewer runs. The confidence is that of
     all stages together.
     """
-    scores = moments_runs(mechanism, runs=runs, **options)
+    scores = moments_runs(mechanism, Scenario(runs=runs, **options))
     risk = (1 - CONFIDENCE) / (2 * len(scores.by_stage))
     audits = {}
     for name, event in scores.by_stage.items():

@@ -16,7 +16,8 @@ from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, reb
 from radoboost.lab.attacks.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
 from radoboost.lab.attacks.plain_likelihood import PlainTable, counted_law, normal_law, plain_runs
 from radoboost.lab.attacks.roc import Claim, roc_of
-from radoboost.lab.audits.canaries import moments_runs, noisy_sums_runs
+from radoboost.lab.audits.canaries import Scenario, noisy_sums_runs
+from radoboost.lab.audits.moments_audit import moments_runs
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
 from radoboost.report.findings import Findings
 from test_audits import HalvedNoise, faulty, halved
@@ -104,7 +105,7 @@ def test_without_a_promise_everything_is_allowed():
 
 
 def test_the_score_of_noisy_rados_is_the_likelihood_ratio_of_the_mixture():
-    made = noisy_sums_runs(rb.NoisyRados(noise_std=1.0), n_rados=2, runs=20_000, key=KEY)
+    made = noisy_sums_runs(rb.NoisyRados(noise_std=1.0), Scenario(n_rados=2, runs=20_000, key=KEY))
     present, absent = made.ratios
     assert min(present.min(), absent.min()) >= 2 * math.log(1 / 2)  # a rado that the canary is not in tells no more
     # exp(-ratio) lies in [0, 4], with mean 1 where the canary is. By Hoeffding it is 0.1 off with probability 1e-6.
@@ -113,7 +114,7 @@ def test_the_score_of_noisy_rados_is_the_likelihood_ratio_of_the_mixture():
 
 
 def test_the_score_of_moments_has_all_stages():
-    made = moments_runs(rb.Moments(4.0), runs=20, key=KEY)
+    made = moments_runs(rb.Moments(4.0), Scenario(runs=20, key=KEY))
     for scores in (made.present, made.absent):
         names = ("counts", "second moments", "sum", "whitened moments", "mean rados", "scores")
         stages = [scores[name] for name in names]

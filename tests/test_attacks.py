@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from radoboost.lab.attacks import ATTACKS
-from radoboost.lab.attacks.studies import _FULL, _QUICK, STUDIES, run_study
+from radoboost.lab.attacks import _FULL, _QUICK, ATTACKS, STUDIES, run_study
 from radoboost.report.documents import Document
 
 ROOT = Path(__file__).parent.parent

@@ -12,7 +12,8 @@ from radoboost.holder.curator import Curator, RowNoise
 from radoboost.holder.gaussian_noise import SCALE_UNIT, rounded_normals
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.lab.audits.audit import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
-from radoboost.lab.audits.canaries import moments_runs
+from radoboost.lab.audits.canaries import Scenario
+from radoboost.lab.audits.moments_audit import moments_runs
 from radoboost.privacy import band, flatten
 from stage_audits import audit_stages
 
@@ -25,7 +26,7 @@ AUDITS = {"noisy-rados": (audit_noisy_rados, rb.NoisyRados), "noisy-examples": (
 @pytest.mark.parametrize(("epsilon", "runs"), [(4.0, 4000), pytest.param(1.0, 60_000, marks=pytest.mark.slow)])
 def test_an_honest_mechanism_gives_less_than_it_claims_and_most_of_it(name, epsilon, runs):
     attack, mechanism = AUDITS[name]
-    result = attack(mechanism(epsilon=epsilon), runs=runs, key=KEY)
+    result = attack(mechanism(epsilon=epsilon), Scenario(runs=runs, key=KEY))
     assert result.holds and 0.5 * result.claim <= result.found <= result.claim <= epsilon
     assert result.neighbours == mechanism(epsilon=epsilon).plan(100, 1, 2).event.relation.value
     assert json.loads(json.dumps(result.to_dict()))["holds"] is True
@@ -88,7 +89,7 @@ def the_same_in_all_columns(draw, scale, shape):
 )
 def test_faulty_noise_is_caught(name, noise):
     attack, mechanism = AUDITS[name]
-    assert not attack(mechanism(epsilon=4.0), runs=2000, key=KEY, run=faulty(noise)).holds
+    assert not attack(mechanism(epsilon=4.0), Scenario(runs=2000, key=KEY, run=faulty(noise))).holds
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_faulty_noise_is_caught(name, noise):
 )
 def test_moments_give_less_than_they_claim_and_most_of_it(epsilon, runs, share):
     mechanism = rb.Moments(epsilon)
-    result = audit_moments(mechanism, runs=runs, key=KEY)
+    result = audit_moments(mechanism, Scenario(runs=runs, key=KEY))
     assert result.holds and share * result.claim <= result.found <= result.claim <= epsilon
     assert result.neighbours == mechanism.neighbours.value and result.score == "all stages"
 
@@ -107,7 +108,7 @@ class HalvedNoise(Curator):
 
 
 def test_half_of_the_noise_of_moments_is_caught():
-    assert not audit_moments(rb.Moments(12.0), runs=260, key=KEY, run=HalvedNoise).holds
+    assert not audit_moments(rb.Moments(12.0), Scenario(runs=260, key=KEY, run=HalvedNoise)).holds
 
 
 # ---- columns of a plan
@@ -116,7 +117,7 @@ def test_half_of_the_noise_of_moments_is_caught():
 def test_a_few_runs_show_every_stage_and_no_more_than_its_part():
     """At an epsilon that leaves little noise, some dozen runs tell the tables apart by every stage."""
     mechanism, runs = rb.Moments(LARGE), 60
-    scores = moments_runs(mechanism, runs=runs, key=KEY, columns="degree-2")
+    scores = moments_runs(mechanism, Scenario(runs=runs, key=KEY, columns="degree-2"))
     for name, claim in scores.by_stage.items():
         mu2 = sum(count / leaf.noise_multiplier**2 for leaf, count in flatten(claim).items())
         gains = scores.present[name].mean() - scores.absent[name].mean()  # mu squared, if all of it is used
@@ -153,14 +154,14 @@ def test_columns_are_words_and_only_of_moments():
 def test_a_band_that_is_too_narrow_on_one_side_is_caught():
     mechanism = rb.FeatureBand("x", 1.0, delta=1e-5)
     low, high = band(1000, 1.0)
-    honest = audit_feature_band(mechanism)
+    honest = audit_feature_band(mechanism, Scenario())
     assert honest.holds and honest.found > 0.999 * honest.claim
     # At this delta the edges are far out; a delta near their mass sees one value less.
     tight = rb.FeatureBand("x", 0.1, delta=0.034)
     low, high = band(1000, 0.1)
-    assert audit_feature_band(tight).holds
+    assert audit_feature_band(tight, Scenario()).holds
     for limits in ((low + 1, high), (low, high - 1)):
-        assert not audit_feature_band(tight, limits=limits).holds
+        assert not audit_feature_band(tight, Scenario(), limits).holds
 
 
 def test_audits_by_mechanism():

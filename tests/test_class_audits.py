@@ -13,6 +13,7 @@ from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt
 from radoboost.lab.attacks.membership import membership, membership_of
 from radoboost.lab.audits.audit import audit, audit_moments
+from radoboost.lab.audits.canaries import Scenario
 from test_audits import KEY, HalvedNoise
 
 K = 5
@@ -27,7 +28,7 @@ def moments(epsilon, what="record", **options):
 
 
 def test_a_few_runs_show_no_more_than_is_claimed_and_some_of_it():
-    result = audit_moments(rb.Moments(20.0), runs=120, key=KEY, columns="linear", n_classes=K)
+    result = audit_moments(rb.Moments(20.0), Scenario(runs=120, key=KEY, columns="linear", n_classes=K))
     assert result.holds and result.found > 0.2 * result.claim and result.score == "all stages"
     assert result.neighbours == "one record added or removed"
 
@@ -98,4 +99,6 @@ def test_the_command(rado, monkeypatch):
 
 
 def test_half_of_the_noise_is_caught():
-    assert not audit_moments(rb.Moments(12.0), runs=260, key=KEY, run=HalvedNoise, columns="linear", n_classes=K).holds
+    assert not audit_moments(
+        rb.Moments(12.0), Scenario(runs=260, key=KEY, run=HalvedNoise, columns="linear", n_classes=K)
+    ).holds

@@ -31,7 +31,7 @@ from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
 from radoboost.holder.runners.worker import PartitionSums, WorkerError, merge_parts, sum_part
 from radoboost.holder.secret_sharing import LimbSums, SumLimbs
 from radoboost.holder.table_check import CheckRows
-from radoboost.lab.baselines.block_rados import BlockSums, SumBlocks
+from radoboost.lab.block_rados import BlockSums, SumBlocks
 from radoboost.release.columns import Column
 from radoboost.tables import frames as table_frames
 from radoboost.tables.labels import LabelEncoder

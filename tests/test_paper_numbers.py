@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import radoboost as rb
+from radoboost.lab.paper import reproduce
 from radoboost.lab.paper.domains import find, load
 from radoboost.lab.paper.protocol import N_FOLDS, number_of_rados, stratified_folds
-from radoboost.lab.paper.reproduce import reproduce
 from radoboost.lab.paper.versus_paper import SMALL
 
 pytestmark = pytest.mark.slow

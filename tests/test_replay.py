@@ -26,6 +26,7 @@ from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.lab.audits import exact_audit
 from radoboost.lab.audits.audit import audit
 from radoboost.lab.audits.audit_tables import tables_for
+from radoboost.lab.audits.canaries import Scenario
 from radoboost.lab.audits.exact_audit import (
     ALL_STAGES,
     NEAR,
@@ -67,7 +68,7 @@ FEW = [
 
 @pytest.mark.parametrize(("what", "options"), FEW)
 def test_no_pair_is_further_apart_than_promised(what, options):
-    result = replay_moments(moments(what), thorough=False, **options)
+    result = replay_moments(moments(what), Scenario(thorough=False, **options))
     check(result, 0.8 if what == "replaced" else NEAR)
     assert bool(result.remark) == (result.ratio < NEAR)
     if what == "replaced":
@@ -79,7 +80,10 @@ def test_no_pair_is_further_apart_than_promised(what, options):
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5])
 @pytest.mark.parametrize("columns", ["linear", "degree-2", "degree-4", "degree-8", "auto"])
 def test_every_plan_at_every_number_of_classes(what, n_classes, columns):
-    check(replay_moments(moments(what), columns=columns, n_classes=n_classes), 0.8 if what == "replaced" else NEAR)
+    check(
+        replay_moments(moments(what), Scenario(columns=columns, n_classes=n_classes)),
+        0.8 if what == "replaced" else NEAR,
+    )
 
 
 @pytest.mark.slow
@@ -95,22 +99,25 @@ def test_every_plan_at_every_number_of_classes(what, n_classes, columns):
 def test_thoroughly(what, options, epsilon, sharpen):
     if what == "replaced" and "max_rows" in options:
         pytest.skip("persons are added or removed")
-    check(replay_moments(moments(what, epsilon, sharpen=sharpen), **options), 0.6 if what == "replaced" else NEAR)
+    check(
+        replay_moments(moments(what, epsilon, sharpen=sharpen), Scenario(**options)),
+        0.6 if what == "replaced" else NEAR,
+    )
 
 
 @pytest.mark.parametrize("options", [{}, {"raw": True}, {"max_rows": 3}])
 def test_noisy_rados_move_by_what_their_noise_is_for(options):
-    check(replay_noisy_rados(rb.NoisyRados(1.0), n_rados=20, thorough=False, **options))
+    check(replay_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=20, thorough=False, **options)))
 
 
 @pytest.mark.parametrize("clip", [1.0, 0.25])
 def test_rows_of_noisy_examples_move_by_what_their_noise_is_for(clip):
-    check(replay_noisy_examples(rb.NoisyExamples(1.0, clip=clip), thorough=False))
+    check(replay_noisy_examples(rb.NoisyExamples(1.0, clip=clip), Scenario(thorough=False)))
 
 
 @pytest.mark.parametrize("max_rows", [1, 3])
 def test_rows_of_a_person_move_by_what_the_noise_of_noisy_examples_is_for(max_rows):
-    check(replay_noisy_examples(rb.NoisyExamples(1.0), max_rows=max_rows))
+    check(replay_noisy_examples(rb.NoisyExamples(1.0), Scenario(max_rows=max_rows)))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -139,7 +146,7 @@ def runs_of(mechanism, asked, tables, one, other, run=Curator, **options):
 
 
 def test_noise_is_that_of_the_slow_reference_at_the_logged_scale():
-    tables, mechanism = tables_for(Relation.RECORD, few=True, n_columns=2), moments()
+    tables, mechanism = tables_for(Relation.RECORD, Scenario(thorough=False, n_columns=2, columns="linear")), moments()
     first, _ = runs_of(mechanism, tables.asked, tables, 0, 1)
     assert not first.stopped
     checked = 0
@@ -167,7 +174,7 @@ def test_noise_is_that_of_the_slow_reference_at_the_logged_scale():
 @pytest.mark.parametrize("what", RELATIONS)
 def test_the_two_files_are_the_same_to_the_last_byte(what, tmp_path):
     mechanism = moments(what)
-    tables = tables_for(mechanism.neighbours, few=True)
+    tables = tables_for(mechanism.neighbours, Scenario(thorough=False, columns="linear"))
     one, other = tables.pairs[0]
     logs = runs_of(mechanism, tables.asked, tables, one, other)
     files = []
@@ -180,7 +187,7 @@ def test_the_two_files_are_the_same_to_the_last_byte(what, tmp_path):
 
 
 def test_what_a_replay_makes_is_not_saved(tmp_path):
-    mechanism, tables = moments(), tables_for(Relation.RECORD, few=True)
+    mechanism, tables = moments(), tables_for(Relation.RECORD, Scenario(thorough=False, columns="linear"))
     log, _ = runs_of(mechanism, tables.asked, tables, 0, 1)
     release = replayed_release(mechanism, tables.asked, log.made)
     with pytest.raises(rb.ReleaseError, match="replay"):
@@ -191,13 +198,13 @@ def test_what_a_replay_makes_is_not_saved(tmp_path):
 
 
 def test_stages_without_noise_are_equal_where_a_label_is_flipped():
-    result = replay_moments(moments("label"), columns="degree-3", thorough=False)
+    result = replay_moments(moments("label"), Scenario(columns="degree-3", thorough=False))
     exact = {one.stage: one.ratio for one in result.stages if one.stage in ("outline", "second moments", "counts")}
     assert len(exact) == 3 and not any(exact.values())
 
 
 def test_shares_of_all_stages_add_up():
-    result = replay_moments(moments(), columns="degree-3", thorough=False)
+    result = replay_moments(moments(), Scenario(columns="degree-3", thorough=False))
     assert {one.stage for one in result.stages} == {
         "counts", "outline", "second moments", "sum", "whitened moments", "mean rados", "scores",
     }  # fmt: skip
@@ -232,7 +239,7 @@ def test_noise_that_is_halved_in_one_stage(number):
                 arrays, [replace(noise, scale=scale) for noise, scale in zip(noises, scales, strict=True)]
             )
 
-    result = replay_moments(moments(), columns="linear", thorough=False, run=Halved)
+    result = replay_moments(moments(), Scenario(columns="linear", thorough=False, run=Halved))
     if number == 99:  # no stage: so it is the fault that is found, and not how it was planted
         check(result)
     else:
@@ -249,14 +256,14 @@ def test_rows_that_are_not_put_on_the_sphere(monkeypatch):
         return np.where(good, np.trunc(rows * lengths), 0).astype(np.int32), good
 
     monkeypatch.setattr(SphereRows, "put_on_sphere", as_long_as_they_come)
-    caught(replay_moments(moments(), columns="linear", thorough=False))
+    caught(replay_moments(moments(), Scenario(columns="linear", thorough=False)))
 
 
 def test_weights_without_a_cap(monkeypatch):
     original = Kernel.tilt
     monkeypatch.setattr(Kernel, "tilt", staticmethod(lambda rows, theta, grid, cap: original(rows, theta, grid, 1.0)))
     monkeypatch.setattr(exact_audit, "LYING", exact_audit.LYING[-1:])  # a classifier that gives rows their most
-    result = replay_moments(moments(), columns="linear", thorough=False)
+    result = replay_moments(moments(), Scenario(columns="linear", thorough=False))
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
 
@@ -275,7 +282,7 @@ def not_capped(rows, theta, grid, unit, most):
 @pytest.mark.parametrize("weighing", [capped_by_coordinates, not_capped])
 def test_class_weights_that_are_not_capped_as_one_vector(weighing, monkeypatch):
     monkeypatch.setattr(Kernel, "tilt_classes", staticmethod(weighing))
-    result = replay_moments(moments(), columns="linear", n_classes=5, thorough=False)
+    result = replay_moments(moments(), Scenario(columns="linear", n_classes=5, thorough=False))
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
 
@@ -288,7 +295,7 @@ def test_sums_of_each_class_against_the_rest(monkeypatch):
         return (signs @ rows[:-1].astype(np.float64).T).astype(np.int64)
 
     monkeypatch.setattr(aggregations, "slot_sums", one_against_the_rest)
-    caught(replay_moments(moments(), columns="linear", n_classes=5, thorough=False))
+    caught(replay_moments(moments(), Scenario(columns="linear", n_classes=5, thorough=False)))
 
 
 def test_more_rows_of_a_person_than_their_noise_is_for(monkeypatch):
@@ -296,7 +303,7 @@ def test_more_rows_of_a_person_than_their_noise_is_for(monkeypatch):
         return choose_rows(source, run, rule, 1000, key, **options)
 
     monkeypatch.setattr(record_level, "choose_rows", all_rows)
-    caught(replay_moments(moments(), columns="linear", max_rows=3, thorough=False))
+    caught(replay_moments(moments(), Scenario(columns="linear", max_rows=3, thorough=False)))
 
 
 def test_norms_that_are_not_tested(monkeypatch):
@@ -306,8 +313,8 @@ def test_norms_that_are_not_tested(monkeypatch):
         return original(values, signs, columns, None, step)
 
     monkeypatch.setattr(record_level, "clip_rows", clipped_by_coordinate)
-    caught(replay_noisy_rados(rb.NoisyRados(1.0), n_rados=5, thorough=False))
-    caught(replay_noisy_examples(rb.NoisyExamples(1.0), thorough=False))
+    caught(replay_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=5, thorough=False)))
+    caught(replay_noisy_examples(rb.NoisyExamples(1.0), Scenario(thorough=False)))
 
 
 def test_a_value_that_depends_on_a_neighbour(monkeypatch):
@@ -319,7 +326,7 @@ def test_a_value_that_depends_on_a_neighbour(monkeypatch):
         return original(self, values / largest, signs)
 
     monkeypatch.setattr(SphereRows, "put_on_sphere", by_the_largest)
-    caught(replay_moments(moments(), columns="linear", thorough=False))
+    caught(replay_moments(moments(), Scenario(columns="linear", thorough=False)))
 
 
 def test_a_key_and_plane_that_serve_twice():
@@ -328,7 +335,7 @@ def test_a_key_and_plane_that_serve_twice():
             self._plane = min(self._plane, 4)
             return super().noise(scale, shape)
 
-    caught(replay_moments(moments(), columns="linear", thorough=False, run=Again), "served before")
+    caught(replay_moments(moments(), Scenario(columns="linear", thorough=False, run=Again)), "served before")
 
 
 def bare(noise):
@@ -349,9 +356,11 @@ def test_noise_that_is_missing_in_a_column_or_the_same_in_all_rows(change, repla
 
     options = {"thorough": False, "run": Changed}
     result = (
-        replay_noisy_rados(rb.NoisyRados(1.0), n_rados=5, **options)
+        replay_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=5, **options))
         if replayed == "rados"
-        else replay_moments(moments(), columns="linear", n_classes=3 if replayed == "classes" else 2, **options)
+        else replay_moments(
+            moments(), Scenario(columns="linear", n_classes=3 if replayed == "classes" else 2, **options)
+        )
     )
     caught(result, "the noise is not that of its key")
 
@@ -365,7 +374,7 @@ class SensitivityOne(rb.Moments):
 
 @pytest.mark.parametrize("what", ["label", "replaced"])
 def test_a_sensitivity_of_one_for_two(what):
-    result = replay_moments(SensitivityOne(1.0, **RELATIONS[what]), columns="linear", thorough=False)
+    result = replay_moments(SensitivityOne(1.0, **RELATIONS[what]), Scenario(columns="linear", thorough=False))
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "sum"
 
@@ -381,7 +390,7 @@ class AnotherPlan(rb.Moments):
 
 
 def test_an_exact_number_in_the_file():
-    caught(replay_moments(AnotherPlan(1.0), columns="linear", thorough=False), "the two files differ")
+    caught(replay_moments(AnotherPlan(1.0), Scenario(columns="linear", thorough=False)), "the two files differ")
 
 
 def test_a_share_of_noise_for_one_holder_more():
@@ -392,8 +401,8 @@ def test_a_share_of_noise_for_one_holder_more():
             return super().noise(scale * math.sqrt(3 / 5), shape)
 
     options = {"columns": "linear", "room": (5, 2), "thorough": False}
-    check(replay_moments(moments(), **options))
-    caught(replay_moments(moments(), run=Quiet, **options))
+    check(replay_moments(moments(), Scenario(**options)))
+    caught(replay_moments(moments(), Scenario(run=Quiet, **options)))
 
 
 # ---- the way in
@@ -406,7 +415,7 @@ def test_craft_cannot_be_given_a_run_or_noise():
     assert not names & {"run", "script", "noise", "noise_key", "key", "replay", "exact"}
 
 
-QUICK = {"noisy moments": lambda *about, **options: replay_moments(*about, **{**options, "thorough": False})}
+QUICK = {"noisy moments": lambda mechanism, scenario: replay_moments(mechanism, replace(scenario, thorough=False))}
 
 
 def test_audits_are_exact_on_demand(monkeypatch):
@@ -452,7 +461,7 @@ def test_the_command_ends_with_1_where_something_is_wrong(rado, monkeypatch):
 
 
 def test_the_worst_pair_of_each_stage_is_named():
-    result = replay_moments(moments("replaced"), columns="linear", thorough=False)
+    result = replay_moments(moments("replaced"), Scenario(columns="linear", thorough=False))
     by_stage = {one.stage: one for one in result.stages}
     assert "half" in by_stage["second moments"].pair and "class 1" in by_stage["sum"].pair
     assert result.pair and result.transcript and ALL_STAGES not in by_stage

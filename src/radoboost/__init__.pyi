@@ -43,9 +43,9 @@ from radoboost.holder.secret_sharing import share as share
 from radoboost.holder.signatures import AllSignatures as AllSignatures
 from radoboost.holder.signatures import FixedSupport as FixedSupport
 from radoboost.holder.tilted import Tilted as Tilted
-from radoboost.lab.baselines.block_rados import BlockRados as BlockRados
-from radoboost.lab.baselines.block_rados import craft_blocks as craft_blocks
-from radoboost.lab.baselines.block_rados import learn_blocks as learn_blocks
+from radoboost.lab.block_rados import BlockRados as BlockRados
+from radoboost.lab.block_rados import craft_blocks as craft_blocks
+from radoboost.lab.block_rados import learn_blocks as learn_blocks
 from radoboost.learner.boost import Rounds as Rounds
 from radoboost.learner.export import export as export
 from radoboost.learner.model import Model as Model

@@ -102,7 +102,6 @@ def audit(
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
     from radoboost.lab.audits.audit import audit as attack
-    from radoboost.lab.audits.audit_text import describe_audit, describe_exact_audit
 
     name = mechanism or "moments"
     if bounds not in (None, "private"):
@@ -119,8 +118,7 @@ def audit(
             room=None if parties is None else (parties, 1 if tolerate is None else tolerate), exact=exact,
             progress=not as_json,
         )  # fmt: skip
-    describe = describe_exact_audit if exact else describe_audit
-    print(json.dumps(result.to_dict(), indent=2) if as_json else describe(result))
+    print(json.dumps(result.to_dict(), indent=2) if as_json else result.text())
     if not result.holds:
         raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")
 
@@ -399,7 +397,7 @@ def confounder(
 
 
 def _complete_study(incomplete: str) -> list[str]:
-    from radoboost.lab.attacks.studies import STUDIES
+    from radoboost.lab.attacks import STUDIES
 
     return [name for name in (*STUDIES, "all") if name.startswith(incomplete)]
 
@@ -434,7 +432,7 @@ def study(
       rado attack study leak
       rado attack study all --quick -o attacks
     """
-    from radoboost.lab.attacks.studies import study as run
+    from radoboost.lab.attacks import study as run
     from radoboost.report.html import show as as_text
 
     documents = run(what, quick=quick, seed=seed, seconds=seconds, output=output, progress=True)
@@ -578,7 +576,7 @@ def _write_csv(place: Path, table: Any) -> None:
 
 
 def _complete_experiment(incomplete: str) -> list[str]:
-    from radoboost.lab.paper.reproduce import EXPERIMENTS
+    from radoboost.lab.paper import EXPERIMENTS
 
     return [name for name in (*EXPERIMENTS, "all") if name.startswith(incomplete)]
 
@@ -629,7 +627,7 @@ def reproduce(
       rado reproduce table3 --domains banknote,ionosphere --quick
       rado reproduce all --data domains --jobs 4 -o results
     """
-    from radoboost.lab.paper.reproduce import reproduce as run
+    from radoboost.lab.paper import reproduce as run
     from radoboost.report.html import show as as_text
 
     names = tuple(name for name in domains.split(",") if name) if domains is not None else None

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from radoboost.errors import ArgumentError, ReleaseError, TableError
-from radoboost.lab.attacks import ATTACKS
+from radoboost.lab.attacks import ASSUMED, ATTACKS, run_study
 from radoboost.lab.attacks.adversary_knowledge import NeedsExtra, deadline, own_edges, table_edges
 from radoboost.lab.attacks.exact_reconstruction import Reconstruction
 from radoboost.lab.attacks.membership import Membership
-from radoboost.lab.attacks.studies import ASSUMED, run_study
 from radoboost.lab.audits import program_audit
 from radoboost.lab.audits.exact_audit import ExactAudit
 from radoboost.progress import Progress, silent

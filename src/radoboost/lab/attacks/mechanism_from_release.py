@@ -20,8 +20,8 @@ from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.lab.attacks.plain_likelihood import PlainTable
 from radoboost.lab.attacks.roc import Claim
-from radoboost.lab.audits.canaries import check_distance
-from radoboost.lab.audits.canary import WIDTH
+from radoboost.lab.audits.canaries import WIDTH
+from radoboost.lab.audits.moments_audit import check_distance
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release.release import Release
 from radoboost.release.tilted import is_tilted

@@ -24,8 +24,8 @@ from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, pla
 from radoboost.lab.attacks.plain_likelihood import Floats, PlainTable, plain_runs
 from radoboost.lab.attacks.roc import LOW_RATE, Claim, Roc, roc_of
 from radoboost.lab.audits.audit import CONFIDENCE, LEAST_RUNS
-from radoboost.lab.audits.canaries import Going, Runs, moments_runs, noisy_rows_runs, noisy_sums_runs
-from radoboost.lab.audits.canary import WIDTH
+from radoboost.lab.audits.canaries import WIDTH, Runs, Scenario, noisy_rows_runs, noisy_sums_runs
+from radoboost.lab.audits.moments_audit import moments_runs
 from radoboost.privacy import Event, Relation, band
 from radoboost.progress import Progress, silent
 from radoboost.release.kind import LAWS
@@ -302,61 +302,42 @@ def membership(
     def going() -> bool:
         return left() > 0
 
-    settings = _Settings(n_rados, n_examples, n_columns, n_classes, runs, key, run, going, bar)
+    scenario = Scenario(
+        n_rados, n_examples, n_columns, n_classes, columns=getattr(mechanism, "columns", "auto"), runs=runs, key=key,
+        private_bounds=getattr(mechanism, "n_searched", 0) > 0, run=run, bar=bar, going=going,
+    )  # fmt: skip
     if mechanism.law in _PLAIN_TABLES:
-        return _of_plain(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, settings), runs, key, going, bar)
-    scores, event, granted = _RUNS[mechanism.law](mechanism, settings)
+        return _of_plain(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, scenario), scenario)
+    scores, event, granted = _RUNS[mechanism.law](mechanism, scenario)
     claim = claim or Claim(event, getattr(mechanism, "delta", DEFAULT_DELTA))
     return _judged(mechanism.name, claim.neighbours, granted, scores.ratios, claim)
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """The size of an attack, and how it is run."""
-
-    n_rados: int
-    n_examples: int
-    n_columns: int
-    n_classes: int
-    runs: int
-    key: bytes | None
-    run: type[Curator]
-    going: Going
-    bar: Progress
-
-    @property
-    def common(self) -> dict[str, Any]:
-        """The arguments of every attack with a canary."""
-        return {"runs": self.runs, "key": self.key, "run": self.run, "bar": self.bar, "going": self.going}
-
-
-def _noisy_sums(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = noisy_sums_runs(mechanism, n_rados=settings.n_rados, **settings.common)
+def _noisy_sums(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
+    scores = noisy_sums_runs(mechanism, scenario)
     return scores, scores.event, _GRANTED[mechanism.law]
 
 
-def _noisy_rows(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = noisy_rows_runs(with_clip(mechanism, settings.n_columns), **settings.common)
+def _noisy_rows(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
+    scores = noisy_rows_runs(with_clip(mechanism, scenario.n_columns), scenario)
     granted = _GRANTED[mechanism.law]
     if mechanism.clip is None:
         granted = (granted[0], _UNCLIPPED)
     return scores, mechanism.plan(1, WIDTH, 2).event, granted
 
 
-def _noisy_moments(mechanism: Any, settings: _Settings) -> tuple[Runs, Event, tuple[str, ...]]:
-    searched, columns = getattr(mechanism, "n_searched", 0) > 0, getattr(mechanism, "columns", "auto")
-    about: dict[str, Any] = {"private_bounds": searched, "columns": columns, "n_classes": settings.n_classes}
-    scores = moments_runs(mechanism, **settings.common, **about)
-    return scores, scores.event, _GRANTED[mechanism.law] if settings.n_classes == 2 else _GRANTED_OF_CLASSES
+def _noisy_moments(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
+    scores = moments_runs(mechanism, scenario)
+    return scores, scores.event, _GRANTED[mechanism.law] if scenario.n_classes == 2 else _GRANTED_OF_CLASSES
 
 
-def _plain_table(mechanism: Any, settings: _Settings) -> PlainTable:
-    return PlainTable(settings.n_examples, settings.n_columns, settings.n_rados)
+def _plain_table(mechanism: Any, scenario: Scenario) -> PlainTable:
+    return PlainTable(scenario.n_examples, scenario.n_columns, scenario.n_rados)
 
 
-def _banded_table(mechanism: Any, settings: _Settings) -> PlainTable:
-    limits = band(settings.n_examples, mechanism.epsilon)
-    return PlainTable(settings.n_examples, settings.n_columns, settings.n_rados, limits)
+def _banded_table(mechanism: Any, scenario: Scenario) -> PlainTable:
+    limits = band(scenario.n_examples, mechanism.epsilon)
+    return PlainTable(scenario.n_examples, scenario.n_columns, scenario.n_rados, limits)
 
 
 _RUNS = {"noisy sums": _noisy_sums, "sums of noisy rows": _noisy_rows, "noisy moments": _noisy_moments}
@@ -376,9 +357,9 @@ def _check_runs(runs: Any, key: Any) -> None:
         raise ArgumentError("key must be bytes, or None for one from the operating system")
 
 
-def _of_plain(name: str, of: PlainTable, runs: int, key: bytes | None, going: Going, bar: Progress) -> Membership:
-    granted = (*_GRANTED["sums"], _COUNTED if of.counted else _NORMAL)
-    ratios = plain_runs(of, runs=runs, key=key, bar=bar, going=going)
+def _of_plain(name: str, table: PlainTable, scenario: Scenario) -> Membership:
+    granted = (*_GRANTED["sums"], _COUNTED if table.counted else _NORMAL)
+    ratios = plain_runs(table, runs=scenario.runs, key=scenario.key, bar=scenario.bar, going=scenario.going)
     return _judged(name, REPLACED, granted, ratios, None)
 
 
@@ -432,7 +413,8 @@ def _of_plain_release(release: Release, runs: int, key: bytes | None, seconds: f
     refuse_many_classes(release, "this attack on plain rados is for two classes", "; take the attack probe")
     left = deadline(seconds)
     _check_runs(runs, key)
-    result = _of_plain(release.mechanism["name"], plain_table(release), runs, key, lambda: left() > 0, bar)
+    scenario = Scenario(runs=runs, key=key, bar=bar, going=lambda: left() > 0)
+    result = _of_plain(release.mechanism["name"], plain_table(release), scenario)
     if any(column.scale == "standard" for column in release.columns):
         result = replace(result, granted=(*result.granted, _CONSTANTS))
     return result

@@ -10,8 +10,8 @@ What is run is the mechanism's own `make`, as crafting runs it, on tables that h
 
 import itertools
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.curator import Curator
 from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moments.feature_plan import AUTO
@@ -27,10 +26,12 @@ from radoboost.holder.mechanisms.record_level import check_person
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
 from radoboost.holder.rooms.roster import check_numbers
 from radoboost.holder.signatures import size_weights
-from radoboost.lab.audits.canaries import Runs, moments_runs, noisy_rows_runs, noisy_sums_runs
+from radoboost.lab.audits.canaries import Runs, Scenario, noisy_rows_runs, noisy_sums_runs
+from radoboost.lab.audits.moments_audit import moments_runs
 from radoboost.privacy import Event, band, epsilon_at, trade_off
-from radoboost.progress import Progress, no_progress, show_progress, silent
-from radoboost.release.release import finite_or_word
+from radoboost.progress import no_progress, show_progress
+from radoboost.release.release import finite_or_word, rounded_up
+from radoboost.release.statement_text import epsilon_text
 
 if TYPE_CHECKING:
     from radoboost.lab.audits.exact_audit import ExactAudit
@@ -87,180 +88,112 @@ class Audit:
         fields = {**self.__dict__, "claim": finite_or_word(self.claim), "found": finite_or_word(self.found)}
         return {**fields, "holds": self.holds}
 
+    def text(self) -> str:
+        """For a terminal."""
+        how = "by its exact law" if not self.runs else f"by {self.runs:,} runs of either table"
+        share = f", {100 * self.found / self.claim:.0f} % of it" if 0 < self.claim < math.inf else ""
+        kind = "" if not self.runs else ", if it is this kind of mechanism with whatever noise"
+        return "\n".join(
+            [
+                f"mechanism    {self.mechanism}",
+                f"neighbours   {self.neighbours}",
+                f"claimed      epsilon {epsilon_text(self.claim)} at delta {rounded_up(self.delta, 6)}",
+                f"shown        at least {math.floor(1e4 * self.found) / 1e4:g}{share}, {how}{kind}",
+                f"any kind     at least {math.floor(1e4 * self.found_without_model) / 1e4:g}",
+                f"attack       {self.score}, at confidence {self.confidence:.7g}",
+            ]
+        )
+
 
 def audit(
-    mechanism: Mechanism,
-    *,
-    n_rados: int = 100,
-    n_examples: int = 1000,
-    max_rows: int | None = None,
-    runs: int | None = None,
-    key: bytes | None = None,
-    private_bounds: bool = False,
-    raw: bool = False,
-    columns: str = "auto",
-    n_classes: int = 2,
-    room: tuple[int, int] | None = None,
-    exact: bool = False,
-    progress: bool = False,
+    mechanism: Mechanism, *, runs: int | None = None, exact: bool = False, progress: bool = False, **settings: Any
 ) -> "Audit | ExactAudit":
-    """Attack a mechanism with a canary that suits it; `key` makes the attack repeatable.
+    """Attack a mechanism with a canary that suits it, in a `Scenario` of these settings.
 
     An `exact` audit has no statistics: it replays the mechanism on pairs of made-up tables, and says how far the worst
-    pair is apart (`exact_audits`). Only exact audits are about persons, of whom `max_rows` rows contribute at most, and
-    about a `room` of so many holders, of whom so many may be lost or collude.
-
-    With `private_bounds` the mechanism `moments` has to find bounds itself, and that is attacked as well. A `raw`
-    canary is a row with a category and a gap, which a schema reads: so what it makes of cells is attacked as well.
-    `columns` is the word for the columns that a release of `moments` has, as in `craft`. Tables may have more than two
-    classes, `n_classes`.
+    pair is apart (`exact_audits`). Only exact audits are about persons and rooms.
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
     """
     if exact:
-        return _replayed(
-            mechanism, runs, n_rados=n_rados, n_examples=n_examples, max_rows=max_rows, key=key, raw=raw,
-            private_bounds=private_bounds, columns=columns, n_classes=n_classes, room=room,
-            progress=progress,
-        )  # fmt: skip
-    if max_rows is not None or room is not None:
-        raise ArgumentError("persons and rooms are for exact audits: give exact=True (--exact), or leave them out")
-    if runs is None:
-        runs = _enough_runs(getattr(mechanism, "epsilon", None))
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
-        raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; runs is {runs!r}")
-    attack = _AUDITS.get(mechanism.law)
+        from radoboost.lab.audits.exact_audit import REPLAYS
+
+        attacks: Mapping[str, Callable[..., Audit | ExactAudit]] = REPLAYS
+        if runs is not None:
+            raise ArgumentError("an exact audit has no runs to count; leave runs out")
+    else:
+        attacks = _AUDITS
+        runs = _enough_runs(getattr(mechanism, "epsilon", None)) if runs is None else runs
+        if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
+            raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; runs is {runs!r}")
+        settings["runs"] = runs
+    attack = attacks.get(mechanism.law)
     if attack is None:
         raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
-    options: dict[str, Any] = {"n_rados": n_rados, "n_examples": n_examples, "runs": runs, "key": key}
-    if private_bounds:
-        if not hasattr(mechanism, "bounds_share"):
-            raise ArgumentError(f"{mechanism.name} does not find bounds privately; leave that out")
-        options["private_bounds"] = True
-    if raw and (private_bounds or "feature" in getattr(mechanism, "__dataclass_fields__", {})):
-        raise ArgumentError("a raw canary is for declared bounds, a record and mechanisms of whole rows; leave raw out")
-    if raw:
-        options["raw"] = True
-    if columns != "auto":
-        _check_columns(mechanism, columns)
-        options["columns"] = columns
-    if n_classes != 2:
-        if mechanism.law != "noisy moments":
-            raise ArgumentError(f"{mechanism.name} is not attacked with more than two classes; leave n_classes out")
-        options["n_classes"] = n_classes
+    scenario = Scenario(**settings)
+    _check(mechanism, scenario, exact)
     with show_progress("runs") if progress else no_progress() as bar:
-        return attack(mechanism, **options, bar=bar)
+        return attack(mechanism, replace(scenario, bar=bar))
 
 
-def _replayed(mechanism: Mechanism, runs: int | None, *, progress: bool, **options: Any) -> "ExactAudit":
-    """An exact audit of a mechanism, refusing what it has no use for."""
-    from radoboost.lab.audits.exact_audit import REPLAYS
-
-    replay = REPLAYS.get(mechanism.law)
-    if replay is None:
-        raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
-    if runs is not None:
-        raise ArgumentError("an exact audit has no runs to count; leave runs out")
+def _check(mechanism: Mechanism, scenario: Scenario, exact: bool) -> None:
+    """Refuse what an audit of a mechanism has no use for."""
     moments = mechanism.law == "noisy moments"
-    words = {name: options[name] for name in ("private_bounds", "room") if options[name]}
-    if options["columns"] != AUTO:
-        _check_columns(mechanism, options["columns"])
-    if not moments and (words or options["n_classes"] != 2):
+    if not exact and (scenario.max_rows is not None or scenario.room is not None):
+        raise ArgumentError("persons and rooms are for exact audits: give exact=True (--exact), or leave them out")
+    if not moments and (scenario.private_bounds or scenario.room or scenario.n_classes != 2):
         raise ArgumentError(f"private bounds, rooms and classes are for moments, not {mechanism.name}; leave them out")
-    if options["max_rows"] is not None:
-        check_person("person", options["max_rows"])
-        if options["raw"] or not mechanism.private:
+    if scenario.columns != AUTO:
+        if not moments:
+            raise ArgumentError(
+                f"only moments makes columns of others by a plan, not {mechanism.name}; leave columns out"
+            )
+        words = (AUTO, "linear", *DEGREES)
+        if scenario.columns not in words:
+            raise ArgumentError(f"an audit of columns is of one of {', '.join(words)}; it is {scenario.columns!r}")
+    if scenario.raw and (scenario.private_bounds or "feature" in getattr(mechanism, "__dataclass_fields__", {})):
+        raise ArgumentError("a raw table is for declared bounds and mechanisms of whole rows; leave raw out")
+    if scenario.max_rows is not None:
+        check_person("person", scenario.max_rows)
+        if scenario.raw or not mechanism.private:
             raise ArgumentError(
                 "rows of a person are for tables of numbers and mechanisms of whole rows; leave one out"
             )
-    if options["raw"] and options["private_bounds"]:
-        raise ArgumentError("a schema declares bounds; leave raw out, or private bounds")
-    if options["room"] is not None:
-        check_numbers(*options["room"])
-    with show_progress("runs") if progress else no_progress() as bar:
-        return replay(mechanism, bar=bar, **options)
-
-
-def _check_columns(mechanism: Mechanism, columns: str) -> None:
-    """Refuse columns that follow from no plan."""
-    if mechanism.law != "noisy moments":
-        raise ArgumentError(f"only moments makes columns of others by a plan, not {mechanism.name}; leave columns out")
-    if columns not in (AUTO, "linear", *DEGREES):
-        raise ArgumentError(
-            f"an audit of columns is of one of {', '.join((AUTO, 'linear', *DEGREES))}; it is {columns!r}"
-        )
+    if scenario.room is not None:
+        check_numbers(*scenario.room)
 
 
 def _enough_runs(epsilon: float | None) -> int:
     return int(min(200_000, max(4000, 50_000 / (epsilon or 1.0) ** 1.7)))
 
 
-def audit_noisy_rados(
-    mechanism: NoisyRados,
-    *,
-    n_rados: int = 100,
-    runs: int = 40_000,
-    key: bytes | None = None,
-    run: type[Curator] = Curator,
-    bar: Progress = silent,
-    raw: bool = False,
-    **others: Any,
-) -> Audit:
-    """Attack `noisy-rados`: tell a table of the canary alone from an empty one.
-
-    `run` lets tests audit faulty noise.
-    """
-    return _audit(mechanism, noisy_sums_runs(mechanism, n_rados=n_rados, runs=runs, key=key, run=run, bar=bar, raw=raw))
+def audit_noisy_rados(mechanism: NoisyRados, scenario: Scenario) -> Audit:
+    """Attack `noisy-rados`: tell a table of the canary alone from an empty one."""
+    return _audit(mechanism, noisy_sums_runs(mechanism, scenario))
 
 
-def audit_noisy_examples(
-    mechanism: NoisyExamples,
-    *,
-    runs: int = 40_000,
-    key: bytes | None = None,
-    run: type[Curator] = Curator,
-    bar: Progress = silent,
-    raw: bool = False,
-    **others: Any,
-) -> Audit:
+def audit_noisy_examples(mechanism: NoisyExamples, scenario: Scenario) -> Audit:
     """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a known row."""
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
-    return _audit(mechanism, noisy_rows_runs(mechanism, runs=runs, key=key, run=run, bar=bar, raw=raw))
+    return _audit(mechanism, noisy_rows_runs(mechanism, scenario))
 
 
-def audit_moments(
-    mechanism: Moments,
-    *,
-    runs: int = 40_000,
-    key: bytes | None = None,
-    run: type[Curator] = Curator,
-    bar: Progress = silent,
-    private_bounds: bool = False,
-    raw: bool = False,
-    columns: str = "auto",
-    n_classes: int = 2,
-    **unused: Any,
-) -> Audit:
+def audit_moments(mechanism: Moments, scenario: Scenario) -> Audit:
     """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
 
-    `run` lets tests audit faulty noise. A run takes some milliseconds, or with many `columns` some tens.
+    A run takes some milliseconds, or with many columns some tens.
     """
-    scores = moments_runs(
-        mechanism, runs=runs, key=key, run=run, bar=bar, private_bounds=private_bounds, raw=raw, columns=columns,
-        n_classes=n_classes,
-    )  # fmt: skip
-    return _audit(mechanism, scores)
+    return _audit(mechanism, moments_runs(mechanism, scenario))
 
 
-def audit_feature_band(
-    mechanism: FeatureBand, *, n_examples: int = 1000, limits: tuple[int, int] | None = None, **others: Any
-) -> Audit:
+def audit_feature_band(mechanism: FeatureBand, scenario: Scenario, limits: tuple[int, int] | None = None) -> Audit:
     """Attack the marginal of one rado of `feature-band`, exactly: from the weights by which sizes are drawn.
 
     There is nothing to sample: the law of the column's value follows from tables of integers. `limits`, those of the
     band, let tests audit faulty ones.
     """
+    n_examples = scenario.n_examples
     low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
     law = size_law(n_examples, low, high)
     epsilon = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
@@ -273,7 +206,7 @@ def audit_feature_band(
     )
 
 
-_AUDITS: dict[str, Callable[..., Audit]] = {
+_AUDITS: dict[str, Callable[..., "Audit | ExactAudit"]] = {
     "noisy sums": audit_noisy_rados,
     "sums of noisy rows": audit_noisy_examples,
     "noisy moments": audit_moments,

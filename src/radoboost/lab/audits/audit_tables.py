@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.schema_file import Declared
+from radoboost.lab.audits.canaries import Scenario
 from radoboost.privacy import Relation
 from radoboost.tables import Table, open_table
 from radoboost.tables.column_types import Category, Number
@@ -69,22 +70,11 @@ class Tables:
 
 
 def tables_for(
-    relation: Relation,
-    *,
-    n_classes: int = 2,
-    n_columns: int = 3,
-    raw: bool = False,
-    private_bounds: bool = False,
-    columns: str = "linear",
-    max_rows: int | None = None,
-    choice_key: bytes | None = None,
-    shares: int = 1,
-    few: bool = False,
-    seed: int = 0,
-    n_common: int = 24,
+    relation: Relation, scenario: Scenario, *, choice_key: bytes | None = None, n_common: int = 24
 ) -> Tables:
-    """Made-up tables with neighbours of a relation; `few` leaves out most candidates."""
-    rng = np.random.default_rng(seed)
+    """Made-up tables with neighbours of a relation; unless the scenario is `thorough`, with few candidates."""
+    rng, few, raw, max_rows = np.random.default_rng(0), not scenario.thorough, scenario.raw, scenario.max_rows
+    n_classes, n_columns = scenario.n_classes, scenario.n_columns
     names = [f"x{k}" for k in range(n_columns)]
     cells = _raw_rows(few) if raw else _number_rows(n_columns, rng, few)
     values = rng.uniform(-1, 1, (n_common, n_columns))
@@ -96,11 +86,11 @@ def tables_for(
     common = tuple((row, k % n_classes) for k, row in enumerate(usual))
     limits: Any = {name: (-1.0, 1.0) for name in names} if max_rows else np.tile([-1.0, 1.0], (n_columns, 1))
     declared = Declared.by_schema(SCHEMA) if raw else Declared(limits)
-    if private_bounds:
+    if scenario.private_bounds:
         declared = Declared({}, all_private=True)
     asked = CraftRequest(
-        n_rados=0, signature_key=bytes(32), declared=declared, classes=tuple(range(n_classes)), columns=columns,
-        shares=shares,
+        n_rados=0, signature_key=bytes(32), declared=declared, classes=tuple(range(n_classes)),
+        columns=scenario.columns, shares=1 if scenario.room is None else scenario.room[0],
     )  # fmt: skip
     if max_rows is not None:
         return _of_persons(asked, relation, cells, common, names, max_rows, choice_key, few=few)

@@ -6,42 +6,102 @@ What is run is the mechanism's own `make`, as crafting runs it. The same key giv
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.mechanisms import CraftRequest, Mechanism, Moments, NoisePlan, NoisyExamples, NoisyRados
-from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.mechanisms import CraftRequest, Mechanism, NoisePlan, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION
 from radoboost.holder.mechanisms.record_level import clip_steps
 from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import Declared
 from radoboost.holder.signatures import AllSignatures
-from radoboost.lab.audits.canary import WIDTH, Canary, long_row, raw_row
-from radoboost.lab.audits.moments_audit import (
-    ALL_STAGES,
-    NUMBERS,
-    OF_SLOTS,
-    ON_EDGES,
-    STAGES,
-    STATISTICS,
-    attack_moments,
-)
 from radoboost.privacy import Event, Gaussian, Relation, Repeated, SubsampledGaussian
 from radoboost.progress import Progress, silent
 from radoboost.release.release import RADOS
-from radoboost.tables import Table
+from radoboost.tables import Table, open_table
+from radoboost.tables.column_types import Category, Number
+from radoboost.tables.schema import Schema
+
+# ---- The record that an audit looks for, and tables of such records.
+#
+# A canary is a row of numbers, or a row of a raw table that a schema reads: one with a gap and a category. What is
+# attacked in the second case is the whole way from the cells on.
+
+WIDTH = 3  # columns of a canary of numbers, each with another share of its norm
+_MOST_COLUMNS = 300  # of a canary that must be long
+RAW_SCHEMA = Schema({"age": Number(0, 120, fill=90, gaps=True), "ward": Category(("A", "B"), other=True)})
+_RAW_CELLS = {"age": "", "ward": "B"}
+_RAW_NOTHING = {"age": "60", "ward": ""}  # zeros, once it is scaled
+
+
+@dataclass(frozen=True, eq=False)
+class Canary:
+    """A record as encoded columns, `values`, and what is declared about tables of such records."""
+
+    values: NDArray[np.float64]
+    declared: Declared
+
+    @property
+    def scaled(self) -> NDArray[np.float64]:
+        """The values by their bounds, within [-1, 1]."""
+        limits = self.declared.limits
+        low, high = np.array(limits if isinstance(limits, np.ndarray) else list(limits.values()), dtype=np.float64).T
+        return np.asarray(np.clip(2 * (self.values - low) / (high - low) - 1, -1, 1))
+
+    def table(
+        self,
+        labels: Sequence[float],
+        *,
+        beside_nothing: bool = False,
+        last: NDArray[np.float64] | None = None,
+    ) -> Table:
+        """As many canaries as there are labels, opened as crafting opens a table for a promise about records.
+
+        With `beside_nothing` every second row is one of zeros instead. The `last` row may hold other numbers.
+        """
+        schema, places = self.declared.schema, np.arange(len(labels)) % (1 + beside_nothing)
+        if schema is None:
+            rows = np.array([self.values, np.zeros_like(self.values)])[places]
+            rows[-1:] = rows[-1:] if last is None else last
+            return open_table(rows, np.array(labels), row_by_row=True)
+        cells = {name: pa.array([cell, _RAW_NOTHING[name]]).take(pa.array(places)) for name, cell in _RAW_CELLS.items()}
+        return open_table(pa.table(cells), np.array(labels), row_by_row=True, schema=schema)
+
+
+def row_of_numbers(values: Sequence[float]) -> Canary:
+    """A canary of numbers, each between -1 and 1, or clipped to that."""
+    row = np.array(values, dtype=np.float64)
+    return Canary(row, Declared(np.tile([-1.0, 1.0], (len(row), 1))))
+
+
+def long_row(clip: float) -> Canary:
+    """A canary that is much longer than `clip`, with another share of its norm in every column.
+
+    If `clip` is very large, the row is as long as a few hundred columns allow.
+    """
+    width = min(max(WIDTH, math.ceil(WIDTH * clip**2)), _MOST_COLUMNS)
+    return row_of_numbers(np.linspace(1.0, 0.9, width).tolist())
+
+
+def raw_row() -> Canary:
+    """A canary with a gap and a category, as a schema reads it."""
+    canary = Canary(np.zeros(0), Declared.by_schema(RAW_SCHEMA))
+    return Canary(next(canary.table([1]).batches()).values()[0], canary.declared)
+
+
+# ----
 
 _RADOS_AT_A_TIME = 1 << 18  # in one release
 _ROWS_AT_A_TIME = 1 << 10  # canaries in one table
-_LEAST_DISTANCE = 1e-3  # mu of moments: with more noise the canary's table would have to be too large
 
 Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 Going = Callable[[], bool]
@@ -50,6 +110,36 @@ Going = Callable[[], bool]
 def always() -> bool:
     """Allow any number of runs: there is no time limit."""
     return True
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """On which made-up tables a mechanism is attacked or replayed, how often, and with what.
+
+    `raw` canaries and tables are read by a schema. With `private_bounds` the mechanism finds bounds itself. `columns`
+    is the word for the columns of a release of moments. A record is replaced by its opposite, or by one that is `far`
+    in its features; by default by whichever moves all stages together further. A person contributes at most `max_rows`
+    rows. A `room` has so many holders, of whom so many may be lost or collude. A replay that is not `thorough` has
+    fewer pairs and transcripts. `key` makes runs repeatable, `run` lets tests attack faulty noise, and no run begins
+    once `going` returns False.
+    """
+
+    n_rados: int = 100
+    n_examples: int = 1000
+    n_columns: int = 3
+    n_classes: int = 2
+    max_rows: int | None = None
+    room: tuple[int, int] | None = None
+    raw: bool = False
+    private_bounds: bool = False
+    columns: str = "auto"
+    far: bool | None = None
+    thorough: bool = True
+    runs: int = 40_000
+    key: bytes | None = None
+    run: type[Curator] = Curator
+    bar: Progress = silent
+    going: Going = always
 
 
 @dataclass(frozen=True)
@@ -76,24 +166,14 @@ class Runs:
         return self.present[first], self.absent[first]
 
 
-def noisy_sums_runs(
-    mechanism: NoisyRados,
-    *,
-    n_rados: int,
-    runs: int,
-    key: bytes | None = None,
-    run: type[Curator] = Curator,
-    bar: Progress = silent,
-    going: Going = always,
-    raw: bool = False,
-) -> Runs:
-    """Scores of releases of the canary alone and of an empty table; no run begins once `going` returns False.
+def noisy_sums_runs(mechanism: NoisyRados, scenario: Scenario) -> Runs:
+    """Scores of releases of the canary alone and of an empty table.
 
     Rados are independent of each other given the table, so one release of many rados is many releases of a few: each
-    call of the mechanism's `make` serves a batch of runs. `run` lets tests attack faulty noise.
+    call of the mechanism's `make` serves a batch of runs.
     """
-    canary = raw_row() if raw else long_row(mechanism.clip)
-    width = len(canary.values)
+    canary = raw_row() if scenario.raw else long_row(mechanism.clip)
+    width, n_rados = len(canary.values), scenario.n_rados
     plan = mechanism.plan(n_rados, width, None)
     many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
     direction = _contribution(canary.scaled, plan)
@@ -101,8 +181,10 @@ def noisy_sums_runs(
 
     def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
         for which, labels in enumerate(([1], [])):
-            keys = _keys(key, which, first)
-            rados = _make_rados(many, canary, canary.table(labels), count * n_rados, AllSignatures(), keys, run)
+            keys = _keys(scenario.key, which, first)
+            rados = _make_rados(
+                many, canary, canary.table(labels), count * n_rados, AllSignatures(), keys, scenario.run
+            )
             yield rados.reshape(count, n_rados, width) / plan.step
 
     def ratio(rados: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,30 +196,21 @@ def noisy_sums_runs(
 
     scores = {"likelihood ratio": ratio, "spread among rados": spread, **_by_column()}
     at_a_time = max(1, _RADOS_AT_A_TIME // n_rados)
-    return Runs(plan.event, partial(_sampled, n_rados), *_score_all(draw, scores, runs, at_a_time, bar, going))
+    return Runs(plan.event, partial(_sampled, n_rados), *_score_all(draw, scores, at_a_time, scenario))
 
 
 def _sampled(n_rados: int, multiplier: float) -> Event:
     return Repeated(SubsampledGaussian(multiplier, INCLUSION), n_rados)
 
 
-def noisy_rows_runs(
-    mechanism: NoisyExamples,
-    *,
-    runs: int,
-    key: bytes | None = None,
-    run: type[Curator] = Curator,
-    bar: Progress = silent,
-    going: Going = always,
-    raw: bool = False,
-) -> Runs:
+def noisy_rows_runs(mechanism: NoisyExamples, scenario: Scenario) -> Runs:
     """Scores of noisy edge vectors, of the canary and of its opposite; the mechanism must have a clipping norm.
 
     Rows have noise of their own, so a table of many canaries is many tables of one: a release in which each rado is one
     row serves a batch of runs. Beside every canary there is a row of nothing.
     """
     assert mechanism.clip is not None
-    canary = raw_row() if raw else long_row(mechanism.clip)
+    canary = raw_row() if scenario.raw else long_row(mechanism.clip)
     width = len(canary.values)
     plan = mechanism.plan(1, width, 2)
     many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
@@ -145,9 +218,9 @@ def noisy_rows_runs(
 
     def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
         for which, label in enumerate((1.0, 0.0)):
-            keys = _keys(key, which, first)
+            keys = _keys(scenario.key, which, first)
             table = canary.table([label] * (2 * count), beside_nothing=True)
-            rados = _make_rados(many, canary, table, 2 * count, SingleRowSignatures(), keys, run)
+            rados = _make_rados(many, canary, table, 2 * count, SingleRowSignatures(), keys, scenario.run)
             yield rados.reshape(count, 2, width) / plan.step
 
     def value(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -160,7 +233,7 @@ def noisy_rows_runs(
         return Gaussian(multiplier, Relation.EDGE)
 
     scores = {"the row": value, "the row less another": difference, **_by_column()}
-    return Runs(plan.event, family, *_score_all(draw, scores, runs, _ROWS_AT_A_TIME, bar, going))
+    return Runs(plan.event, family, *_score_all(draw, scores, _ROWS_AT_A_TIME, scenario))
 
 
 @dataclass(frozen=True)
@@ -204,8 +277,7 @@ def _make_rados(
         signatures=signatures, intercept=False,
     )  # fmt: skip
     mechanism.check(asked)
-    made = mechanism.make(asked, run(table, get_engine("auto"), ThreadRunner(1), noise_key))
-    return made.blocks[RADOS]
+    return mechanism.make(asked, run(table, get_engine("auto"), ThreadRunner(1), noise_key)).blocks[RADOS]
 
 
 def _contribution(row: NDArray[np.float64], plan: NoisePlan) -> NDArray[np.float64]:
@@ -213,55 +285,6 @@ def _contribution(row: NDArray[np.float64], plan: NoisePlan) -> NDArray[np.float
     assert plan.clip is not None
     reach = clip_steps(plan.clip, plan.step) * plan.step
     return np.asarray(np.trunc(row * min(1.0, reach / float(np.linalg.norm(row))) / plan.step))
-
-
-def moments_runs(
-    mechanism: Moments,
-    *,
-    runs: int,
-    key: bytes | None = None,
-    run: type[Curator] = Curator,
-    bar: Progress = silent,
-    going: Going = always,
-    private_bounds: bool = False,
-    raw: bool = False,
-    columns: str = "auto",
-    far: bool | None = None,
-    n_classes: int = 2,
-) -> Runs:
-    """Scores of releases with the canary, and of those without it or with its label turned over.
-
-    With `private_bounds` the mechanism finds the bounds itself. A `raw` canary is one that a schema reads. `columns`
-    is the word for the columns of the release. Where a record is replaced, it is by its opposite, or by one that is
-    `far` in its features: by default by the one that moves the stages further, all of them together. There may be more
-    than two classes, `n_classes`.
-    """
-    check_distance(mechanism)
-    names = (*STATISTICS, *(OF_SLOTS if n_classes > 2 else ()))
-    replaced = mechanism.neighbours is Relation.REPLACE
-    if far and (raw or not replaced):
-        raise ArgumentError("a record that is far is one of numbers, and replaces another; leave far out")
-    if far is None:  # an opposite moves no second moments, which have half of the budget where nothing is sharpened
-        far = replaced and not mechanism.sharpen and not raw
-
-    def family(multiplier: float) -> Event:
-        return Gaussian(multiplier, mechanism.neighbours)
-
-    numbers = ON_EDGES if replaced and not far else NUMBERS
-    canary = raw_row() if raw else numbers
-    about = private_bounds, canary, columns, far, n_classes
-    *tables, claims = attack_moments(mechanism, runs, key, run, bar, going, *about)
-    present, absent = (
-        {ALL_STAGES: statistics[:, : len(STAGES)].sum(axis=1), **dict(zip(names, statistics.T, strict=True))}
-        for statistics in tables
-    )
-    return Runs(claims.pop(ALL_STAGES), family, present, absent, threshold=0.0, by_stage=claims)
-
-
-def check_distance(mechanism: Moments) -> None:
-    """Refuse a mechanism with so much noise that no attack can show anything."""
-    if mechanism.distance(NoiseShape(WIDTH)) < _LEAST_DISTANCE:
-        raise ArgumentError("so much noise hides the canary in any number of runs; attack a mechanism with less")
 
 
 def _by_column() -> dict[str, Score]:
@@ -288,18 +311,16 @@ def _keys(key: bytes | None, which: int, first: int) -> tuple[bytes, bytes]:
 def _score_all(
     draw: Callable[[int, int], Iterable[NDArray[Any]]],
     scores: Mapping[str, Score],
-    runs: int,
     at_a_time: int,
-    bar: Progress,
-    going: Going,
+    scenario: Scenario,
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
     """All scores of both tables, a batch of runs at a time."""
     parts = [np.empty((2, len(scores), 0))]
-    for first in range(0, runs, at_a_time):
-        if not going():
+    for first in range(0, scenario.runs, at_a_time):
+        if not scenario.going():
             break
-        count = min(at_a_time, runs - first)
+        count = min(at_a_time, scenario.runs - first)
         parts.append(np.array([[score(table) for score in scores.values()] for table in draw(first, count)]))
-        bar("crafting", first + count, runs)
+        scenario.bar("crafting", first + count, scenario.runs)
     present, absent = (dict(zip(scores, table, strict=True)) for table in np.concatenate(parts, axis=2))
     return present, absent

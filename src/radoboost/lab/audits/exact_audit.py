@@ -26,6 +26,7 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms import CraftRequest, ReleaseDraft
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.lab.audits.audit_tables import Tables, count_contributing_rows, tables_for
+from radoboost.lab.audits.canaries import Scenario, SingleRowSignatures
 from radoboost.lab.audits.replay import (
     ABSURD,
     LYING,
@@ -48,8 +49,9 @@ from radoboost.lab.audits.replay import (
 from radoboost.privacy import Event, Gaussian, Relation, epsilon_at
 from radoboost.privacy.calibration import noise_share
 from radoboost.privacy.events import OF_LABELS
-from radoboost.progress import Progress, no_progress, show_progress, silent
-from radoboost.release.release import finite_or_word
+from radoboost.progress import no_progress, show_progress
+from radoboost.release.release import finite_or_word, rounded_up
+from radoboost.release.statement_text import epsilon_text
 
 ALL_STAGES = "all stages"
 NEAR = 0.99  # from here on nothing is said of why a ratio is not larger
@@ -103,6 +105,28 @@ class ExactAudit:
         stages = [{**vars(stage), "ratio": finite_or_word(stage.ratio)} for stage in self.stages]
         about = {**vars(self), **numbers, "stages": stages, "faults": list(self.faults)}
         return {"kind": "exact", **about, "holds": self.holds, "about": ABOUT_EXACT}
+
+    def text(self) -> str:
+        """For a terminal."""
+        stages = [f"  {one.stage:<19}{_down(one.ratio)}   {one.pair}; {one.transcript}" for one in self.stages]
+        lines = [
+            f"mechanism    {self.mechanism}",
+            f"neighbours   {self.neighbours}",
+            f"claimed      epsilon {epsilon_text(self.claim)} at delta {rounded_up(self.delta, 6)}",
+            f"largest      {_down(self.ratio)} of what the claim allows: {self.pair}; {self.transcript}",
+            f"compared     {self.pairs:,} pairs of neighbouring tables, along {self.transcripts:,} transcripts",
+            *(["stages       each in units of its own share, with its worst pair and transcript"] if stages else []),
+            *stages,
+            *(f"failed       {fault}" for fault in self.faults[:8]),
+            *([f"remark       {self.remark}"] if self.remark else []),
+            f"This is {ABOUT_EXACT}.",
+        ]
+        return "\n".join(lines)
+
+
+def _down(ratio: float) -> str:
+    """A ratio, never rounded up to 1."""
+    return f"{math.floor(1e6 * ratio) / 1e6:.6f}" if math.isfinite(ratio) else "infinite"
 
 
 def allowed_mu(epsilon: float, delta: float) -> float:
@@ -283,38 +307,19 @@ def made_claim(mechanism: Any, made: ReleaseDraft) -> float:
 # ---- moments
 
 
-def replay_moments(
-    mechanism: Any,
-    *,
-    max_rows: int | None = None,
-    n_classes: int = 2,
-    n_columns: int = 3,
-    raw: bool = False,
-    private_bounds: bool = False,
-    columns: str = "auto",
-    room: tuple[int, int] | None = None,
-    thorough: bool = True,
-    run: type[Curator] = Curator,
-    key: bytes | None = None,
-    bar: Progress = silent,
-    **unused: Any,
-) -> ExactAudit:
-    """Replay `moments` on made-up tables; unless `thorough`, with fewer pairs and transcripts."""
-    relation, key = _audited_relation(mechanism, max_rows), key or _KEY
-    holders = 1 if room is None else room[0]
-    options: dict[str, Any] = {
-        "n_classes": n_classes, "n_columns": n_columns, "raw": raw, "private_bounds": private_bounds,
-        "columns": columns, "max_rows": max_rows, "shares": holders, "few": not thorough,
-    }  # fmt: skip
+def replay_moments(mechanism: Any, scenario: Scenario) -> ExactAudit:
+    """Replay `moments` on made-up tables."""
+    max_rows, thorough = scenario.max_rows, scenario.thorough
+    relation, key = _audited_relation(mechanism, max_rows), scenario.key or _KEY
     worst, count, done = Worst(), 0, itertools.count(1)
     faults: dict[str, None] = {}
     # Which rows of a person contribute depends on a key: there are several.
     for choice in range(1 if max_rows is None else 3 if thorough else 1):
-        tables = tables_for(relation, choice_key=hashlib.sha256(bytes([choice]) + key).digest(), **options)
+        tables = tables_for(relation, scenario, choice_key=hashlib.sha256(bytes([choice]) + key).digest())
         replays = Replays(
-            tables, *_way(mechanism, tables.asked), run, key + bytes([choice]), room,
-            lambda: bar("replaying runs", next(done), None), lambda log: _stage_shares(mechanism, log), Fraction(1),
-            0 if max_rows is None else _MANY, worst, faults,
+            tables, *_way(mechanism, tables.asked), scenario.run, key + bytes([choice]), scenario.room,
+            lambda: scenario.bar("replaying runs", next(done), None), lambda log: _stage_shares(mechanism, log),
+            Fraction(1), 0 if max_rows is None else _MANY, worst, faults,
         )  # fmt: skip
         begun = replays.begun()
         claim = made_claim(mechanism, begun.made)
@@ -430,30 +435,20 @@ class AllIn:
         return out
 
 
-def replay_noisy_rados(
-    mechanism: Any,
-    *,
-    n_rados: int = 100,
-    max_rows: int | None = None,
-    n_columns: int = 3,
-    raw: bool = False,
-    thorough: bool = True,
-    run: type[Curator] = Curator,
-    key: bytes | None = None,
-    bar: Progress = silent,
-    **unused: Any,
-) -> ExactAudit:
+def replay_noisy_rados(mechanism: Any, scenario: Scenario) -> ExactAudit:
     """Hold the difference of each rado, all of whose coins came up 1, against what its noise is accounted for (R3).
 
     That the noise makes up for the claim, with coins, is the accountant's part.
     """
-    relation = Relation.RECORD if max_rows is None else Relation.PERSON
-    tables = tables_for(relation, n_columns=n_columns, raw=raw, max_rows=max_rows, few=not thorough)
+    n_rados, relation = scenario.n_rados, Relation.RECORD if scenario.max_rows is None else Relation.PERSON
+    tables = tables_for(relation, replace(scenario, columns="linear"))
     signatures: Any = AllIn()
     tables = replace(tables, asked=replace(tables.asked, n_rados=n_rados, signatures=signatures))
     done = itertools.count(1)
-    way = _way(mechanism, tables.asked)
-    replays = Replays(tables, *way, run, key or _KEY, None, lambda: bar("replaying runs", next(done), None))
+    replays = Replays(
+        tables, *_way(mechanism, tables.asked), scenario.run, scenario.key or _KEY, None,
+        lambda: scenario.bar("replaying runs", next(done), None),
+    )  # fmt: skip
     begun = replays.begun()
     event = mechanism.plan(
         n_rados, len(begun.made.columns), None, tables.asked.max_rows, tables.asked.person or ""
@@ -489,26 +484,14 @@ class _NoRowNoise:
         return np.zeros((n_rows, n_columns), dtype=np.int64)
 
 
-def replay_noisy_examples(
-    mechanism: Any,
-    *,
-    max_rows: int | None = None,
-    n_columns: int = 3,
-    raw: bool = False,
-    thorough: bool = True,
-    run: type[Curator] = Curator,
-    key: bytes | None = None,
-    bar: Progress = silent,
-    **unused: Any,
-) -> ExactAudit:
+def replay_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAudit:
     """Compare the rows of tables that differ in one of them, or in a person's, with the noise on each (E1, E2, P5)."""
-    from radoboost.lab.audits.canaries import SingleRowSignatures
-
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
+    max_rows, run, key = scenario.max_rows, scenario.run, scenario.key or _KEY
     relation = mechanism.neighbours if max_rows is None else Relation.PERSON_ROWS
     kind = Relation.REPLACE if max_rows is None else relation  # a row replaced, with its label
-    tables = tables_for(kind, n_columns=n_columns, raw=raw, max_rows=max_rows, few=not thorough)
+    tables = tables_for(kind, replace(scenario, columns="linear"))
     n_rows = count_contributing_rows(tables, 1)
     signatures: Any = SingleRowSignatures()
     asked = replace(tables.asked, n_rados=n_rows, signatures=signatures)
@@ -522,10 +505,10 @@ def replay_noisy_examples(
     mechanism.check(asked)
     rows, claim = {}, math.inf
     for number in range(1, len(tables.candidates)):
-        made = mechanism.make(asked, Bare(tables.source(number), get_engine("auto"), ThreadRunner(1), key or _KEY))
+        made = mechanism.make(asked, Bare(tables.source(number), get_engine("auto"), ThreadRunner(1), key))
         step = made.columns[0].step
         rows[number], claim = np.rint(made.blocks["rados"] / step).astype(np.int64), made_claim(mechanism, made)
-        bar("rows of made-up tables", number, len(tables.candidates))
+        scenario.bar("rows of made-up tables", number, len(tables.candidates))
     mu, worst, faults = allowed_mu(claim, mechanism.delta), Worst(), []
     if len(set(scales)) != 1:
         faults.append("the noise differs between tables")
@@ -544,11 +527,12 @@ def replay_noisy_examples(
     )  # fmt: skip
 
 
-def exact_feature_band(mechanism: Any, *, n_examples: int = 1000, **unused: Any) -> ExactAudit:
+def exact_feature_band(mechanism: Any, scenario: Scenario) -> ExactAudit:
     """The exact laws of the protected column in one rado, of two neighbours, at the epsilon that is claimed for it."""
     from radoboost.lab.audits.audit import exact_delta, size_law
     from radoboost.privacy import band
 
+    n_examples = scenario.n_examples
     event = mechanism.event(n_examples, 1)
     law = size_law(n_examples, *band(n_examples, mechanism.epsilon))
     claim = epsilon_at(event, mechanism.delta)
@@ -576,7 +560,7 @@ def exact_score_audit(
     from radoboost.release.columns import Column
     from radoboost.tables.labels import LabelEncoder
 
-    tables = tables_for(Relation.RECORD, n_classes=n_classes, few=not thorough)
+    tables = tables_for(Relation.RECORD, Scenario(n_classes=n_classes, columns="linear", thorough=thorough))
     columns = tuple(Column(f"x{k}", "bounds", 2.0**-22, -1.0, 1.0) for k in range(3))
     theta = np.array([1.0, -2.0, 0.5]) if n_classes == 2 else np.eye(n_classes, 3)
     model = Model(theta, columns, tuple(range(n_classes)), {"name": "made up"})

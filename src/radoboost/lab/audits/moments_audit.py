@@ -48,9 +48,8 @@ from radoboost.holder.mechanisms.moments.score_histogram import HitCounts, Score
 from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
-from radoboost.lab.audits.canary import Canary, row_of_numbers
-from radoboost.privacy import Event, Relation
-from radoboost.progress import Progress
+from radoboost.lab.audits.canaries import WIDTH, Canary, Runs, Scenario, raw_row, row_of_numbers
+from radoboost.privacy import Event, Gaussian, Relation
 from radoboost.release.feature_map import FeatureMap
 from radoboost.release.moment_math import weights_and_unit
 from radoboost.tables import Batch
@@ -182,56 +181,61 @@ class _Knowledge:
     sums: RowSums
 
 
-def attack_moments(
-    mechanism: Moments,
-    runs: int,
-    key: bytes | None,
-    run: type[Curator],
-    bar: Progress,
-    going: Callable[[], bool],
-    private_bounds: bool = False,
-    canary: Canary = NUMBERS,
-    columns: str = "auto",
-    far: bool = False,
-    n_classes: int = 2,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[str, Event]]:
-    """Statistics of `runs` releases with the canary and of as many without, a row each; and what is claimed.
+_LEAST_DISTANCE = 1e-3  # mu: with more noise the canary's table would have to be too large
 
-    Claims are those of "all stages" together, and of those of `STAGES` that have noise. Of more than two classes
-    statistics are those of `STATISTICS` and of `OF_SLOTS`.
 
-    `run` lets tests attack faulty noise. No run begins once `going` returns False. With `private_bounds` none are
-    declared. `columns` is the word for the columns that a release has. A record that is replaced is its own opposite,
-    with the other label, but for bins that it is on the edge of; one that is `far` differs in its features. There are
-    as many others as suit the noise: few, of which "auto" makes a linear plan.
+def check_distance(mechanism: Moments) -> None:
+    """Refuse a mechanism with so much noise that no attack can show anything."""
+    if mechanism.distance(NoiseShape(WIDTH)) < _LEAST_DISTANCE:
+        raise ArgumentError("so much noise hides the canary in any number of runs; attack a mechanism with less")
+
+
+def moments_runs(mechanism: Moments, scenario: Scenario) -> Runs:
+    """Scores of releases with the canary, and of those without it or with its label turned over.
+
+    There are as many others as suit the noise: few, of which "auto" makes a linear plan. A record that is replaced is
+    its own opposite, with the other label, but for bins that it is on the edge of.
     """
+    check_distance(mechanism)
+    n_classes, far, replaced = scenario.n_classes, scenario.far, mechanism.neighbours is Relation.REPLACE
+    names = (*STATISTICS, *(OF_SLOTS if n_classes > 2 else ()))
+    if far and (scenario.raw or not replaced):
+        raise ArgumentError("a record that is far is one of numbers, and replaces another; leave far out")
+    if far is None:  # an opposite moves no second moments, which have half of the budget where nothing is sharpened
+        far = replaced and not mechanism.sharpen and not scenario.raw
+    canary = raw_row() if scenario.raw else ON_EDGES if replaced and not far else NUMBERS
     d = len(canary.values) + 1
     sums = RowSums(get_engine("auto"), n_classes)
-    declared = Declared({}, all_private=True) if private_bounds else canary.declared
+    declared = Declared({}, all_private=True) if scenario.private_bounds else canary.declared
     shape = NoiseShape(d, n_classes=n_classes)
     pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(shape) / 2))
-    known, runner = [1] * pairs + [0] * pairs, ThreadRunner(1)
+    labels, runner = [1] * pairs + [0] * pairs, ThreadRunner(1)
     instead = _instead(mechanism, canary, far)
     place = 1 if n_classes == 2 or instead is not None else 2
     tables = [
-        canary.table([*known, place]),
-        canary.table(known) if instead is None else canary.table([*known, instead.place], last=instead.values),
+        canary.table([*labels, place]),
+        canary.table(labels) if instead is None else canary.table([*labels, instead.place], last=instead.values),
     ]
     knowledge = _Knowledge(_Row(canary.values, place), instead, pairs, sums)
-    listening = _listening(run)
-    statistics = np.empty((2, runs, len(STATISTICS) + len(OF_SLOTS) * (n_classes > 2)))
+    listening = _listening(scenario.run)
+    statistics = np.empty((2, scenario.runs, len(names)))
     n_done = 0
     with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would wait for each other
-        while n_done < runs and going():
+        while n_done < scenario.runs and scenario.going():
             for which, table in enumerate(tables):
-                listener = listening(table, sums.engine, runner, _key(key, which, n_done))
-                made = _make(mechanism, listener, declared, columns, sums.classes)
-                statistics[which, n_done] = _statistics(made, knowledge, listener.heard)
+                listener = listening(table, sums.engine, runner, _key(scenario.key, which, n_done))
+                draft = _make(mechanism, listener, declared, scenario.columns, sums.classes)
+                statistics[which, n_done] = _statistics(draft, knowledge, listener.heard)
             n_done += 1
             if n_done % 100 == 0:
-                bar("releases with and without the canary", n_done, runs)
-    claims = _claims(mechanism, made) if n_done else {ALL_STAGES: mechanism.dearest(shape)}
-    return statistics[0, :n_done], statistics[1, :n_done], claims
+                scenario.bar("releases with and without the canary", n_done, scenario.runs)
+    claims = _claims(mechanism, draft) if n_done else {ALL_STAGES: mechanism.dearest(shape)}
+    present, absent = (
+        {ALL_STAGES: table[:, : len(STAGES)].sum(axis=1), **dict(zip(names, table.T, strict=True))}
+        for table in statistics[:, :n_done]
+    )
+    family = partial(Gaussian, relation=mechanism.neighbours)
+    return Runs(claims.pop(ALL_STAGES), family, present, absent, threshold=0.0, by_stage=claims)
 
 
 def _instead(mechanism: Moments, canary: Canary, far: bool) -> _Row | None:

@@ -7,6 +7,7 @@ an altered one, may have made it.
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from radoboost.errors import ArgumentError
@@ -14,6 +15,7 @@ from radoboost.holder.mechanisms import Mechanism, Moments, NoisyExamples, Noisy
 from radoboost.holder.mechanisms.moments.budget import COUNTS_SHARE, SEARCHES
 from radoboost.lab.attacks.adversary_knowledge import deadline
 from radoboost.lab.attacks.mechanism_from_release import attacked_columns
+from radoboost.lab.audits.canaries import Scenario
 from radoboost.lab.audits.exact_audit import ABOUT_EXACT, ALL_STAGES, REPLAYS, ExactAudit, StageRatio
 from radoboost.privacy import event_from_dict
 from radoboost.progress import Progress
@@ -56,7 +58,7 @@ def audit_program(release: Release, seconds: float, bar: Progress) -> ExactAudit
             raise ArgumentError(f"it was stopped after {seconds:g} seconds; give it more with --seconds")
         bar(task, done, total)
 
-    return REPLAYS[release.law](_mechanism(release), **_options(release), thorough=False, bar=step)
+    return REPLAYS[release.law](_mechanism(release), replace(_scenario(release), thorough=False, bar=step))
 
 
 def audit_text(release: Release, result: ExactAudit) -> str:
@@ -124,21 +126,18 @@ def _bounds_share(parameters: Mapping[str, Any]) -> float:
     return min(max(round(COUNTS_SHARE * square / SEARCHES[0][1], 6), 0.001), 0.9)
 
 
-def _options(release: Release) -> dict[str, Any]:
+def _scenario(release: Release) -> Scenario:
     """What a replay is told beside the mechanism: persons, classes, columns, and how tables are read."""
     parameters = release.mechanism
     most = parameters.get("max_rows") if parameters.get("person") is not None else None
     if release.law != NOISY_MOMENTS:
-        return {"max_rows": most, "n_rados": release.n_rados}
+        return Scenario(max_rows=most, n_rados=release.n_rados)
     private = bool(parameters.get("searched"))
-    return {
-        "max_rows": most,
-        "n_classes": release.n_classes,
-        "columns": attacked_columns(release),
-        "private_bounds": private,
-        "raw": release.schema is not None and most is None and not private,
-        "room": _room(release),
-    }
+    raw = release.schema is not None and most is None and not private
+    return Scenario(
+        max_rows=most, n_classes=release.n_classes, columns=attacked_columns(release), private_bounds=private, raw=raw,
+        room=_room(release),
+    )  # fmt: skip
 
 
 def _room(release: Release) -> tuple[int, int] | None:

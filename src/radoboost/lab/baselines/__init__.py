@@ -1,4 +1,0 @@
-"""What others would do instead, to compare with.
-
-Modules: `block_rados`.
-"""
