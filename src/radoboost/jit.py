@@ -38,7 +38,6 @@ def prepare_cache() -> None:
 
 
 def _writable(folder: Path) -> bool:
-    """Whether a folder can be written to, or made."""
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK)

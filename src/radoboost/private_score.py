@@ -96,7 +96,6 @@ class Score:
         }
 
     def sentence(self) -> str:
-        """The result in a few words."""
         low, high = self.interval
         return (
             f"an error of {100 * self.error:.2f} %, between {100 * low:.2f} % and {100 * high:.2f} % at confidence "
@@ -282,7 +281,6 @@ class CountOutcomes:
         return Outcomes(np.zeros(2, dtype=np.int64))
 
     def add(self, sums: Outcomes, first_row: int, batch: Batch) -> None:
-        """Predict each row on its own."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
             values, places = batch.values(), self.rule.places_or_none(batch.labels)
             good = (places >= 0) & np.isfinite(values).all(axis=1)

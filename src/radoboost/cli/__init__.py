@@ -87,7 +87,6 @@ def options(
 
 
 def main() -> None:
-    """Entry point of the command."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # it was closed before this process began
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115

@@ -134,7 +134,6 @@ def rehearse(
 
 
 def _as_text(result: "Rehearsal") -> str:
-    """What came out, for a terminal."""
     from radoboost.examples.hospital import FIVE, N_NEW
     from radoboost.examples.rehearsal import EPSILON, JOINT, LEDGER, LOG, ROOM, TOTAL
     from radoboost.report.findings import ReportTable

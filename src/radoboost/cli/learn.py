@@ -230,7 +230,6 @@ def chosen_learner(
 
 
 def _check_words(penalty: str | None, stop: str | None) -> None:
-    """Refuse a penalty or a stop that there is not, by its option."""
     if penalty is not None and penalty not in _PENALTIES:
         raise ArgumentError(f"there is no penalty {penalty!r}; choose one of {', '.join(_PENALTIES)} with --penalty")
     if stop not in (None, _HELD_OUT):
@@ -238,7 +237,6 @@ def _check_words(penalty: str | None, stop: str | None) -> None:
 
 
 def _read_strength(given: str, penalty: str | None) -> float | str:
-    """A number, or held-out."""
     if penalty is None:
         raise ArgumentError("--strength is that of a penalty; add --penalty lasso, ridge or scores")
     try:

@@ -33,7 +33,6 @@ def complete_table(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_relation(incomplete: str) -> list[str]:
-    """Short names of relations that begin with `incomplete`."""
     from radoboost.privacy.ledger import SHORT_NAMES
 
     return [name for name in SHORT_NAMES if name.startswith(incomplete)]
@@ -60,7 +59,6 @@ LedgerArgument = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file
 
 
 def chosen_ledger(place: Path | None, table: str | None) -> "Ledger | None":
-    """The ledger that the options name."""
     from radoboost.privacy.ledger import Ledger
 
     if place is None:
@@ -188,7 +186,6 @@ def _print(books: "Ledger", as_json: bool) -> None:
 
 
 def ledger_text(document: dict[str, Any]) -> str:
-    """The books of a table, as text for a terminal."""
     from radoboost.privacy.ledger import beside_text, releases_text
 
     total, releases = document["total"], document["releases"]

@@ -82,7 +82,6 @@ def _may_be_table(word: str) -> bool:
 
 
 def complete_from(*words: str) -> Callable[[str], list[str]]:
-    """Tab completion among a few words."""
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
@@ -176,7 +175,6 @@ def chosen_table(table: list[str], query: str | None, form: str | None) -> Any:
 
 
 def shown_table(table: list[str]) -> str:
-    """The first word of a table for a message, without passwords."""
     from radoboost.tables.urls import mask_passwords
 
     return mask_passwords(table[0])
@@ -202,7 +200,6 @@ def noted(quiet: bool = False) -> Iterator[list[Any]]:
 
 
 def say(line: str) -> None:
-    """Commentary, on stderr."""
     print(line, file=sys.stderr, flush=True)
 
 
@@ -268,7 +265,6 @@ def _with_spent(line: str, error: BaseException) -> str:
 
 
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
-    """Print what a release is, in words or as JSON."""
     from radoboost.report.describe import describe
 
     if as_json:
@@ -305,7 +301,6 @@ def _figures(statement: Any) -> dict[str, Any]:
 
 
 def check_trust(cluster: str | None, trust_network: bool) -> None:
-    """Refuse to trust the network of no cluster."""
     if trust_network and cluster is None:
         raise ArgumentError("--trust-network is about the network of a cluster; name that with --cluster, or leave it")
 
@@ -394,7 +389,6 @@ def _check_place(place: Path, sources: list[str], option: str) -> None:
 
 
 def complete_mechanism(incomplete: str) -> list[str]:
-    """Mechanisms whose names begin with `incomplete`."""
     from radoboost.holder.mechanisms import MECHANISMS
 
     return [name for name in MECHANISMS if name.startswith(incomplete)]

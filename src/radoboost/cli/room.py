@@ -65,7 +65,6 @@ IdentityOption = Annotated[
 
 
 def complete_mechanism(incomplete: str) -> list[str]:
-    """Mechanisms for rooms whose names begin with `incomplete`."""
     from radoboost.holder.rooms.agreement import rooms_mechanisms
 
     return [name for name in rooms_mechanisms() if name.startswith(incomplete)]
@@ -195,7 +194,6 @@ def open_(
 
 
 def _joint(room: str) -> Path:
-    """Where the joint release goes, if nobody says."""
     return Path(f"{_stem(room)}.rado.parquet")
 
 
@@ -387,7 +385,6 @@ class _Question:
 
 
 def _answered_yes(question: str) -> bool:
-    """Whether the person who is there says yes."""
     print(question, end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
     if not sys.stdin.isatty():
@@ -452,7 +449,6 @@ app.command()(in_one_line(rehearse))
 
 
 def laid_agreement(agreement: "Agreement", place: str, trust_network: bool, token: str = "") -> str:
-    """Open a room with an agreement that was checked; where it is."""
     from radoboost.holder.rooms.agreement import PLACE
     from radoboost.holder.rooms.mailbox import mailbox_at
 
@@ -535,7 +531,6 @@ _NOTHING_YET = {
 
 
 def state_text(state: dict[str, Any]) -> list[str]:
-    """The state of a room as lines."""
     lines = [f"room         {state['room']}", *(f"             {line}" for line in state["as_text"])]
     lines += [f"  {one['name']}  {one['fingerprint']}  {_stand_of(one['name'], state)}" for one in state["parties"]]
     lines += [f"stray        {place} is no greeting: take it out, or open a new room" for place in state["strays"]]
@@ -582,5 +577,4 @@ def _times(box: "Mailbox") -> dict[str, float]:
 
 
 def _when(times: dict[str, float]) -> str | None:
-    """The last of these times, for people."""
     return datetime.fromtimestamp(max(times.values())).astimezone().isoformat(" ", "seconds") if times else None

@@ -132,7 +132,6 @@ def schema(
 
 
 def schema_text(schema: "Schema") -> str:
-    """A schema as the text of its file."""
     return json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -209,7 +208,6 @@ def _cut(text: str, width: int) -> str:
 
 
 def _open_questions(schema: Any) -> str:
-    """What a promise about records still needs."""
     names = list(schema.undecided())
     open_parts = [*names, *([] if schema.classes is not None else ["classes"])]
     if not open_parts:

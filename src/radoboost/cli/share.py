@@ -169,7 +169,6 @@ NewKeyOption = Annotated[
 
 
 def are_shares(table: list[str]) -> bool:
-    """Whether the words TABLE name shares of rows."""
     return any(word.endswith(SHARE_ENDING) for word in table)
 
 

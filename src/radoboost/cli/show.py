@@ -166,7 +166,6 @@ def keep_sign_off(
 
 
 def sign_off_command(release: Path, signed: object, place: Path, report: Path | None, force: bool) -> list[str]:
-    """The words of the command that makes the same page."""
     from radoboost.report.sign_off import SignOff
 
     assert isinstance(signed, SignOff)

@@ -330,7 +330,6 @@ def craft(
 
 
 def _check_together(senders: Sequence[EncryptedRows]) -> None:
-    """Refuse rows that cannot be summed together."""
     if not senders:
         raise ArgumentError("there are no encrypted rows; give at least those of one sender")
     first, names = senders[0], [name for sender in senders for name, _ in sender.parts]

@@ -38,7 +38,6 @@ _COLOURS = {"benign": "#2471a3", "malignant": "#c0392b", "moments": "#1e8449"}
 
 
 def draw_demo(table: pa.Table, label: str, release: Release, path: Path) -> None:
-    """Two panels: the patients, and the rados."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.5, 4.8), layout="constrained")
@@ -49,7 +48,6 @@ def draw_demo(table: pa.Table, label: str, release: Release, path: Path) -> None
 
 
 def draw_both(stays: Any, leaves: Any, table: pa.Table, label: str, release: Release) -> None:
-    """The patients into one panel, and the rados into the other."""
     places = [release.feature_names.index(f"log({name})") for name in _PICTURED]
     _draw_patients(stays, table, label, release, places)
     _draw_rados(leaves, release.rados[:, places])
@@ -145,7 +143,6 @@ class Demo:
         }
 
     def beside(self) -> ReportTable:
-        """The plain release and the private one beside each other."""
         total = self.ledger["total"]
         promise = self.promise
         rows = [
@@ -379,7 +376,6 @@ def _write_csv(table: pa.Table, path: Path) -> None:
 
 
 def numbers(table: pa.Table) -> tuple[NDArray[np.float64], NDArray[Any]]:
-    """The measurements and the labels as arrays."""
     features = table.drop_columns([LABEL])
     return np.column_stack([column.to_numpy() for column in features.columns]), np.array(table[LABEL].to_pylist())
 

@@ -60,7 +60,6 @@ _WARDS: dict[str, tuple[float, float, float, float, float]] = {
 
 
 def hospital(n_rows: int = N_PATIENTS, seed: int = 1) -> pa.Table:
-    """The hospital's table, the same for the same seed."""
     return _patients(n_rows, seed)[0]
 
 
@@ -130,7 +129,6 @@ def _write_csv(table: pa.Table, place: Path) -> None:
 
 
 def _json_text(schema: Schema) -> str:
-    """A schema as people write it: a line for each column."""
     document = schema.to_dict()
     columns = [f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in document.pop("columns").items()]
     head = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in document.items())

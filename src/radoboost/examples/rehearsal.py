@@ -179,7 +179,6 @@ def _error(release: Release, patients: pa.Table) -> float:
 
 
 def _join_words(name: str, lose: str | None) -> list[str]:
-    """How a hospital joins, from its own folder."""
     words = ["room", "join", f"../{ROOM}", "patients.csv", "--as", name, "--identity", "key.pem", "--ledger", LEDGER]
     return [*words, "-o", JOINT, *([] if lose is None else ["--patience", str(_PATIENCE)])]
 
@@ -231,7 +230,6 @@ class _Room:
         return code
 
     def lose(self, name: str) -> None:
-        """Kill a hospital after a few sums."""
         self.wait(lambda: len([place for place in self._places()[name] if MASKED in place]) >= _SUMS_BEFORE)
         self._lost = name
         self._processes[name].kill()

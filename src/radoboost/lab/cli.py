@@ -133,7 +133,6 @@ def mechanism_to_audit(name: str, options: dict[str, Any]) -> Any:
 
 
 def exact_score(epsilon: float, delta: float | None, n_classes: int, *, show: bool) -> Any:
-    """The exact audit of a private score."""
     from radoboost.lab.audits.exact_audit import exact_score_audit
 
     return exact_score_audit(epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show)
@@ -538,7 +537,6 @@ def _parse_numbers(text: str | None) -> list[float] | None:
 
 
 def _ranges(places: Sequence[int]) -> str:
-    """Whole numbers, with runs of neighbours as ranges."""
     runs: list[list[int]] = []
     for place in places:
         if runs and place == runs[-1][-1] + 1:

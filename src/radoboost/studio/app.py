@@ -81,7 +81,6 @@ def favicon() -> Response:
 
 @router.get("/static/{name}")
 def static(name: str) -> Response:
-    """A file that ships with the package, of a few."""
     if name not in _STATIC:
         raise HTTPException(404)
     package, path, kind = _STATIC[name]
@@ -90,7 +89,6 @@ def static(name: str) -> Response:
 
 @router.get("/jobs/{number}")
 def job_page(request: Request, studio: Here, number: str) -> HTMLResponse:
-    """A page about one job."""
     return page(request, "job.html", job=_job(studio, number))
 
 
@@ -106,7 +104,6 @@ def job_progress(request: Request, studio: Here, number: str) -> HTMLResponse:
 
 @router.post("/jobs/{number}/cancel")
 def cancel(request: Request, studio: Here, number: str) -> Response:
-    """Cancel a job, and go back to its page."""
     job = _job(studio, number)
     job.cancel()
     job.wait(1.0)
@@ -121,13 +118,11 @@ def other_browser(request: Request, studio: Here) -> HTMLResponse:
 
 @router.get("/quit")
 def ask_to_quit(request: Request) -> HTMLResponse:
-    """Ask whether to end the studio."""
     return page(request, "quit.html")
 
 
 @router.post("/quit")
 def quit_studio(request: Request, studio: Here, form: Sent) -> HTMLResponse:
-    """End the studio, once that was confirmed."""
     if form.text("sure", "") != "yes":
         raise ArgumentError("the studio ends once you confirm it; use the button on the page")
     response = page(request, "ended.html")

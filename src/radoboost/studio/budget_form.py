@@ -69,7 +69,6 @@ class Budget:
 
     @property
     def private(self) -> bool:
-        """Whether something is promised about records."""
         return self.promise == "yes"
 
     @property
@@ -95,7 +94,6 @@ class Budget:
         return replace(self, epsilon=f"{10**power:.2g}")
 
     def problems(self) -> dict[str, str]:
-        """What is wrong, by field."""
         return _parse_budget(self)[1]
 
     def numbers(self) -> dict[str, Any]:
@@ -245,7 +243,6 @@ def _chain_of(stamped: tuple[tuple[Path, int, int], ...]) -> tuple[EarlierReleas
 
 
 def tables_of(ledger: Path) -> list[str]:
-    """The tables of a ledger; none where it cannot be read."""
     try:
         return [table for table, _, _ in glance(ledger, _MOST_TABLES)]
     except RadoError:

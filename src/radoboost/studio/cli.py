@@ -68,7 +68,6 @@ def studio(
 
 
 def _start_file(file: Path, folder: Path) -> Path:
-    """The file to begin with, which must be in the folder."""
     from radoboost.studio.workspace import Folder
 
     place = file.resolve()

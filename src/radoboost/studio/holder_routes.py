@@ -175,7 +175,6 @@ def budget_commands(
 
 
 def craft_command(studio: Studio, session: "HolderSession") -> str:
-    """The command that crafts such a release."""
     folder, budget = studio.folder, _budget(session)
     ledger, table = _ledger(studio, budget)
     words: list[Any] = ["craft", Path(folder.name(session.table)), *budget.options()]
@@ -297,7 +296,6 @@ class HolderSession:
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     def is_written(self) -> bool:
-        """Whether the schema stands in its file as it is now."""
         if self.written is None or self.draft.problems():
             return False
         return _file_equals(self.written, self.draft.text())
@@ -305,7 +303,6 @@ class HolderSession:
 
 @router.get("")
 def choose(request: Request, studio: Here) -> HTMLResponse:
-    """Choose a table."""
     return page(request, "choose.html", way=WAY, files=studio.folder.files(*WAY.kinds))
 
 
@@ -326,7 +323,6 @@ def open_table(studio: Studio, table: Path) -> str:
 
 @router.get("/{number}")
 def columns(request: Request, studio: Here, number: str) -> HTMLResponse:
-    """The columns as cards."""
     return _columns_page(request, studio, number)
 
 
@@ -350,7 +346,6 @@ def change_columns(request: Request, studio: Here, number: str, form: Sent) -> R
 
 @router.post("/{number}/write")
 def write(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    """Write the schema to its file, and go on to the budget."""
     session = _session(studio, number)
     with session.lock, short_names(studio.folder.root):
         if not _is_of_now(session.draft, form):
@@ -423,7 +418,6 @@ def change_budget(request: Request, studio: Here, number: str, form: Sent) -> Re
 
 @router.post("/{number}/craft")
 def start(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    """Craft, as a job."""
     session = _session(studio, number)
     with session.lock, short_names(studio.folder.root):
         session.budget = read_budget(form)
@@ -459,7 +453,6 @@ def _columns_page(request: Request, studio: Studio, number: str) -> HTMLResponse
 
 
 def _file_equals(place: Path, text: str) -> bool:
-    """Whether a text, and nothing else, stands in a file."""
     try:
         return place.read_text(encoding="utf-8") == text
     except (OSError, UnicodeDecodeError):

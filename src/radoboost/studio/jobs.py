@@ -69,12 +69,10 @@ class Job:
                 self._over.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Whether the job has ended, within so many seconds."""
         return self._over.wait(seconds)
 
     @property
     def is_over(self) -> bool:
-        """Whether it is done, failed or cancelled."""
         return self._over.is_set()
 
     @property
@@ -84,17 +82,14 @@ class Job:
 
     @property
     def stopping(self) -> bool:
-        """Whether it was told to end and has not yet."""
         return self._stop.is_set() and not self.is_over
 
     @property
     def percent(self) -> int | None:
-        """How much of the work is done, of 100, where that is known."""
         return None if not self.total else max(0, min(100, int(100 * self.done / self.total)))
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
         return 0.0 if self.began is None else (self.ended or time.monotonic()) - self.began
 
     def _run(self, function: Callable[["Job"], Any]) -> None:

@@ -129,7 +129,6 @@ class Choices:
         return [f"{name}={share}" for name, share in pairs if share]
 
     def words(self, sources: Sources) -> list[object]:
-        """The options as words of a command."""
         words: list[object] = [] if self.learner == _BY_DEFAULT else ["--learner", self.learner]
         for name, value in self.options(sources).items():
             for each in value if isinstance(value, list) else [value]:
@@ -267,7 +266,6 @@ class ScoreOrder:
     place: Path
 
     def check(self) -> None:
-        """Refuse a place that must not be written to."""
         check_output(self.place, [str(self.learned.place), str(self.table)])
         refuse_overwrite(self.place, self.root / scores_place(str(self.table.relative_to(self.root))))
 
@@ -279,7 +277,6 @@ class ScoreOrder:
         return command(*words, "-o", names[2])
 
     def run(self, job: Job) -> Scored:
-        """Write the scores, and with a label judge them."""
         model, rows = self.learned.model, [str(self.table)]
         with short_names(self.root):
             self.check()
@@ -327,7 +324,6 @@ class ExportOrder:
         return command(*words, "-o", self.place.relative_to(self.root))
 
     def run(self, job: Job) -> int:
-        """Write the program, and say how many bytes it has."""
         with short_names(self.root):
             check_output(self.place, [str(self.learned.place)])
             refuse_overwrite(self.place, self.root / export_place(self.learned.place, self.to))

@@ -170,12 +170,10 @@ class LearnerSession:
 
     @property
     def sources(self) -> Sources | None:
-        """The releases, once they are read."""
         return self.reading.result if isinstance(self.reading.result, Sources) else None
 
     @property
     def learned(self) -> Learned | None:
-        """The model, once it is read or learned."""
         job = self.reading if self.learning is None else self.learning
         return job.result if isinstance(job.result, Learned) else None
 
@@ -234,7 +232,6 @@ _ROW_SCORES = Path("row.scores.csv")
 
 @router.get("")
 def choose(request: Request, studio: Here) -> HTMLResponse:
-    """Choose a release, several of them, or a model."""
     return page(request, "learner_choose.html", way=WAY, files=studio.folder.files(*WAY.kinds), release=RELEASE)
 
 
@@ -345,7 +342,6 @@ def model(request: Request, studio: Here, number: str) -> Response:
 
 @router.post("/{number}/look")
 def look_again(request: Request, studio: Here, number: str) -> Response:
-    """Look inside once more, where that was cancelled or failed."""
     session, learned = _session(studio, number)
     with session.lock:
         if session.looking is None or (session.looking.is_over and session.looking.state != "done"):
@@ -375,7 +371,6 @@ def report(request: Request, studio: Here, number: str, form: Sent) -> Response:
 
 @router.get("/{number}/row")
 def row(request: Request, studio: Here, number: str) -> Response:
-    """A form for one row, and what the model says of it."""
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
         return go(request, f"/learner/{number}/model")
@@ -384,7 +379,6 @@ def row(request: Request, studio: Here, number: str) -> Response:
 
 @router.post("/{number}/row")
 def change_row(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    """Take a row, and say how probable each class is, and why."""
     session, learned = _session(studio, number)
     session.typed = {each.id: form.text(each.id, "").strip() for each in fields_of(learned.model)}
     _, table, lines = read_row(learned.model, form)
@@ -399,7 +393,6 @@ def change_row(request: Request, studio: Here, number: str, form: Sent) -> Respo
 
 @router.get("/{number}/table")
 def table(request: Request, studio: Here, number: str) -> Response:
-    """Choose a table to score, and see what came out."""
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
         return go(request, f"/learner/{number}/model")
@@ -411,7 +404,6 @@ def table(request: Request, studio: Here, number: str) -> Response:
 
 @router.post("/{number}/table")
 def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    """Score a table, as a job."""
     session, learned = _session(studio, number)
     rows = studio.folder.file(form.text("path", "").strip() or form.text("table"))
     output = form.text("output", "").strip() or scores_place(studio.folder.name(rows))
@@ -436,7 +428,6 @@ def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
 
 @router.get("/{number}/export")
 def elsewhere(request: Request, studio: Here, number: str) -> Response:
-    """Choose a form to take the model elsewhere."""
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
         return go(request, f"/learner/{number}/model")
@@ -446,7 +437,6 @@ def elsewhere(request: Request, studio: Here, number: str) -> Response:
 
 @router.post("/{number}/export")
 def write_program(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    """Write the model as a program, as a job."""
     session, learned = _session(studio, number)
     to = form.text("to")
     output = form.text("output", "").strip() or export_place(learned.place, to)
@@ -472,7 +462,6 @@ def _page(request: Request, studio: Studio, number: str, template: str, **values
 
 
 def _start_model_report(studio: Studio, number: str, session: LearnerSession, learned: Learned) -> None:
-    """Begin to look inside a model."""
     line = commands_of(studio, session, learned)[-1]
 
     def work(job: Job) -> Any:

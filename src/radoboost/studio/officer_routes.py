@@ -69,7 +69,6 @@ class OfficerSession:
 
     @property
     def opened(self) -> Opened | None:
-        """What was read, once it was."""
         result = self.reading.result
         return result if isinstance(result, Opened) else None
 
@@ -127,7 +126,6 @@ _MOST_SECONDS = 3600.0
 
 @router.get("")
 def choose(request: Request, studio: Here) -> HTMLResponse:
-    """Choose a release."""
     return page(request, "choose.html", way=WAY, files=studio.folder.files(*WAY.kinds))
 
 

@@ -108,12 +108,10 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 
 def wants_part(request: Request) -> bool:
-    """Whether htmx asks for a part of a page."""
     return "hx-request" in request.headers
 
 
 def go(request: Request, address: str) -> Response:
-    """Send the browser to another page of the studio, after a form."""
     if wants_part(request):
         return Response(status_code=204, headers={"hx-redirect": address})
     return RedirectResponse(address, 303)
@@ -154,7 +152,6 @@ class Role:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of files that it begins with."""
         return tuple(self.verbs)
 
 

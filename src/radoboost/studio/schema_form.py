@@ -150,14 +150,12 @@ class SchemaForm:
         return not _missing_decision(entry) and plain != kind_to_dict(kind_of(name, self.types[name]))
 
     def entry(self, name: str) -> dict[str, Any]:
-        """A column as JSON data, as it is now."""
         if name in self.columns:
             return dict(self.columns[name])
         kind = self.first.columns.get(name) or kind_of(name, self.types[name])
         return kind_to_dict(kind)
 
     def changes(self) -> dict[str, Any]:
-        """The columns that are not as they were at first, as JSON data."""
         return {
             name: self.columns[name]
             for name, kind in self.first.columns.items()
@@ -169,7 +167,6 @@ class SchemaForm:
         return apply_decisions(self.first, self.changes(), self.classes, self.decimal, self.corrected)
 
     def text(self) -> str:
-        """What is written to the file."""
         return schema_text(self.schema())
 
     def problems(self) -> dict[str, tuple[str, ...]]:
@@ -257,7 +254,6 @@ def _blank(kind: str) -> dict[str, Any]:
 
 
 def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The texts of a card."""
     searched = entry.get("low") == PRIVATE and entry.get("high") == PRIVATE
     texts: dict[str, Any] = {
         name: "" if entry.get(name) is None or (searched and name != "fill") else str(entry[name])

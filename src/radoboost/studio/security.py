@@ -112,7 +112,6 @@ class LoginTokens:
         return cookie
 
     def is_open(self, address: str) -> bool:
-        """Whether an address would still let a browser in."""
         with self._lock:
             return any(_constant_time_equal(known, address.partition("=")[2]) for known in self._tokens)
 

@@ -152,7 +152,6 @@ def short_names(root: Path) -> Iterator[None]:
 
 
 def size_text(size: int) -> str:
-    """A size as people say it."""
     if size < 1000:
         return f"{size} bytes"
     unit, one = next(((unit, one) for unit, one in _UNITS if size < 999.5 * one), _UNITS[-1])

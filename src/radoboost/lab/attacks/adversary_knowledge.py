@@ -43,7 +43,6 @@ def rado_integers(release: Release) -> NDArray[np.int64]:
 
 
 def grid_steps(release: Release) -> NDArray[np.float64]:
-    """The grid step of each column of `rado_integers`."""
     steps = np.array([column.step for column in release.columns])
     return steps if release.n_classes == 2 else np.tile(steps, release.n_classes)
 
@@ -183,7 +182,6 @@ def n_examples(release: Release, rows: int | None) -> int:
 
 
 def check_same_width(edges: NDArray[Any], rados: NDArray[Any]) -> None:
-    """Refuse edge vectors and rados of different widths."""
     if edges.ndim != 2 or rados.ndim != 2 or edges.shape[1] != rados.shape[1]:
         raise TableError(
             f"edge vectors of shape {edges.shape} and rados of shape {rados.shape} do not go together; "

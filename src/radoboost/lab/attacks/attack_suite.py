@@ -71,16 +71,13 @@ class AttackInputs:
     named: str | None = None
 
     def command(self, name: str, *options: str) -> str:
-        """The command that runs an attack on this release."""
         return shlex.join(["rado", "attack", name, self.path, *options])
 
     def of_seed(self) -> list[str]:
-        """The options of attacks that know the signatures."""
         rows = [] if self.rows is None else ["--rows", str(self.rows)]
         return ["--seed", "K" if self.seed is None else str(self.seed), *rows]
 
     def of_table(self) -> list[str]:
-        """The options that name the table."""
         files = self.table if isinstance(self.table, list) else [str(self.table)]
         files = files if self.named is None else [self.named]
         return [word for file in files for word in ("--table", file)] + ["--label", str(self.label)]
@@ -119,7 +116,6 @@ class Group:
 
 
 def group_by_outcome(attempts: list[AttackOutcome]) -> list[Group]:
-    """Attempts by how they fared, those that were tried first."""
     return [
         Group(name, title, tuple(attempt for attempt in attempts if attempt.group == name))
         for name, title in GROUPS.items()
@@ -289,7 +285,6 @@ def _reconstruct(inputs: AttackInputs, seconds: float, bar: Progress) -> Got:
 
 
 def _growth(inputs: AttackInputs, seconds: float) -> list[Figure]:
-    """How many records the first so many rados give away."""
     import numpy as np
 
     from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, n_examples, rado_integers
@@ -436,11 +431,9 @@ class Report:
 
     @property
     def groups(self) -> list[Group]:
-        """The attacks by how they fared."""
         return group_by_outcome(self.attempts)
 
     def to_dict(self) -> dict[str, dict[str, str]]:
-        """The attacks as JSON data, by their names."""
         return {attempt.name: attempt.to_dict() for attempt in self.attempts}
 
 

@@ -165,7 +165,6 @@ class Reconstruction:
 
     @property
     def edge_vectors(self) -> NDArray[np.float64]:
-        """The edge vectors in the columns' units; NaN where not found."""
         vectors: NDArray[np.float64] = self.edge_integers * np.array([column.step for column in self.columns])
         vectors[~self.found] = np.nan
         return vectors
@@ -177,7 +176,6 @@ class Reconstruction:
 
     @property
     def has_labels(self) -> bool:
-        """Whether records are found with their labels."""
         return self.places is not None or (self.has_constant and not self.up_to_sign)
 
     @property
@@ -237,7 +235,6 @@ class Reconstruction:
         }
 
     def sentence(self) -> str:
-        """What this means, for a data holder."""
         m, k = len(self.found), self.n_found
         if self.too_large:
             instead = "" if self.up_to_sign else "; the attack linear with least-squares may take it, column by column"

@@ -86,12 +86,10 @@ class FeatureBandLeak:
         return 1 / (1 + math.exp(-self.log_ratio))
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON data."""
         ratio = None if self.log_ratio is None else finite_or_word(self.log_ratio)
         return {**dataclasses.asdict(self), "log_ratio": ratio, "probability": self.probability}
 
     def sentence(self) -> str:
-        """What was found, in words."""
         what = f"the value of {self.feature!r}" if self.feature else "the protected bit"
         where = f"{what} in row {self.row:,} (the first is row 0)"
         if self.bit is None:

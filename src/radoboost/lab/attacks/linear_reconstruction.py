@@ -91,7 +91,6 @@ class Recovered:
         }
 
     def sentence(self) -> str:
-        """What this means, for a data holder."""
         m, what = len(self.values), "the label" if self.column == CONSTANT else repr(self.column)
         if self.why == "size":
             instead = "; take the method least-squares" if _fits_memory("least-squares", self.n_rados, m) else ""

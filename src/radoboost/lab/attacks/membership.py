@@ -233,7 +233,6 @@ class Membership:
         }
 
     def sentence(self) -> str:
-        """What the result means, for a data holder."""
         if self.roc is None:
             return (
                 f"Unknown: there was time for {self.runs:,} runs of the attack, and {LEAST_RUNS:,} are needed to say "
@@ -444,7 +443,6 @@ def study(
 
 
 def _cases(quick: bool) -> list[tuple[str, Mechanism, dict[str, Any]]]:
-    """What is attacked: title, mechanism, options."""
     few, many = (1000, 4000) if quick else (10_000, 20_000)
     n_rados = 20 if quick else 100
     private: list[tuple[str, Mechanism, dict[str, Any]]] = []

@@ -50,12 +50,10 @@ class Roc:
 
     @property
     def false_positive_rates(self) -> Floats:
-        """The share of false alarms at every threshold."""
         return np.array(self.false_alarms) / self.runs
 
     @property
     def true_positive_rates(self) -> Floats:
-        """The share of hits at every threshold."""
         return np.array(self.hits) / self.runs
 
     @property
@@ -131,7 +129,6 @@ class Claim:
 
     @property
     def neighbours(self) -> str:
-        """The relation between tables that the claim is about."""
         relation = self.event.relation
         assert relation is not None
         return relation.value
@@ -154,12 +151,10 @@ class Claim:
         return least
 
     def hits(self, alarms: ArrayLike) -> Floats:
-        """The largest share of hits that the claim allows."""
         return np.asarray(1 - self.misses(alarms))
 
     @property
     def advantage(self) -> float:
-        """The largest advantage that the claim allows."""
         rates = np.linspace(0, 1, 1001)
         return float((self.hits(rates) - rates).max())
 

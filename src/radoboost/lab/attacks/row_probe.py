@@ -70,11 +70,9 @@ class Probe:
         return tuple(i for i, status in enumerate(self.rows) if status == IN)
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON data."""
         return {**dataclasses.asdict(self), "rows": list(self.rows), "members": list(self.members)}
 
     def sentence(self) -> str:
-        """What was found, in words."""
         counts = {status: self.rows.count(status) for status in (IN, OUT, NOT_SEEN, OPEN)}
         if not self.n_solved:
             return f"Which of the {len(self.rows):,} rows are in the release stays unknown: {self.why}."

@@ -44,7 +44,6 @@ class Subsets:
     why: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The subsets as JSON data: each by its rows."""
         return {
             "engine": self.engine,
             "count": self.count,
@@ -54,7 +53,6 @@ class Subsets:
         }
 
     def sentence(self) -> str:
-        """What was found, in words."""
         if self.count is not None:
             return {0: "No subset of the rows gives this sum.", 1: "One subset of the rows gives this sum."}.get(
                 self.count, f"{self.count:,} subsets of the rows give this sum."
@@ -357,7 +355,6 @@ class Lattice:
                 break
 
     def _reduce(self, left: Callable[[], float]) -> bool:
-        """Reduce the rows' lattice; False if the time ran out first."""
         m = len(self.vectors)
         self._basis: list[list[Any]] = []
         weighted = self.vectors[:, self._columns] // self._divisors[self._columns]
@@ -407,7 +404,6 @@ class Lattice:
         return Subsets("lattice", None, None, np.zeros((0, m), dtype=np.bool_), self.why_not(left))
 
     def why_not(self, left: Callable[[], float] | None = None) -> str:
-        """Why nothing was found, in words."""
         m = len(self.vectors)
         if m > _MOST_REDUCED:
             return f"{m:,} rows are too many for lattice reduction, which takes {_MOST_REDUCED:,} at most"

@@ -81,7 +81,6 @@ class Audit:
 
     @property
     def holds(self) -> bool:
-        """Whether the attack proves no more than is claimed."""
         return self.found <= self.claim
 
     def to_dict(self) -> dict[str, Any]:
@@ -89,7 +88,6 @@ class Audit:
         return {**fields, "holds": self.holds}
 
     def text(self) -> str:
-        """For a terminal."""
         how = "by its exact law" if not self.runs else f"by {self.runs:,} runs of either table"
         share = f", {100 * self.found / self.claim:.0f} % of it" if 0 < self.claim < math.inf else ""
         kind = "" if not self.runs else ", if it is this kind of mechanism with whatever noise"

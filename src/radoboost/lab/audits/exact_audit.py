@@ -107,7 +107,6 @@ class ExactAudit:
         return {"kind": "exact", **about, "holds": self.holds, "about": ABOUT_EXACT}
 
     def text(self) -> str:
-        """For a terminal."""
         stages = [f"  {one.stage:<19}{_down(one.ratio)}   {one.pair}; {one.transcript}" for one in self.stages]
         lines = [
             f"mechanism    {self.mechanism}",
@@ -140,7 +139,6 @@ def allowed_mu(epsilon: float, delta: float) -> float:
 
 
 def _epsilon_of(mu: float, delta: float) -> float:
-    """The epsilon of a Gaussian mechanism of this mu."""
     if not 1e-6 < mu < math.inf:
         return mu if math.isinf(mu) else 0.0
     return epsilon_at(Gaussian(1 / mu, Relation.RECORD), delta)
@@ -157,7 +155,6 @@ class Worst:
     stages: dict[str, StageRatio] = field(default_factory=dict)
 
     def see(self, one: StageRatio) -> None:
-        """Keep what is larger than what was seen before."""
         before = self.total if one.stage == ALL_STAGES else self.stages.get(one.stage)
         if before is not None and before.ratio >= one.ratio:
             return
@@ -215,7 +212,6 @@ class Replays:
     transcripts: int = 0
 
     def log(self, number: int, script: Script, key: bytes) -> Log:
-        """The log of a run on the table of a candidate."""
         pool: dict[str, Any] = {} if self.room is None else {"pool": _Seat(*self.room)}
         about = self.tables.source(number), get_engine("auto"), ThreadRunner(1), key
         self.tick()
@@ -299,7 +295,6 @@ def _way(
 
 
 def made_claim(mechanism: Any, made: ReleaseDraft) -> float:
-    """The epsilon of the statement of what was made."""
     epsilon: float = mechanism.statement(made.circumstances).epsilon
     return epsilon
 
@@ -308,7 +303,6 @@ def made_claim(mechanism: Any, made: ReleaseDraft) -> float:
 
 
 def replay_moments(mechanism: Any, scenario: Scenario) -> ExactAudit:
-    """Replay `moments` on made-up tables."""
     max_rows, thorough = scenario.max_rows, scenario.thorough
     relation, key = _audited_relation(mechanism, max_rows), scenario.key or _KEY
     worst, count, done = Worst(), 0, itertools.count(1)
@@ -554,7 +548,6 @@ def exact_score_audit(
     key: bytes | None = None,
     progress: bool = False,
 ) -> ExactAudit:
-    """Replay a private score of a made-up model on made-up tables."""
     from radoboost.learner.model import Model
     from radoboost.private_score import CountOutcomes, noisy_counts, plan
     from radoboost.release.columns import Column

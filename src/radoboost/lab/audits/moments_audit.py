@@ -98,7 +98,6 @@ class RowSums:
         return WhitenClasses(self.engine, a).rows(RowBatch(len(marks), lambda: marked))
 
     def total(self, white: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Of whitened rows: to the sum, in the shape of its block."""
         if self.n_classes == 2:
             return np.asarray(white.sum(axis=1, dtype=np.int64)[None])
         task = SumSlots(self.engine, len(white) - 1, n_classes=self.n_classes)
@@ -107,7 +106,6 @@ class RowSums:
         return sums.vector
 
     def products(self, white: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Of whitened rows: to their second moments."""
         return self.engine.products(white if self.n_classes == 2 else white[:-1])[0]
 
     def tilted(self, white: NDArray[np.int32], theta: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -336,7 +334,6 @@ class _Contributions:
         return on_sphere(self.sums.engine, self.row.values[None], limits_of(self.made), through)
 
     def outline(self) -> NDArray[np.float64]:
-        """To the second moments of the table's own columns."""
         return _square(self._on_sphere(None))
 
     @cached_property
@@ -344,7 +341,6 @@ class _Contributions:
         return self._on_sphere(self.made.map)
 
     def second(self) -> NDArray[np.float64]:
-        """To the second moments of the columns of the release."""
         return _square(self._row_on_sphere)
 
     @cached_property

@@ -59,7 +59,6 @@ class PersonCanary:
 
     @property
     def place(self) -> int:
-        """Which class the canary is of."""
         return 1 if self.n_classes == 2 else 2
 
     @property
@@ -67,7 +66,6 @@ class PersonCanary:
         return [f"x{k}" for k in range(self.values.shape[1])]
 
     def source(self, *, with_canary: bool) -> Table:
-        """The table, with the canary or without."""
         times = self.times if with_canary else 0
         values = np.concatenate([self.values, np.tile(self.canary, (times, 1))])
         columns = {name: values[:, k] for k, name in enumerate(self.names)}
@@ -192,7 +190,6 @@ class _Attack:
         return [(batch.values(), rule.places(batch.labels)) for batch in source.batches(_ROWS_AT_A_TIME)]
 
     def _rows(self, through: FeatureMap | None) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
-        """The canary's row on the sphere, and everybody else's."""
         ends = np.ones(len(self.visits.names))
         canary = on_sphere(self.engine, self.visits.canary[None], (-ends, ends), through)
         return canary, [on_sphere(self.engine, values, (-ends, ends), through) for values, _ in self._others]
@@ -244,6 +241,5 @@ class _Attack:
     def _square(
         self, released: NDArray[np.float64], canary: NDArray[np.int32], others: list[NDArray[np.int32]], noise: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-        """The part of second moments."""
         row, known = canary[:, 0].astype(np.float64), sum(self.engine.products(rows)[0] for rows in others)
         return released * GRID**2 - known, self.times * np.outer(row, row), noise * GRID**2

@@ -90,7 +90,6 @@ class NoisySum:
 
 
 def _squares(numbers: Integers) -> int:
-    """The sum of squares, exactly."""
     numbers = numbers[numbers != 0]
     if len(numbers) < 64 or np.abs(numbers).max() >= 1 << 34:
         return sum(number**2 for number in numbers.tolist())
@@ -111,12 +110,10 @@ class Log:
 
     @cached_property
     def forms(self) -> list[tuple[Any, ...]]:
-        """The stages with their shapes and the scales of their noise."""
         return [_form(one) for one in self.sums]
 
     @cached_property
     def bits(self) -> list[Any]:
-        """The bits of what was computed from released numbers."""
         return [_bits(one) for one in self.computed]
 
     def named(self) -> list[tuple[str, NoisySum]]:
@@ -167,7 +164,6 @@ class MoreRows:
     more: int
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
-        """Those of the other script."""
         if stage == "counts":
             noisy = noisy.copy()
             noisy[0, 0] += self.more
@@ -187,7 +183,6 @@ class Given:
     log: Log
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
-        """The other run's numbers, of the same stage and shape."""
         given = self.log.sums[number] if number < len(self.log.sums) else None
         if given is None or given.stage != stage or given.released.shape != noisy.shape:
             raise Astray(f"stage {number}, {stage}, is not what the other run had there")
@@ -197,7 +192,6 @@ class Given:
         return self.log.used[number]
 
     def instead(self, number: int, log: Log) -> Any:
-        """The other run's, where it computed nothing."""
         skipped = number < len(self.log.computed) and self.log.computed[number] is None
         return self.log.used[number] if skipped else None
 
@@ -274,7 +268,6 @@ def recording_curator(run: type[Curator]) -> Any:
 
 
 def log_curator(run: Any, make: Callable[[Any], ReleaseDraft | None]) -> Log:
-    """The log of a run of `make`, however it ends."""
     log: Log = run.log
     try:
         log.made = make(run)
@@ -421,11 +414,9 @@ class Lying:
     value: float
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
-        """The run's own numbers."""
         return noisy
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
-        """Lies, but for the numbers that choose columns and bounds."""
         return np.full_like(computed, self.value) if what_follows(log, computed) else computed
 
     def instead(self, number: int, log: Log) -> Any:
@@ -463,11 +454,9 @@ class Aimed(Computing):
     far: bool = False
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
-        """Those of the other transcript at first, and then zeros."""
         return noisy if number >= len(self.before.sums) or stage in _LATE else self.before.sums[number].released
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
-        """Whitening and classifiers that suit the axis."""
         kind = what_follows(log, computed)
         if kind == "whitening" and self.axis is not None:
             return np.outer(self.axis, self.axis)

@@ -110,7 +110,6 @@ def _command(name: str, options: Options) -> str:
 
 
 def _cores() -> int:
-    """How many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -71,7 +71,6 @@ class Domain:
 
     @property
     def complete(self) -> bool:
-        """Whether it has as many rows as the paper's."""
         return len(self.x) == SOURCES[self.name].rows
 
 

@@ -144,7 +144,6 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
 
 
 def _interval(m: int, epsilon: float) -> tuple[int, int] | None:
-    """The band, or None if it holds nothing."""
     try:
         return band(m, epsilon)
     except ArgumentError:
@@ -277,13 +276,8 @@ def _errors_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
     percent = [ReportColumn(name, "%", 2) for label in ("band", *_OTHERS.values()) for name in (label, f"{label}, std")]
     percent.insert(2, ReportColumn("share of |theta|", digits=3))
     columns: list[ReportColumn | str] = [
-        "domain",
-        ReportColumn("epsilon", digits=3),
-        "band from",
-        "band to",
-        *percent,
-        "FeatureBand",
-    ]
+        "domain", ReportColumn("epsilon", digits=3), "band from", "band to", *percent, "FeatureBand",
+    ]  # fmt: skip
     note = (
         f"Test errors; standard deviations are over all folds of {chosen.repeats} times {chosen.folds}. Epsilon is the "
         "paper's, of one rado; the share of |theta| is the protected feature's. The last column says whether the "
@@ -301,13 +295,8 @@ def _totals_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
     ]
     at = f"at delta {DEFAULT_DELTA:g}"
     columns: list[ReportColumn | str] = [
-        "domain",
-        ReportColumn("epsilon", digits=3),
-        "examples",
-        "rados",
-        "band from",
-        "band to",
-    ]
+        "domain", ReportColumn("epsilon", digits=3), "examples", "rados", "band from", "band to",
+    ]  # fmt: skip
     columns += [
         ReportColumn("paper: n epsilon", digits=2), "paper: n delta", ReportColumn(f"exact epsilon {at}", digits=3),
         "exact delta at n epsilon", "least delta", ReportColumn(f"exact epsilon of plain rados {at}", digits=3),

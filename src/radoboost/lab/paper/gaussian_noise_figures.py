@@ -62,7 +62,6 @@ def plan(options: Options) -> NoisyCopyPlan:
 
 
 def support_name(support: float) -> str:
-    """What rados of a fixed support are called."""
     return f"s/m = {support:g}"
 
 
@@ -211,7 +210,6 @@ def _families() -> Iterator[tuple[str, str, str, dict[str, tuple[str, str]]]]:
 
 
 def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The standard error of the mean over copies."""
     if len(values) < 2:
         return np.zeros(values.shape[1:])
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(len(values)))

@@ -48,7 +48,6 @@ class Options:
     quick: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data, without the place of the domains."""
         return {**asdict(self), "domains": list(self.domains), "data": Path(self.data).name}
 
 
@@ -178,7 +177,6 @@ def _collected(futures: dict[Future[Timed], Task]) -> Iterator[tuple[Task, Timed
 
 @contextmanager
 def _environment(settings: dict[str, str]) -> Iterator[None]:
-    """Environment variables for processes that are started now."""
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:

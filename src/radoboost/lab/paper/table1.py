@@ -82,7 +82,6 @@ def cells(options: Options) -> list[Task]:
 
 
 def fold_cells(options: Options, clamp: float = 0.0) -> list[Task]:
-    """One for each domain and fold, of three learners."""
     return [Task.of(NAME, domain=name, fold=fold, clamp=clamp) for name in options.domains for fold in _folds(options)]
 
 
@@ -167,7 +166,6 @@ def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings
 
 
 def protocol(options: Options) -> list[str]:
-    """How the errors were got."""
     notes = [
         "Ten stratified folds, z-scores over the whole domain, no constant feature, 1000 rounds, n = min(1000, half of "
         "the training fold). Kept is the iterate with the smallest error on the training examples, the last on ties; "
@@ -177,7 +175,6 @@ def protocol(options: Options) -> list[str]:
 
 
 def errors(rows: Sequence[Row]) -> ReportTable:
-    """The columns of the paper's Table 1."""
     columns: list[ReportColumn | str] = [
         "domain", "m", "d", "100 sigma",
         *(ReportColumn(f"{title}{end}", "%", 2) for title in LEARNERS.values() for end in ("", ", std")),

@@ -34,11 +34,9 @@ class Row:
 
     @property
     def complete(self) -> bool:
-        """Whether it is the paper's domain, and all of its rows."""
         return bool(self.facts["complete"])
 
     def summary(self, learner: str) -> Summary:
-        """Mean and standard deviation over folds."""
         return summarise(self.errors[learner])
 
     def p(self, learner: str) -> float:
@@ -71,7 +69,6 @@ def paper(name: str) -> dict[str, dict[str, str]]:
 
 
 def printed_error(name: str, domain: str, learner: str) -> Summary:
-    """An error in a table of the paper."""
     row = paper(name)[domain]
     return Summary(float(row[f"{learner}_err"]), float(row[f"{learner}_std"]), N_FOLDS)
 

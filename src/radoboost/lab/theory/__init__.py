@@ -50,7 +50,6 @@ def work(cell: Task, options: Options) -> Outcome:
 
 
 def findings(outcomes: Mapping[Task, Outcome], options: Options) -> Findings:
-    """What all statements came to, in the paper's order."""
     parts: defaultdict[str, Outcomes] = defaultdict(list)
     for cell, outcome in outcomes.items():
         parts[cell["part"]].append((cell, outcome))

@@ -77,17 +77,11 @@ def _table(outcomes: Outcomes) -> ReportTable:
         for cell, outcome in outcomes
     ]  # fmt: skip
     columns: list[ReportColumn | str] = [
-        "domain",
-        "oracle",
-        ReportColumn("kappa", digits=0),
-        "rounds",
-        ReportColumn("least |r_t|", digits=3),
-        ReportColumn("log rado-risk", digits=2),
-        ReportColumn("its bound", digits=2),
-        ReportColumn("largest excess", digits=4),
-        ReportColumn("logistic rado-risk", "nats", 4),
+        "domain", "oracle", ReportColumn("kappa", digits=0), "rounds", ReportColumn("least |r_t|", digits=3),
+        ReportColumn("log rado-risk", digits=2), ReportColumn("its bound", digits=2),
+        ReportColumn("largest excess", digits=4), ReportColumn("logistic rado-risk", "nats", 4),
         ReportColumn("logistic risk", "nats", 4),
-    ]
+    ]  # fmt: skip
     note = (
         "Bound: -sum r_t^2 / (2 kappa). Excess: log rado-risk less bound, the largest over all rounds; the lemma says "
         "at most 0. Logistic risks: after the last round, over rados (it may go below 0) and over examples."

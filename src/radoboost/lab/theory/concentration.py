@@ -97,7 +97,6 @@ def frozen_gap(margins: ArrayLike, n: int) -> float:
 
 
 def all_rados(edge_vectors: Floats) -> Floats:
-    """All 2**m rados of a few examples."""
     rados = np.zeros((1, edge_vectors.shape[1]))
     for edge_vector in edge_vectors:
         rados = np.concatenate([rados, rados + edge_vector])
@@ -136,7 +135,6 @@ def cells(options: Options) -> list[Task]:
 
 
 def _work(cell: Task, options: Options) -> Outcome:
-    """A ball, or one classifier."""
     edge_vectors = edge_vectors_of(cell, options)
     generator = cell_generator(cell, options)
     rows = generator.permutation(len(edge_vectors))[: cell["m"]]
@@ -262,14 +260,9 @@ def _ball_table(balls: Outcomes, name: str) -> ReportTable:
         for row in outcome["rows"]
     ]
     columns: list[ReportColumn | str] = [
-        "m",
-        "log ell",
-        "n",
-        ReportColumn("gap", "nats", 6),
-        ReportColumn("constant 1", "nats", 6),
-        ReportColumn("constant 16", "nats", 6),
-        "draws beyond it",
-    ]
+        "m", "log ell", "n", ReportColumn("gap", "nats", 6), ReportColumn("constant 1", "nats", 6),
+        ReportColumn("constant 16", "nats", 6), "draws beyond it",
+    ]  # fmt: skip
     note = (
         f"Gap: the 95 % quantile of the largest of 81 classifiers in the ball. No bound: vacuous. "
         f"{balls[0][1]['draws']} draws of n rados each, from a list of all 2^m."

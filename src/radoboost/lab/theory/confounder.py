@@ -249,7 +249,6 @@ class Confounder:
 
     @property
     def edge_vectors(self) -> NDArray[np.float64]:
-        """The edge vectors of E' in the columns' units."""
         return self.others.astype(np.float64) * self.unit
 
     @property
@@ -258,7 +257,6 @@ class Confounder:
         return bool((np.abs(self.others[:, -1]) == int(1 / Fraction(self.unit))).all()) if self.has_constant else None
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers as JSON data."""
         return {
             "attack": NAME,
             "assumes": ASSUMES,
@@ -275,7 +273,6 @@ class Confounder:
         }
 
     def sentence(self) -> str:
-        """What this means, for a data holder."""
         how = {
             "zero": "a record of zeros is added",
             "split": "one record is replaced by two",

@@ -55,7 +55,6 @@ class SparseQuestion:
         return self.bound if self.p == 0 else whole(self.ell, self.bound)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data, without the rados."""
         sizes = {"problem": "sparse-approximation", "rados": len(self.rados), "columns": self.rados.shape[1]}
         return sizes | {
             "m": self.m,
@@ -85,7 +84,6 @@ class ProbeQuestion:
         _refuse_overflow((n + 1) * d * (largest(self.rados) + len(self.candidates) * largest(self.candidates)))
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON data, without rados and candidates."""
         sizes = {"problem": "probe-sample-subsumption", "rados": len(self.rados), "columns": self.rados.shape[1]}
         return sizes | {"candidates": len(self.candidates), "m": self.m, "r": _json(self.r), "p": _json(self.p)}
 
@@ -125,7 +123,6 @@ class Answer:
         }
 
     def sentence(self) -> str:
-        """In one sentence, for a data holder."""
         n, m = len(self.question.rados), self.question.m
         if isinstance(self.question, SparseQuestion):
             which = f"a table of {m:,} rows within the limits"

@@ -260,15 +260,9 @@ def _table(deltas: Outcome) -> ReportTable:
         for point in deltas["points"]
     ]  # fmt: skip
     columns: list[ReportColumn | str] = [
-        "m",
-        "epsilon",
-        "band of K",
-        ReportColumn("largest loss", digits=4),
-        "delta, exact",
-        "m^(-5/2) / epsilon",
-        "twice the edge",
-        "plain rados, exact",
-    ]
+        "m", "epsilon", "band of K", ReportColumn("largest loss", digits=4), "delta, exact", "m^(-5/2) / epsilon",
+        "twice the edge", "plain rados, exact",
+    ]  # fmt: skip
     note = (
         "One rado, its protected column alone. Twice the edge: the bound (delta1) of the proof. Plain rados: the same "
         "column without a band, at the same epsilon."

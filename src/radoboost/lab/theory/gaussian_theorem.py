@@ -264,15 +264,9 @@ def _table(runs: Outcomes) -> ReportTable:
         for cell, out in runs
     ]  # fmt: skip
     columns: list[ReportColumn | str] = [
-        "domain",
-        ReportColumn("noise", digits=1),
-        "draws",
-        "conditions held",
-        ReportColumn("kappa", digits=2),
-        ReportColumn("cap", digits=3),
-        "bound failed",
-        "theta too long",
-    ]
+        "domain", ReportColumn("noise", digits=1), "draws", "conditions held", ReportColumn("kappa", digits=2),
+        ReportColumn("cap", digits=3), "bound failed", "theta too long",
+    ]  # fmt: skip
     note = (
         f"Noise in standard deviations of a feature; n = {_N_RADOS} rados of support m/2, T = {_N_ROUNDS}, "
         f"tau = {TAU}. Bound: ineq. (llleqlast), which may fail in 5 % of the draws. Too long: above "
@@ -461,17 +455,10 @@ def _mean_zero_table(outcomes: Outcomes) -> ReportTable:
         for row in out["rows"]
     ]  # fmt: skip
     columns: list[ReportColumn | str] = [
-        "m",
-        ReportColumn("noise", digits=1),
-        ReportColumn("mu'", digits=3),
-        ReportColumn("printed kappa", digits=6),
-        "cap of",
-        ReportColumn("cap", digits=6),
-        "feature taken",
-        "bound failed",
-        ReportColumn("by", "nats"),
+        "m", ReportColumn("noise", digits=1), ReportColumn("mu'", digits=3), ReportColumn("printed kappa", digits=6),
+        "cap of", ReportColumn("cap", digits=6), "feature taken", "bound failed", ReportColumn("by", "nats"),
         "theta too long",
-    ]
+    ]  # fmt: skip
     note = (
         "d = 1, m/2 edge vectors of +1 and m/2 of -1, n = 2 rados of support m/2: all of +1, and all of -1. kappa = "
         f"{_KAPPA:g}, T = {_N_ROUNDS}, tau = {TAU}, {_N_DRAWS} draws of noise each. Feature taken: draws in which the "

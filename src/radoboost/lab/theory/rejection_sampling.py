@@ -124,7 +124,6 @@ def _step2(m: int, beta: float) -> bool:
 
 
 def _failure(m: int, beta: float, low: int, n: int, eta: float) -> float:
-    """The probability that the bound fails, divided by eta."""
     return failure_probability(n, m, low, draws_bound(n, m, beta, eta)) / eta
 
 
@@ -178,14 +177,8 @@ def _table(runs: Outcomes) -> ReportTable:
         for cell, out in runs
     ]
     columns: list[ReportColumn | str] = [
-        "m",
-        "epsilon",
-        "band of K",
-        ReportColumn("draws", digits=2),
-        ReportColumn("exact", digits=2),
-        "bound",
-        "ours",
-    ]
+        "m", "epsilon", "band of K", ReportColumn("draws", digits=2), ReportColumn("exact", digits=2), "bound", "ours",
+    ]  # fmt: skip
     note = (
         f"Signatures drawn per rado accepted, for {N_RADOS} rados: the 95 % quantile of {runs[0][1]['runs']} runs, "
         "the exact one, and the bound, which may fail with probability 0.05. Ours: the rejection-free sampler."

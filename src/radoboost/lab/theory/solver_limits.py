@@ -147,7 +147,6 @@ Question = SparseQuestion | ProbeQuestion
 
 
 def decide(question: Question, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide either kind of question."""
     if isinstance(question, SparseQuestion):
         return decide_sparse(question, seconds=seconds, workers=workers)
     return decide_probe(question, seconds=seconds, workers=workers)
