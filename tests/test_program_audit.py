@@ -77,7 +77,7 @@ def test_a_room_is_replayed_as_a_room(tmp_path):
     agreed = {"bounds": {"x0": (0, 9), "x1": (0, 9)}, "classes": (0, 1), "columns": "linear", "parties": 5}
     people = People(tmp_path, ledgers=False)
     release = people.meet(opened({**agreed, "tolerate": 2, "mechanism": rb.Moments(2.0, sharpen=False)}))[0]["east"]
-    assert program_audit._options(release)["room"] == (5, 2)
+    assert program_audit._scenario(release).room == (5, 2)
     assert audit_program(release, 120.0, silent).holds
     rados = {**agreed, "n_rados": 4, "mechanism": rb.NoisyRados(2.0)}
     assert "Replays of rooms are of moments" in why_not_audited(people.meet(opened(rados))[0]["east"])
