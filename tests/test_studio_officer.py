@@ -186,7 +186,7 @@ def test_wrong_files_are_the_finding(browser, sent):
 def test_attacks_are_cancelled_and_seen_from_a_second_tab(browser, sent, monkeypatch):
     begun = threading.Event()
 
-    def endless(inputs, seconds, bar):
+    def endless(module, inputs, seconds, bar):
         for step in range(10**9):
             bar("runs", step % 100, 100)
             begun.set()

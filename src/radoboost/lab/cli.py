@@ -18,8 +18,9 @@ from radoboost.cli.options import (
     in_one_line,
     say,
 )
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.outputs import ForceFlag, refuse_overwrite
+from radoboost.progress import show_progress
 
 if TYPE_CHECKING:
     from radoboost.release.release import Release
@@ -46,10 +47,7 @@ def audit(
     ] = False,
     columns: Annotated[
         str,
-        typer.Option(
-            metavar="WORD",
-            help="The columns that moments makes: auto, linear, or degree-2 to degree-8.",
-        ),
+        typer.Option(metavar="WORD", help="The columns that moments makes: auto, linear, or degree-2 to degree-8."),
     ] = "auto",
     n_classes: Annotated[
         int, typer.Option(metavar="K", help="How many classes the attacked tables have; more than two for moments.")
@@ -102,6 +100,7 @@ def audit(
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
     from radoboost.lab.audits.audit import audit as attack
+    from radoboost.lab.audits.exact_audit import exact_score_audit
 
     name = mechanism or "moments"
     if bounds not in (None, "private"):
@@ -109,7 +108,8 @@ def audit(
     if tolerate is not None and parties is None:
         raise ArgumentError("--tolerate is for a room; say how many holders it has with --parties")
     if exact and name == "score":
-        result: Any = exact_score(epsilon, delta, n_classes, show=not as_json)
+        show = not as_json
+        result: Any = exact_score_audit(epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show)
     else:
         options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
         result = attack(
@@ -130,12 +130,6 @@ def mechanism_to_audit(name: str, options: dict[str, Any]) -> Any:
     fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
     epsilon = options["epsilon"] if "epsilon" in fields else None
     return chosen_mechanism(name, {**options, "epsilon": epsilon, "feature": "x" if "feature" in fields else None})
-
-
-def exact_score(epsilon: float, delta: float | None, n_classes: int, *, show: bool) -> Any:
-    from radoboost.lab.audits.exact_audit import exact_score_audit
-
-    return exact_score_audit(epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show)
 
 
 # ---- rado attack: what an adversary gets from a release.
@@ -186,20 +180,18 @@ def reconstruct(
       rado attack reconstruct patients.rado.parquet --seed 7
       rado attack reconstruct patients.rado.parquet --seed 7 --rows 500 -o back.csv
     """
-    from radoboost.lab.attacks.exact_reconstruction import ASSUMES
-    from radoboost.lab.attacks.exact_reconstruction import reconstruct as attack
+    from radoboost.lab.attacks import exact_reconstruction as attack
 
     default = default_output(str(release), "reconstructed.csv")
     place = output or default
     check_output(place, [str(release)])
     refuse_overwrite(place, default, force)
     loaded = _load(release)
-    result = attack(loaded, seed, rows, seconds=seconds)
+    result = attack.reconstruct(loaded, seed, rows, seconds=seconds)
     records = result.to_table()
     if records.num_rows:
         _write_csv(place, records)
-        say(f"rado: wrote {place}")
-    _print(loaded, result, ASSUMES, as_json, path=str(place) if records.num_rows else None)
+    _print(loaded, result, attack.ASSUMES, as_json, path=str(place) if records.num_rows else None)
 
 
 @app.command()
@@ -230,20 +222,14 @@ def linear(
       rado attack linear noisy.rado.parquet --seed 7 --rows 500
       rado attack linear patients.rado.parquet --seed 7 --column smokes --values=-1,1
     """
-    import pyarrow as pa
+    from radoboost.lab.attacks import linear_reconstruction as attack
 
-    from radoboost.lab.attacks.linear_reconstruction import ASSUMES
-    from radoboost.lab.attacks.linear_reconstruction import linear as attack
-
-    if output is not None:
-        check_output(output, [str(release)])
-        refuse_overwrite(output, None, force)
+    _check_optional(output, [str(release)], force)
     loaded = _load(release)
-    result = attack(loaded, seed, rows, column, method=method, values=_parse_numbers(values), seconds=seconds)
+    result = attack.linear(loaded, seed, rows, column, method=method, values=_parse_numbers(values), seconds=seconds)
     if output is not None and result.status == "found":
-        _write_csv(output, pa.table({column: result.values}))
-        say(f"rado: wrote {output}")
-    _print(loaded, result, ASSUMES, as_json)
+        _write_csv(output, {column: result.values})
+    _print(loaded, result, attack.ASSUMES, as_json)
 
 
 @app.command()
@@ -273,24 +259,17 @@ def probe(
       rado attack probe theirs.rado.parquet --table clients.csv
       rado attack probe theirs.rado.parquet --table clients.csv --label churned -o status.csv
     """
-    import pyarrow as pa
-
-    from radoboost.lab.attacks.row_probe import ASSUMES
-    from radoboost.lab.attacks.row_probe import probe as attack
-    from radoboost.progress import show_progress
+    from radoboost.lab.attacks import row_probe as attack
 
     if rados < 1:
         raise ArgumentError(f"at least one rado must be read; --rados is {rados}")
     loaded, files, label = _with_table(release, table, label)
-    if output is not None:
-        check_output(output, [str(release), *files])
-        refuse_overwrite(output, None, force)
+    _check_optional(output, [str(release), *files], force)
     with show_progress("rados") as bar:
-        result = attack(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
+        result = attack.probe(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
     if output is not None:
-        _write_csv(output, pa.table({"row": list(range(len(result.rows))), "status": list(result.rows)}))
-        say(f"rado: wrote {output}")
-    _print(loaded, result, ASSUMES, as_json)
+        _write_csv(output, {"row": list(range(len(result.rows))), "status": list(result.rows)})
+    _print(loaded, result, attack.ASSUMES, as_json)
     if not as_json and result.members:
         print(f"rows in it, the first of the table being 0: {_ranges(result.members)}")
 
@@ -313,14 +292,12 @@ def leak(
     Examples:
       rado attack leak patients.rado.parquet --table patients.csv --label readmitted --row 3
     """
-    from radoboost.lab.attacks.feature_band_leak import ASSUMES
-    from radoboost.lab.attacks.feature_band_leak import leak as attack
-    from radoboost.progress import show_progress
+    from radoboost.lab.attacks import feature_band_leak as attack
 
     loaded, files, label = _with_table(release, table, label)
     with show_progress("rados") as bar:
-        result = attack(loaded, files, label=label, row=row, seconds=seconds, bar=bar)
-    _print(loaded, result, ASSUMES, as_json)
+        result = attack.leak(loaded, files, label=label, row=row, seconds=seconds, bar=bar)
+    _print(loaded, result, attack.ASSUMES, as_json)
 
 
 @app.command()
@@ -341,9 +318,7 @@ def membership(
       rado attack membership patients.rado.parquet
       rado attack membership patients.rado.parquet --runs 20000 --seconds 600 --json
     """
-    from radoboost.errors import ReleaseError
     from radoboost.lab.attacks.membership import ASSUMES, membership_of
-    from radoboost.progress import show_progress
 
     with show_progress("runs") as bar:
         loaded = _load(release)
@@ -376,22 +351,16 @@ def confounder(
     Examples:
       rado attack confounder patients.rado.parquet --table patients.csv --label readmitted -o other.csv
     """
-    import pyarrow as pa
-
-    from radoboost.errors import TableError
     from radoboost.lab.attacks.adversary_knowledge import own_edges
     from radoboost.lab.theory.confounder import ASSUMES, confound
 
     loaded, files, label = _with_table(release, table, label)
-    if output is not None:
-        check_output(output, [str(release), *files])
-        refuse_overwrite(output, None, force)
+    _check_optional(output, [str(release), *files], force)
     result = confound(loaded, own_edges(loaded, files, label=label), as_table=as_table, seconds=seconds)
     if result is None:
         raise TableError("no other data set with the same rados was found in the same ball; there may be none")
     if output is not None:
-        _write_csv(output, pa.table(dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True))))
-        say(f"rado: wrote {output}")
+        _write_csv(output, dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True)))
     _print(loaded, result, ASSUMES, as_json)
 
 
@@ -471,10 +440,8 @@ def report(
       rado attack report patients.rado.parquet
       rado attack report patients.rado.parquet --table patients.csv --label readmitted --seed 7
     """
-    from radoboost.errors import ReleaseError
     from radoboost.lab.attacks.attack_suite import AttackInputs
     from radoboost.lab.attacks.attack_suite import report as write
-    from radoboost.progress import show_progress
     from radoboost.release.statement_text import WRONG
 
     default = default_output(str(release), "attacks.html")
@@ -561,13 +528,22 @@ def _print(release: "Release", result: Any, assumes: str, as_json: bool, **more:
         print(textwrap.fill(text, 100, initial_indent=word, subsequent_indent=" " * len(word)))
 
 
+def _check_optional(output: Path | None, sources: list[str], force: bool) -> None:
+    """Refuse a file that must not be written over, where one is asked for."""
+    if output is not None:
+        check_output(output, sources)
+        refuse_overwrite(output, None, force)
+
+
 def _write_csv(place: Path, table: Any) -> None:
+    import pyarrow as pa
     import pyarrow.csv
 
     from radoboost.release.release import atomic_write
 
     with atomic_write(place) as draft:
-        pyarrow.csv.write_csv(table, draft)
+        pyarrow.csv.write_csv(pa.table(table) if isinstance(table, dict) else table, draft)
+    say(f"rado: wrote {place}")
 
 
 # ---- rado reproduce: the paper's experiments.

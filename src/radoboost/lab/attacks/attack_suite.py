@@ -12,7 +12,7 @@ from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.lab.attacks import ASSUMED, ATTACKS, run_study
 from radoboost.lab.attacks.adversary_knowledge import NeedsExtra, deadline, own_edges, table_edges
 from radoboost.lab.attacks.exact_reconstruction import Reconstruction
-from radoboost.lab.attacks.membership import Membership
+from radoboost.lab.attacks.membership import Membership, membership_findings
 from radoboost.lab.audits import program_audit
 from radoboost.lab.audits.exact_audit import ExactAudit
 from radoboost.progress import Progress, silent
@@ -115,13 +115,6 @@ class Group:
     attempts: tuple[AttackOutcome, ...]
 
 
-def group_by_outcome(attempts: list[AttackOutcome]) -> list[Group]:
-    return [
-        Group(name, title, tuple(attempt for attempt in attempts if attempt.group == name))
-        for name, title in GROUPS.items()
-    ]
-
-
 def attack_all(inputs: AttackInputs, *, seconds: float, bar: Progress = silent) -> list[AttackOutcome]:
     """Run all attacks that there are for a release, and the audit of the program, each within so many seconds.
 
@@ -172,7 +165,9 @@ def _attempt(module: Any, inputs: AttackInputs, seconds: float, bar: Progress) -
     try:
         command, lacking = _COMMANDS[name](inputs)
         if lacking is None:
-            sentence, result, findings = _RUNS[name](inputs, seconds, bar)
+            result = _RUNS[name](module, inputs, seconds, bar)
+            sentence = "No other data set in the same ball was found." if result is None else result.sentence()
+            findings = _own_findings(name, title, inputs, result, seconds)
             sentence = of_first_batch(inputs.release, sentence)
         else:
             group, sentence = NEEDS, lacking
@@ -270,18 +265,15 @@ _COMMANDS: dict[str, Callable[[AttackInputs], Asked]] = {
 # ---- each attack
 
 
-Got = tuple[str, Any, Findings | None]  # the sentence, the result, and findings of its own instead of a study's
-
-
-def _reconstruct(inputs: AttackInputs, seconds: float, bar: Progress) -> Got:
-    from radoboost.lab.attacks.exact_reconstruction import NAME, TITLE, reconstruct
-
-    assert inputs.seed is not None
-    result = reconstruct(inputs.release, inputs.seed, inputs.rows, seconds=seconds)
-    numbers = [(key, value) for key, value in result.to_dict().items() if isinstance(value, int)]
-    counts = ReportTable("counts", "What is determined", ["what", "number"], [[key, value] for key, value in numbers])
-    figures = _growth(inputs, seconds)
-    return result.sentence(), result, Findings(NAME, TITLE, tables=[counts], figures=figures)
+def _own_findings(name: str, title: str, inputs: AttackInputs, result: Any, seconds: float) -> Findings | None:
+    """Findings on the release itself, in place of a study's."""
+    if name == "membership":
+        return membership_findings(name, title, [(result.mechanism, result)])
+    if name != "reconstruct":
+        return None
+    numbers = [[key, value] for key, value in result.to_dict().items() if isinstance(value, int)]
+    counts = ReportTable("counts", "What is determined", ["what", "number"], numbers)
+    return Findings(name, title, tables=[counts], figures=_growth(inputs, seconds))
 
 
 def _growth(inputs: AttackInputs, seconds: float) -> list[Figure]:
@@ -309,52 +301,19 @@ def _growth(inputs: AttackInputs, seconds: float) -> list[Figure]:
     return [Figure("growth", "Records got back, by rados", caption, [panel])]
 
 
-def _linear(inputs: AttackInputs, seconds: float, bar: Progress) -> Got:
-    from radoboost.lab.attacks.linear_reconstruction import linear
-
-    assert inputs.seed is not None
-    column = inputs.release.feature_names[-1]
-    result = linear(inputs.release, inputs.seed, inputs.rows, column, seconds=seconds)
-    return result.sentence(), result, None
-
-
-def _probe(inputs: AttackInputs, seconds: float, bar: Progress) -> Got:
-    from radoboost.lab.attacks.row_probe import probe
-
-    result = probe(inputs.release, inputs.table, label=inputs.label, seconds=seconds, bar=bar)
-    return result.sentence(), result, None
-
-
-def _leak(inputs: AttackInputs, seconds: float, bar: Progress) -> Got:
-    from radoboost.lab.attacks.feature_band_leak import leak
-
-    result = leak(inputs.release, inputs.table, label=inputs.label, row=inputs.row, seconds=seconds, bar=bar)
-    return result.sentence(), result, None
-
-
-def _membership(inputs: AttackInputs, seconds: float, bar: Progress) -> Got:
-    from radoboost.lab.attacks.membership import NAME, TITLE, membership_findings, membership_of
-
-    result = membership_of(inputs.release, seconds=seconds, bar=bar)
-    return result.sentence(), result, membership_findings(NAME, TITLE, [(result.mechanism, result)])
-
-
-def _confounder(inputs: AttackInputs, seconds: float, bar: Progress) -> Got:
-    from radoboost.lab.theory.confounder import confound
-
-    edges = own_edges(inputs.release, inputs.table, label=inputs.label)
-    result = confound(inputs.release, edges, seconds=seconds)
-    none = "No other data set in the same ball was found."
-    return none if result is None else result.sentence(), result, None
-
-
-_RUNS: dict[str, Callable[[AttackInputs, float, Progress], Got]] = {
-    "reconstruct": _reconstruct,
-    "linear": _linear,
-    "probe": _probe,
-    "leak": _leak,
-    "membership": _membership,
-    "confounder": _confounder,
+_RUNS: dict[str, Callable[[Any, AttackInputs, float, Progress], Any]] = {
+    "reconstruct": lambda m, asked, s, bar: m.reconstruct(asked.release, asked.seed, asked.rows, seconds=s),
+    "linear": lambda m, asked, s, bar: m.linear(
+        asked.release, asked.seed, asked.rows, asked.release.feature_names[-1], seconds=s
+    ),
+    "probe": lambda m, asked, s, bar: m.probe(asked.release, asked.table, label=asked.label, seconds=s, bar=bar),
+    "leak": lambda m, asked, s, bar: m.leak(
+        asked.release, asked.table, label=asked.label, row=asked.row, seconds=s, bar=bar
+    ),
+    "membership": lambda m, asked, s, bar: m.membership_of(asked.release, seconds=s, bar=bar),
+    "confounder": lambda m, asked, s, bar: m.confound(
+        asked.release, own_edges(asked.release, asked.table, label=asked.label), seconds=s
+    ),
 }
 
 
@@ -431,7 +390,10 @@ class Report:
 
     @property
     def groups(self) -> list[Group]:
-        return group_by_outcome(self.attempts)
+        return [
+            Group(name, title, tuple(attempt for attempt in self.attempts if attempt.group == name))
+            for name, title in GROUPS.items()
+        ]
 
     def to_dict(self) -> dict[str, dict[str, str]]:
         return {attempt.name: attempt.to_dict() for attempt in self.attempts}
