@@ -3,8 +3,7 @@
 Commands that belong together share a module, and `options` has what all of them share. Other packages bring commands by
 entry points.
 
-Modules: `account`, `craft`, `demo`, `learn`, `ledger`, `merge`, `options`, `predict`, `room`, `room_server`,
-`schema`, `share`, `show`.
+Modules: `craft`, `demo`, `learn`, `ledger`, `merge`, `options`, `predict`, `room`, `room_server`, `schema`, `show`.
 """
 
 import io
@@ -16,15 +15,14 @@ from typing import Annotated
 import typer
 
 from radoboost.cli import ledger, room
-from radoboost.cli.account import account
 from radoboost.cli.craft import craft
 from radoboost.cli.demo import demo
 from radoboost.cli.learn import learn
-from radoboost.cli.merge import join, merge
+from radoboost.cli.ledger import account
+from radoboost.cli.merge import join, merge, share
 from radoboost.cli.options import in_one_line
 from radoboost.cli.predict import export, predict, score
 from radoboost.cli.schema import check, schema
-from radoboost.cli.share import share
 from radoboost.cli.show import show, sign_off
 
 app = typer.Typer(

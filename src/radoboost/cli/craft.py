@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
+from radoboost.cli.merge import KeyOption, NewKeyOption, are_shares, craft_from_shares, refuse_keys
 from radoboost.cli.options import (
     BoundsOption,
     ClassesOption,
@@ -39,7 +40,6 @@ from radoboost.cli.options import (
     say,
     shown_table,
 )
-from radoboost.cli.share import KeyOption, NewKeyOption, are_shares, craft_from_shares, refuse_keys
 from radoboost.errors import ArgumentError
 from radoboost.outputs import ForceFlag, refuse_overwrite
 

@@ -1,12 +1,37 @@
-"""rado merge: plain releases of several holders become one."""
+"""rado merge, rado join and rado share: what several holders, or two servers, put together."""
 
+import json
 import shlex
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.options import JsonFlag, check_output, check_page, complete_from, print_model, print_release, say
+from radoboost.cli.options import (
+    BoundsOption,
+    ClassesOption,
+    ClassOption,
+    DecimalOption,
+    FormatOption,
+    JsonFlag,
+    LabelOption,
+    QueryOption,
+    SchemaOption,
+    SeparatorOption,
+    TableArgument,
+    check_output,
+    check_page,
+    chosen_classes,
+    chosen_signatures,
+    chosen_table,
+    complete_columns,
+    complete_from,
+    default_output,
+    print_model,
+    print_release,
+    say,
+)
 from radoboost.errors import ArgumentError, OutputError, RadoError
 from radoboost.outputs import ForceFlag, refuse_overwrite
 
@@ -139,3 +164,211 @@ def _write_report(model: object, place: Path, report: Path, command: str) -> Non
     except RadoError as error:
         raise OutputError(f"{error}; the model itself is in {place}") from None
     say(f"wrote {report}")
+
+
+# ---- rado share: a table becomes two shares, for two servers; and rado craft, where a server has a share.
+
+SHARE_ENDING = ".share"
+_FOR_SHARES = (
+    "table",
+    "n_rados",
+    "key",
+    "new_key",
+    "support",
+    "engine",
+    "threads",
+    "output",
+    "quiet",
+    "force",
+    "as_json",
+)
+
+
+def share(
+    table: TableArgument,
+    label: LabelOption = None,
+    query: QueryOption = None,
+    form: FormatOption = None,
+    columns: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD",
+            autocompletion=complete_columns,
+            help="Which columns the release has: linear (the table's own), signed-log, or degree-2 to degree-8.",
+        ),
+    ] = "auto",
+    scale: Annotated[
+        str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]; for several senders) or none.")
+    ] = "auto",
+    schema: SchemaOption = None,
+    bounds: BoundsOption = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            metavar="fill|error|drop",
+            autocompletion=complete_from("fill", "error", "drop"),
+            help="Fill missing values, refuse them, or leave such rows out.",
+        ),
+    ] = "fill",
+    unlabelled: Annotated[
+        str,
+        typer.Option(
+            metavar="error|drop",
+            autocompletion=complete_from("error", "drop"),
+            help="Refuse rows without a label, or leave them out.",
+        ),
+    ] = "error",
+    separator: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    classes: ClassesOption = None,
+    class_: ClassOption = None,
+    feature: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Use this column; repeat for more. All by default.")
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="COL", help="Leave this column out; repeat for more.")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="COL", help="A column of whole numbers: how often each row counts.")
+    ] = None,
+    intercept: Annotated[bool, typer.Option(help="Add the constant feature.")] = True,
+    output: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option("-o", "--output", metavar="A B", help="The two shares; STEM.a.share and STEM.b.share by default."),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress: results and failures only.")] = False,
+    force: ForceFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Split the rows of a table into two shares, for two servers that keep apart.
+
+    Each share alone is random numbers. Each server runs rado craft on its share, both under one key that they alone
+    have, and the learner runs rado merge --shares on what they make: the plain release of the table, to the last bit.
+    No server may see that release, for with the key it would solve for rows; both shares together are the rows. Nothing
+    is promised about the release, as about any plain one.
+
+    \b
+    Examples:
+      rado share patients.csv --label readmitted -o a.share b.share    # the holder; one file to each server
+      rado craft a.share --new-key both.key -o a.partial               # one server, which sends both.key to the other
+      rado craft b.share --key both.key -o b.partial                   # the other server
+      rado merge --shares a.partial b.partial -o patients.rado.parquet # the learner
+    """
+    import radoboost as rb
+
+    places = output or (default_output(table[0], "a.share"), default_output(table[0], "b.share"))
+    for place in places:
+        check_output(place, table)
+        refuse_overwrite(place, None, force)  # a share fits the one beside it alone, which may be at a server by now
+    with warnings.catch_warnings(record=True) as notices:
+        warnings.simplefilter("always", UserWarning)
+        a, _ = rb.share(
+            chosen_table(table, query, form),
+            to=places,
+            label=label,
+            classes=chosen_classes(classes, class_, table),
+            features=feature or None,
+            drop=drop or (),
+            schema=schema,
+            bounds=bounds,
+            missing=missing,
+            unlabelled=unlabelled,
+            separator=separator,
+            decimal=decimal,
+            weights=weights,
+            columns=columns,
+            scale=None if scale == "none" else scale,
+            intercept=intercept,
+            progress=not quiet,
+        )
+    for warning in () if quiet else notices:
+        for line in getattr(warning.message, "lines", (warning.message,)):
+            say(f"rado: {' '.join(str(line).split())}")
+    if as_json:
+        print(json.dumps({"paths": [str(place) for place in places], **a.to_dict()}, indent=2, ensure_ascii=False))
+        return
+    print(
+        f"wrote {places[0]} and {places[1]}: {a.n_rows:,} rows of {len(a.awaited.release.columns):,} columns\n"
+        "Each alone is random numbers; both together are the rows. Send each to another server, and delete both here."
+    )
+
+
+KeyOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="For shares of rows: the key of the signatures, which both servers have and nobody else."
+    ),
+]
+NewKeyOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="For shares of rows: make that key, for the other server to take with --key."),
+]
+
+
+def are_shares(table: list[str]) -> bool:
+    return any(word.endswith(SHARE_ENDING) for word in table)
+
+
+def refuse_keys(key: Path | None, new_key: Path | None) -> None:
+    """Refuse keys where a table is crafted by itself."""
+    if key is not None or new_key is not None:
+        raise ArgumentError("--key and --new-key are for shares of rows, files that rado share wrote: NAME.share")
+
+
+def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None:
+    """What rado craft does where a server gives it shares; `options` are all of its options, by their names."""
+    import radoboost as rb
+
+    table = options["table"]
+    given = [name for name, value in options.items() if value != defaults[name]]
+    strange = [name for name in given if name not in _FOR_SHARES]
+    if strange:
+        raise ArgumentError(
+            f"--{strange[0].rstrip('_').replace('_', '-')} is not for shares of rows: who shared them said what they "
+            "are, and nothing is added to them; leave it out"
+        )
+    key, new_key = options["key"], options["new_key"]
+    if (key is None) == (new_key is None):
+        raise ArgumentError(
+            "shares are crafted under a key that both servers have: make one with --new-key FILE at one server, send "
+            "it to the other, and give it there with --key FILE"
+        )
+    if not all(word.endswith(SHARE_ENDING) for word in table):
+        raise ArgumentError("shares and tables are not crafted together; give shares of rows alone")
+    default = default_output(Path(table[0]).stem, "partial")
+    place = options["output"] or default
+    check_output(place, table)
+    refuse_overwrite(place, default, options["force"])
+    parts = [rb.load_share(word) for word in table]
+    if new_key is not None:
+        check_output(new_key, table, "--new-key")
+        if new_key.exists():
+            raise OutputError(f"{new_key} is there already; use it with --key, or choose another place")
+    secret: Any = key if key is not None else rb.new_share_key()
+    partial = rb.craft_shares(
+        parts,
+        key=secret,
+        n_rados=1000 if options["n_rados"] is None else options["n_rados"],
+        signatures=chosen_signatures(options["support"]),
+        engine=options["engine"],
+        threads=options["threads"],
+        progress=not options["quiet"],
+    )
+    if new_key is not None:
+        rb.new_share_key(new_key, secret)
+    try:
+        partial.save(place)
+    except BaseException:
+        if new_key is not None:
+            new_key.unlink(missing_ok=True)
+        raise
+    if options["as_json"]:
+        print(json.dumps({"path": str(place), **partial.to_dict()}, indent=2, ensure_ascii=False))
+        return
+    print(
+        f"wrote {place}: {len(partial.sums):,} partial sums over {partial.n_rows:,} rows, side {partial.side}\n"
+        "It is random without the other server's. Send it to the learner, and never the key; no server may see the "
+        "release."
+    )
+    if new_key is not None:
+        print(f"wrote {new_key}: send it to the other server, by a way that senders and the learner cannot read")

@@ -2,6 +2,6 @@
 
 It needs FastAPI and uvicorn, of the extra `studio`; nothing else imports this package.
 
-Modules: `app`, `budget_form`, `cli`, `craft_job`, `holder_routes`, `jobs`, `learn_job`, `learner_routes`,
-`officer_routes`, `rendering`, `schema_form`, `security`, `workspace`.
+Modules: `app`, `budget_form`, `cli`, `holder_routes`, `jobs`, `learn_job`, `learner_routes`, `officer_routes`,
+`rendering`, `schema_form`, `security`, `workspace`.
 """

@@ -20,8 +20,7 @@ from radoboost.release.release import atomic_write, percent_up
 from radoboost.release.statement_text import epsilon_text, figures_text, statement_text
 from radoboost.studio import learner_routes, officer_routes
 from radoboost.studio.budget_form import LEAST, MOST, STEP, Budget, BudgetPreview, panels, prospect, tables_of
-from radoboost.studio.craft_job import Crafted, CraftOrder, Work, check_free
-from radoboost.studio.jobs import Job
+from radoboost.studio.jobs import Crafted, CraftOrder, Job, Work, check_free
 from radoboost.studio.rendering import Here, Role, Sent, Studio, command, go, page, wants_part
 from radoboost.studio.schema_form import ABOUT, MOST_CARDS, SchemaForm, read_entry
 from radoboost.studio.security import Form
