@@ -192,19 +192,11 @@ def score(
     low, high = rate_interval(errors, hits, deviation, confidence)
     rate = errors / (errors + hits) if errors + hits > 0 else 0.5
     return Score(
-        errors=errors,
-        hits=hits,
-        error=min(max(rate, low), high),
-        interval=(low, high),
-        confidence=confidence,
-        noise_std=deviation,
-        epsilon=epsilon_at(event, delta),
-        delta=delta,
-        event=event,
-        bookings=tuple(bookings),
+        errors=errors, hits=hits, error=min(max(rate, low), high), interval=(low, high), confidence=confidence,
+        noise_std=deviation, epsilon=epsilon_at(event, delta), delta=delta, event=event, bookings=tuple(bookings),
         unless_shown=account.add_to,
         not_covered=" ".join([NOT_COVERED, *([OF_A_QUERY] if is_query(table) else []), *of_csv]),
-    )
+    )  # fmt: skip
 
 
 def _whose_rows(model: Model, columns: Iterable[str]) -> str | None:

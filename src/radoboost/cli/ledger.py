@@ -353,19 +353,8 @@ def account(
     if bounds not in (None, "private"):
         raise ArgumentError("declared bounds cost nothing, whatever they are; give --bounds private, or leave it out")
     answer = account_for(
-        mechanism,
-        epsilon=epsilon,
-        noise=noise,
-        delta=delta,
-        n_rados=n_rados,
-        n_examples=rows,
-        n_features=columns,
-        unit=unit or "record",
-        relation=relation,
-        columns=columns_word,
-        n_classes=n_classes,
-        sharpen=sharpen,
-        private_bounds=bounds is not None,
-        group=group,
-    )
+        mechanism, epsilon=epsilon, noise=noise, delta=delta, n_rados=n_rados, n_examples=rows, n_features=columns,
+        unit=unit or "record", relation=relation, columns=columns_word, n_classes=n_classes, sharpen=sharpen,
+        private_bounds=bounds is not None, group=group,
+    )  # fmt: skip
     print(json.dumps(answer, indent=2, ensure_ascii=False) if as_json else describe_account(answer))

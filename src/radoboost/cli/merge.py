@@ -263,24 +263,11 @@ def share(
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         a, _ = rb.share(
-            chosen_table(table, query, form),
-            to=places,
-            label=label,
-            classes=chosen_classes(classes, class_, table),
-            features=feature or None,
-            drop=drop or (),
-            schema=schema,
-            bounds=bounds,
-            missing=missing,
-            unlabelled=unlabelled,
-            separator=separator,
-            decimal=decimal,
-            weights=weights,
-            columns=columns,
-            scale=None if scale == "none" else scale,
-            intercept=intercept,
-            progress=not quiet,
-        )
+            chosen_table(table, query, form), to=places, label=label, classes=chosen_classes(classes, class_, table),
+            features=feature or None, drop=drop or (), schema=schema, bounds=bounds, missing=missing,
+            unlabelled=unlabelled, separator=separator, decimal=decimal, weights=weights, columns=columns,
+            scale=None if scale == "none" else scale, intercept=intercept, progress=not quiet,
+        )  # fmt: skip
     for warning in () if quiet else notices:
         for line in getattr(warning.message, "lines", (warning.message,)):
             say(f"rado: {' '.join(str(line).split())}")
@@ -346,14 +333,10 @@ def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None
             raise OutputError(f"{new_key} is there already; use it with --key, or choose another place")
     secret: Any = key if key is not None else rb.new_share_key()
     partial = rb.craft_shares(
-        parts,
-        key=secret,
-        n_rados=1000 if options["n_rados"] is None else options["n_rados"],
-        signatures=chosen_signatures(options["support"]),
-        engine=options["engine"],
-        threads=options["threads"],
+        parts, key=secret, n_rados=1000 if options["n_rados"] is None else options["n_rados"],
+        signatures=chosen_signatures(options["support"]), engine=options["engine"], threads=options["threads"],
         progress=not options["quiet"],
-    )
+    )  # fmt: skip
     if new_key is not None:
         rb.new_share_key(new_key, secret)
     try:

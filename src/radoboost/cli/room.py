@@ -168,21 +168,10 @@ def open_(
         check_in_rooms(mechanism)
     options = {"epsilon": epsilon, "delta": delta, "clip": clip, "unit": unit, "relation": relation, "sharpen": sharpen}
     agreed = agree(
-        agreement,
-        parties=parties,
-        tolerate=tolerate,
-        label=label,
-        classes=chosen_classes(classes, class_),
-        mechanism=chosen_mechanism(mechanism, {"noise_std": None, **options}),
-        n_rados=n_rados,
-        columns=columns,
-        person=person,
-        max_rows=max_rows,
-        rows=rows,
-        features=feature or None,
-        drop=drop or (),
-        intercept=intercept,
-    )
+        agreement, parties=parties, tolerate=tolerate, label=label, classes=chosen_classes(classes, class_),
+        mechanism=chosen_mechanism(mechanism, {"noise_std": None, **options}), n_rados=n_rados, columns=columns,
+        person=person, max_rows=max_rows, rows=rows, features=feature or None, drop=drop or (), intercept=intercept,
+    )  # fmt: skip
     room = laid_agreement(agreed, output or _stem(str(agreement)) + ".room", trust_network, token)
     if as_json:
         print(json.dumps({"room": room, "agreement": json.loads(agreed.to_bytes())}, indent=2, ensure_ascii=False))
@@ -314,24 +303,13 @@ def join(
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         release = rb.join_room(
-            room,
-            chosen,
-            confirm=question.confirmed if code is None else code,
-            name=name,
-            identity=identity,
-            output=place,
-            ledger=chosen_ledger(ledger, ledger_table),
-            counts=None if quiet else counts or "terminal",
-            wait=wait,
-            patience=patience,
-            engine=engine,
-            threads=threads,
-            other_members=other_members,
-            trust_network=trust_network,
-            progress=not quiet,
+            room, chosen, confirm=question.confirmed if code is None else code, name=name, identity=identity,
+            output=place, ledger=chosen_ledger(ledger, ledger_table), counts=None if quiet else counts or "terminal",
+            wait=wait, patience=patience, engine=engine, threads=threads, other_members=other_members,
+            trust_network=trust_network, progress=not quiet,
             look=question.keep if code is None or quiet else question.say,
             own_rows=question.own_rows if attended else None,
-        )
+        )  # fmt: skip
     for warning in () if quiet else notices:
         if not issubclass(warning.category, PersonWarning):  # which was said with what is agreed on
             say(f"rado: {' '.join(str(warning.message).split())}")

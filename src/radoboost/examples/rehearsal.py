@@ -154,16 +154,10 @@ def _rehearsed(directory: Path, lose: str | None, say: Say, show: Show) -> Rehea
         raise RoomError("the hospitals have different files; do not use a room, and report this")
     release = load(directory / holders[0] / JOINT)
     return Rehearsal(
-        directory=directory,
-        code=code,
-        release=release,
-        holders=holders,
-        seconds=time.monotonic() - start_time,
-        left=Ledger(directory / holders[0] / LEDGER).to_dict()["largest_epsilon"],
-        joint=_error(release, patients),
-        alone=alone,
-        one_table=one_table,
-    )
+        directory=directory, code=code, release=release, holders=holders, seconds=time.monotonic() - start_time,
+        left=Ledger(directory / holders[0] / LEDGER).to_dict()["largest_epsilon"], joint=_error(release, patients),
+        alone=alone, one_table=one_table,
+    )  # fmt: skip
 
 
 def _craft_alone(table: Path, code_book: Path) -> Release:
@@ -191,15 +185,10 @@ def _started(directory: Path, lose: str | None) -> Iterator[dict[str, subprocess
         for name in FIVE:
             with (directory / name / LOG).open("w") as log:
                 processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "radoboost", *_join_words(name, lose)],
-                    cwd=directory / name,
-                    env={**os.environ, "OMP_NUM_THREADS": "1"},
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=log,
-                    text=True,
-                    start_new_session=True,
-                )
+                    [sys.executable, "-m", "radoboost", *_join_words(name, lose)], cwd=directory / name,
+                    env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE, stdout=log, stderr=log,
+                    text=True, start_new_session=True,
+                )  # fmt: skip
         yield processes
     finally:
         for process in processes.values():

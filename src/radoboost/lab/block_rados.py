@@ -187,15 +187,10 @@ def craft_blocks(
     there = np.flatnonzero(sums.counts)
     _check_floor(sums.counts[there], least)
     return BlockRados(
-        there,
-        sums.counts[there],
-        sums.totals[there] * np.array([column.step for column in columns]),
-        chosen,
-        columns,
-        tuple(facts.rule.classes),
-        _block_statement(facts.scale, len(there), len(columns), facts.exact.n_rows),
+        there, sums.counts[there], sums.totals[there] * np.array([column.step for column in columns]), chosen, columns,
+        tuple(facts.rule.classes), _block_statement(facts.scale, len(there), len(columns), facts.exact.n_rows),
         source.schema,
-    )
+    )  # fmt: skip
 
 
 def _checked_cuts(cuts: Any) -> dict[str, tuple[float, ...]]:
@@ -238,14 +233,10 @@ def _check_floor(counts: NDArray[np.int64], least: int) -> None:
 
 def _block_statement(scale: str, n_blocks: int, n_columns: int, n_people: int) -> Statement:
     statement = make_statement(
-        "block-rados",
-        NotPrivate("block rados promise nothing", Relation.RECORD),
-        DEFAULT_DELTA,
-        StatementFacts(scale, False, n_blocks, n_columns, n_people),
-        unit="none: nothing is promised",
-        promises=(),
+        "block-rados", NotPrivate("block rados promise nothing", Relation.RECORD), DEFAULT_DELTA,
+        StatementFacts(scale, False, n_blocks, n_columns, n_people), unit="none: nothing is promised", promises=(),
         not_protected=(*_NOT_PROTECTED, *exposed_by_scale(scale)),
-    )
+    )  # fmt: skip
     return replace(
         statement, neighbours="any two tables", delta=0.0, epsilon_at=(), random_source="none: nothing is drawn"
     )

@@ -257,15 +257,11 @@ def _books(
     document = ledger.to_dict()
     total, whole = document["total"], document["total"]["mu_squared"]
     books = LedgerView(
-        name,
-        ledger.table,
+        name, ledger.table,
         f"epsilon {total['epsilon']:g} at delta {total['delta']:g}, for {total['neighbours']} as neighbours",
-        document["spent"]["mu_squared"] / whole,
-        document["largest_epsilon"],
-        neighbours=total["neighbours"],
-        delta=total["delta"],
-        beside=beside_text(document["beside"]) if document["beside"] else "",
-    )
+        document["spent"]["mu_squared"] / whole, document["largest_epsilon"], neighbours=total["neighbours"],
+        delta=total["delta"], beside=beside_text(document["beside"]) if document["beside"] else "",
+    )  # fmt: skip
     foreseen: tuple[Event, ...] = ()
     try:
         foreseen = foreseen_bookings(mechanism, schema, **persons)

@@ -193,16 +193,9 @@ def order_of(studio: Studio, session: "HolderSession") -> CraftOrder:
     assert session.written is not None
     names = ("n_rados", "rows", "person", "max_rows")
     return CraftOrder(
-        folder.root,
-        session.table,
-        session.written,
-        folder.place(budget.output),
-        mechanism,
-        ledger,
-        table,
-        tuple(folder.file(word) for word in budget.compose),
-        **{name: numbers[name] for name in names},
-    )
+        folder.root, session.table, session.written, folder.place(budget.output), mechanism, ledger, table,
+        tuple(folder.file(word) for word in budget.compose), **{name: numbers[name] for name in names},
+    )  # fmt: skip
 
 
 def release_of(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:

@@ -268,19 +268,10 @@ class Work:
         try:
             check_free(order.place)  # again: another craft may have ended there while this one waited
             release = craft(
-                [str(order.table)],
-                schema=order.schema,
-                mechanism=order.mechanism,
-                n_rados=order.n_rados,
-                rows=order.rows,
-                person=order.person,
-                max_rows=order.max_rows,
-                compose=order.compose,
-                ledger=books,
-                counts=self.counts.extend,
-                progress=job.progress,
-                place=order.place,
-            )
+                [str(order.table)], schema=order.schema, mechanism=order.mechanism, n_rados=order.n_rados,
+                rows=order.rows, person=order.person, max_rows=order.max_rows, compose=order.compose, ledger=books,
+                counts=self.counts.extend, progress=job.progress, place=order.place,
+            )  # fmt: skip
             release.save(order.place, fresh=True)
         except BaseException as error:
             job.note = _left_behind(books, error)
@@ -301,15 +292,9 @@ def check_free(place: Path) -> None:
 
 def _crafted(release: Release, place: Path, counts: Sequence[str]) -> Crafted:
     return Crafted(
-        place,
-        release.statement,
-        release.digest or "",
-        release.n_rados,
-        len(release.columns),
-        release.n_examples,
-        tuple(release.classes),
-        tuple(counts),
-    )
+        place, release.statement, release.digest or "", release.n_rados, len(release.columns), release.n_examples,
+        tuple(release.classes), tuple(counts),
+    )  # fmt: skip
 
 
 def _left_behind(books: Ledger | None, error: BaseException) -> str:

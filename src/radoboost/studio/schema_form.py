@@ -206,15 +206,9 @@ class SchemaForm:
         entry, stored = self.entry(name), self.types[name]
         place = list(self.types).index(name)
         return Card(
-            place,
-            name,
-            "" if stored is None else f"stored as {stored}",
-            entry["kind"],
-            _fields(entry),
-            _missing_decision(entry),
-            _problems(entry),
-            name in (self.corrected if corrected is None else corrected),
-        )
+            place, name, "" if stored is None else f"stored as {stored}", entry["kind"], _fields(entry),
+            _missing_decision(entry), _problems(entry), name in (self.corrected if corrected is None else corrected),
+        )  # fmt: skip
 
 
 def read_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:

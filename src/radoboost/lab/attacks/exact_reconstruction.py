@@ -301,17 +301,9 @@ def reconstruct(
         free, spare = unknowns - solution.rank, len(rados) - solution.rank
         checked = (free == 0 and spare > 0) or spare + checks >= _ENOUGH_CHECKS
     return Reconstruction(
-        release.columns,
-        release.classes,
-        edges,
-        found,
-        solution.rank,
-        free,
-        banded,
-        checked,
-        solution.too_large,
+        release.columns, release.classes, edges, found, solution.rank, free, banded, checked, solution.too_large,
         places,
-    )
+    )  # fmt: skip
 
 
 def _out_of_slots(

@@ -306,15 +306,9 @@ def linear(
     if law == "sums" and release.columns[-1].scale == "constant":
         check_parity(inside, rado_integers(release)[:, -1] >> GRID_BITS)
     return recover_column(
-        inside,
-        release.rados[:, place],
-        bound,
-        (-largest, largest) if values is None else values,
-        method,
-        rounded=values is not None or is_constant,
-        name=column,
-        seconds=max(left(), 1e-3),
-    )
+        inside, release.rados[:, place], bound, (-largest, largest) if values is None else values, method,
+        rounded=values is not None or is_constant, name=column, seconds=max(left(), 1e-3),
+    )  # fmt: skip
 
 
 def study(

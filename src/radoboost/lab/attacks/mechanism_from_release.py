@@ -72,17 +72,10 @@ def _moments(release: Release) -> "_Released":
     noise = tuple((stage, float(parameters["noise"][stage])) for stage in names)
     _expect(release, grid=GRID, constant=CONSTANT_VALUE)
     mechanism = _Released(
-        1.0,
-        release.statement.delta,
-        parameters["unit"],
-        parameters["sharpen"],
-        noise=noise,
-        noise_rounds=parameters["rounds"],
-        n_searched=n_searched,
-        columns=columns,
-        relation=parameters.get("relation", "add"),
-        n_classes=release.n_classes,
-    )
+        1.0, release.statement.delta, parameters["unit"], parameters["sharpen"], noise=noise,
+        noise_rounds=parameters["rounds"], n_searched=n_searched, columns=columns,
+        relation=parameters.get("relation", "add"), n_classes=release.n_classes,
+    )  # fmt: skip
     slots = len(release.blocks["moment:b"])
     if slots != NoiseShape(n_classes=release.n_classes).slots:
         _refuse(release, "the number of sums", slots, NoiseShape(n_classes=release.n_classes).slots)
