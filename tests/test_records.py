@@ -4,8 +4,11 @@ import csv
 import gzip
 import io
 import itertools
+import math
 import random
 import time
+from dataclasses import replace
+from fractions import Fraction
 from unittest import mock
 
 import numpy as np
@@ -17,10 +20,21 @@ from hypothesis import strategies as st
 
 import csv_oracle
 import radoboost as rb
+from radoboost import private_score
+from radoboost.holder.curator import Curator
+from radoboost.holder.engines import get_engine
+from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.schema_file import Declared
 from radoboost.holder.table_check import check_table
+from radoboost.lab.audits.audit_tables import Candidate, Tables
+from radoboost.lab.audits.exact_audit import AllIn, Replays, _NoRowNoise, _way, allowed_mu, made_claim
+from radoboost.lab.audits.replay import ABSURD, Honest
+from radoboost.privacy import epsilon_at
 from radoboost.tables import csv_files, csv_records, open_table
 from radoboost.tables.csv_dialect import CsvDialect, file_separator, header_separator
 from radoboost.tables.csv_records import Records, first_record, record_starts
+from radoboost.tables.labels import LabelEncoder
 from radoboost.tables.raw_table import column_types
 from radoboost.tables.schema import Schema
 
@@ -256,7 +270,7 @@ NOTES = {
     "11 lines": b"Seen.\n" * 11,
     "51 lines": b"Seen.\r\n" * 51,
     "201 lines": b"Seen.\n\n" * 201,
-    "made-up rows": b"said:\n" + b"7,0.5,x,yes\n" * 1000,
+    "made-up rows": b"said:\n" + b"".join(b"%d,0.5,x,yes\n" % k for k in range(1000)),
     "made-up rows with quotes": b'said: ""ah""\n' + b'7,0.5,""x"",yes\n' * 1000,
     "a megabyte and more": b"Seen.\n" * 200_000,
     "three ranges": b"Seen.\n" * 20_000,
@@ -305,6 +319,98 @@ def test_a_record_is_one_row_however_many_lines_it_has(note, packed, tmp_path, m
     assert abs(scored[0].errors + scored[0].hits - scored[1].errors - scored[1].hits - (1 - long)) < 2
     checked = check_table(paths[0], **declared)
     assert checked.to_dict().get("records_too_long", 0) == long
+
+
+def files(folder, note, records=None, person=None):
+    """The file without the record that has this note, with it, and with it and another note, as tables of a replay."""
+    paths = [folder / f"{k}.csv" for k in range(3)]
+    other = with_note(b"Seen.")[0].replace(b"41,0.5", b"41,0.9").replace(b'Seen.",yes', b'Seen.",no')
+    for path, text in zip(paths, (*with_note(note)[::-1], other), strict=True):
+        path.write_bytes(text)
+    options = {} if person is None else {"label": "y", "person": person, "max_rows": 3, "choice_key": bytes(32)}
+    declared = Declared({"a": (0.0, 1.0)})
+    asked = CraftRequest(n_rados=0, signature_key=bytes(32), declared=declared, classes=("no", "yes"), **options)
+    candidates = tuple(Candidate(name, (None,) * k) for k, name in enumerate(("nothing", "the note", "another note")))
+
+    def opened(rows):
+        about = {"label": "y", "features": ["a"], "person": person, "marks": CsvDialect(records=records)}
+        return open_table(paths[len(rows)], **about, row_by_row=True)
+
+    return Tables(asked, (), candidates, ((0, 1), (0, 2)), opened)
+
+
+def replayed_moments(tables):
+    mechanism = rb.Moments(1.0)
+    replays = Replays(tables, *_way(mechanism, tables.asked), more_rows=2**50)  # so few persons could be none
+    claim = made_claim(mechanism, replays.begun().made)
+    return replays, allowed_mu(claim, mechanism.delta) ** 2
+
+
+def replayed_noisy_rados(tables):
+    tables = replace(tables, asked=replace(tables.asked, n_rados=5, signatures=AllIn()))
+    mechanism, asked = rb.NoisyRados(1.0), tables.asked
+    event = mechanism.plan(asked.n_rados, 1, None, asked.max_rows, asked.person or "").event.event
+    return Replays(tables, *_way(mechanism, asked)), asked.n_rados * (event.group / event.noise_multiplier) ** 2
+
+
+def replayed_score(tables):
+    model = rb.Model(np.array([1.0]), (rb.Column("a", "none", step=2.0**-20),), ("no", "yes"), {"name": "by hand"})
+    scale, event = private_score.plan(1.0, 1e-6)
+    task = private_score.CountOutcomes(model, LabelEncoder("y", model.classes))
+
+    def score(run):
+        private_score.noisy_counts(run, task, scale, event)
+
+    return Replays(tables, score), allowed_mu(epsilon_at(event, 1e-6), 1e-6) ** 2
+
+
+def audited(replayed, tables):
+    """What a replay finds: how far tables with and without the record are apart, in units of what is promised."""
+    replays, allowed = replayed(tables)
+    replays.allowed = Fraction(allowed)
+    replays.along("honest", Honest())
+    replays.along(ABSURD[1].name, ABSURD[1])
+    assert not replays.faults
+    return replays.worst.total.ratio
+
+
+REPLAYED = [(replayed_moments, None), (replayed_moments, "id"), (replayed_noisy_rados, None),
+            (replayed_noisy_rados, "id"), (replayed_score, None)]  # fmt: skip
+
+
+@pytest.mark.parametrize("note", NOTES)
+@pytest.mark.parametrize(("replayed", "person"), REPLAYED)
+def test_a_note_moves_a_release_by_what_is_promised(replayed, person, note, tmp_path, monkeypatch):
+    """By replay, whatever is in the note; where a line is a record, a note of many lines moves it further."""
+    monkeypatch.setattr(csv_files, "RANGE_BYTES", 40_000)
+    least = 0.3 if person else 0.7  # of three rows that a person may have there is one
+    assert least < audited(replayed, files(tmp_path, NOTES[note], person=person)) <= 1
+    if note == "made-up rows":
+        assert audited(replayed, files(tmp_path, NOTES[note], "lines", person)) > 1
+
+
+class WithoutNoise(Curator):
+    def row_noise(self, scale):
+        return _NoRowNoise(bytes(32), scale)
+
+
+@pytest.mark.parametrize("note", NOTES)
+@pytest.mark.parametrize("person", [None, "id"])
+def test_another_note_moves_noisy_examples_by_what_is_promised(person, note, tmp_path):
+    """Two records that differ in note, value and class: as many rows, whose sum moves by what the noise is for."""
+    mechanism, moved = rb.NoisyExamples(1.0), {}
+    for records in (None, "lines"):
+        tables = files(tmp_path, NOTES[note], records, person)
+        asked = replace(tables.asked, n_rados=1, signatures=AllIn())
+        one, other = (
+            mechanism.make(asked, WithoutNoise(tables.source(k), get_engine("auto"), ThreadRunner(1), bytes(32)))
+            for k in (1, 2)
+        )
+        moved[records] = math.inf
+        if one.counts.n_rows == other.counts.n_rows:
+            moved[records] = np.linalg.norm(other.blocks["rados"][0] - one.blocks["rados"][0])
+    assert moved[None] <= 2 * mechanism.clip
+    assert (moved["lines"] == math.inf) == (b"\n" in NOTES[note])
 
 
 def test_what_the_holder_and_the_statement_are_told(tmp_path):
