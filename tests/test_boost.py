@@ -6,8 +6,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import oracles
+import radoboost as rb
 from radoboost.errors import ArgumentError
-from radoboost.learner.boost import _kernel, boost
+from radoboost.learner.boost import _kernels, boost
 from radoboost.learner.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
 from radoboost.learner.weak_oracles import WEAK_ORACLES, Median, Prudential, Strongest
 
@@ -84,10 +85,14 @@ def test_weights_stay_on_the_simplex(rows, exponential):
     largest = np.abs(rows).max(axis=0)
     scaled = np.ascontiguousarray((rows / np.where(largest > 0, largest, 1.0)).T)
     n = len(rows)
-    weights, margins, losses = np.full(n, 1 / n), np.zeros(n), np.full(n, 1 / n)
-    record = np.zeros(1, dtype=np.int64), np.zeros(1), np.zeros(1), np.zeros(1)
+    compute_edges, take_step = _kernels()
+    weights, margins, losses, edges = np.full(n, 1 / n), np.zeros(n), np.full(n, 1 / n), np.zeros(len(scaled))
     for _ in range(20):
-        _kernel()(scaled, 0, 1.0, 1.0, exponential, 0.0, weights, margins, losses, 0.0, *record)
+        compute_edges(scaled, weights, edges)
+        best = int(np.argmax(np.abs(edges)))
+        if not edges[best]:
+            break
+        take_step(scaled[best], edges[best], 1.0, exponential, 0.0, weights, margins, losses)
         assert weights.min() >= 0 and abs(weights.sum() - 1) < 1e-12
 
 
@@ -145,6 +150,54 @@ def test_oracles_choose_as_described(rng):
     assert set(WEAK_ORACLES) == {"strongest", "median", "prudential"}
     with pytest.raises(ArgumentError, match="cap"):
         Prudential(0.0)
+
+
+class Random:
+    """An oracle of one's own: any feature, by a generator."""
+
+    name = "random"
+
+    def __init__(self, seed):
+        self.rng = np.random.default_rng(seed)
+
+    def choose(self, edges):
+        return self.rng.integers(len(edges))
+
+
+def test_an_oracle_of_ones_own_boosts(rng):
+    rows = rng.normal(0.3, 1, (60, 5))
+    rounds = boost(rows, n_rounds=200, weak=Random(1)).rounds
+    assert rounds.feature.tolist() == np.random.default_rng(1).integers(5, size=200).tolist()
+    assert rounds.log_risk[-1] == pytest.approx(log_rado_risk(rows, rounds.theta(5)), rel=1e-9)
+    assert rounds.log_risk[-1] <= log_boosting_bound(rounds.edge, 1.0) < 0
+    release = rb.craft(rows, rng.integers(0, 2, 60), seed=0)
+    clf = rb.RadoBoostClassifier(n_rounds=50, weak=Random(2)).fit_rados(release)
+    assert clf.model_.learner["weak"] == "random"
+    assert clf.rounds_.feature.tolist() == np.random.default_rng(2).integers(6, size=50).tolist()
+    alone = boost(release.rados, n_rounds=50, weak=Random(2))
+    assert (clf.model_.theta == alone.theta).all()
+
+
+class Wrong:
+    """An oracle that answers what it is told to, or spoils what it is shown."""
+
+    name = "wrong"
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def choose(self, edges):
+        if self.answer is None:
+            edges[0] = 1.0
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"), [(2, ArgumentError), (-2, ArgumentError), (0.5, TypeError), (None, ValueError)]
+)
+def test_a_wrong_answer_of_an_oracle_is_refused(answer, error):
+    with pytest.raises(error):
+        boost(np.ones((4, 2)), weak=Wrong(answer))
 
 
 @pytest.mark.parametrize(

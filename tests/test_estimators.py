@@ -290,7 +290,7 @@ def test_weak_oracles_by_name(cancer):
     [
         ({"weak": "weakest"}, "weak"),
         ({"weak": rb.Median}, "weak"),
-        ({"weak": type("Mine", (), {"name": "strongest", "choose": lambda self, edges: 0})()}, "weak"),
+        ({"weak": type("Nameless", (), {"choose": lambda self, edges: 0})()}, "weak"),
         ({"kappa": "x"}, "kappa"),
         ({"n_rados": 0}, "n_rados"),
         ({"random_state": "x"}, "x"),

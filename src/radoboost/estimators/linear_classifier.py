@@ -15,7 +15,7 @@ from radoboost.errors import ArgumentError
 from radoboost.learner.boost import BoostingResult, boost
 from radoboost.learner.model import Model
 from radoboost.learner.row_reader import refuse_to_collect
-from radoboost.learner.weak_oracles import WEAK_ORACLES, Median, Prudential, Strongest, WeakOracle
+from radoboost.learner.weak_oracles import WEAK_ORACLES, Prudential, WeakOracle
 from radoboost.tables.frames import refuse_cluster_frame
 from radoboost.tables.labels import MOST_CLASSES
 
@@ -172,8 +172,9 @@ def chosen_oracle(weak: str | WeakOracle) -> WeakOracle | None:
         return None
     if isinstance(weak, str) and weak in WEAK_ORACLES:
         return WEAK_ORACLES[weak]()
-    if not isinstance(weak, Strongest | Median | Prudential):
+    if isinstance(weak, type) or not isinstance(weak, WeakOracle):
         raise ArgumentError(
-            f"weak must be one of {', '.join(WEAK_ORACLES)}, or Strongest(), Median(), Prudential(cap); it is {weak!r}"
+            f"weak must be one of {', '.join(WEAK_ORACLES)}, or an oracle such as Prudential(0.3), with a name and a "
+            f"method choose; it is {weak!r}"
         )
     return weak

@@ -292,8 +292,8 @@ class RadoBoostClassifier(_RadoShell):
         With "held-out", as many rounds are taken, at most `n_rounds`, as rados speak for that are held out: each fifth
         of them once, by the mean of their margins over its deviation.
     weak : "strongest", "median", "prudential", or an oracle such as `Prudential(0.3)`
-        Which feature a round takes. "prudential" computes the paper's cap and kappa from the rados and the noise that
-        their release declares.
+        Which feature a round takes; any object with a `name` and a method `choose` will do. "prudential" computes the
+        paper's cap and kappa from the rados and the noise that their release declares.
     kappa : float
         Divides every leverage (at least 1; the paper's appendix uses more against noise).
     update : "multiplicative" or "exponential"

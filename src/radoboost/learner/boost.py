@@ -5,6 +5,7 @@ boosting stops where |r_t| < 1e-12, or where the weak oracle finds no feature.
 """
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.jit import jit
-from radoboost.learner.weak_oracles import Prudential, Strongest, WeakOracle
+from radoboost.learner.weak_oracles import Strongest, WeakOracle
 
 LEAST_EDGE = 1e-12
 MAX_ROUNDS = 10_000_000
@@ -24,7 +25,6 @@ UPDATES = ("multiplicative", "exponential")
 KEEPS = ("best", "last")
 _ROUNDS_AT_A_TIME = 64
 SERIES = tuple(1 / math.factorial(power) for power in range(2, 13))  # of the exponential function
-_ORACLES = {"strongest": 0, "median": 1, "prudential": 2}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,9 @@ def boost(
 ) -> BoostingResult:
     """Boost over rados, or over edge vectors (Algorithm 1 of the paper, with the kappa of its appendix).
 
-    `update` is the paper's multiplicative one or AdaBoost's "exponential" one. `clamp` replaces r by sign(r)
-    max(clamp, |r|). `keep` is the iterate to return: the "last", or the "best" by exponential rado-risk.
+    `weak` is a `WeakOracle`, by default the strongest feature. `update` is the paper's multiplicative one or AdaBoost's
+    "exponential" one. `clamp` replaces r by sign(r) max(clamp, |r|). `keep` is the iterate to return: the "last", or
+    the "best" by exponential rado-risk.
     """
     matrix = np.asarray(rows, dtype=np.float64)
     oracle: WeakOracle = Strongest() if weak is None else weak
@@ -77,9 +78,9 @@ def boost(
     divisor = np.where(largest > 0, largest, 1.0)
     # A feature is a row here: its edge is one long dot product, and its update one long loop.
     scaled = np.ascontiguousarray((matrix / divisor).T)
-    cap = oracle.cap if isinstance(oracle, Prudential) else 1.0
-    options = _ORACLES[oracle.name], cap, kappa, update == "exponential", clamp
-    feature, edge, leverage, log_risk = _run(scaled, options, n_rounds)
+    feature, edge, leverage, log_risk = _run(
+        scaled, oracle, n_rounds, float(kappa), update == "exponential", float(clamp)
+    )
     with np.errstate(over="ignore"):  # a column of tiny numbers may have a leverage beyond float64
         limit = np.finfo(np.float64).max / (2 * n_rounds)
         rounds = Rounds(feature, edge, np.clip(leverage / divisor[feature], -limit, limit), log_risk)
@@ -112,90 +113,89 @@ def _check_boost(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str,
         raise ArgumentError(f"keep must be one of {', '.join(KEEPS)}; it is {keep!r}")
 
 
-def _run(scaled: NDArray[np.float64], options: tuple[Any, ...], n_rounds: int) -> tuple[NDArray[Any], ...]:
+def _run(
+    scaled: NDArray[np.float64],
+    oracle: WeakOracle,
+    n_rounds: int,
+    kappa: float,
+    exponential: bool,
+    clamp: float,
+) -> tuple[NDArray[Any], ...]:
     """Feature, edge, leverage (of the scaled column) and log(rado-risk) of each round.
 
-    The kernel keeps exp(-margin) of every row as a running product. It is computed again from the margins every
-    few rounds, so that rounding and underflow do not pile up.
+    `losses` are exp(-margin) of every row as a running product. They are computed again from the margins every few
+    rounds, so that rounding and underflow do not pile up.
     """
-    n = scaled.shape[1]
-    weights, margins = np.full(n, 1.0 / n), np.zeros(n)
+    d, n = scaled.shape
+    compute_edges, take_step = _kernels()
+    weights, margins, losses, edges = np.full(n, 1.0 / n), np.zeros(n), np.zeros(n), np.zeros(d)
+    shown = edges.view()
+    shown.flags.writeable = False  # an oracle chooses, and changes nothing
     feature = np.zeros(n_rounds, dtype=np.int64)
     edge, leverage, log_risk = np.zeros(n_rounds), np.zeros(n_rounds), np.zeros(n_rounds)
-    done = 0
-    while done < n_rounds:
-        part = slice(done, min(done + _ROUNDS_AT_A_TIME, n_rounds))
-        smallest = margins.min()
-        losses = np.exp(smallest - margins)
-        start = np.log(losses.mean()) - smallest
-        losses /= losses.sum()
-        count = _kernel()(
-            scaled, *options, weights, margins, losses, start, feature[part], edge[part], leverage[part], log_risk[part]
-        )
-        done += count
-        if count < part.stop - part.start:
-            break
-    return feature[:done], edge[:done], leverage[:done], log_risk[:done]
+    risk = 0.0
+    for t in range(n_rounds):
+        if t % _ROUNDS_AT_A_TIME == 0:
+            smallest = margins.min()
+            np.exp(smallest - margins, out=losses)
+            risk = np.log(losses.mean()) - smallest
+            losses /= losses.sum()
+        compute_edges(scaled, weights, edges)
+        best = operator.index(oracle.choose(shown))
+        if not -1 <= best < d:
+            raise ArgumentError(f"the weak oracle {oracle.name!r} chose feature {best} of {d}, counted from 0")
+        if best < 0 or abs(edges[best]) < LEAST_EDGE:
+            return feature[:t], edge[:t], leverage[:t], log_risk[:t]
+        r, half, change = take_step(scaled[best], edges[best], kappa, exponential, clamp, weights, margins, losses)
+        risk += change
+        feature[t], edge[t], leverage[t], log_risk[t] = best, r, half, risk
+    return feature, edge, leverage, log_risk
 
 
 @cache
-def _kernel() -> Callable[..., int]:
-    def kernel(  # type: ignore[no-untyped-def]
-        scaled, oracle, cap, kappa, exponential, clamp, weights, margins, losses, start,
-        feature, edge, leverage, log_risk,
-    ):  # fmt: skip
+def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The edges of all features, cut to [-1, 1]; and one step along a feature, which updates all weights."""
+
+    def compute_edges(scaled, weights, edges):  # type: ignore[no-untyped-def]
         d, n = scaled.shape
-        edges, strength, factor = np.empty(d), np.empty(d), np.empty(n)
+        for k in range(d):
+            column = scaled[k]
+            mean = 0.0
+            for j in range(n):
+                mean += column[j] * weights[j]
+            edges[k] = min(max(mean, -1.0), 1.0)  # rounding may lift it a little above 1
+
+    def take_step(column, edge, kappa, exponential, clamp, weights, margins, losses):  # type: ignore[no-untyped-def]
+        n = len(column)
+        factor = np.empty(n)
         c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12 = SERIES
-        for t in range(len(feature)):
-            for k in range(d):
-                column = scaled[k]
-                mean = 0.0
-                for j in range(n):
-                    mean += column[j] * weights[j]
-                edges[k] = mean
-                strength[k] = min(abs(mean), 1.0)  # rounding may lift it a little above 1
-            best = -1
-            for k in range(d):
-                if oracle == 1:
-                    rank = 0
-                    for other in range(d):
-                        rank += strength[other] < strength[k] or (strength[other] == strength[k] and other < k)
-                    if rank == (d - 1) // 2:
-                        best = k
-                elif strength[k] <= cap and (best < 0 or strength[k] > strength[best]):
-                    best = k
-            if best < 0 or strength[best] < LEAST_EDGE:
-                return t
-            r = np.copysign(min(max(strength[best], clamp), 1.0 - LEAST_EDGE), edges[best])
-            half = (np.log1p(r) - np.log1p(-r)) / (2.0 * kappa)
-            column = scaled[best]
-            # exp(-half column): its series, good to the last bit within 1/4, squared as often as it was halved.
-            unit, squarings = -half, 0
-            while abs(unit) > 0.25:
-                unit, squarings = unit / 2.0, squarings + 1
+        r = np.copysign(min(max(abs(edge), clamp), 1.0 - LEAST_EDGE), edge)
+        half = (np.log1p(r) - np.log1p(-r)) / (2.0 * kappa)
+        # exp(-half column): its series, good to the last bit within 1/4, squared as often as it was halved.
+        unit, squarings = -half, 0
+        while abs(unit) > 0.25:
+            unit, squarings = unit / 2.0, squarings + 1
+        for j in range(n):
+            u = unit * column[j]
+            series = 1.0 + u * (1.0 + u * (c2 + u * (c3 + u * (c4 + u * (c5 + u * (c6 + u * (c7 + u * (
+                c8 + u * (c9 + u * (c10 + u * (c11 + u * c12)))))))))))  # fmt: skip
+            factor[j] = series
+        for _ in range(squarings):
             for j in range(n):
-                u = unit * column[j]
-                series = 1.0 + u * (1.0 + u * (c2 + u * (c3 + u * (c4 + u * (c5 + u * (c6 + u * (c7 + u * (
-                    c8 + u * (c9 + u * (c10 + u * (c11 + u * c12)))))))))))  # fmt: skip
-                factor[j] = series
-            for _ in range(squarings):
-                for j in range(n):
-                    factor[j] *= factor[j]
-            total, risk = 0.0, 0.0
-            for j in range(n):
-                weights[j] *= factor[j] if exponential else 1.0 - r * column[j]
-                total += weights[j]
-                margins[j] += half * column[j]
-                losses[j] *= factor[j]
-                risk += losses[j]
-            scale, risk_scale = 1.0 / total, 1.0 / risk
-            for j in range(n):
-                weights[j] *= scale
-                losses[j] *= risk_scale
-            start += np.log(risk)
-            feature[t], edge[t], leverage[t], log_risk[t] = best, r, half, start
-        return len(feature)
+                factor[j] *= factor[j]
+        total, risk = 0.0, 0.0
+        for j in range(n):
+            weights[j] *= factor[j] if exponential else 1.0 - r * column[j]
+            total += weights[j]
+            margins[j] += half * column[j]
+            losses[j] *= factor[j]
+            risk += losses[j]
+        scale, risk_scale = 1.0 / total, 1.0 / risk
+        for j in range(n):
+            weights[j] *= scale
+            losses[j] *= risk_scale
+        return r, half, np.log(risk)
 
     # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.
-    return jit(kernel, fastmath={"reassoc", "contract"})
+    relaxed = {"reassoc", "contract"}
+    return jit(compute_edges, fastmath=relaxed), jit(take_step, fastmath=relaxed)

@@ -1,12 +1,13 @@
 """Weak feature index oracles: which feature boosting takes next, given the edges r of all of them.
 
 The paper's oracle takes the largest |r|. The prudential ones hold back, for rados that carry noise. Ties go to the
-lower index; -1 means that no feature qualifies, and boosting stops.
+lower index; -1 means that no feature qualifies, and boosting stops. Any object with a `name` and a method `choose` is
+an oracle: boosting asks it once a round.
 """
 
 from dataclasses import dataclass
 from numbers import Real
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +15,16 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 
 
+@runtime_checkable
 class WeakOracle(Protocol):
-    """What all oracles share; the boosting kernel knows their rules by name."""
+    """What boosting needs of an oracle."""
 
     @property
     def name(self) -> str:
-        """Its name in a shell's parameter `weak`."""
+        """Its name in a model, and in the parameter `weak` of an estimator."""
 
     def choose(self, edges: NDArray[np.float64]) -> int:
-        """The index of the chosen feature, or -1."""
+        """The index of the chosen feature, or -1; `edges` are in [-1, 1] and cannot be changed."""
 
 
 @dataclass(frozen=True)
