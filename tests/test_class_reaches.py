@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from radoboost.holder.engines import ENGINES, get_engine, reference
 from radoboost.holder.mechanisms.moments import aggregations
-from radoboost.holder.mechanisms.moments.aggregations import MeanSlots, SphereRows, SumSlots, WhitenedClasses
+from radoboost.holder.mechanisms.moments.aggregations import MeanRado, SphereRows, SumProducts, WhitenedRows
 from radoboost.holder.mechanisms.moments.budget import NoiseShape, planned_stages
 from radoboost.holder.mechanisms.moments.score_histogram import HitCounts
 from radoboost.holder.runners.row_cache import RowBatch
@@ -36,13 +36,13 @@ class Sums:
         columns = tuple(Column(f"x{k}", "bounds", 1.0, -3.0, 3.0) for k in range(d))
         self.rule, engine = LabelEncoder("y", tuple(range(n_classes))), get_engine(engine)
         self.sphere = SphereRows(engine, self.rule, columns, True)
-        white = WhitenedClasses(self.sphere, np.round(rng.normal(size=(d + 1, d + 1)), 6))
+        white = WhitenedRows(self.sphere, np.round(rng.normal(size=(d + 1, d + 1)), 6))
         theta, weights = (np.round(rng.normal(size=(n_classes, d + 1)) * size, 6) for _ in range(2))
         self.of_table = {
             "cells": HitCounts(self.rule, columns, weights, 1.0),
         }
-        self.white, self.slots = white, SumSlots(engine, d + 1, n_classes=n_classes)
-        self.means = MeanSlots(engine, theta, 1, 1)
+        self.white, self.slots = white, SumProducts(engine, d + 1, n_classes=n_classes)
+        self.means = MeanRado(engine, theta, 1, 1)
 
     def __call__(self, rows):
         """By the names of stages, as Python's whole numbers."""
@@ -143,7 +143,7 @@ def test_reaches_are_nearly_attained(relation, n_classes):
     row = (3.0, 2.0)
     white = sums.white.rows(Batch(1, pa.array([0]), lambda: np.array([row]), str))[:-1, 0] / 2**15
     theta[2:] = -40 * white  # the others have no chance
-    sums.means = MeanSlots(sums.white.sphere.engine, theta, 1, 1)
+    sums.means = MeanRado(sums.white.sphere.engine, theta, 1, 1)
     unit, replaced = RELATIONS[relation]
     tables = ([(*row, 2)], []) if relation == "record" else ([(*row, 0)], [(*row, 1)])
     one, other = (sums(table) for table in tables)

@@ -19,12 +19,12 @@ from radoboost.holder.mechanisms.moments.aggregations import (
     GRID,
     MOST_SQUARES,
     WEIGHTS,
-    MeanSlots,
-    SphereClasses,
+    MeanRado,
+    SphereEdges,
     SphereRows,
-    SumSlots,
-    WhitenClasses,
-    WhitenedClasses,
+    SumProducts,
+    Whiten,
+    WhitenedRows,
 )
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.mechanisms.moments.stages import Stages
@@ -181,14 +181,17 @@ matrices = st.lists(st.lists(st.floats(-1, 1), min_size=4, max_size=4), min_size
 def contributions(x, y, a, theta, engine):
     """What each row gives: on the sphere, to the slots, and to a mean rado, shape (rows, slots, columns)."""
     batch, sphere = only_batch(x, y), sphere_rows(3, engine)
-    white = WhitenedClasses(sphere, a).rows(batch)
-    on_sphere = SphereClasses(sphere).rows(batch)
-    kept = WhitenClasses(sphere.engine, a).rows(RowBatch(len(x), lambda: on_sphere))
+    white = WhitenedRows(sphere, a).rows(batch)
+    on_sphere = SphereEdges(sphere).rows(batch)
+    kept = Whiten(sphere.engine, a, by_class=True).rows(RowBatch(len(x), lambda: on_sphere))
     assert np.array_equal(kept, white)
     slots, means = [], []
     for i in range(len(x)):
         one = RowBatch(1, lambda i=i: white[:, [i]].copy())
-        for task, found in ((SumSlots(sphere.engine, 4, "", 4), slots), (MeanSlots(sphere.engine, theta, 1, 1), means)):
+        for task, found in (
+            (SumProducts(sphere.engine, 4, "", 4), slots),
+            (MeanRado(sphere.engine, theta, 1, 1), means),
+        ):
             sums = task.empty()
             task.add(sums, 0, one)
             found.append(sums.vector)

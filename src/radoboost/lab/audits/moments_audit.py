@@ -39,8 +39,8 @@ from radoboost.holder.mechanisms.moments.aggregations import (
     GRID,
     MOST_SQUARES,
     WEIGHTS,
-    SumSlots,
-    WhitenClasses,
+    SumProducts,
+    Whiten,
 )
 from radoboost.holder.mechanisms.moments.budget import NoiseShape, compose_stages
 from radoboost.holder.mechanisms.moments.private_bounds import Binned, CountBins
@@ -95,12 +95,12 @@ class RowSums:
         if self.n_classes == 2:
             return self.engine.whiten(rows, a, marks, GRID)
         marked = np.vstack([rows, marks.astype(rows.dtype)])
-        return WhitenClasses(self.engine, a).rows(RowBatch(len(marks), lambda: marked))
+        return Whiten(self.engine, a, by_class=True).rows(RowBatch(len(marks), lambda: marked))
 
     def total(self, white: NDArray[np.int32]) -> NDArray[np.int64]:
         if self.n_classes == 2:
             return np.asarray(white.sum(axis=1, dtype=np.int64)[None])
-        task = SumSlots(self.engine, len(white) - 1, n_classes=self.n_classes)
+        task = SumProducts(self.engine, len(white) - 1, n_classes=self.n_classes)
         sums = task.empty()
         task.add(sums, 0, RowBatch(white.shape[1], lambda: white))
         return sums.vector

@@ -156,27 +156,36 @@ class _FromSphere:
 
     @property
     def width(self) -> int:
-        return self.sphere.width
+        return self.sphere.width + self.by_class
+
+    @property
+    def by_class(self) -> bool:
+        """Whether rows have no sign, and carry their class."""
+        return self.sphere.rule.n_classes > 2
 
 
 @dataclass(frozen=True, eq=False)
 class WhitenedRows(_FromSphere):
-    """Edge vectors of rows on the sphere, mapped by `a` and put on the sphere again, as integers (M2)."""
+    """Edge vectors of rows on the sphere, mapped by `a` and put on the sphere again, as integers (M2, M16)."""
 
     a: NDArray[np.float64]
 
     title = "whitening rows"
 
     def rows(self, batch: Batch) -> NDArray[np.int32]:
-        """The edge vectors of a batch."""
+        """The edge vectors of a batch, or its rows with their classes."""
+        whiten, rule = self.sphere.engine.whiten, self.sphere.rule
         with np.errstate(all="ignore"):
             rows, _ = self.sphere.on_sphere(batch)
-            return self.sphere.engine.whiten(rows, self.a, self.sphere.rule.signs_or_zero(batch.labels), GRID)
+            if not self.by_class:
+                return whiten(rows, self.a, rule.signs_or_zero(batch.labels), GRID)
+            white = whiten(rows, self.a, np.ones(batch.n_rows, np.int8), GRID)
+            return _beside(white, rule.marks_or_zero(batch.labels))
 
 
 @dataclass(frozen=True, eq=False)
 class SphereEdges(_FromSphere):
-    """Edge vectors of rows on the sphere: the integers of SphereRows times their labels (M1).
+    """Edge vectors of rows on the sphere: the integers of SphereRows times their labels (M1), or with them (M16).
 
     Products do not depend on the labels, and whitening is odd: so these rows serve both, and no label is read again.
     """
@@ -185,10 +194,13 @@ class SphereEdges(_FromSphere):
 
     def rows(self, batch: Batch) -> NDArray[Any]:
         """The edge vectors of a batch; where a feature map makes the columns, a few rows at a time."""
-        signs = self.sphere.rule.signs_or_zero(batch.labels)
-        return self.made(batch, signs, signs)
+        if not self.by_class:
+            signs = self.sphere.rule.signs_or_zero(batch.labels)
+            return self._on_sphere(batch, signs, signs)
+        marks = self.sphere.rule.marks_or_zero(batch.labels)
+        return _beside(self._on_sphere(batch, marks, np.ones_like(marks)), marks)
 
-    def made(self, batch: Batch, marks: NDArray[np.int8], signs: NDArray[np.int8]) -> NDArray[Any]:
+    def _on_sphere(self, batch: Batch, marks: NDArray[np.int8], signs: NDArray[np.int8]) -> NDArray[Any]:
         """Rows on the sphere times `signs`; one whose mark is 0 is zero."""
         edges, start = np.empty((self.sphere.width, batch.n_rows), np.int16), 0
         with np.errstate(all="ignore"):
@@ -212,10 +224,11 @@ class SphereEdges(_FromSphere):
 
 @dataclass(frozen=True, eq=False)
 class Whiten:
-    """Edge vectors mapped by `a` and put on the sphere again, as integers, of edge vectors on the sphere (M2)."""
+    """Edge vectors, or rows with their classes, mapped by `a` and put on the sphere again, as integers (M2, M16)."""
 
     engine: Engine
     a: NDArray[np.float64]
+    by_class: bool = False
 
     title = "whitening rows"
 
@@ -225,21 +238,24 @@ class Whiten:
 
     @property
     def width(self) -> int:
-        """That of the rows on the sphere."""
-        return len(self.a)
+        return len(self.a) + self.by_class
 
     def rows(self, batch: RowBatch) -> NDArray[np.int32]:
-        """The edge vectors of a batch of rows that have their signs already."""
-        return self.engine.whiten(batch.rows(), self.a, np.ones(batch.n_rows, np.int8), GRID)
+        """Those of a batch of rows that have their signs, or their classes, already."""
+        rows, ones = batch.rows(), np.ones(batch.n_rows, np.int8)
+        if not self.by_class:
+            return self.engine.whiten(rows, self.a, ones, GRID)
+        return _beside(self.engine.whiten(rows[:-1], self.a, ones, GRID), rows[-1])
 
 
 @dataclass(frozen=True, eq=False)
 class SumProducts:
-    """Sums of integer rows and of their products (M3)."""
+    """Sums of integer rows, of more than two classes a slot for each, and of their products once (M3, M16)."""
 
     engine: Engine
     width: int
     title: str = "whitened moments"
+    n_classes: int = 2
 
     @property
     def rows_at_a_time(self) -> int:
@@ -248,22 +264,29 @@ class SumProducts:
 
     @property
     def worker_bytes(self) -> int:
-        """The products, and room to add them."""
-        return 24 * self.width**2
+        """The products and slots, and room to add them."""
+        slots = 32 * self.n_classes * (self.width + self.rows_at_a_time) if self.n_classes > 2 else 0
+        return 24 * self.width**2 + slots
 
     def empty(self) -> MomentSums:
         d = self.width
-        return MomentSums(np.zeros((d, d), np.int64), np.zeros(d, np.int64), RowCounts.zeros(0))
+        shape = (d,) if self.n_classes == 2 else (self.n_classes, d)
+        return MomentSums(np.zeros((d, d), np.int64), np.zeros(shape, np.int64), RowCounts.zeros(0))
 
     def add(self, sums: MomentSums, first_row: int, batch: RowBatch) -> None:
-        products, vector = self.engine.products(batch.rows())
+        rows = batch.rows()
+        products, vector = self.engine.products(rows if self.n_classes == 2 else rows[:-1])
         sums.products += products
-        sums.vector += vector
+        sums.vector += vector if self.n_classes == 2 else slot_sums(rows, self.n_classes)
 
 
 @dataclass(frozen=True, eq=False)
 class MeanRado:
-    """The sum of edge vectors under the logistic weights of theta, each capped (M2)."""
+    """The sum of edge vectors under the logistic weights of theta, each capped (M2).
+
+    With a theta for each of more than two classes, rows count times what their class has beyond its probabilities, each
+    capped as one vector (M17).
+    """
 
     engine: Engine
     theta: NDArray[np.float64]
@@ -273,7 +296,7 @@ class MeanRado:
     @property
     def rows_at_a_time(self) -> int:
         """As many as suit the cache; see `column_rows`."""
-        return column_rows(len(self.theta))
+        return column_rows(self.theta.shape[-1])
 
     @property
     def title(self) -> str:
@@ -281,13 +304,18 @@ class MeanRado:
 
     @property
     def worker_bytes(self) -> int:
-        return 64 * len(self.theta)
+        """The slots, and the weights of a batch."""
+        weights = 16 * len(self.theta) * self.rows_at_a_time if self.theta.ndim == 2 else 0
+        return 64 * self.theta.size + weights
 
     def empty(self) -> VectorSum:
-        return VectorSum(np.zeros(len(self.theta), np.int64))
+        return VectorSum(np.zeros(self.theta.shape, np.int64))
 
     def add(self, sums: VectorSum, first_row: int, batch: RowBatch) -> None:
-        sums.vector += self.engine.tilt(batch.rows(), self.theta, GRID, CAP)
+        if self.theta.ndim == 1:
+            sums.vector += self.engine.tilt(batch.rows(), self.theta, GRID, CAP)
+        else:
+            sums.vector += self.engine.tilt_classes(batch.rows(), self.theta, GRID, WEIGHTS, MOST_SQUARES)
 
 
 # ---- What a record contributes to the mechanism `moments` where there are more than two classes (M16 to M18).
@@ -306,99 +334,8 @@ def _beside(rows: NDArray[Any], marks: NDArray[Any]) -> NDArray[Any]:
     return np.vstack([rows, marks.astype(rows.dtype)])
 
 
-class _WithClass:
-    """One integer more than a row has columns."""
-
-    @property
-    def width(self) -> int:
-        return super().width + 1  # type: ignore[misc, no-any-return]
-
-
-@dataclass(frozen=True, eq=False)
-class WhitenedClasses(_WithClass, WhitenedRows):
-    """Rows on the sphere, mapped by `a` and put on the sphere again, as integers, with their classes (M16)."""
-
-    def rows(self, batch: Batch) -> NDArray[np.int32]:
-        with np.errstate(all="ignore"):
-            rows, _ = self.sphere.on_sphere(batch)
-            white = self.sphere.engine.whiten(rows, self.a, np.ones(batch.n_rows, np.int8), GRID)
-            return _beside(white, self.sphere.rule.marks_or_zero(batch.labels))
-
-
-@dataclass(frozen=True, eq=False)
-class SphereClasses(_WithClass, SphereEdges):
-    """Rows on the sphere, as integers, with their classes (M16)."""
-
-    def rows(self, batch: Batch) -> NDArray[Any]:
-        """The rows of a batch; where a feature map makes the columns, a few at a time."""
-        marks = self.sphere.rule.marks_or_zero(batch.labels)
-        return _beside(self.made(batch, marks, np.ones_like(marks)), marks)
-
-
-@dataclass(frozen=True, eq=False)
-class WhitenClasses(_WithClass, Whiten):
-    """Rows mapped by `a` and put on the sphere again, as integers, of rows on the sphere that carry their class."""
-
-    def rows(self, batch: RowBatch) -> NDArray[np.int32]:
-        rows = batch.rows()
-        white = self.engine.whiten(rows[:-1], self.a, np.ones(batch.n_rows, np.int8), GRID)
-        return _beside(white, rows[-1])
-
-
-@dataclass(frozen=True, eq=False)
-class SumSlots(SumProducts):
-    """Sums of integer rows by class, a slot for each, and of their products once (M16)."""
-
-    n_classes: int = 3
-
-    @property
-    def worker_bytes(self) -> int:
-        """The products and slots, and room to add them."""
-        return super().worker_bytes + 32 * self.n_classes * (self.width + self.rows_at_a_time)
-
-    def empty(self) -> MomentSums:
-        d = self.width
-        return MomentSums(np.zeros((d, d), np.int64), np.zeros((self.n_classes, d), np.int64), RowCounts.zeros(0))
-
-    def add(self, sums: MomentSums, first_row: int, batch: RowBatch) -> None:
-        rows = batch.rows()
-        sums.products += self.engine.products(rows[:-1])[0]
-        sums.vector += slot_sums(rows, self.n_classes)
-
-
 def slot_sums(rows: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
     """The sum of rows by class, which is the last integer of each; at most 2**16 rows, which are exact in float64."""
     slots = np.arange(1, n_classes + 1)[:, None] == rows[-1]
     sums: NDArray[np.int64] = (slots.astype(np.float64) @ rows[:-1].astype(np.float64).T).astype(np.int64)
     return sums
-
-
-@dataclass(frozen=True, eq=False)
-class MeanSlots:
-    """The sum of rows times what their class has beyond the probabilities of theta, each capped as one vector (M17)."""
-
-    engine: Engine
-    theta: NDArray[np.float64]
-    number: int
-    in_all: int
-
-    @property
-    def rows_at_a_time(self) -> int:
-        """As many as suit the cache; see `column_rows`."""
-        return column_rows(self.theta.shape[1])
-
-    @property
-    def title(self) -> str:
-        return f"mean rado {self.number} of {self.in_all}"
-
-    @property
-    def worker_bytes(self) -> int:
-        """The slots, and the weights of a batch."""
-        return 64 * self.theta.size + 16 * len(self.theta) * self.rows_at_a_time
-
-    def empty(self) -> VectorSum:
-        return VectorSum(np.zeros(self.theta.shape, np.int64))
-
-    def add(self, sums: VectorSum, first_row: int, batch: RowBatch) -> None:
-        """Add the rows, times their weights."""
-        sums.vector += self.engine.tilt_classes(batch.rows(), self.theta, GRID, WEIGHTS, MOST_SQUARES)

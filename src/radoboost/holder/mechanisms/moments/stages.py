@@ -22,15 +22,10 @@ from radoboost.holder.mechanisms.moments.aggregations import (
     GRID,
     WEIGHTS,
     MeanRado,
-    MeanSlots,
-    SphereClasses,
     SphereEdges,
     SphereRows,
     SumProducts,
-    SumSlots,
     Whiten,
-    WhitenClasses,
-    WhitenedClasses,
     WhitenedRows,
 )
 from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, released_noise
@@ -220,8 +215,7 @@ class Stages:
         self._take(float(np.trace(second)), math.inf)
         if self.plan.beyond:
             self._see_through(second, 0.0)
-        of_rows = SphereEdges if self._two else SphereClasses
-        edges = run.keep(of_rows(self._sphere), None)
+        edges = run.keep(SphereEdges(self._sphere), None)
         task = self._products("second moments")
         sums = run.noisy_sum(task, NoiseSpec("vector", 0.0), NoiseSpec("products", 0.0, symmetric=True), source=edges)
         self.blocks = {"moment:b": np.atleast_2d(sums.vector / GRID), "moment:C": sums.products / GRID**2}
@@ -246,15 +240,13 @@ class Stages:
         self._choose(second)
         self._expect(3 + 2 * self.plan.beyond + (1 + self.plan.rounds) * sharpen)
         if not self.plan.beyond:
-            of_table = WhitenedRows if self._two else WhitenedClasses
-            self._whiten(second, lambda a: of_table(self._sphere, a), None)
+            self._whiten(second, lambda a: WhitenedRows(self._sphere, a), None)
             return
         self._go_beyond(second, scale * run.noise_factor / GRID**2)
-        on_sphere, of_kept = (SphereEdges, Whiten) if self._two else (SphereClasses, WhitenClasses)
-        kept = run.keep(on_sphere(self._sphere), self.counts.n_rows)
+        kept = run.keep(SphereEdges(self._sphere), self.counts.n_rows)
         task, scale = self._products("second moments"), self._scales()["second"]
         sums = run.noisy_sum(task, NoiseSpec("products", scale, symmetric=True), source=kept)
-        self._whiten(sums.products / GRID**2, lambda a: of_kept(run.engine, a), kept)
+        self._whiten(sums.products / GRID**2, lambda a: Whiten(run.engine, a, not self._two), kept)
 
     @property
     def _two(self) -> bool:
@@ -262,9 +254,7 @@ class Stages:
         return self._shape.n_classes == 2
 
     def _products(self, title: str) -> SumProducts:
-        """Sums of rows, by class if there are more than two, and of their products."""
-        about = self._run.engine, self._sphere.width, title
-        return SumProducts(*about) if self._two else SumSlots(*about, self._shape.n_classes)
+        return SumProducts(self._run.engine, self._sphere.width, title, self._shape.n_classes)
 
     def _choose(self, second: NDArray[np.float64]) -> None:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
@@ -325,7 +315,7 @@ class Stages:
         if sharpen:
             least = noise_floor(floor_noise(noise, "whitened"), width, HESSIAN_FLOOR)
             hessian = inverse_power(whitened, least, 1.0)
-            (self._sharpen if self._two else self._sharpen_classes)(edges, hessian, total)
+            self._sharpen(edges, hessian, total)
         self._count_scores()
 
     def _count_scores(self) -> None:
@@ -345,30 +335,28 @@ class Stages:
         self.blocks["scores"], self.block_columns["scores"] = counts, SIZES
 
     def _sharpen(self, edges: RowSource, hessian: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Mean rados under the current logistic weights; how many, the plan says (M6)."""
-        rounds, eta, scale = self.plan.rounds, self.plan.eta, self._scales()["rounds"]
-        agreed = self._run.agreed
-        theta = [agreed(lambda: _snapped(4 * hessian @ total))]
-        means = []
-        for k in range(rounds):
-            task = MeanRado(self._run.engine, theta[-1], k + 1, rounds)
-            mean = self._run.noisy_sum(task, NoiseSpec("vector", scale), source=edges)
-            means.append(mean.vector / GRID)
-            theta.append(agreed(lambda: _snapped(theta[-1] + 4 * eta * (hessian @ means[-1]))))
-        self.blocks |= {"sharpened": np.array(means), "theta": np.array(theta)}
+        """Mean rados under the current weights; how many, the plan says (M6).
 
-    def _sharpen_classes(self, rows: RowSource, hessian: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """The same for more than two classes: a vector for each in every mean rado (M17)."""
-        rounds, scale = self.plan.rounds, self._scales()["rounds"] * WEIGHTS
-        step = class_step(len(total), self.plan.eta)
-        agreed = self._run.agreed
-        theta = [agreed(lambda: _snapped(discriminant(total, hessian, self.noise()["sum"])))]
-        means = []
+        Of more than two classes each has a vector in every mean rado (M17).
+        """
+        rounds, eta, run = self.plan.rounds, self.plan.eta, self._run
+        unit = 1 if self._two else WEIGHTS
+
+        def first() -> NDArray[np.float64]:
+            start = 4 * hessian @ total if self._two else discriminant(total, hessian, self.noise()["sum"])
+            return _snapped(start)
+
+        def following() -> NDArray[np.float64]:
+            if self._two:
+                return _snapped(theta[-1] + 4 * eta * (hessian @ means[-1]))
+            return _snapped(theta[-1] + class_step(len(total), eta) * (centre_classes(means[-1]) @ hessian))
+
+        theta, means, scale = [run.agreed(first)], list[NDArray[np.float64]](), self._scales()["rounds"] * unit
         for k in range(rounds):
-            task = MeanSlots(self._run.engine, theta[-1], k + 1, rounds)
-            mean = self._run.noisy_sum(task, NoiseSpec("vector", scale), source=rows)
-            means.append(mean.vector / (GRID * WEIGHTS))
-            theta.append(agreed(lambda: _snapped(theta[-1] + step * (centre_classes(means[-1]) @ hessian))))
+            task = MeanRado(run.engine, theta[-1], k + 1, rounds)
+            mean = run.noisy_sum(task, NoiseSpec("vector", scale), source=edges)
+            means.append(mean.vector / (GRID * unit))
+            theta.append(run.agreed(following))
         self.blocks |= {"sharpened": np.vstack(means), "theta": np.vstack(theta)}
 
 
