@@ -44,6 +44,7 @@ from radoboost.holder.signatures import SignatureSet, check_first_row, check_n_r
 from radoboost.holder.table_preparation import (
     check_missing,
     label_name,
+    one_error_for_all,
     open_source,
     prepare_table,
     refuse_label_as_feature,
@@ -254,14 +255,14 @@ def craft(
     account = _account(books, name)
     ready = _ready(account, table, protection, person, cluster, threads, trust_network, progress)
     with ready as (kept, runner, bar):
-        suited = partial(_suited, engine, machine, asked, runner, protection.private)
-        run_on = partial(_run_on, suited, runner, account.book)
+        run_on = partial(_curator, engine, machine, asked, runner, protection.private, account.book)
         if protection.private:
             made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress, place)
         else:
             words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
             made, by_schema = _make_plainly(protection, kept, y, asked, run_on, words | {"engine": machine, "bar": bar})
-        made = _read_from(made, table, runner)
+        query = is_query(table) or bool(cluster_of(table))
+        made = replace(made, circumstances=replace(made.circumstances, query=query, cluster=runner.cluster))
         return _release(protection, asked, made, name, by_schema, account)
 
 
@@ -270,11 +271,6 @@ def _label_apart(mechanism: Mechanism, y: Any, label: str | None) -> dict[str, A
     if y is None or not _protects_labels(mechanism):
         return {}
     return {"label": None, "label_apart": label_name(y, label)}
-
-
-def _read_from(made: ReleaseDraft, table: Any, runner: Runner) -> ReleaseDraft:
-    query = is_query(table) or bool(cluster_of(table))
-    return replace(made, circumstances=replace(made.circumstances, query=query, cluster=runner.cluster))
 
 
 def craft_in_room(
@@ -299,8 +295,8 @@ def craft_in_room(
     _advise(mechanism, asked, progress)
     machine, threads = proven_on_device(get_engine(engine)), check_threads(threads)
     with _ready(Account(), table, mechanism, asked.person, None, threads, False, progress) as (kept, runner, _):
-        suited = partial(_suited, engine, machine, asked, runner, mechanism.private)
-        run_on = partial(_run_on, suited, runner, _account(ledger, name).book, pool=pool)
+        book = _account(ledger, name).book
+        run_on = partial(_curator, engine, machine, asked, runner, mechanism.private, book, pool=pool)
         if mechanism.private:
             made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, None)
         else:  # as declared: nothing is proposed from one holder's table
@@ -344,32 +340,29 @@ def check_for_room(
         check_files(place, counts, mechanism, asked, source.features)
 
 
-def _run_on(
-    choose: Callable[[Table], Engine],
+def _curator(
+    engine: str | Engine,
+    machine: Engine,
+    asked: CraftRequest,
     runner: Runner,
-    ledger: Callable[[Event], object] | None,
+    private: bool,
+    book: Callable[[Event], object],
     source: Table,
     pool: SecureAggregator | None = None,
 ) -> Curator:
-    """The run over a table, which may have to stay on this machine."""
-    if runner.cluster and hasattr(next(iter(source.parts()), None), "on_device"):
-        raise ArgumentError(ONLY_HERE)
-    return Curator(source, choose(source), runner, ledger=ledger, pool=pool)
-
-
-def _suited(
-    engine: str | Engine, machine: Engine, asked: CraftRequest, runner: Runner, private: bool, source: Table
-) -> Engine:
-    """The engine for a table: `machine`, or one on a device where "auto" may choose, and rows are dense.
+    """The curator of a table, by `machine`, or an engine on a device where "auto" may choose, and rows are dense.
 
     What protects records goes by what was declared, and not by how many rows there are.
     """
-    if engine != "auto" or runner.cluster or source.sparse_rows is not None:
-        return machine
-    n_rows = asked.rows if private else source.expected_rows(0) or 0
-    additions = None if n_rows is None else n_rows * len(source.features) * asked.n_rados // runner.threads
-    n_rados = asked.n_rados if getattr(asked.subsets, "by_coins", False) else 0  # others are corrected on a CPU
-    return proven_on_device(auto_engine(on_device=source.on_device, n_rados=n_rados, additions=additions))
+    if runner.cluster and hasattr(next(iter(source.parts()), None), "on_device"):
+        raise ArgumentError(ONLY_HERE)
+    if engine == "auto" and not runner.cluster and source.sparse_rows is None:
+        n_rows = asked.rows if private else source.expected_rows(0) or 0
+        additions = None if n_rows is None else n_rows * len(source.features) * asked.n_rados // runner.threads
+        n_rados = asked.n_rados if getattr(asked.subsets, "by_coins", False) else 0  # others are corrected on a CPU
+        chosen = auto_engine(on_device=source.on_device, n_rados=n_rados, additions=additions)
+        machine = proven_on_device(chosen)
+    return Curator(source, machine, runner, ledger=book, pool=pool)
 
 
 @contextmanager
@@ -464,14 +457,14 @@ def _make_plainly(
         return protection.make(asked, run_on(source))
 
     hidden = getattr(protection, "withheld", {})
-    plain = prepare_table(make, table, y, asked, **options, withheld=hidden)
-    if lines := [*plain.lines, *plain.made.counts.unseen(plain.schema, hidden)]:
+    with one_error_for_all(table, asked):
+        made, schema, lines = prepare_table(make, table, y, asked, **options, withheld=hidden)
+    if lines := [*lines, *made.counts.unseen(schema, hidden)]:
         warnings.warn(SchemaWarning(lines), stacklevel=3)
-    warn_of_clipping(plain.made.counted, plain.made.counts.clipped, stacklevel=4)
-    if plain.made.outliers:
-        n_rows = plain.made.counts.n_rows
-        warnings.warn(as_text(plain.made.outliers, n_rows), OutlierWarning, stacklevel=3)
-    return plain.made, plain.schema
+    warn_of_clipping(made.counted, made.counts.clipped, stacklevel=4)
+    if made.outliers:
+        warnings.warn(as_text(made.outliers, made.counts.n_rows), OutlierWarning, stacklevel=3)
+    return made, schema
 
 
 def _wanted_rados(n_rados: int | None, mechanism: Mechanism) -> int:

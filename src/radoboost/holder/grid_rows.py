@@ -25,8 +25,8 @@ from radoboost.holder.mechanisms.table_survey import check_scale, survey, throug
 from radoboost.holder.row_counts import RowCounts, beyond_bounds
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect, schema_origin
-from radoboost.holder.table_preparation import check_missing, prepare_table
-from radoboost.progress import Progress, no_progress, show_progress
+from radoboost.holder.table_preparation import check_missing, one_error_for_all, prepare_table
+from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release.columns import Column
 from radoboost.release.release import Release
 from radoboost.release.secret_shares import PendingRelease
@@ -97,54 +97,41 @@ def grid_rows(
         weights=weights,
     )
     check_scale(asked)
-    engine, found = cpu_engine(), []
+    engine, surveys = cpu_engine(), list[_Surveyed]()
     with (show_progress if progress else no_progress)() as bar, rereadable(table, bar=bar) as kept:
 
         def make(asked: CraftRequest, source: Table) -> ReleaseDraft:
-            found.append(_surveyed(asked, source, engine, bar))
-            return found[-1].made
+            surveys.append(_surveyed(asked, source, engine, bar))
+            return surveys[-1].made
 
-        plain = prepare_table(
-            make,
-            kept,
-            y,
-            asked,
-            missing=missing,
-            unlabelled=unlabelled,
-            separator=separator,
-            decimal=decimal,
-            engine=engine,
-        )
-        if plain.lines:
-            warnings.warn(SchemaWarning(plain.lines), stacklevel=5)
-        look: _Surveyed = found[-1]
-        origin = schema_origin(asked.declared.schema, plain.schema)
-        circumstances = replace(look.made.circumstances, schema=origin)
-        assert circumstances.n_examples is not None
+        with one_error_for_all(kept, asked):
+            made, used_schema, lines = prepare_table(
+                make, kept, y, asked, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
+                engine=engine, withheld={}, bar=silent,
+            )  # fmt: skip
+        if lines:
+            warnings.warn(SchemaWarning(lines), stacklevel=5)
+        facts = replace(made.circumstances, schema=schema_origin(asked.declared.schema, used_schema))
+        assert facts.n_examples is not None
+        statement = Plain().statement(facts)
         release = Release(
             blocks={},
-            columns=look.made.columns,
-            classes=look.made.classes,
+            columns=made.columns,
+            classes=made.classes,
             mechanism={"name": Plain.name, "law": Plain.law},
             signatures={},
-            statement=_rows_statement(route, circumstances),
+            statement=replace(
+                statement,
+                trust_model=route.trust_model,
+                random_source=route.random_source,
+                not_protected=(*route.opens, *statement.not_protected),
+            ),
             n_examples=None,
-            schema=plain.schema,
-            map=look.made.map,
+            schema=used_schema,
+            map=made.map,
         )
-        yield GridRows(PendingRelease(release), circumstances.n_examples, look.batches)
-        warn_of_clipping(look.made.counted, look.made.counts.clipped, stacklevel=5)
-
-
-def _rows_statement(route: Route, circumstances: StatementFacts) -> Any:
-    """What a plain release says, and how its rows travelled."""
-    statement = Plain().statement(circumstances)
-    return replace(
-        statement,
-        trust_model=route.trust_model,
-        random_source=route.random_source,
-        not_protected=(*route.opens, *statement.not_protected),
-    )
+        yield GridRows(PendingRelease(release), facts.n_examples, surveys[-1].batches)
+        warn_of_clipping(made.counted, made.counts.clipped, stacklevel=5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,19 +182,15 @@ def _surveyed(asked: CraftRequest, source: Table, engine: Engine, bar: Progress)
         run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept
     )
     inputs = len(columns) - asked.intercept if through is None else len(through.inputs)
+    n_classes, mapped = facts.rule.n_classes, through is not None
+    circumstances = StatementFacts(
+        facts.scale, False, 1, len(columns), facts.exact.n_rows, mapped=mapped, n_classes=n_classes
+    )
     made = ReleaseDraft(
         blocks={},
         columns=columns,
         classes=tuple(facts.rule.classes),
-        circumstances=StatementFacts(
-            facts.scale,
-            False,
-            1,
-            len(columns),
-            facts.exact.n_rows,
-            mapped=through is not None,
-            n_classes=facts.rule.n_classes,
-        ),
+        circumstances=circumstances,
         parameters={},
         signatures={},
         counts=RowCounts.zeros(inputs),

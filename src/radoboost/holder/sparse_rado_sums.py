@@ -157,12 +157,12 @@ class EntrySums:
         return self.differences.T
 
 
-@dataclass(frozen=True, eq=False)
-class SumEntries(SumRados):
-    """As `SumRados`, over the entries of sparse rows, of which there are about `n_entries`."""
+class _OverEntries:
+    """What sums over the entries of sparse rows have in common."""
 
-    sparse_rows: int | None = None
-    n_entries: int = 0
+    columns: tuple[Column, ...]
+    n_rados: int
+    sparse_rows: int | None
 
     @cached_property
     def constants(self) -> NDArray[np.float64]:
@@ -173,6 +173,14 @@ class SumEntries(SumRados):
     def rows_at_a_time(self) -> int | None:
         """As the table suggests, and few enough that an interrupt does not wait long."""
         return min(self.sparse_rows or MOST_ROWS, rows_to_sum(self.n_rados, 64) or MOST_ROWS)
+
+
+@dataclass(frozen=True, eq=False)
+class SumEntries(_OverEntries, SumRados):
+    """As `SumRados`, over the entries of sparse rows, of which there are about `n_entries`."""
+
+    sparse_rows: int | None = None
+    n_entries: int = 0
 
     @property
     def worker_bytes(self) -> int:
@@ -227,20 +235,10 @@ class ClassEntrySums:
 
 
 @dataclass(frozen=True, eq=False)
-class SumClassEntries(SumClasses):
+class SumClassEntries(_OverEntries, SumClasses):
     """As `SumClasses`, over the entries of sparse rows; a row is in the sums of its own class alone."""
 
     sparse_rows: int | None = None
-
-    @cached_property
-    def constants(self) -> NDArray[np.float64]:
-        """Those that scale and snap values, by column."""
-        return snapping_constants(self.columns)
-
-    @property
-    def rows_at_a_time(self) -> int | None:
-        """As the table suggests, and few enough that an interrupt does not wait long."""
-        return min(self.sparse_rows or MOST_ROWS, rows_to_sum(self.n_rados, 64) or MOST_ROWS)
 
     @property
     def worker_bytes(self) -> int:

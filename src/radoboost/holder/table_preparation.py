@@ -4,9 +4,9 @@ A clean table of numbers needs nothing of this. Where strict reading meets anyth
 table, and everything starts again with that.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,15 +95,6 @@ MISSING = ("fill", "error", "drop")
 UNLABELLED = ("error", "drop")
 
 
-@dataclass(frozen=True, eq=False)
-class PlainRelease:
-    """What was made of a table, what it was made by, and what must be said about that, in lines."""
-
-    made: ReleaseDraft
-    schema: Schema | None
-    lines: list[str] = field(default_factory=list)
-
-
 def check_missing(missing: str, unlabelled: str, private: bool) -> None:
     """Refuse what cannot be done about missing values and labels."""
     if unlabelled not in UNLABELLED:
@@ -117,33 +108,11 @@ def check_missing(missing: str, unlabelled: str, private: bool) -> None:
         )
 
 
-def prepare_table(
-    make: Callable[[CraftRequest, Table], ReleaseDraft],
-    table: Any,
-    y: Any,
-    asked: CraftRequest,
-    *,
-    missing: str = "fill",
-    unlabelled: str = "error",
-    separator: str | None = None,
-    decimal: str | None = None,
-    engine: Engine | None = None,
-    withheld: Withheld | None = None,
-    bar: Progress = silent,
-) -> PlainRelease:
-    """Open a table for a mechanism that may look at it, and let `make` have it.
-
-    Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
-    schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
-    that are `withheld` it has what was declared, and nothing from the table. Where `unlabelled` is "drop", rows without
-    a label are left out, whatever is done about other missing values. Where the table does not fit a declared schema,
-    one error names all that is wrong. `bar` is told how far looks at the table are.
-    """
+@contextmanager
+def one_error_for_all(table: Any, asked: CraftRequest) -> Iterator[None]:
+    """Where a table does not fit a declared schema, one error names all that is wrong."""
     try:
-        return _make_plainly(
-            make, table, y, asked, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
-            engine=engine, withheld=withheld or {}, bar=bar,
-        )  # fmt: skip
+        yield
     except DoesNotFit as error:
         schema = asked.declared.schema
         if schema is None:
@@ -152,7 +121,7 @@ def prepare_table(
         raise all_misfits(error, on_host(table), schema, asked.label, weights) from None
 
 
-def _make_plainly(
+def prepare_table(
     make: Callable[[CraftRequest, Table], ReleaseDraft],
     table: Any,
     y: Any,
@@ -162,25 +131,35 @@ def _make_plainly(
     unlabelled: str,
     separator: str | None,
     decimal: str | None,
-    engine: Engine | None,
+    engine: Engine,
     withheld: Withheld,
     bar: Progress,
-) -> PlainRelease:
-    """As `prepare_table`, but stops at the first thing that does not fit."""
+) -> tuple[ReleaseDraft, Schema | None, list[str]]:
+    """Open a table for a mechanism that may look at it, and let `make` have it: the draft, its schema, and lines on it.
+
+    Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
+    schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
+    that are `withheld` it has what was declared, and nothing from the table. Where `unlabelled` is "drop", rows without
+    a label are left out, whatever is done about other missing values. `bar` is told how far looks at the table are.
+    """
     bar("opening the table", 0, None)
     drops = unlabelled == "drop"
     _check_where_rows_are(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
         y = np.array(y.tolist(), dtype=object)  # None where it is masked
     if asked.weights is not None:
-        make = partial(_make_repeated, make)
+        once = make
+
+        def make(asked: CraftRequest, source: Table) -> ReleaseDraft:
+            return once(asked, repeat_by_weight(source))
+
     lines: list[str] = []
     schema, hidden = asked.declared.schema, withheld
     known = {} if schema is None else {name: kind for name, kind in schema.columns.items() if not kind.inferred}
     if schema is None and separator is None and decimal is None:
         try:
             source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops, bar)
-            return PlainRelease(make(asked, source), None, [*_separated(table), *lines])
+            return make(asked, source), None, [*_separated(table), *lines]
         except NeedsSchema as error:
             if cluster_of(table):
                 raise NeedsSchema(
@@ -232,7 +211,7 @@ def _make_plainly(
         source, more = found.without(source, weighted=asked.weights is not None), found.as_text()
     else:
         source, more = _labelled(source, asked, drops, bar)
-    return PlainRelease(make(asked, source), declared.schema, [*lines, *more])
+    return make(asked, source), declared.schema, [*lines, *more]
 
 
 def _check_where_rows_are(table: Any, asked: CraftRequest, missing: str, drops: bool) -> None:
@@ -247,13 +226,6 @@ def _check_where_rows_are(table: Any, asked: CraftRequest, missing: str, drops: 
         )
     if asked.weights is not None and not isinstance(asked.weights, str):
         raise ArgumentError("weights of a frame on a cluster are one of its columns; name it in weights")
-
-
-def _make_repeated(
-    make: Callable[[CraftRequest, Table], ReleaseDraft], asked: CraftRequest, source: Table
-) -> ReleaseDraft:
-    """What is made of the table in which every row stands as often as its weight says."""
-    return make(asked, repeat_by_weight(source))
 
 
 def _separated(table: Any) -> list[str]:

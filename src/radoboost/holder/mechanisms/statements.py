@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms.mechanism import KeyUse, RoomParticipation, StatementFacts
@@ -13,10 +13,6 @@ from radoboost.release.parties import ROOM, Parties, room_figures
 from radoboost.release.release import Statement, percent_up
 from radoboost.tables.csv_dialect import LINES
 from radoboost.tables.schema import Schema
-
-if TYPE_CHECKING:
-    from radoboost.release.release import Statement
-
 
 # ---- Whom a statement speaks of: one row, or one person with all rows (docs/proofs/persons.md).
 
@@ -100,7 +96,7 @@ _EXACT = (
 _WHO = "Who the holders are, and when each of them was in the room."
 
 
-def in_room(statement: "Statement", event: Event, gathering: RoomParticipation, secrets: KeyUse) -> "Statement":
+def in_room(statement: Statement, event: Event, gathering: RoomParticipation, secrets: KeyUse) -> Statement:
     """A statement for a release of a room; its own epsilon is against as many colluders as are still borne (D6)."""
     holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
     exact = (_ALL_EXACT if math.isinf(statement.epsilon) else _SOME_EXACT) + _EXACT
