@@ -17,35 +17,25 @@ from numpy.typing import NDArray
 
 from radoboost.errors import TableError
 from radoboost.tables.cells import array_numbers, as_column, numbers_or_nan, object_numbers
-from radoboost.tables.csv_dialect import LINES, PLAIN, CsvDialect, file_separator
+from radoboost.tables.csv_dialect import LINES, file_separator
 from radoboost.tables.csv_files import csv_names, csv_parts
 from radoboost.tables.frames import slice_batches
 from radoboost.tables.labels import labels_array
 from radoboost.tables.object_columns import each_label, has_arrow_values, named_columns, raw_cells
-from radoboost.tables.readers import ColumnSelection, refuse_unread
+from radoboost.tables.readers import ColumnSelection, Reader, refuse_unread
 from radoboost.tables.schema import Schema
 from radoboost.tables.sparse import sparse_rows
-from radoboost.tables.table import Partition, Table
+from radoboost.tables.table import Partition
 
 
 @dataclass(frozen=True)
-class PrivateReader:
-    """Reading in which a value matters to its own row only; see `Reader` for what each method is for."""
+class PrivateReader(Reader):
+    """Reading in which a value matters to its own row only; see `Reader` for what each method is for.
 
-    schema: Schema | None = None
-    given: CsvDialect = PLAIN
+    A record is used as a whole, and never by its entries. Folders are texts, for one record could add a folder.
+    """
 
-    takes_sparse: ClassVar[bool] = False  # a record is used as a whole
     must_not_change: ClassVar[bool] = True
-
-    @property
-    def marks(self) -> CsvDialect:
-        return self.given if self.schema is None else self.schema.marks
-
-    @property
-    def typed_folders(self) -> bool:
-        """Texts, for one record could add a folder that is called by none."""
-        return False
 
     def labels(self, y: Any) -> pa.Array:
         """Labels one by one, unless their type says that all are numbers of one kind."""
@@ -80,24 +70,12 @@ class PrivateReader:
         """The columns that the caller chose, and labels one by one if they come from pandas."""
         return take_columns(table, features, label, self.schema)
 
-    def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
-        """Refuse nothing: one value can change the type of a column."""
-
-    def check_dtype(self, array: Any) -> None:
-        """Refuse nothing: one value can change the type of an array."""
-
     def array_values(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> NDArray[Any]:
         """Rows of an array as numbers, NaN where an element is none."""
         return array_numbers(values)
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
         return numbers_or_nan(column, self.marks)
-
-    def complaints(
-        self, column: pa.Array, name: str, numbers: NDArray[np.float64], place: Callable[[int], str]
-    ) -> list[str]:
-        """None: cells that cannot be read count as missing."""
-        return []
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
         """Slices of batches; they are not joined, for a value could make that fail."""
@@ -115,9 +93,6 @@ class PrivateReader:
     def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
         """Ranges of bytes, from the start of one record to that of another."""
         return csv_parts(path, schema.names, selection, file_separator(path, self.marks), self.marks.records == LINES)
-
-    def check_opened(self, source: Table) -> None:
-        """Refuse nothing: the table may have no rows."""
 
 
 ROW_BY_ROW = PrivateReader()

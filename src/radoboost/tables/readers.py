@@ -8,43 +8,40 @@ when the table is opened.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import DoesNotFit, TableError
-from radoboost.tables.csv_dialect import CsvDialect
+from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.schema import Schema
 from radoboost.tables.table import Partition, Table
 
 
+@dataclass(frozen=True)
 class Reader(Protocol):
     """How labels are taken, columns become numbers, CSV files are read and batches are cut.
 
-    With a `schema` columns need not be numbers: they become its encoded columns.
+    With a `schema` columns need not be numbers: they become its encoded columns. It says how CSV files and texts of
+    numbers are written; without one, `given` does. What only refuses something refuses nothing here.
     """
 
-    @property
-    def schema(self) -> Schema | None:
-        """What the columns of a raw table mean; None where all features are numbers."""
+    schema: Schema | None = None
+    given: CsvDialect = PLAIN
+
+    takes_sparse: ClassVar[bool] = False  # whether rows of a sparse matrix may be used by their entries, and not dense
+    must_not_change: ClassVar[bool] = False  # whether it must be known of a file that it is the same in every pass
 
     @property
     def marks(self) -> CsvDialect:
-        """How CSV files and texts of numbers are written."""
-
-    @property
-    def takes_sparse(self) -> bool:
-        """Whether rows of a sparse matrix may be used by their entries; otherwise a batch of them is made dense."""
-
-    @property
-    def must_not_change(self) -> bool:
-        """Whether it must be known of a file that it is the same in every pass."""
+        return self.given if self.schema is None else self.schema.marks
 
     @property
     def typed_folders(self) -> bool:
         """Whether the names of all folders together may decide that a column of them is of numbers."""
+        return False
 
     def labels(self, y: Any) -> pa.Array:
         """Labels in any container."""
@@ -59,10 +56,12 @@ class Reader(Protocol):
         """A data frame as an Arrow table, and its labels where they are not a column of that."""
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
-        """Refuse columns on account of their types."""
+        """Refuse columns on account of their types, which one value can change."""
+        return None
 
     def check_dtype(self, array: Any) -> None:
-        """Refuse an array on account of its type."""
+        """Refuse an array on account of its type, which one value can change."""
+        return None
 
     def array_values(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> NDArray[Any]:
         """Rows of an array as float32 or float64, C-contiguous."""
@@ -77,6 +76,7 @@ class Reader(Protocol):
 
         Each complaint is a clause that names the column and the place; none where such cells count as missing.
         """
+        return []
 
     def cut(self, batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
         """The same rows in batches of at most `rows` rows."""
@@ -89,6 +89,7 @@ class Reader(Protocol):
 
     def check_opened(self, source: Table) -> None:
         """Refuse a table that is useless, as far as that is known before it is read."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -22,34 +22,27 @@ from radoboost.tables.column_selection import (
     list_names,
     row_place,
 )
-from radoboost.tables.csv_dialect import PLAIN, CsvDialect, file_separator
+from radoboost.tables.csv_dialect import file_separator
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import join_small_batches
 from radoboost.tables.labels import labels_array
 from radoboost.tables.object_columns import cell_for_message, each_label, named_columns, raw_cells, refuse_complex
 from radoboost.tables.paths import first_stamp, readable
-from radoboost.tables.readers import ColumnSelection, refuse_unread
+from radoboost.tables.readers import ColumnSelection, Reader, refuse_unread
 from radoboost.tables.schema import Schema
 from radoboost.tables.table import Partition, Table
 
 
 @dataclass(frozen=True)
-class StrictReader:
+class StrictReader(Reader):
     """Reading that refuses what cannot be used; see `Reader` for what each method is for.
 
     With `gaps`, a missing number is NaN, and no reason to refuse; nor is a cell that cannot be read by a schema.
     """
 
-    schema: Schema | None = None
-    given: CsvDialect = PLAIN
     gaps: bool = False
 
     takes_sparse: ClassVar[bool] = True
-    must_not_change: ClassVar[bool] = False
-
-    @property
-    def marks(self) -> CsvDialect:
-        return self.given if self.schema is None else self.schema.marks
 
     @property
     def typed_folders(self) -> bool:
