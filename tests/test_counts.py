@@ -10,8 +10,8 @@ import pytest
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, compose_stages
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared

@@ -358,8 +358,8 @@ def test_kept_rows_make_room_for_those_that_are_made_of_them(client, folder, one
 
 def test_rows_that_were_let_go_are_made_again(client, folder, one_key):
     """No mechanism reads them again, but a runner may be asked to."""
+    from radoboost.holder.aggregation import CountRows
     from radoboost.holder.engines import get_engine
-    from radoboost.holder.rado_sums import CountRows
 
     source = open_table(f"{folder}/*.parquet", label="y", features=["c0", "c1"], row_by_row=True)
     run = runners.dask_runner(client, None, silent, 1, trust_network=False, once=True)

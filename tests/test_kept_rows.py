@@ -9,7 +9,6 @@ import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.feature_maps import map_table
-from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.moments.aggregations import (
     GRID,
     SphereEdges,
@@ -18,6 +17,7 @@ from radoboost.holder.mechanisms.moments.aggregations import (
     Whiten,
     WhitenedRows,
 )
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, DiskCache, MemoryCache, RecomputedRows
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import read_bounds

@@ -10,9 +10,9 @@ import pytest
 import radoboost as rb
 from pickling import Pickling
 from radoboost.holder import tilted
+from radoboost.holder.aggregation import CountRows
 from radoboost.holder.engines import ENGINES, get_engine, reference, self_test
 from radoboost.holder.engines.reference import Reference
-from radoboost.holder.rado_sums import CountRows
 from radoboost.holder.runners import worker
 from radoboost.release import exact_math, feature_map, feature_map_jit
 from test_clusters import CASES, TABLE

@@ -14,7 +14,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import TableError
-from radoboost.holder.rado_sums import CountRows, RowCount
+from radoboost.holder.aggregation import CountRows, RowCount
 from radoboost.holder.runners import dask_runner as dask_module
 from radoboost.holder.runners import spark_runner
 from radoboost.holder.runners import spark_runner as spark_module

@@ -21,8 +21,8 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.feature_maps import check_columns, make_map, make_terms, n_outputs
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.record_level import clip_rows
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import read_bounds
 from radoboost.release.columns import Column

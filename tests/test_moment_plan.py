@@ -15,7 +15,6 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.feature_maps import CLASSES, DEGREES, MOST_COLUMNS, classes_within, n_products
 from radoboost.holder.gaussian_noise import TOTAL_VARIATION
-from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.moments import stages as stages_module
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
@@ -28,6 +27,7 @@ from radoboost.holder.mechanisms.moments.feature_plan import (
     planned_columns,
     read_outline,
 )
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.row_cache import CachePolicy
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared, read_bounds

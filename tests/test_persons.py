@@ -23,9 +23,10 @@ from radoboost.holder.contribution_bounding import choose_rows
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms import record_level
-from radoboost.holder.mechanisms.mechanism import CraftRequest, StatementFacts
+from radoboost.holder.mechanisms.mechanism import StatementFacts
 from radoboost.holder.mechanisms.moments.aggregations import GRID, SphereRows
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import read_bounds
 from radoboost.holder.table_check import check_table

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import radoboost as rb
+from radoboost.holder.aggregation import merge_sums
 from radoboost.holder.curator import NoiseSpec
 from radoboost.holder.engines.reference import Reference
 from radoboost.holder.mechanisms import ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.record_level import SumContributions, check_declared, declared_columns
 from radoboost.holder.mechanisms.statements import make_statement
-from radoboost.holder.rado_sums import merge_sums
 from radoboost.privacy import Gaussian, Relation
 from radoboost.release.release import RADOS
 from radoboost.tables.labels import LabelEncoder

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import radoboost as rb
 from looking import differences, look_at_release
 from radoboost import memory
+from radoboost.holder.aggregation import merge_sums
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.holder.mechanisms.moments.budget import EQUAL_BINS, POWER_BINS, SEARCHES, NoiseShape
 from radoboost.holder.mechanisms.moments.private_bounds import (
@@ -33,7 +33,7 @@ from radoboost.holder.mechanisms.moments.private_bounds import (
     rounded_outwards,
     shortest_run,
 )
-from radoboost.holder.rado_sums import merge_sums
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared, read_bounds
 from radoboost.holder.table_check import check_table

@@ -22,7 +22,7 @@ from radoboost.encrypted.paillier import Decryptor, Encryptor, PrivateKey, Publi
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.grid_rows import Route, grid_rows
 from radoboost.holder.keystream import TILE_ROWS, Key
-from radoboost.holder.mechanisms.mechanism import DEFAULT_RADOS
+from radoboost.holder.request import DEFAULT_RADOS
 from radoboost.holder.signatures import (
     AllSignatures,
     SignatureSet,

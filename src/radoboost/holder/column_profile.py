@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from radoboost.holder.aggregation import merge_sums
 from radoboost.holder.engines import Engine, Survey
 from radoboost.holder.grid import EXACT_UNIT, ExactSums
-from radoboost.holder.rado_sums import merge_sums
 from radoboost.progress import Progress, silent
 from radoboost.tables.cells import date_seconds, gaps, is_text, numbers_or_nan
 from radoboost.tables.column_types import MOST_VALUES, ORDERS

@@ -30,10 +30,11 @@ from radoboost.holder.engines import Engine, auto_engine, get_engine
 from radoboost.holder.engines.self_test import proven_on_device
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import CraftRequest, Mechanism, Plain, ReleaseDraft, StatementFacts
-from radoboost.holder.mechanisms.mechanism import DEFAULT_RADOS, RoomParticipation
+from radoboost.holder.mechanisms import Mechanism, Plain, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import RoomParticipation
 from radoboost.holder.mechanisms.record_level import check_person, declared_features
 from radoboost.holder.mechanisms.statements import csv_records
+from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
 from radoboost.holder.row_counts import Where, as_text, check_where, report_row_counts
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.cluster import ClusterRunner, check_reach, cluster_runner
@@ -523,10 +524,9 @@ def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
 def _check_craft(mechanism: Mechanism, asked: CraftRequest, progress: bool | Progress | None) -> None:
     """Refuse what the mechanism cannot make, and what no record may be protected with; then give advice."""
     if mechanism.private:
-        asked.refuse_weights(mechanism.name)
-        asked.refuse_first_row(mechanism.name)
+        asked.refuse(mechanism.name, "weights", "first_row")
     if not getattr(mechanism, "may_share", False):
-        asked.refuse_share(mechanism.name)
+        asked.refuse(mechanism.name, "share")
     if not getattr(mechanism, "may_tilt", False):
         refuse_tilted(asked.signatures, f"releases of {mechanism.name}")
     mechanism.check(asked)

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.aggregation import Accumulator, Aggregation, RowSource, RowTransform, S
 from radoboost.holder.engines import Engine
 from radoboost.holder.gaussian_noise import round_scale_up, rounded_normals
 from radoboost.holder.keystream import Key
-from radoboost.holder.rado_sums import Accumulator, Aggregation, RowSource, RowTransform, S
 from radoboost.holder.runners import Runner
 from radoboost.privacy import Event
 from radoboost.privacy.calibration import LEAST_SHARE

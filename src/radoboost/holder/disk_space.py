@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radoboost.errors import OutputError
-from radoboost.holder.mechanisms import CraftRequest, Mechanism
+from radoboost.holder.mechanisms import Mechanism
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import Where
 
 _NUMBER = 9  # bytes: as it is, and what Parquet says about it

@@ -19,9 +19,10 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, cpu_engine
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.grid import make_columns
-from radoboost.holder.mechanisms import CraftRequest, Plain, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms import Plain, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs
 from radoboost.holder.mechanisms.table_survey import check_scale, survey, through_map
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts, beyond_bounds
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect, schema_origin

@@ -5,10 +5,10 @@ from typing import Any
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.feature_maps import check_columns
-from radoboost.holder.mechanisms import MECHANISMS, CraftRequest, Mechanism, Question
-from radoboost.holder.mechanisms.mechanism import DEFAULT_RADOS
+from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Question
 from radoboost.holder.mechanisms.record_level import check_person
 from radoboost.holder.mechanisms.statements import SHOWN_DELTAS
+from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
 from radoboost.holder.schema_file import Bounds, declaration, whose_rows
 from radoboost.holder.signatures import check_n_rados
 from radoboost.privacy import Event, accountant_name, best_guess, delta_advice, epsilon_at, figures

@@ -28,8 +28,8 @@ from radoboost.holder.engines.self_test import proven_on_device
 from radoboost.holder.grid import check_size
 from radoboost.holder.grid_rows import GridRows, Route, grid_rows
 from radoboost.holder.keystream import Key
-from radoboost.holder.mechanisms.mechanism import DEFAULT_RADOS
 from radoboost.holder.rado_sums import check_memory, rows_to_sum
+from radoboost.holder.request import DEFAULT_RADOS
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.signatures import (
     AllSignatures,

@@ -14,7 +14,6 @@ from radoboost.errors import ArgumentError, DoesNotFit, RadoError
 from radoboost.holder.column_profile import CategoryProfile, plain_cells
 from radoboost.holder.contribution_bounding import choose_rows
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import CraftRequest
 from radoboost.holder.mechanisms.record_level import (
     check_declared,
     check_person,
@@ -22,6 +21,7 @@ from radoboost.holder.mechanisms.record_level import (
     declared_features,
     declared_rule,
 )
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts, Where, beyond_bounds
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect

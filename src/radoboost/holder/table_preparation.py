@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, DoesNotFit, NeedsSchema, TableError
 from radoboost.holder.contribution_bounding import chosen_parts
 from radoboost.holder.engines import Engine
-from radoboost.holder.mechanisms import CraftRequest, ReleaseDraft
+from radoboost.holder.mechanisms import ReleaseDraft
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.schema_file import Declared
 from radoboost.holder.schema_inference import propose, settle_schema
 from radoboost.holder.table_check import all_misfits

@@ -18,10 +18,11 @@ from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.grid import make_columns
-from radoboost.holder.mechanisms import CraftRequest, StatementFacts
+from radoboost.holder.mechanisms import StatementFacts
 from radoboost.holder.mechanisms.plain import exposed_by_scale
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.table_survey import survey
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner, check_threads
 from radoboost.holder.schema_file import Bounds, declaration
 from radoboost.holder.table_preparation import open_source

@@ -8,14 +8,7 @@ Modules: `feature_band`, `mechanism`, `moments/`, `noisy_examples`, `noisy_rados
 """
 
 from radoboost.holder.mechanisms.feature_band import FeatureBand
-from radoboost.holder.mechanisms.mechanism import (
-    CraftRequest,
-    Mechanism,
-    NoisePlan,
-    Question,
-    ReleaseDraft,
-    StatementFacts,
-)
+from radoboost.holder.mechanisms.mechanism import Mechanism, NoisePlan, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.moments.moments import Moments
 from radoboost.holder.mechanisms.noisy_examples import NoisyExamples
 from radoboost.holder.mechanisms.noisy_rados import NoisyRados
@@ -27,7 +20,6 @@ MECHANISMS: dict[str, type[Mechanism]] = {
 
 __all__ = [
     "MECHANISMS",
-    "CraftRequest",
     "FeatureBand",
     "Mechanism",
     "Moments",

@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.curator import Curator
 from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_step, make_columns
-from radoboost.holder.mechanisms.mechanism import CraftRequest, KeyUse, Question, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.plain import exposed_by_scale
 from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, check_epsilon, make_statement
 from radoboost.holder.mechanisms.table_survey import check_scale, sum_rados, survey
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.signatures import FeatureInterval, size_law_error
 from radoboost.privacy import Event, Repeated, TruncatedBinomialShift, band, delta_at, epsilon_at, least_band_epsilon
 from radoboost.release.columns import Column
@@ -66,8 +67,7 @@ class FeatureBand:
         """Refuse a scale that cannot be used, and signatures other than the band's own."""
         check_scale(asked)
         asked.refuse_many_classes(self.name, asked.classes)
-        asked.refuse_weights(self.name)
-        asked.refuse_first_row(self.name)
+        asked.refuse(self.name, "weights", "first_row")
         if asked.signatures is not None:
             raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
         if asked.fixed_columns != "linear":

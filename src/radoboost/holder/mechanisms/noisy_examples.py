@@ -12,14 +12,7 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.curator import Curator
 from radoboost.holder.gaussian_noise import TOTAL_VARIATION
 from radoboost.holder.grid import grid_step
-from radoboost.holder.mechanisms.mechanism import (
-    CraftRequest,
-    KeyUse,
-    NoisePlan,
-    Question,
-    ReleaseDraft,
-    StatementFacts,
-)
+from radoboost.holder.mechanisms.mechanism import KeyUse, NoisePlan, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.noisy_rados import check_noise, check_record_unit, noise_scale
 from radoboost.holder.mechanisms.record_level import (
     check_clip,
@@ -38,6 +31,7 @@ from radoboost.holder.mechanisms.statements import (
     make_statement,
     privacy_unit_text,
 )
+from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
 from radoboost.release.release import Statement
 
@@ -91,7 +85,7 @@ class NoisyExamples:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
-        asked.refuse_rows()
+        asked.refuse(self.name, "rows")
         asked.refuse_many_classes(self.name, asked.classes)
         n_columns = check_declared(asked)
         if n_columns is not None:

@@ -12,14 +12,7 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.gaussian_noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
 from radoboost.holder.grid import grid_step
-from radoboost.holder.mechanisms.mechanism import (
-    CraftRequest,
-    KeyUse,
-    NoisePlan,
-    Question,
-    ReleaseDraft,
-    StatementFacts,
-)
+from radoboost.holder.mechanisms.mechanism import KeyUse, NoisePlan, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.record_level import (
     check_clip,
     check_coins,
@@ -39,6 +32,7 @@ from radoboost.holder.mechanisms.statements import (
     make_statement,
     privacy_unit_text,
 )
+from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
 from radoboost.privacy.calibration import shared_variation
 from radoboost.release.release import Statement
@@ -85,7 +79,7 @@ class NoisyRados:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
-        asked.refuse_rows()
+        asked.refuse(self.name, "rows")
         asked.refuse_many_classes(self.name, asked.classes)
         check_coins(asked, self.name)
         n_columns = check_declared(asked)

@@ -8,14 +8,7 @@ import numpy as np
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.grid import make_columns
-from radoboost.holder.mechanisms.mechanism import (
-    CraftRequest,
-    KeyUse,
-    MappedInputs,
-    Mechanism,
-    ReleaseDraft,
-    StatementFacts,
-)
+from radoboost.holder.mechanisms.mechanism import KeyUse, MappedInputs, Mechanism, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.table_survey import (
     TableSurvey,
@@ -29,6 +22,7 @@ from radoboost.holder.mechanisms.table_survey import (
     through_map,
 )
 from radoboost.holder.rado_sums import SumRados
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.signatures import check_enough_examples
 from radoboost.holder.sparse_rado_sums import sum_entries
 from radoboost.holder.tilted import BatchCoins, Tilted, TiltedSupport, TiltWeights

@@ -19,15 +19,9 @@ from radoboost.holder.curator import Curator, NoiseSpec, RowNoise
 from radoboost.holder.feature_maps import make_map, map_table
 from radoboost.holder.grid import check_size
 from radoboost.holder.keystream import Key
-from radoboost.holder.mechanisms.mechanism import (
-    CHANGED,
-    CraftRequest,
-    MappedInputs,
-    NoisePlan,
-    ReleaseDraft,
-    StatementFacts,
-)
+from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, NoisePlan, ReleaseDraft, StatementFacts
 from radoboost.holder.rado_sums import RadoPass, RadoSums, check_memory, counted_columns, counted_values
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import PersonCounts, beyond_bounds
 from radoboost.holder.schema_file import check_bounds, check_names
 from radoboost.holder.signatures import check_enough_examples

@@ -15,8 +15,9 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine
 from radoboost.holder.feature_maps import make_map, map_table, n_outputs
 from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
-from radoboost.holder.mechanisms.mechanism import CHANGED, CraftRequest, MappedInputs, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, ReleaseDraft, StatementFacts
 from radoboost.holder.rado_sums import RadoSums, SumClasses, SumRados, SurveyRows, check_memory
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts, outliers
 from radoboost.holder.schema_file import Declared, check_bounds, check_names, limit_arrays
 from radoboost.holder.signatures import SignatureSet, SignatureStream
@@ -146,9 +147,8 @@ class TableSurvey:
 
 def check_scale(asked: CraftRequest) -> str:
     """The scale by its name in a release."""
-    asked.refuse_rows()
+    asked.refuse("this mechanism", "rows", "person")
     asked.declared.refuse_private()
-    asked.refuse_person("this mechanism")
     LabelCollector(asked.label_name, asked.classes)
     scale = resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
     if asked.fixed_columns != "linear" and scale == "none":

@@ -22,9 +22,9 @@ import numpy as np
 from radoboost.errors import ArgumentError, RadoError, ReleaseError, RoomError, reason
 from radoboost.holder.feature_maps import Columns, check_columns
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import MECHANISMS, CraftRequest, Mechanism, Plain
-from radoboost.holder.mechanisms.mechanism import DEFAULT_RADOS
+from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Plain
 from radoboost.holder.mechanisms.record_level import check_declared, check_person, declared_features
+from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
 from radoboost.holder.rooms.mailbox import AGREEMENT
 from radoboost.holder.rooms.roster import Roster, check_numbers, most_lost
 from radoboost.holder.rooms.signed_messages import Identity

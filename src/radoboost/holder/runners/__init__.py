@@ -9,7 +9,7 @@ Modules: `cluster`, `dask_connection`, `dask_runner`, `row_cache`, `spark_connec
 
 from typing import Protocol
 
-from radoboost.holder.rado_sums import Aggregation, RowSource, RowTransform, S
+from radoboost.holder.aggregation import Aggregation, RowSource, RowTransform, S
 from radoboost.tables import Table
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from radoboost.errors import ArgumentError, ClusterError, RadoError, TableError, reason
-from radoboost.holder.rado_sums import Aggregation, CountRows, RowSource, RowTransform, S
+from radoboost.holder.aggregation import Aggregation, CountRows, RowSource, RowTransform, S
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.runners.worker import ComputedPartition, PartitionSums, WorkerError, innermost

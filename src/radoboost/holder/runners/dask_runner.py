@@ -18,7 +18,7 @@ from typing import Any
 
 from radoboost import __version__, memory
 from radoboost.errors import ClusterError, RadoError, TableError
-from radoboost.holder.rado_sums import Aggregation, RowTransform, S
+from radoboost.holder.aggregation import Aggregation, RowTransform, S
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
 from radoboost.holder.runners.dask_connection import address_of, dask_error, hosts_for_tasks, opened_client
 from radoboost.holder.runners.threads import check_threads

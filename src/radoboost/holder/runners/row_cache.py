@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
-from radoboost.holder.rado_sums import RowSource, RowTransform
+from radoboost.holder.aggregation import RowSource, RowTransform
 
 Share = Callable[[Callable[[Any, tuple[int, Any]], None]], object]
 

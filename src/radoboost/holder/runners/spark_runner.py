@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from radoboost import __version__
 from radoboost.errors import RadoError, TableError
+from radoboost.holder.aggregation import Aggregation, RowTransform, S
 from radoboost.holder.keystream import pickled_without_fresh
-from radoboost.holder.rado_sums import Aggregation, RowTransform, S
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
 from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.holder.runners.spark_connection import spark_session

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from radoboost import memory
 from radoboost.errors import ArgumentError
+from radoboost.holder.aggregation import Aggregation, RowSource, RowTransform, S, merge_sums
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.rado_sums import Aggregation, RowSource, RowTransform, S, merge_sums
 from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, CacheStore, RecomputedRows, keep_rows
 from radoboost.progress import Progress, silent
 from radoboost.tables import Batch, Table

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.errors import RadoError, TableError
+from radoboost.holder.aggregation import Aggregation, RowTransform, S
 from radoboost.holder.engines.self_test import fault
-from radoboost.holder.rado_sums import Aggregation, RowTransform, S
 from radoboost.holder.runners.row_cache import RowBatch, as_int16_if_possible
 from radoboost.tables.frames import lent
 from radoboost.tables.object_stores import StorePath

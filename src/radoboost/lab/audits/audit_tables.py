@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.schema_file import Declared
 from radoboost.lab.audits.canaries import Scenario
 from radoboost.privacy import Relation

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.mechanisms import CraftRequest, Mechanism, NoisePlan, NoisyExamples, NoisyRados
+from radoboost.holder.mechanisms import Mechanism, NoisePlan, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION
 from radoboost.holder.mechanisms.record_level import clip_steps
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
 from radoboost.holder.signatures import AllSignatures

@@ -23,7 +23,8 @@ from threadpoolctl import threadpool_limits
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import CraftRequest, ReleaseDraft
+from radoboost.holder.mechanisms import ReleaseDraft
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.lab.audits.audit_tables import Tables, count_contributing_rows, tables_for
 from radoboost.lab.audits.canaries import Scenario, SingleRowSignatures

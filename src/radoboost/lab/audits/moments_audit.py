@@ -32,7 +32,7 @@ from threadpoolctl import threadpool_limits
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.engines import Engine, get_engine
-from radoboost.holder.mechanisms import CraftRequest, Moments, ReleaseDraft
+from radoboost.holder.mechanisms import Moments, ReleaseDraft
 from radoboost.holder.mechanisms.moments.aggregations import (
     CAP,
     CONSTANT_VALUE,
@@ -45,6 +45,7 @@ from radoboost.holder.mechanisms.moments.aggregations import (
 from radoboost.holder.mechanisms.moments.budget import NoiseShape, compose_stages
 from radoboost.holder.mechanisms.moments.private_bounds import Binned, CountBins
 from radoboost.holder.mechanisms.moments.score_histogram import HitCounts, ScoreCounts
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared

@@ -23,9 +23,10 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.contribution_bounding import choose_rows
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, get_engine
-from radoboost.holder.mechanisms import CraftRequest, Moments, ReleaseDraft
+from radoboost.holder.mechanisms import Moments, ReleaseDraft
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
 from radoboost.lab.audits.audit import CONFIDENCE, Audit, least_epsilon, rate_above, rate_below

@@ -25,7 +25,8 @@ from radoboost.errors import ReleaseError
 from radoboost.holder.craft import _release
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.gaussian_noise import rounded_normals
-from radoboost.holder.mechanisms import CraftRequest, Mechanism, ReleaseDraft
+from radoboost.holder.mechanisms import Mechanism, ReleaseDraft
+from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event
 from radoboost.privacy.spending import Account
 from radoboost.release.release import Release

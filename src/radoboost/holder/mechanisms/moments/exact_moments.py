@@ -20,7 +20,7 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.feature_maps import map_table
 from radoboost.holder.grid import check_size
-from radoboost.holder.mechanisms.mechanism import CraftRequest, KeyUse, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import KeyUse, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.mechanisms.moments.feature_plan import FeatureCandidates, planned_columns
@@ -28,6 +28,7 @@ from radoboost.holder.mechanisms.moments.stages import Stages, check_memory
 from radoboost.holder.mechanisms.record_level import check_width, released_columns
 from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.table_survey import TableSurvey, check_scale, check_unchanged, outliers_of, survey
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts
 from radoboost.holder.schema_file import check_bounds, check_names
 from radoboost.privacy import NotPrivate, Relation
@@ -64,7 +65,7 @@ def check_exact(asked: CraftRequest) -> None:
         raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
     if asked.scale not in ("auto", "bounds"):
         raise ArgumentError("moments scales columns by bounds, declared or the table's own; leave scale out (--scale)")
-    asked.refuse_first_row("moments")
+    asked.refuse("moments", "first_row")
     if asked.rows is not None:
         raise ArgumentError("exact moments have no noise for rows to outweigh; leave rows out (--rows)")
     check_scale(replace(asked, scale="auto"))  # also refuses a person, and private bounds

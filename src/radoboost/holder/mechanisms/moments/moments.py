@@ -16,7 +16,7 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.feature_maps import DEGREES, map_table
 from radoboost.holder.gaussian_noise import LARGEST_SCALE
 from radoboost.holder.grid import check_size
-from radoboost.holder.mechanisms.mechanism import CraftRequest, KeyUse, Question, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import (
     EQUAL_BINS,
@@ -58,6 +58,7 @@ from radoboost.holder.mechanisms.statements import (
     make_statement,
     privacy_unit_text,
 )
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.schema_file import check_names
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release.kind import EXACT_MOMENTS, NOISY_MOMENTS

@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 
 from radoboost import memory
 from radoboost.errors import TableError
+from radoboost.holder.aggregation import RowSource, RowTransform
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.feature_maps import map_table
 from radoboost.holder.mechanisms.moments.aggregations import (
@@ -39,7 +40,6 @@ from radoboost.holder.mechanisms.moments.feature_plan import (
     rounds_for,
 )
 from radoboost.holder.mechanisms.moments.score_histogram import SIZES, HitCounts, ScoreCounts
-from radoboost.holder.rado_sums import RowSource, RowTransform
 from radoboost.holder.row_counts import RowCounts
 from radoboost.holder.schema_inference import names_in_doubt
 from radoboost.release.columns import CONSTANT, constant_column
