@@ -29,7 +29,6 @@ from radoboost.holder.mechanisms.record_level import check_width, released_colum
 from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.table_survey import TableSurvey, check_scale, check_unchanged, outliers_of, survey
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.row_counts import RowCounts
 from radoboost.holder.schema_file import check_bounds, check_names
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.release.rado_sampling import require_memory_for_draws
@@ -59,10 +58,6 @@ _PLANNED = (
 
 def check_exact(asked: CraftRequest) -> None:
     """Refuse what only serves a promise, what cannot be, and what exact sums have no use for."""
-    if asked.seeded:
-        raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
-    if not asked.subsets.by_coins:
-        raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
     if asked.scale not in ("auto", "bounds"):
         raise ArgumentError("moments scales columns by bounds, declared or the table's own; leave scale out (--scale)")
     asked.refuse("moments", "first_row")
@@ -95,7 +90,8 @@ def make_exact(
     sphere = SphereRows(run.engine, facts.rule, features, asked.intercept, inputs)
     stages = Stages(mechanism, shape, run, sphere, outlook=outlook)
     stages.run_exactly()
-    check_unchanged(run, facts, stages.counts)
+    counts = stages.counts  # without values beyond bounds which nobody declared
+    check_unchanged(run, facts, counts)
     if stages.map is not None:
         feature_map, columns = stages.map, (*planned_columns(stages.map), columns[-1])
     return ReleaseDraft(
@@ -111,7 +107,7 @@ def make_exact(
             **({"plan": {"word": outlook.word, **stages.plan.to_dict()}} if outlook else {}),
         },
         signatures={"name": "drawn"},
-        counts=_counted(stages.counts, names, estimated),
+        counts=replace(counts, clipped=np.where(np.isin(names, estimated), 0, counts.clipped)),
         map=feature_map,
         outliers=odd,
     )  # fmt: skip
@@ -134,11 +130,6 @@ def _limits(
             low, high = low - max(abs(low), 1.0), high + max(abs(high), 1.0)
         estimated[name] = low, high
     return {**slots, **declared, **estimated}, tuple(estimated)
-
-
-def _counted(counts: RowCounts, names: Sequence[str], estimated: Sequence[str]) -> RowCounts:
-    """The counts, without values that lie beyond bounds which nobody declared."""
-    return replace(counts, clipped=np.where(np.isin(names, estimated), 0, counts.clipped))
 
 
 def exact_statement(circumstances: StatementFacts) -> Statement:

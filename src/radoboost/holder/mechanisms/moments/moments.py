@@ -5,7 +5,7 @@ contributes in `aggregations`, and how much noise each stage gets in `budget`.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -176,13 +176,13 @@ class Moments:
                 "moments of more than two classes have one second moment for all of them, from which no rados of a "
                 "class can be drawn; leave n_rados out (-n)"
             )
-        if self.exact:
-            check_exact(asked)
-            return
         if asked.seeded:
             raise ArgumentError("moments has no signatures for a seed to fix; leave the seed out")
         if not asked.subsets.by_coins:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
+        if self.exact:
+            check_exact(asked)
+            return
         if self._replaced and asked.person is not None:
             raise ArgumentError(
                 "a promise about persons is about one who is added or removed; leave relation out, or person (--person)"
@@ -227,9 +227,9 @@ class Moments:
 
     def _check_carries(self, rows: int, outlook: FeatureCandidates | None, shape: NoiseShape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
-        from radoboost.holder.mechanisms.moments.preview import expect_of, preview
+        from radoboost.holder.mechanisms.moments.preview import preview
 
-        expectation = expect_of(preview(self, rows, outlook, shape))
+        expectation = preview(self, rows, outlook, shape).forecast()
         if not expectation.carries:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, would be "
@@ -435,9 +435,7 @@ class Moments:
         for word in ("linear", *DEGREES) if _is_planned(asked) else ():
             with suppress(ArgumentError):  # it would make too many columns
                 plans[word] = self._foreseen(replace(asked, columns=word)) or foreseen
-        expected = _forecast_errors(foreseen, plans, len(names), _n_classes(asked))
-        plan = {"word": asked.columns, **foreseen.to_dict()}
-        return event, {"plan": plan, "noise": foreseen.noise, "expected": expected}
+        return event, foreseen.account(asked.columns, plans, len(names))
 
     @classmethod
     def account(cls, question: Question) -> tuple[Event, dict[str, Any]]:
@@ -457,7 +455,12 @@ class Moments:
         mechanism = cls(epsilon, question.delta, question.unit, question.sharpen, relation=question.relation)
         n_features = 1 if features is None else features
         if rows is not None and features is not None:
-            return _account_of_table(mechanism, question, rows, features)
+            from radoboost.holder.mechanisms.moments.preview import all_plans, preview_plan
+
+            about: Any = {"private_bounds": question.private_bounds, "n_classes": question.n_classes}
+            foreseen = preview_plan(mechanism, rows, features, question.columns, **about)
+            answer = foreseen.account(question.columns, all_plans(mechanism, rows, features, **about), features)
+            return mechanism.dearest(replace(foreseen.shape, n_planned=0)), answer
         check_n_classes(question.n_classes)
         searched = n_features if question.private_bounds else 0
         shape = NoiseShape(n_features + 1, searched, n_classes=question.n_classes)
@@ -528,47 +531,6 @@ def _known_features(asked: CraftRequest) -> Sequence[str]:
 def _n_classes(asked: CraftRequest) -> int:
     """How many classes are declared; two where they are missing, which is refused elsewhere."""
     return 2 if asked.classes is None else len(check_classes(asked.classes))
-
-
-def _forecast_errors(
-    foreseen: "PlanPreview", others: Mapping[str, "PlanPreview"], n_features: int, n_classes: int
-) -> dict[str, Any]:
-    """What error to expect of a plan, and of what other words for columns would give, as JSON data."""
-    from radoboost.holder.mechanisms.moments.preview import TYPICAL, expect_of
-
-    expectation = expect_of(foreseen)
-    by_word = [
-        {"word": word, "n_columns": one.plan.n_columns, "expected": dict(expect_of(one).errors)[TYPICAL]}
-        for word, one in others.items()
-    ]
-    return {
-        "rows": foreseen.n_examples,
-        "columns": n_features,
-        **({} if n_classes == 2 else {"n_classes": n_classes}),
-        "carries": expectation.carries,
-        "enough": expectation.enough().removeprefix("; "),
-        "errors": [{"without_noise": best, "expected": error} for best, error in expectation.errors],
-        "unrelated": expectation.unrelated,
-        "enough_rows": expectation.enough_rows,
-        "enough_epsilon": expectation.enough_epsilon,
-        "typical": TYPICAL,
-        "by_word": by_word,
-    }
-
-
-def _account_of_table(
-    mechanism: Moments, question: Question, rows: int, n_features: int
-) -> tuple[Event, dict[str, Any]]:
-    """What all stages cost for about so many rows and columns, their plan, its noise, and what error to expect."""
-    from radoboost.holder.mechanisms.moments.preview import all_plans, preview_plan
-
-    about: Any = {"private_bounds": question.private_bounds, "n_classes": question.n_classes}
-    foreseen = preview_plan(mechanism, rows, n_features, question.columns, **about)
-    others = all_plans(mechanism, rows, n_features, **about)
-    expected = _forecast_errors(foreseen, others, n_features, question.n_classes)
-    plan = {"word": question.columns, **foreseen.to_dict()}
-    shape = replace(foreseen.shape, n_planned=0)
-    return mechanism.dearest(shape), {"plan": plan, "noise": foreseen.noise, "expected": expected}
 
 
 _DRAWN = ", and all rados drawn from it"

@@ -5,6 +5,7 @@ about how many rows there are knows about which plan they get.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,6 +50,32 @@ class PlanPreview:
 
     def to_dict(self) -> dict[str, Any]:
         return {**self.plan.to_dict(), "sentence": self.sentence()}
+
+    def forecast(self) -> "ErrorForecast":
+        """What error to expect."""
+        return expect(self.mechanism, self.n_examples, self.shape)
+
+    def account(self, word: Any, others: Mapping[str, "PlanPreview"], n_features: int) -> dict[str, Any]:
+        """The plan, its noise, and what error to expect, also of what `others` give for columns, as JSON data."""
+        forecast, n_classes = self.forecast(), self.shape.n_classes
+        by_word = [
+            {"word": other, "n_columns": one.plan.n_columns, "expected": dict(one.forecast().errors)[TYPICAL]}
+            for other, one in others.items()
+        ]
+        expected = {
+            "rows": self.n_examples,
+            "columns": n_features,
+            **({} if n_classes == 2 else {"n_classes": n_classes}),
+            "carries": forecast.carries,
+            "enough": forecast.enough().removeprefix("; "),
+            "errors": [{"without_noise": best, "expected": error} for best, error in forecast.errors],
+            "unrelated": forecast.unrelated,
+            "enough_rows": forecast.enough_rows,
+            "enough_epsilon": forecast.enough_epsilon,
+            "typical": TYPICAL,
+            "by_word": by_word,
+        }
+        return {"plan": {"word": word, **self.to_dict()}, "noise": self.noise, "expected": expected}
 
 
 def preview(mechanism: Moments, rows: int, outlook: FeatureCandidates | None, shape: NoiseShape) -> PlanPreview:
@@ -186,31 +213,21 @@ class ErrorForecast:
 
 
 def expected_error(
-    mechanism: Moments,
-    n_examples: int,
-    n_columns: int,
-    best_error: float,
-    n_searched: int = 0,
-    max_rows: int = 1,
-    n_planned: int = 0,
-    n_classes: int = 2,
-    *,
-    related: bool = True,
+    mechanism: Moments, n_examples: int, shape: NoiseShape, best_error: float, *, related: bool = True
 ) -> float:
-    """The error to expect, where the same rows without noise would have `best_error`; columns count the constant.
+    """The error to expect, where the same rows without noise would have `best_error`.
 
-    Bounds of `n_searched` columns are found privately, which leaves less for the rest. Of one person there are at most
-    `max_rows` rows. A plan makes `n_planned` columns of these: `best_error` is then that of the
-    plan's columns. By how much it is smaller than that of the table's own, no model of this kind can know. Of
-    `n_classes`, two have 2 / `n_classes` of the rows. Columns are `related`, or have nothing to do with each other.
+    Where a plan makes other columns, `best_error` is that of the plan's columns: by how much it is smaller than that of
+    the table's own, no model of this kind can know. Of k classes, two have 2 / k of the rows. Columns are `related`, or
+    have nothing to do with each other.
     """
     from scipy.special import ndtr, ndtri
 
     if not 0 < best_error < 0.5:
         raise ArgumentError(f"the error without noise must lie between 0 and 1/2; it is {best_error!r}")
     t = -float(ndtri(best_error))
-    shape = NoiseShape(n_columns, n_searched, max_rows, n_planned=n_planned)
-    width = float(n_planned or n_columns)
+    width, n_classes = float(shape.n_planned or shape.n_columns), shape.n_classes
+    shape = NoiseShape(shape.n_columns, shape.n_searched, shape.max_rows, n_planned=shape.n_planned)
     directions = min(width, _standing_out(mechanism, n_examples, shape)) if related else width
     length = n_examples * (2 / n_classes) * t / math.sqrt(directions * (1 + t**2))
     cosine2 = length**2 / (length**2 + max(directions - 1, 1) * _noise_on_sum(mechanism, shape) ** 2)
@@ -234,34 +251,18 @@ def _noise_on_sum(mechanism: Moments, shape: NoiseShape) -> float:
     return 2 * mechanism.scales(rounds, shape)["rounds"] / GRID / math.sqrt(rounds / 2)
 
 
-def expect(
-    mechanism: Moments,
-    n_examples: int,
-    n_columns: int,
-    n_searched: int = 0,
-    max_rows: int = 1,
-    n_planned: int = 0,
-    n_classes: int = 2,
-) -> ErrorForecast:
-    """What to expect of a table with so many rows and columns, the constant among them.
-
-    `n_examples` are rows that contribute, at most `max_rows` of each person. What would be enough is for the same plan.
-    """
-    for name, value in (("rows", n_examples), ("columns", n_columns)):
+def expect(mechanism: Moments, n_examples: int, shape: NoiseShape) -> ErrorForecast:
+    """What to expect of a table with so many rows that contribute; what would be enough is for the same plan."""
+    for name, value in (("rows", n_examples), ("columns", shape.n_columns)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
 
-    def error(mechanism: Moments, rows: int, best: float, related: bool = True) -> float:
-        about = n_searched, max_rows, n_planned, n_classes
-        return expected_error(mechanism, rows, n_columns, best, *about, related=related)
-
     def near_with_rows(rows: int) -> bool:
-        return error(mechanism, rows, TYPICAL) <= NEAR
+        return expected_error(mechanism, rows, shape, TYPICAL) <= NEAR
 
     def near_with(epsilon: float) -> bool:
-        other = replace(mechanism, epsilon=epsilon)
         try:
-            return error(other, n_examples, TYPICAL) <= NEAR
+            return expected_error(replace(mechanism, epsilon=epsilon), n_examples, shape, TYPICAL) <= NEAR
         except ArgumentError:  # it takes more noise than can be sampled
             return False
 
@@ -279,23 +280,10 @@ def expect(
             between = math.sqrt(small * large)
             small, large = (small, between) if near_with(between) else (between, large)
         enough_epsilon = large
-    errors = tuple((best, error(mechanism, n_examples, best)) for best in BEST_ERRORS)
-    unrelated = error(mechanism, n_examples, TYPICAL, related=False)
-    return ErrorForecast(n_examples, n_planned or n_columns, errors, unrelated, enough_rows, enough_epsilon)
-
-
-def expect_of(foreseen: PlanPreview) -> ErrorForecast:
-    return expect(foreseen.mechanism, foreseen.n_examples, *_about(foreseen.shape))
-
-
-def expected_error_of(foreseen: PlanPreview, best_error: float) -> float:
-    """The error to expect of a plan that is foreseen, where its columns without noise would have `best_error`."""
-    n_columns, *others = _about(foreseen.shape)
-    return expected_error(foreseen.mechanism, foreseen.n_examples, n_columns, best_error, *others)
-
-
-def _about(shape: NoiseShape) -> tuple[int, int, int, int, int]:
-    return shape.n_columns, shape.n_searched, shape.max_rows, shape.n_planned, shape.n_classes
+    errors = tuple((best, expected_error(mechanism, n_examples, shape, best)) for best in BEST_ERRORS)
+    unrelated = expected_error(mechanism, n_examples, shape, TYPICAL, related=False)
+    n_columns = shape.n_planned or shape.n_columns
+    return ErrorForecast(n_examples, n_columns, errors, unrelated, enough_rows, enough_epsilon)
 
 
 def _two_digits_up(number: int) -> int:
