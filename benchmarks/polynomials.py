@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb, ctx
 
 from measuring import keep, shortfalls
-from radoboost.release.feature_map_jit import log1p
+from radoboost.release.exact_math import log1p
 
 WANTED = 1.0  # unit in the last place
 _BITS = 200

@@ -25,7 +25,7 @@ from scipy import sparse
 import radoboost as rb
 import radoboost.holder
 from pickling import PartsFrame, PartsFrames, Pickling, sent
-from radoboost.holder import keystream, rado_sums
+from radoboost.holder import aggregation, keystream
 from radoboost.holder.curator import RowNoise
 from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
 from radoboost.holder.runners.worker import PartitionSums, WorkerError, merge_parts, sum_part
@@ -96,7 +96,7 @@ def noted():
         check = CheckRows(
             tuple(Column(f"x{k}", "bounds", 1.0, 0.0, 1.0) for k in range(4)), LabelEncoder("y", (0, 1, 2))
         )
-        for task in (rado_sums.CountRows(), check):
+        for task in (aggregation.CountRows(), check):
             runner.sum_parts(task, source, [0] * len(source.pieces), 10)
     return runner
 
@@ -264,7 +264,7 @@ def test_a_part_that_is_counted_twice_or_lost_is_refused():
 
 def test_of_several_refusals_the_first_in_the_table_counts(rng):
     states = [PartitionSums(None, {}, WorkerError(part, rb.TableError(str(part)))) for part in (5, 2, 9)]
-    states += [PartitionSums(rado_sums.RowCount(3), {1: 3}), PartitionSums(rado_sums.RowCount(4), {7: 4})]
+    states += [PartitionSums(aggregation.RowCount(3), {1: 3}), PartitionSums(aggregation.RowCount(4), {7: 4})]
     for _ in range(20):
         order = rng.permutation(len(states))
         assert merge_parts([states[k] for k in order]).refusal.part == 2
@@ -430,7 +430,7 @@ def test_no_pass_and_no_failure_prints_a_key(drawn):
 
 
 def test_a_refusal_travels_without_what_led_to_it():
-    task = pickle.loads(pickle.dumps(rado_sums.CountRows()))
+    task = pickle.loads(pickle.dumps(aggregation.CountRows()))
 
     class Broken:
         def batches(self, rows):

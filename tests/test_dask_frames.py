@@ -268,12 +268,12 @@ def test_words_of_dask_are_withheld_where_something_is_promised(here, caplog):
 
 
 def test_a_job_that_fails_gives_a_refusal_without_words():
-    sealed = jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.rado_sums.CountRows(), withheld=True)
+    sealed = jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.aggregation.CountRows(), withheld=True)
     assert str(jobs.sum_job(sealed, None).refusal.error) == WITHHELD
     assert str(jobs.keep_job(sealed, None).refusal) == WITHHELD
     assert str(jobs.map_job(jobs.SealedPayload([(0, Broken(), 0)], 0, Broken(), withheld=True), None).error) == WITHHELD
     with pytest.raises(ValueError, match="SSN"):
-        jobs.sum_job(jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.rado_sums.CountRows()), None)
+        jobs.sum_job(jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.aggregation.CountRows()), None)
 
 
 class Broken:

@@ -23,7 +23,7 @@ import radoboost as rb
 from radoboost import private_score
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
 from radoboost.holder.table_check import check_table

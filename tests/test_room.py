@@ -147,9 +147,7 @@ def test_secure_sums_give_what_bare_ones_do(monkeypatch):
         )
 
     monkeypatch.setattr(room, "craft_in_room", with_one_key)
-    monkeypatch.setattr(
-        "radoboost.holder.mechanisms.mechanism.CraftRequest.numbering", {}
-    )  # of what no holder would tell
+    monkeypatch.setattr("radoboost.holder.request.CraftRequest.numbering", {})  # of what no holder would tell
     ends, _ = meet(lambda name: (x[cut[name]], y[cut[name]], {}), add=secure_sum, n_rados=50)
     release = one_release(ends)
     monkeypatch.setattr("radoboost.holder.craft.make_key", lambda seed: key)

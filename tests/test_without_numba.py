@@ -15,7 +15,7 @@ import numpy as np
 import radoboost as rb
 from radoboost.holder.schema_file import read_bounds
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import CraftRequest
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.gaussian_noise import rounded_normals
 from radoboost.holder.curator import Curator
 from radoboost.holder.runners.threads import ThreadRunner

@@ -82,24 +82,28 @@ class RowSums:
     def rule(self) -> LabelEncoder:
         return LabelEncoder("label", self.classes)
 
+    @property
+    def by_class(self) -> bool:
+        return self.n_classes > 2
+
     def mark(self, place: int) -> int:
         """The mark of a class, as `LabelEncoder.marks_or_zero` has it."""
-        return 2 * place - 1 if self.n_classes == 2 else place + 1
+        return place + 1 if self.by_class else 2 * place - 1
 
     @property
     def round_unit(self) -> int:
         """So many steps of a mean rado are 1."""
-        return GRID if self.n_classes == 2 else GRID * WEIGHTS
+        return GRID * WEIGHTS if self.by_class else GRID
 
     def whitened(self, rows: NDArray[Any], a: NDArray[np.float64], marks: NDArray[np.int8]) -> NDArray[np.int32]:
         """Rows on the sphere mapped by `a` and put on it again, times their signs, or with their marks beside them."""
-        if self.n_classes == 2:
+        if not self.by_class:
             return self.engine.whiten(rows, a, marks, GRID)
         marked = np.vstack([rows, marks.astype(rows.dtype)])
         return Whiten(self.engine, a, by_class=True).rows(RowBatch(len(marks), lambda: marked))
 
     def total(self, white: NDArray[np.int32]) -> NDArray[np.int64]:
-        if self.n_classes == 2:
+        if not self.by_class:
             return np.asarray(white.sum(axis=1, dtype=np.int64)[None])
         task = SumProducts(self.engine, len(white) - 1, n_classes=self.n_classes)
         sums = task.empty()
@@ -107,11 +111,11 @@ class RowSums:
         return sums.vector
 
     def products(self, white: NDArray[np.int32]) -> NDArray[np.int64]:
-        return self.engine.products(white if self.n_classes == 2 else white[:-1])[0]
+        return self.engine.products(white[:-1] if self.by_class else white)[0]
 
     def tilted(self, white: NDArray[np.int32], theta: NDArray[np.float64]) -> NDArray[np.int64]:
         """Of whitened rows: to a mean rado, a row for each slot."""
-        if self.n_classes == 2:
+        if not self.by_class:
             return self.engine.tilt(white, theta[0], GRID, CAP)[None]
         return self.engine.tilt_classes(white, theta, GRID, WEIGHTS, MOST_SQUARES)
 
@@ -127,7 +131,7 @@ class RowSums:
     def score_counts(self, made: ReleaseDraft) -> ScoreCounts:
         """The last stage: counts by the scores that follow from a release."""
         weights, unit = weights_and_unit(made.blocks, made.parameters, made.columns)
-        kind = ScoreCounts if self.n_classes == 2 else HitCounts
+        kind = HitCounts if self.by_class else ScoreCounts
         return kind(self.rule, made.columns[:-1], weights, unit)
 
 
@@ -422,7 +426,7 @@ def _statistics(
     of = {stage: log_ratio(*square) for stage, square in squares.items()}
     early = [log_ratio(*counted), found, of.get("outline", 0.0)]
     stages = [*early, of["second"], total, of["whitened"], sum(means), log_ratio(*scored)]
-    apart = [_slots_apart(vectors)] if sums.n_classes > 2 else []
+    apart = [_slots_apart(vectors)] if sums.by_class else []
     return [*stages, against, _apart(vectors[1:]), _apart(searches[1:]), bare, *apart]
 
 

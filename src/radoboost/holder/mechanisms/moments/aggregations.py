@@ -158,7 +158,7 @@ class _FromSphere:
     def width(self) -> int:
         return self.sphere.width + self.by_class
 
-    @property
+    @cached_property
     def by_class(self) -> bool:
         """Whether rows have no sign, and carry their class."""
         return self.sphere.rule.n_classes > 2
@@ -258,6 +258,10 @@ class SumProducts:
     n_classes: int = 2
 
     @property
+    def by_class(self) -> bool:
+        return self.n_classes > 2
+
+    @property
     def rows_at_a_time(self) -> int:
         """As many as suit the cache; see `column_rows`."""
         return column_rows(self.width)
@@ -265,19 +269,19 @@ class SumProducts:
     @property
     def worker_bytes(self) -> int:
         """The products and slots, and room to add them."""
-        slots = 32 * self.n_classes * (self.width + self.rows_at_a_time) if self.n_classes > 2 else 0
+        slots = 32 * self.n_classes * (self.width + self.rows_at_a_time) if self.by_class else 0
         return 24 * self.width**2 + slots
 
     def empty(self) -> MomentSums:
         d = self.width
-        shape = (d,) if self.n_classes == 2 else (self.n_classes, d)
+        shape = (self.n_classes, d) if self.by_class else (d,)
         return MomentSums(np.zeros((d, d), np.int64), np.zeros(shape, np.int64), RowCounts.zeros(0))
 
     def add(self, sums: MomentSums, first_row: int, batch: RowBatch) -> None:
         rows = batch.rows()
-        products, vector = self.engine.products(rows if self.n_classes == 2 else rows[:-1])
+        products, vector = self.engine.products(rows[:-1] if self.by_class else rows)
         sums.products += products
-        sums.vector += vector if self.n_classes == 2 else slot_sums(rows, self.n_classes)
+        sums.vector += slot_sums(rows, self.n_classes) if self.by_class else vector
 
 
 @dataclass(frozen=True, eq=False)

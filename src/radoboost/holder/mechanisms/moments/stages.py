@@ -198,7 +198,8 @@ class Stages:
 
     def noise(self) -> dict[str, float]:
         """The noise of each stage, in units of what its block holds: that of those who are still here."""
-        return released_noise({stage: scale * self._run.noise_factor for stage, scale in self._scales().items()})
+        factor = self._run.noise_factor
+        return released_noise({stage: scale * factor for stage, scale in self._scales().items()})
 
     def run(self) -> None:
         """All stages, in order; linear algebra on one thread, so that its bits do not depend on how many there are."""
