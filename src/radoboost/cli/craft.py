@@ -14,7 +14,10 @@ from radoboost.cli.options import (
     ClassOption,
     ClusterOption,
     DecimalOption,
+    DropOption,
+    FeatureOption,
     FormatOption,
+    InterceptFlag,
     JsonFlag,
     LabelOption,
     QueryOption,
@@ -182,14 +185,9 @@ def craft(
     decimal: DecimalOption = None,
     classes: ClassesOption = None,
     class_: ClassOption = None,
-    feature: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL", help="Use this column; repeat for more. All by default."),
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Leave this column out; repeat for more.")
-    ] = None,
-    intercept: Annotated[bool, typer.Option(help="Add the constant feature.")] = True,
+    feature: FeatureOption = None,
+    drop: DropOption = None,
+    intercept: InterceptFlag = True,
     seed: Annotated[
         int | None,
         typer.Option(

@@ -13,7 +13,10 @@ from radoboost.cli.options import (
     ClassesOption,
     ClassOption,
     DecimalOption,
+    DropOption,
+    FeatureOption,
     FormatOption,
+    InterceptFlag,
     JsonFlag,
     LabelOption,
     QueryOption,
@@ -222,16 +225,12 @@ def share(
     decimal: DecimalOption = None,
     classes: ClassesOption = None,
     class_: ClassOption = None,
-    feature: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Use this column; repeat for more. All by default.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Leave this column out; repeat for more.")
-    ] = None,
+    feature: FeatureOption = None,
+    drop: DropOption = None,
     weights: Annotated[
         str | None, typer.Option(metavar="COL", help="A column of whole numbers: how often each row counts.")
     ] = None,
-    intercept: Annotated[bool, typer.Option(help="Add the constant feature.")] = True,
+    intercept: InterceptFlag = True,
     output: Annotated[
         tuple[Path, Path] | None,
         typer.Option("-o", "--output", metavar="A B", help="The two shares; STEM.a.share and STEM.b.share by default."),

@@ -54,6 +54,13 @@ ClassOption = Annotated[
 ]
 
 
+FeatureOption = Annotated[
+    list[str] | None, typer.Option(metavar="COL", help="Use this column; repeat for more. All by default.")
+]
+DropOption = Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave this column out; repeat for more.")]
+InterceptFlag = Annotated[bool, typer.Option(help="Add the constant feature.")]
+
+
 def chosen_classes(
     classes: tuple[str, str] | None, names: list[str] | None, table: Sequence[str] = ()
 ) -> tuple[str, ...] | None:

@@ -18,7 +18,10 @@ from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.options import (
     ClassesOption,
     ClassOption,
+    DropOption,
+    FeatureOption,
     FormatOption,
+    InterceptFlag,
     JsonFlag,
     LabelOption,
     QueryOption,
@@ -130,11 +133,9 @@ def open_(
         bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
     ] = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
-    feature: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="Use this column; repeat for more. All by default.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave this column out; repeat.")] = None,
-    intercept: Annotated[bool, typer.Option(help="Add the constant feature.")] = True,
+    feature: FeatureOption = None,
+    drop: DropOption = None,
+    intercept: InterceptFlag = True,
     output: Annotated[
         str | None,
         typer.Option(

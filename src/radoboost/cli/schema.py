@@ -13,6 +13,8 @@ from radoboost.cli.options import (
     ClassesOption,
     ClassOption,
     DecimalOption,
+    DropOption,
+    FeatureOption,
     FormatOption,
     JsonFlag,
     LabelOption,
@@ -228,12 +230,8 @@ def check(
     form: FormatOption = None,
     classes: ClassesOption = None,
     class_: ClassOption = None,
-    feature: Annotated[
-        list[str] | None, typer.Option("--feature", metavar="COL", help="A column to use; repeat for more.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="COL", help="A column to leave out; repeat for more.")
-    ] = None,
+    feature: FeatureOption = None,
+    drop: DropOption = None,
     person: Annotated[
         str | None, typer.Option(metavar="COL", help="The column that says whose row it is. Needs --max-rows.")
     ] = None,

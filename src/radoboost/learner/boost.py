@@ -5,7 +5,6 @@ boosting stops where |r_t| < 1e-12, or where the weak oracle finds no feature.
 """
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -141,9 +140,11 @@ def _run(
             risk = np.log(losses.mean()) - smallest
             losses /= losses.sum()
         compute_edges(scaled, weights, edges)
-        best = operator.index(oracle.choose(shown))
-        if not -1 <= best < d:
-            raise ArgumentError(f"the weak oracle {oracle.name!r} chose feature {best} of {d}, counted from 0")
+        best = oracle.choose(shown)
+        if not isinstance(best, int | np.integer) or not -1 <= best < d:
+            raise ArgumentError(
+                f"the weak oracle {oracle.name!r} chose {best!r}; it must choose a feature from 0 to {d - 1}, or -1"
+            )
         if best < 0 or abs(edges[best]) < LEAST_EDGE:
             return feature[:t], edge[:t], leverage[:t], log_risk[:t]
         r, half, change = take_step(scaled[best], edges[best], kappa, exponential, clamp, weights, margins, losses)

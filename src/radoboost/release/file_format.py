@@ -204,7 +204,9 @@ def digest_start(file: Any, path: Path) -> int | None:
             "rb.load_model; learn from a release, such as NAME.rado.parquet"
         )
     if tail[4:] != b"PAR1" or length + _FOOTER > size:
-        raise DamagedFile(f"{path} is not a whole Parquet file: it is truncated, damaged, or something else")
+        raise DamagedFile(
+            f"{path} is not a whole Parquet file: truncated, damaged, or no release; rado craft makes one"
+        )
     footer_start = size - _FOOTER - length
     file.seek(footer_start)
     matches = list(_MARK.finditer(file.read(length)))
