@@ -107,12 +107,12 @@ def test_thoroughly(what, options, epsilon, sharpen):
 
 @pytest.mark.parametrize("options", [{}, {"raw": True}, {"max_rows": 3}])
 def test_noisy_rados_move_by_what_their_noise_is_for(options):
-    check(replay_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=20, thorough=False, **options)))
+    check(replay_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=20, **options)))
 
 
 @pytest.mark.parametrize("clip", [1.0, 0.25])
 def test_rows_of_noisy_examples_move_by_what_their_noise_is_for(clip):
-    check(replay_noisy_examples(rb.NoisyExamples(1.0, clip=clip), Scenario(thorough=False)))
+    check(replay_noisy_examples(rb.NoisyExamples(1.0, clip=clip), Scenario()))
 
 
 @pytest.mark.parametrize("max_rows", [1, 3])
@@ -122,7 +122,7 @@ def test_rows_of_a_person_move_by_what_the_noise_of_noisy_examples_is_for(max_ro
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_scores(n_classes):
-    check(exact_score_audit(1.0, n_classes=n_classes, thorough=False))
+    check(exact_score_audit(1.0, n_classes=n_classes))
 
 
 def test_the_law_of_a_band_has_the_delta_that_is_claimed():

@@ -24,6 +24,7 @@ from radoboost.holder.rooms import agreement as room_notes
 from radoboost.holder.rooms import participant
 from radoboost.holder.rooms.agreement import PLACE
 from radoboost.holder.rooms.mailbox import MemoryMailbox
+from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.signed_messages import Identity, sign_message
 from radoboost.privacy import event_from_dict
 from radoboost.release.composition import Receipt, account_for_releases, earlier_releases, read_receipt
@@ -268,6 +269,21 @@ def test_the_note_is_on_disk_before_the_first_key_and_the_first_sum(tmp_path, ag
     assert read_receipt(receipt).event == event_from_dict(ends["east"].statement.event)
 
 
+def test_of_two_processes_that_note_at_once_one_begins(tmp_path, monkeypatch):
+    """Both had looked before either wrote: the system makes the file once."""
+    agreement = rb.open_room(MemoryMailbox(), **RECORDS)
+    Identity.create("north").save(tmp_path / "n.pem")
+    monkeypatch.setattr(room_notes.Notes, "check", lambda self: None)
+    one, other = (room_notes.Notes(Identity.load("north", tmp_path / "n.pem"), agreement) for _ in range(2))
+    parties = tuple(Identity.create(name).party for name in NAMES)
+    first, second = (Roster(bytes([k]) * 32, parties, 1) for k in range(2))
+    one.write(first, rb.Moments(1.0).dearest(_shape()))
+    noted = one.place.read_bytes()
+    with pytest.raises(rb.RoomError, match="nobody comes back"):
+        other.write(second, rb.Moments(1.0).dearest(_shape()))
+    assert one.place.read_bytes() == noted and not other.written
+
+
 # ---- receipts and files
 
 
@@ -394,7 +410,6 @@ def test_a_speaker_who_sends_absurd_figures_is_named_at_every_honest_holder(tmp_
 
 
 def test_figures_that_cannot_be_used_are_their_speakers(tmp_path):
-    from radoboost.holder.rooms.roster import Roster
     from radoboost.holder.rooms.signed_messages import place_of
 
     everybody, box = [Identity.create(name) for name in NAMES[:3]], MemoryMailbox()
