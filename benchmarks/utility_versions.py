@@ -1,15 +1,16 @@
 """Test errors of this version's private moments against those of an earlier one, on the same splits in the same run.
 
-    python benchmarks/utility_versions.py CHECKOUT --data FOLDER [--only WORD ...] [--draws 2]
+    python benchmarks/utility_versions.py CHECKOUT --data FOLDER [--only WORD ...] [--draws 2] [--jobs 1]
     python benchmarks/utility_versions.py --report
 
 CHECKOUT is a checkout of the earlier version, as `git worktree add ../before COMMIT` makes one. Each version runs in a
-process of its own, and the two take turns. Bounds are quantiles of the whole table, uncharged, as in `utility.py`, but
-for the case of private bounds; delta is 1e-6; splits are 1 to 4, with twice the draws on tables of few rows. Finished
-tables are kept in experiments/cells/versions.json until all are, and the same command goes on from there.
+process of its own, and the two take turns on a split; --jobs splits run at once. Bounds are quantiles of the whole
+table, uncharged, as in `utility.py`, but for the case of private bounds; delta is 1e-6; splits are 1 to 4, with twice
+the draws on tables of few rows. Finished splits are kept in experiments/cells/versions.json until all are, and the same
+command goes on from there.
 
 A run of everything writes experiments/results/utility_versions.json. Exits with 1 where means are higher than before,
-or a table of more than 1,500 rows is worse at epsilon 1 or more by over a point and two paired standard errors.
+or a domain of more than 1,500 rows is worse at epsilon 1 or more by over a point and two paired standard errors.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
@@ -68,8 +70,8 @@ def worker(checkout):
     )
 
 
-def tables_of(case, folder):
-    """Columns, labels, bounds, and rows to test on by split, for each table."""
+def splits_of(case, folder):
+    """The name of each table and the seed of each split, with columns, labels, bounds, and which rows to test on."""
     for name in classes.TABLES if case == "several classes" else DOMAINS:
         if case == "several classes":
             x, y = classes.TABLES[name](folder)
@@ -77,25 +79,40 @@ def tables_of(case, folder):
         else:
             x, y = tables.values(folder, name)
             tests = {split: np.isin(np.arange(len(y)), tables.split_rows(len(y), split)[1]) for split in SPLITS}
-        yield name, x, y, tables.quantile_bounds(x), tests
+        bounds = tables.quantile_bounds(x)
+        yield from (((case, name, split), (x, y, bounds, test)) for split, test in tests.items())
 
 
-def measured(workers, name, table, case, draws):
-    """Errors of both versions on a table, by epsilon and split."""
-    x, y, bounds, tests = table
+def measured(checkout, case, table, draws):
+    """Errors of both versions on a split of a table, by epsilon."""
+    x, y, bounds, test = table
     protection, crafting = CASES[case]
     times = draws * (2 if len(y) < SMALL else 1)
-    found = [{"case": case, "table": name, "rows": len(y), "epsilon": e, "before": [], "now": []} for e in EPSILONS]
+    workers = {"before": worker(checkout), "now": worker(HERE)}
+    cells = [{"rows": len(y), "epsilon": epsilon} for epsilon in EPSILONS]
     with tempfile.TemporaryDirectory() as folder:
-        for test in tests.values():
-            np.savez(file := f"{folder}/table.npz", x=x, y=y, test=test, bounds=bounds)
-            for row in found:
-                asked = json.dumps([file, {"epsilon": row["epsilon"], "delta": DELTA, **protection}, crafting, times])
-                for version, process in workers.items():
-                    process.stdin.write(asked + "\n")
-                    process.stdin.flush()
-                    row[version].append(round(json.loads(process.stdout.readline()), 4))
-    return found
+        np.savez(file := f"{folder}/table.npz", x=x, y=y, test=test, bounds=bounds)
+        for cell in cells:
+            asked = json.dumps([file, {"epsilon": cell["epsilon"], "delta": DELTA, **protection}, crafting, times])
+            for version, process in workers.items():
+                process.stdin.write(asked + "\n")
+                process.stdin.flush()
+                cell[version] = round(json.loads(process.stdout.readline()), 4)
+    for process in workers.values():
+        process.communicate()
+    return cells
+
+
+def by_table(cells, order):
+    """A row for each case, table and epsilon, with the errors of all its splits."""
+    rows = {}
+    for case, name, split in order:
+        for cell in cells[f"{case}, {name}, split {split}"]:
+            facts = {"case": case, "table": name, "rows": cell["rows"], "epsilon": cell["epsilon"]}
+            row = rows.setdefault((case, name, cell["epsilon"]), {**facts, "before": [], "now": []})
+            for version in ("before", "now"):
+                row[version].append(cell[version])
+    return list(rows.values())
 
 
 def paired(row):
@@ -115,7 +132,12 @@ def show(results):
             for row in [row for row in rows if row["table"] == name]:
                 worse, spread = paired(row)
                 cells.append(f"{np.mean(row['before']):5.1f} {np.mean(row['now']):5.1f} {worse:+5.2f} ({spread:.2f})")
-                if row["rows"] > MANY_ROWS and row["epsilon"] >= 1 and worse > MOST_WORSE + 2 * spread:
+                if (
+                    name in DOMAINS
+                    and row["rows"] > MANY_ROWS
+                    and row["epsilon"] >= 1
+                    and worse > MOST_WORSE + 2 * spread
+                ):
                     short.append(f"{case}, {name} at epsilon {row['epsilon']:g}: {worse:+.2f} points")
             print(f"{name[:24]:<24}" + "  ".join(cells))
         for epsilon in EPSILONS:
@@ -140,6 +162,7 @@ def main():
     parser.add_argument("--data", default=os.environ.get("RADO_DATA"), help="folder of the domains [RADO_DATA]")
     parser.add_argument("--only", nargs="*", default=[], help="words that a case's or table's name must have")
     parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=1, help="splits at a time, of two processes each")
     parser.add_argument("--report", action="store_true", help="run nothing: show stored results")
     options = parser.parse_args()
     if options.report:
@@ -147,20 +170,24 @@ def main():
         return
     if not options.data or not options.checkout:
         parser.error("give a CHECKOUT, and --data or RADO_DATA")
-    results = json.loads(KEPT.read_text()) if KEPT.exists() else []
-    workers = {"before": worker(options.checkout), "now": worker(HERE)}
-    for case in CASES:
-        for name, *table in tables_of(case, options.data):
-            if any((row["case"], row["table"]) == (case, name) for row in results):
-                continue
-            if all(word in f"{case}, {name}" for word in options.only):
-                results += measured(workers, name, table, case, options.draws)
-                KEPT.parent.mkdir(parents=True, exist_ok=True)
-                KEPT.write_text(json.dumps(results) + "\n")
-                print(f"{case}, {name}: done", flush=True)
-    for process in workers.values():
-        process.stdin.close()
-        process.wait()
+    cells = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    every = [one for case in CASES for one in splits_of(case, options.data)]
+    asked = {
+        key: table for key, table in every if all(word in "{}, {}, split {}".format(*key) for word in options.only)
+    }
+    missing = {key: table for key, table in asked.items() if "{}, {}, split {}".format(*key) not in cells}
+    longest_first = sorted(missing, key=lambda key: -missing[key][0].size)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        running = {
+            pool.submit(measured, options.checkout, key[0], missing[key], options.draws): key for key in longest_first
+        }
+        for count, done in enumerate(as_completed(running), 1):
+            name = "{}, {}, split {}".format(*running[done])
+            cells[name] = done.result()
+            KEPT.parent.mkdir(parents=True, exist_ok=True)
+            KEPT.write_text(json.dumps(cells) + "\n")
+            print(f"{name}: done, {count} of {len(missing)}", flush=True)
+    results = by_table(cells, asked)
     short = show(results)
     if not options.only:
         keep("utility_versions", results)
