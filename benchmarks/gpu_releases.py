@@ -35,7 +35,6 @@ CASES = {
     "plain, degree 2": {"columns": "degree-2"},
     "plain, weights": {"weights": np.arange(ROWS) % 3},
     "fixed support": {"signatures": rb.FixedSupport(0.3)},
-    "tilted": {"signatures": rb.Tilted(3, rb.next_theta)},
     "feature band": {"mechanism": rb.FeatureBand("x4", 3.0)},
     "three classes": {"many": True},
     "noisy-rados": {**PRIVATE, "mechanism": rb.NoisyRados(1.0)},

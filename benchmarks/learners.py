@@ -1,15 +1,14 @@
 """What is learned from rados alone, beside logistic regression on the examples: test errors over all domains.
 
-    python benchmarks/learners.py --data FOLDER [--domains sonar,eeg] [--only moments,tilted] [--jobs 2]
+    python benchmarks/learners.py --data FOLDER [--domains sonar,eeg] [--only moments,regression] [--jobs 2]
     python benchmarks/learners.py --data FOLDER --again WORD
     python benchmarks/learners.py --report
 
 Ten stratified folds (shuffled, random_state 0). Of each a release of n = min(1000, train // 2) rados is crafted from
 the rows to train on, and learners see that release alone: boosting as in the paper, with a constant, with a penalty or
-a stop, and over more columns; least squares from moments with several columns; and tilted rados, as many in all.
-Figures are means of three draws, but of one draw for boosting over columns of degree 2 and for the Newton step
-that may go by the Hessian alone. Logistic regression (C = 1) has all rows to train on, or n of them at random, in the
-same columns: those that the release's own map makes of them.
+a stop, and over more columns; and least squares from moments with several columns. Figures are means of three draws,
+but of one draw for boosting over columns of degree 2. Logistic regression (C = 1) has all rows to train on, or n of
+them at random, in the same columns: those that the release's own map makes of them.
 
 Every finished cell, a method on a fold, is kept at once under experiments/cells/learners: a run that was killed goes on
 where it was, with the same command. Cells know the table, but not the library: after a change there, say which methods
@@ -39,7 +38,7 @@ import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
 from radoboost.lab.paper import domains
 from radoboost.lab.paper.jobs import Options, Task, run_cells, seconds_spent
-from radoboost.learner import boost_rados, tilted_newton
+from radoboost.learner import boost_rados
 from radoboost.progress import show_progress
 
 CELLS = Path(__file__).parent.parent / "experiments" / "cells" / "learners"
@@ -70,15 +69,12 @@ def log_loss(clf, x, signs):
 # ---- learners from a release
 
 
-def from_rados(shell, columns, x, signs, train, test, *, intercept=True, batches=1, draws=DRAWS):
+def from_rados(shell, columns, x, signs, train, test, *, intercept=True, draws=DRAWS):
     """Errors and more of each draw; a learner gets the release, and nothing else."""
-    found = {"errors": [], "log_loss": [], "expected": [], "refused": 0}
+    found = {"errors": [], "log_loss": [], "expected": []}
     for draw in range(draws):
-        signatures = rb.Tilted(batches, learner=rb.next_theta) if batches > 1 else None
-        options = {"columns": columns, "intercept": intercept, "signatures": signatures, "seed": draw}
-        # Where classes lie far apart a tilted batch has few examples: it is made nevertheless, and counted.
-        release = rb.craft(x[train], signs[train], n_rados=n_rados(len(train)), i_know=batches > 1, **options)
-        found["refused"] += any("(i_know)" in line for line in release.statement.not_protected)
+        options = {"columns": columns, "intercept": intercept, "seed": draw}
+        release = rb.craft(x[train], signs[train], n_rados=n_rados(len(train)), **options)
         clf = shell().fit_rados(release)
         found["errors"].append(percent_wrong(clf.predict(x[test]), signs[test]))
         found["log_loss"].append(log_loss(clf, x[test], signs[test]))
@@ -109,12 +105,6 @@ def minus_log_risks(rounds, rados):
     margins = np.cumsum(rados[:, rounds.feature] * rounds.leverage, axis=1)
     smallest = margins.min(axis=0)
     return smallest - np.log(np.exp(smallest - margins).mean(axis=0))
-
-
-def by_hessian(columns, *rows):
-    """Tilted rados whose Newton step may go by their own covariance alone, without that of the first batch."""
-    with changed(tilted_newton, "SHARES", (0.0, *tilted_newton.SHARES)):
-        return from_rados(rb.MomentsClassifier, columns, *rows, batches=2, draws=1)
 
 
 # ---- logistic regression on examples
@@ -169,8 +159,6 @@ METHODS = {
         for name, restraint in (("", {}), ("stop, ", HELD_OUT), ("scores, ", {"penalty": "scores", **HELD_OUT}))
     },
     **{f"moments, {word}": partial(from_rados, rb.MomentsClassifier, word) for word in learners_page.WORDS},
-    **{f"tilted, {word}": partial(from_rados, rb.MomentsClassifier, word, batches=2) for word in learners_page.WORDS},
-    learners_page.HESSIAN: partial(by_hessian, "degree-2"),
     **{f"regression, {word}": partial(from_examples, word, False) for word in learners_page.WORDS},
     **{f"regression on n rows, {word}": partial(from_examples, word, True) for word in learners_page.WORDS},
 }

@@ -14,12 +14,11 @@ from utility_pictures import _pyplot, _save
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, TABLES, PICTURE = DOCS / "learners.md", RESULTS / "learners.md", DOCS / "images" / "learners.svg"
 PAPER, CONSTANT = "RadoBoost, paper", "RadoBoost, constant"
-HESSIAN = "tilted by Hessian, degree-2"
 WORDS = ("linear", "signed-log", "degree-2")
 WIDE = ("degree-2",)  # columns that boosting goes over, too
 MOST_GAP = {"linear": 0.9, "signed-log": 0.9, "degree-2": 1.5}  # points behind regression with the same columns
 LEAST_GAIN = 1.5  # points, of moments with degree-2 columns over regression with linear ones
-MANY_ROWS, MOST_LOSS, EXCEPTED = 1000, 1.0, "eeg"  # of tilted rados on one domain
+EXCEPTED = "eeg"  # on which linear regression goes astray
 CLOSE, CLOSE_ON = 1.05, 8  # log-loss as a ratio to that of regression, and the number of domains
 NEAR, NEAR_ON = 2.0, 10  # points between the error that was expected and that of the test, and the number of domains
 NAMES = {
@@ -33,7 +32,6 @@ NAMES = {
     **{f"RadoBoost, {word}": f"RadoBoost, {word} columns" for word in WIDE},
     **{f"RadoBoost, stop, {word}": f"RadoBoost, stop alone, {word} columns" for word in WIDE},
     **{f"RadoBoost, scores, {word}": f"RadoBoost, penalty on scores, {word} columns" for word in WIDE},
-    HESSIAN: "tilted, degree-2, Hessian alone tried, too",
 }
 
 
@@ -70,11 +68,6 @@ class Figures:
         variances = [fold.var(ddof=1) / len(fold) for fold in folds]
         return float(np.mean([fold.mean() for fold in folds])), float(np.sqrt(np.sum(variances)) / len(folds))
 
-    def refused(self, method):
-        """By domain, how many draws would have been refused without `i_know`; None where that was not counted."""
-        counts = {domain: self._rows.get((method, domain), {}).get("refused") for domain in self.domains}
-        return None if None in counts.values() else {domain: count for domain, count in counts.items() if count}
-
     def row(self, method, domain):
         return self._rows.get((method, domain), {})
 
@@ -98,8 +91,6 @@ def checks(results):
         gain = figures.mean("regression, linear") - figures.mean("moments, degree-2")
         what = f"moments with degree-2 columns are at least {LEAST_GAIN:g} points better than linear regression"
         found.append((what, gain >= LEAST_GAIN, f"{gain:.2f}"))
-    if figures.has("tilted, degree-2", "moments, degree-2"):
-        found += tilted_checks(figures)
     if figures.has("moments, signed-log", "regression, signed-log", key="log_loss"):
         close = [domain for domain in figures.domains if loss_ratio(figures, domain) <= CLOSE]
         what = f"with signed-log columns the log-loss is within {100 * (CLOSE - 1):.0f} % of regression's on {CLOSE_ON}"
@@ -109,28 +100,6 @@ def checks(results):
         what = f"the error that a model with signed-log columns expects is within {NEAR:g} points of the test's"
         found.append((f"{what} on {NEAR_ON} domains", len(near) >= NEAR_ON, f"on {len(near)}"))
     return found
-
-
-def tilted_checks(figures):
-    """Two batches against one, with the same folds and number of rados."""
-    losses = {domain: tilted_loss(figures, domain) for domain in figures.domains}
-    mean = float(np.mean(list(losses.values())))
-    large = [d for d in figures.domains if figures.sizes[d]["rows"] >= MANY_ROWS and d != EXCEPTED]
-    worst = max(large, key=losses.get) if large else None
-    excepted = f"; {EXCEPTED} {losses[EXCEPTED]:+.2f}" if EXCEPTED in losses else ""
-    return [
-        ("two tilted batches are better than plain rados on average, with degree-2 columns", mean < 0, f"{mean:+.2f}"),
-        (
-            f"two tilted batches lose at most {MOST_LOSS:g} point on domains of {MANY_ROWS:,} rows or more, "
-            f"{EXCEPTED} excepted",
-            worst is None or losses[worst] <= MOST_LOSS,
-            (f"{worst} {losses[worst]:+.2f}" if worst else "there are none") + excepted,
-        ),
-    ]
-
-
-def tilted_loss(figures, domain):
-    return float(np.mean(figures.folds("tilted, degree-2", domain) - figures.folds("moments, degree-2", domain)))
 
 
 def loss_ratio(figures, domain, word="signed-log"):
@@ -145,9 +114,9 @@ def fold_ratio(figures, domain, word="signed-log"):
     return float(np.median(ours / peer))
 
 
-def surprise(figures, word, domain, kind="moments"):
+def surprise(figures, word, domain):
     """By how many points more errors are expected than there are; NaN where none are expected."""
-    method = f"{kind}, {word}"
+    method = f"moments, {word}"
     differences = figures.folds(method, domain, "expected") - figures.folds(method, domain)
     return float(np.nanmean(differences)) if np.isfinite(differences).any() else np.nan
 
@@ -195,12 +164,11 @@ def probability_table(results):
     if not figures.has("moments, signed-log", "regression, signed-log", key="log_loss"):
         return "Not measured yet."
     told = [
-        (kind, word)
-        for kind in ("moments", "tilted")
+        word
         for word in WORDS
-        if any("expected" in figures.row(f"{kind}, {word}", domain) for domain in figures.domains)
+        if any("expected" in figures.row(f"moments, {word}", domain) for domain in figures.domains)
     ]
-    columns = [f"expected and seen, {word}" if kind == "moments" else f"{kind}, {word}" for kind, word in told]
+    columns = [f"expected and seen, {word}" for word in told]
     head = ["domain", "log-loss, moments", "regression", "ratio", "ratio by folds", *columns]
     lines = []
     for domain in figures.domains:
@@ -209,8 +177,8 @@ def probability_table(results):
         ]
         ratios = [losses[0] / losses[1], fold_ratio(figures, domain)]
         lines.append([domain, *(f"{loss:.3f}" for loss in losses), *(f"{ratio:.2f}" for ratio in ratios)])
-        for kind, word in told:
-            seen, more = figures.folds(f"{kind}, {word}", domain).mean(), surprise(figures, word, domain, kind)
+        for word in told:
+            seen, more = figures.folds(f"moments, {word}", domain).mean(), surprise(figures, word, domain)
             lines[-1].append(f"none, {seen:.1f}" if np.isnan(more) else f"{seen + more:.1f}, {seen:.1f}")
     return table(head, lines)
 
@@ -235,7 +203,7 @@ def aims(results):
 def beyond(results):
     """What is not aimed at and should be known: without the domain that flatters, paired, and by other measures."""
     figures = Figures(results)
-    lines = [*_without(figures), *_of_tilted(figures), *_of_boosting(figures)]
+    lines = [*_without(figures), *_of_boosting(figures)]
     if figures.has("moments, signed-log", "regression, signed-log", key="log_loss"):
         close = sum(fold_ratio(figures, domain) <= CLOSE for domain in figures.domains)
         lines.append(
@@ -267,37 +235,6 @@ def _without(figures):
     gaps = [figures.paired(f"moments, {word}", f"regression, {word}", rest) for word in words]
     told = ", ".join(f"{word} {_give_or_take(gap)}" for word, gap in zip(words, gaps, strict=True))
     yield f"Behind regression in the same columns, without {EXCEPTED}: {told} (paired, with a standard error by folds)."
-
-
-def _of_tilted(figures):
-    """Tilted rados against plain ones, what they expect, and where they are refused."""
-    words = [word for word in WORDS if figures.has(f"tilted, {word}", f"moments, {word}")]
-    if words:
-        pairs = [(word, figures.paired(f"tilted, {word}", f"moments, {word}")) for word in words]
-        told = ", ".join(f"{word} {_give_or_take(pair)}" for word, pair in pairs)
-        yield f"Two tilted batches against plain rados, paired, with a standard error by folds: {told} points."
-    expecting = []
-    for word in words:
-        more = [surprise(figures, word, domain, "tilted") for domain in figures.domains]
-        if np.isfinite(more).any():
-            near = sum(abs(one) <= NEAR for one in more)
-            expecting.append(f"{word} on {near} of {np.isfinite(more).sum()}")
-    if expecting:
-        told = ", ".join(expecting)
-        yield f"The error that a model of tilted rados expects is within {NEAR:g} points of the test's: {told} domains."
-    refused = {word: figures.refused(f"tilted, {word}") for word in words}
-    if any(refused.values()):
-        told = "; ".join(
-            f"{word}: " + ", ".join(f"{domain} {count}" for domain, count in counts.items())
-            for word, counts in refused.items()
-            if counts
-        )
-        yield f"`Tilted` refuses by default, and was told `i_know`, in so many of 30 draws: {told}."
-    elif words and None not in refused.values():
-        yield "`Tilted` refuses on none of these domains by default."
-    if figures.has(HESSIAN, "tilted, degree-2"):
-        pair = _give_or_take(figures.paired(HESSIAN, "tilted, degree-2"))
-        yield f"A Newton step that may go by the second batch's covariance alone: {pair} points, degree-2 columns."
 
 
 def _of_boosting(figures):
@@ -357,7 +294,6 @@ _STYLES = {  # Okabe and Ito's colours
     "moments, linear": ("#E69F00", "s", "moments, linear columns"),
     "moments, signed-log": ("#F0E442", "^", "moments, signed-log columns"),
     "moments, degree-2": ("#D55E00", "o", "moments, degree-2 columns"),
-    "tilted, degree-2": ("#CC79A7", "D", "tilted, degree-2 columns"),
     "regression, linear": ("black", "|", "logistic regression on all examples, linear"),
     "regression, degree-2": ("#0072B2", "|", "logistic regression on all examples, degree-2"),
 }

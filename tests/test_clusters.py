@@ -69,8 +69,6 @@ CASES = {
     "seeded": plain(seed=3),
     "support 0.3": plain(signatures=rb.FixedSupport(0.3)),
     "support 0.5, seeded": plain(signatures=rb.FixedSupport(0.5), seed=5),
-    "tilted": plain(seed=3, signatures=rb.Tilted(2, rb.next_theta)),
-    "tilted, unseeded": plain(signatures=rb.Tilted(3, rb.next_theta), n_rados=80),
     "whole support": plain(signatures=rb.FixedSupport(ROWS), n_rados=1),
     "schema": plain(drop=(), schema=RAW),
     "a map": plain(columns="degree-2"),

@@ -52,7 +52,6 @@ CASES = {
     "plain": PLAIN,
     "seeded": {**PLAIN, "seed": 3},
     "fixed support": {**PLAIN, "signatures": rb.FixedSupport(0.3)},
-    "tilted": {**PLAIN, "seed": 3, "signatures": rb.Tilted(2, rb.next_theta)},
     "degree-2": {**PLAIN, "columns": "degree-2"},
     "feature band": {**PLAIN, "mechanism": rb.FeatureBand("b", 3.0)},
     "weights": {**PLAIN, "drop": ["id", "z"], "weights": "w"},
@@ -584,7 +583,7 @@ def test_keys_are_nowhere_to_be_seen(client, folder, monkeypatch, caplog):
 
     hook(monkeypatch, look)
     files = f"{folder}/*.parquet"
-    for case in ("seeded", "tilted", "noisy rados", "noisy examples", "persons"):
+    for case in ("seeded", "noisy rados", "noisy examples", "persons"):
         crafted(files, **CASES[case], cluster=client)
         if case == "noisy rados":
             crafted(dd.read_parquet(files), **CASES[case], cluster=client)

@@ -242,7 +242,6 @@ PLAIN = {
     "many rados": partial(plain, n_rados=700),
     "fixed support": partial(plain, signatures=rb.FixedSupport(0.4)),
     "fixed support, three classes": partial(plain, 3, signatures=rb.FixedSupport(0.4)),
-    "tilted": partial(plain, signatures=rb.Tilted(3, rb.next_theta), n_rados=90, i_know=True),
     "band": partial(plain, mechanism=rb.FeatureBand("smokes", 4.0)),
     "weighted": partial(plain, weights=np.arange(N_ROWS) % 4),
     "weighted, three classes": partial(plain, 3, weights=np.arange(N_ROWS) % 4),
@@ -348,7 +347,7 @@ def of_blocks():
 
 MODELS = {
     **{f"moments of {name}": partial(moments, name) for name in (
-        "many rados", "three classes", "raw", "raw, three classes", "tilted", "noisy rados", "noisy examples",
+        "many rados", "three classes", "raw", "raw, three classes", "noisy rados", "noisy examples",
         "moments, linear", "moments, raw, beyond linear", "moments, three classes", "moments, room",
     )},
     "moments fitted": lambda: fitted(rb.MomentsClassifier(random_state=3, n_rados=50)),
@@ -507,7 +506,7 @@ NUMBERS = {
 
 # ---- documents
 
-FILES = ("two classes", "three classes", "tilted", "band", "terms", "raw", "from shares", "moments, raw",
+FILES = ("two classes", "three classes", "band", "terms", "raw", "from shares", "moments, raw",
          "moments, auto", "moments, three classes", "moments, person", "moments, room", "noisy rados",
          "noisy examples")  # fmt: skip
 MODEL_FILES = (

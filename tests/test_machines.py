@@ -9,7 +9,6 @@ import pytest
 
 import radoboost as rb
 from pickling import Pickling
-from radoboost.holder import tilted
 from radoboost.holder.aggregation import CountRows
 from radoboost.holder.engines import ENGINES, get_engine, reference, self_test
 from radoboost.holder.engines.reference import Reference
@@ -173,24 +172,6 @@ def test_compiled_feature_maps_are_proved_too(monkeypatch):
 
     monkeypatch.setattr(feature_map_jit, "fill", off)
     assert self_test.self_test_digest("feature maps") != self_test.DIGESTS["feature maps"]
-
-
-def test_a_machine_with_another_exponential_sums_no_tilted_rados(monkeypatch):
-    """Where it is another one by a unit in the last place, and thresholds are the same."""
-    expected = rb.craft(TABLE, **CASES["tilted"])
-    monkeypatch.setattr(tilted, "exp", lambda x: np.nextafter(reference.exp(x), 9.0))
-    assert "(tilted rados)" in fault_of("tilted")
-    assert "(tilted rados)" in fault_of("tilted, unseeded")
-    rb.craft(TABLE, **CASES["seeded"], cluster=Pickling())  # which needs none
-    assert list(expected.blocks) == ["rados", "tilted:1"]
-
-
-def test_tilted_rados_are_proved_with_and_without_compiled_words(monkeypatch):
-    monkeypatch.setattr(tilted, "has_numba", lambda: False)
-    assert self_test.self_test_digest("tilted rados") == self_test.DIGESTS["tilted rados"]
-    self_test.self_test_digest.cache_clear()
-    monkeypatch.setattr(tilted, "_decide", lambda drawn, bits, tiles, undecided, below: np.zeros(len(tiles), bool))
-    assert self_test.self_test_digest("tilted rados") != self_test.DIGESTS["tilted rados"]
 
 
 PLANTED = {

@@ -28,7 +28,6 @@ y = x @ [1.0, -2.0, 0.5] > 0
 options = {"n_rados": 40, "seed": 3, "engine": "reference"}
 plain = rb.craft(x, y, **options)
 half = rb.craft(x, y, signatures=rb.FixedSupport(31), **options)
-tilted = rb.craft(x, y, signatures=rb.Tilted(2, lambda release: release.rados.mean(axis=0) / 50), **options)
 asked = CraftRequest(n_rados=5, signature_key=bytes(32), declared=read_bounds("private"), classes=(False, True))
 run = Curator(open_table(x, y, row_by_row=True), get_engine("reference"), ThreadRunner(1), bytes(32))
 found = rb.Moments(8.0).make(asked, run)
@@ -41,7 +40,6 @@ print(json.dumps({
         rounded_normals(bytes(32), 4.0, 0, 60, 1).tolist(),
         plain.rados.tolist(),
         half.rados.tolist(),
-        tilted.blocks["tilted:1"].tolist(),
         rounds.feature.tolist(),
         [(column.low, column.high) for column in found.columns],
     ],

@@ -42,7 +42,6 @@ from radoboost.holder.secret_sharing import new_share_key as new_share_key
 from radoboost.holder.secret_sharing import share as share
 from radoboost.holder.signatures import AllSignatures as AllSignatures
 from radoboost.holder.signatures import FixedSupport as FixedSupport
-from radoboost.holder.tilted import Tilted as Tilted
 from radoboost.lab.block_rados import BlockRados as BlockRados
 from radoboost.lab.block_rados import craft_blocks as craft_blocks
 from radoboost.lab.block_rados import learn_blocks as learn_blocks
@@ -53,7 +52,6 @@ from radoboost.learner.model import load_model as load_model
 from radoboost.learner.predict import predict_partitions as predict_partitions
 from radoboost.learner.probabilities import class_shares as class_shares
 from radoboost.learner.spark_udf import predict_udf as predict_udf
-from radoboost.learner.tilted_newton import next_theta as next_theta
 from radoboost.learner.vertical_join import join as join
 from radoboost.learner.vertical_join import part_models as part_models
 from radoboost.learner.weak_oracles import Median as Median

@@ -28,7 +28,6 @@ from radoboost.cli.options import (
     TrustNetworkFlag,
     UnitOption,
     check_output,
-    check_together,
     check_trust,
     chosen_classes,
     chosen_mechanism,
@@ -136,14 +135,6 @@ def craft(
     support: Annotated[
         str | None, typer.Option(metavar="S", help="Let every rado sum S examples, or a fraction S such as 0.5.")
     ] = None,
-    tilted: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Make the rados in N batches, such as 2: later ones have few of the examples that are easy by what "
-            "was learned from those before. More accurate, and easy examples hide the others less. Not with --epsilon.",
-        ),
-    ] = None,
     columns: Annotated[
         str,
         typer.Option(
@@ -198,8 +189,7 @@ def craft(
         bool,
         typer.Option(
             "--i-know",
-            help="Allow a seed with a private mechanism, whose epsilon is then infinite; or tilted rados that hand out "
-            "rows as they are.",
+            help="Allow a seed with a private mechanism, whose epsilon is then infinite.",
         ),
     ] = False,
     compose: Annotated[
@@ -262,7 +252,6 @@ def craft(
       rado craft patients.csv --label readmitted --unlabelled drop
       rado craft patients.csv --label readmitted --columns degree-2
       rado craft patients.csv --label readmitted --share age,region
-      rado craft patients.csv --label readmitted --columns degree-2 --tilted 2
       rado craft patients.csv --label readmitted --mechanism moments --epsilon inf
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json --ledger clinic.ledger
@@ -283,8 +272,7 @@ def craft(
     protection = chosen_mechanism(
         mechanism, {**options, "unit": unit, "relation": relation, "sharpen": sharpen, "bounds_share": bounds_share}
     )
-    signatures = chosen_signatures(support, tilted)
-    check_together(protection, signatures)
+    signatures = chosen_signatures(support)
     if protection.private and schema is None and bounds is None:
         left_out = [*(drop or ()), *([] if person is None else [person])]
         about = (label, feature, left_out, separator, classes or class_)

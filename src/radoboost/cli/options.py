@@ -431,14 +431,10 @@ def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
     return MECHANISMS[name](**values)
 
 
-def chosen_signatures(support: str | None, tilted: int | None = None) -> Any:
-    """The signature set that --support or --tilted asks for; None for all signatures."""
-    from radoboost import FixedSupport, Tilted, next_theta
+def chosen_signatures(support: str | None) -> Any:
+    """The signature set that --support asks for; None for all signatures."""
+    from radoboost import FixedSupport
 
-    if tilted is not None:
-        if support is not None:
-            raise ArgumentError("tilted rados have no prescribed support; leave --support or --tilted out")
-        return Tilted(tilted, next_theta)
     if support is None:
         return None
     try:
@@ -447,14 +443,3 @@ def chosen_signatures(support: str | None, tilted: int | None = None) -> Any:
         if isinstance(error, RadoError):
             raise
         raise ArgumentError(f"--support must be a count, or a fraction such as 0.5; it is {support!r}") from None
-
-
-def check_together(mechanism: Any, signatures: Any) -> None:
-    """Refuse what no schema would help: tilted rados with a promise."""
-    from radoboost import Tilted
-
-    if isinstance(signatures, Tilted) and not getattr(mechanism, "may_tilt", False):
-        raise ArgumentError(
-            f"no promise is proved for tilted rados, and the mechanism {mechanism.name} cannot have them; leave "
-            "--tilted out, or craft plain rados"
-        )

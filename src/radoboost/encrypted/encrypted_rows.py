@@ -30,7 +30,6 @@ from radoboost.holder.signatures import (
     check_enough_examples,
     check_n_rados,
 )
-from radoboost.holder.tilted import refuse_tilted
 from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.release.parties import ENCRYPTED, Parties
 from radoboost.release.release import Release
@@ -305,7 +304,6 @@ def craft(
     senders = [rows] if isinstance(rows, EncryptedRows) else list(rows)
     _check_together(senders)
     first = senders[0]
-    refuse_tilted(signatures, "encrypted sums")
     m, count, subsets = sum(part.n_rows for part in senders), check_n_rados(n_rados), signatures or AllSignatures()
     if m > first.most_rows:
         raise ArgumentError(

@@ -31,7 +31,6 @@ from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.schema_file import Bounds, read_bounds
 from radoboost.holder.signatures import SignatureSet
-from radoboost.holder.tilted import Tilted
 from radoboost.learner.boost import BoostingResult, Rounds, check_rows
 from radoboost.learner.boost_rados import HELD_OUT, BoostingPenalty, boost_rados, used_features
 from radoboost.learner.diagnostics import odd_columns
@@ -43,7 +42,6 @@ from radoboost.learner.moments import learn_released_moments, rado_noise_std
 from radoboost.learner.one_vs_rest import comparable, one_vs_rest
 from radoboost.learner.probabilities import Prior, class_shares, rough_shares, shares_together
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.learner.tilted_newton import learn_tilted, next_theta
 from radoboost.learner.uncertainty import LITTLE, little_text
 from radoboost.learner.weak_oracles import Strongest, WeakOracle, prudence
 from radoboost.privacy.ledger import Ledger
@@ -52,7 +50,6 @@ from radoboost.release.file_format import holds_rados
 from radoboost.release.kind import EXACT_MOMENTS
 from radoboost.release.rado_sampling import N_RADOS, draw_rados
 from radoboost.release.release import Release, class_block, load
-from radoboost.release.tilted import batches_of, is_tilted
 from radoboost.tables.labels import check_classes
 from radoboost.tables.sparse import NamedMatrix
 
@@ -158,7 +155,7 @@ class _RadoShell(LinearShell, ABC):
             features=names if private and isinstance(self.bounds, Mapping | str | os.PathLike) else None,
             n_rados=self.n_rados,
             mechanism=mechanism,
-            signatures=_with_learner(self.signatures),
+            signatures=self.signatures,
             columns=self.columns,
             scale=self.scale,
             schema=self.schema,
@@ -419,8 +416,6 @@ class RadoBoostClassifier(_RadoShell):
         if not release.n_rados:
             release = draw_rados(release, N_RADOS if self.n_rados is None else self.n_rados, self.random_state)
             drawn = {"drawn_rados": release.n_rados}
-        if batches := release.signatures.get("batches"):  # later ones are of other examples than the first
-            drawn = {"batches": f"the first of {len(batches)}"}
         self._check_rados(release)
         if release.n_classes > 2:
             return self._learn_each(release, oracle)
@@ -594,10 +589,9 @@ class MomentsClassifier(_RadoShell):
         self._check_rados(release)
         if release.n_classes > 2:
             return self._learn_classes(release)
-        batches = {"batches": list(release.signatures["batches"])} if is_tilted(release) else {}
-        rado_fit = learn_tilted(release) if len(batches_of(release)) > 1 else learn_rados(release)
+        rado_fit = learn_rados(release)
         self._tell(rado_fit.identity_weight, rado_fit.standard_errors, rado_fit.expected_error, rado_fit.r2)
-        return Model.from_release(release, rado_fit.theta, {**rado_fit.to_dict(), **batches})
+        return Model.from_release(release, rado_fit.theta, rado_fit.to_dict())
 
     def _tell(
         self,
@@ -622,13 +616,6 @@ class MomentsClassifier(_RadoShell):
             )
         form = {"form": "first step"} if fit.sizes is None else {"form": "discriminant", "sizes": fit.sizes.tolist()}
         return Model.from_release(release, fit.theta, {"name": "moments", **form, "shrinkage": fit.shrinkage})
-
-
-def _with_learner(signatures: SignatureSet | None) -> SignatureSet | None:
-    """The signature set; for tilted rados with our own learner between their batches, unless there is another."""
-    if not isinstance(signatures, Tilted) or signatures.learner is not None:
-        return signatures
-    return replace(signatures, learner=next_theta)
 
 
 def _with_classes(release: Release, classes: tuple[Any, ...]) -> Release:

@@ -50,7 +50,6 @@ from radoboost.holder.table_preparation import (
     prepare_table,
     refuse_label_as_feature,
 )
-from radoboost.holder.tilted import refuse_tilted
 from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.privacy.spending import Account
@@ -181,8 +180,7 @@ def craft(
         How many rados: at most 524,288, and at most as many as there are signatures. By default 1000, and none for
         `Moments`: what it releases needs none, and `draw_rados` draws any number from it later.
     signatures : SignatureSet, optional
-        The subsets to draw from; all of them by default. `Tilted` makes them in batches, each by what was learned from
-        those before.
+        The subsets to draw from; all of them by default.
     intercept : bool
         Whether to add the constant feature.
     seed : int, optional
@@ -195,8 +193,7 @@ def craft(
         The books of the table: what this release can cost at most is booked before its noise is drawn, and refused with
         a `BudgetError` if the total would be passed. No booking is given back. Saving notes the file's digest.
     i_know : bool
-        Allow a seed with a private mechanism, whose epsilon is then infinite; and batches of tilted rados that hand out
-        rows as they are, which are refused otherwise. The statement says so.
+        Allow a seed with a private mechanism, whose epsilon is then infinite. The statement says so.
     counts : "terminal", path, callable or None
         Where a private mechanism shows the holder how many rows contributed, which columns spoiled others, and how many
         values were clipped: on stderr if that is a terminal, in a file, as lines to a callable, or nowhere. These
@@ -527,8 +524,6 @@ def _check_craft(mechanism: Mechanism, asked: CraftRequest, progress: bool | Pro
         asked.refuse(mechanism.name, "weights", "first_row")
     if not getattr(mechanism, "may_share", False):
         asked.refuse(mechanism.name, "share")
-    if not getattr(mechanism, "may_tilt", False):
-        refuse_tilted(asked.signatures, f"releases of {mechanism.name}")
     mechanism.check(asked)
     warn_of_persons(mechanism, asked)
     _advise(mechanism, asked, progress)

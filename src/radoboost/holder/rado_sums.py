@@ -15,7 +15,6 @@ from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.row_counts import RowCounts, beyond_bounds
 from radoboost.holder.signatures import SignatureStream
-from radoboost.holder.tilted import SupportMoments, TiltedSignatures, TiltWeights
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, refuse_not_finite
 from radoboost.tables.gpu_arrays import on_host
@@ -128,19 +127,13 @@ class SurveyRows:
 
 @dataclass
 class RadoSums:
-    """Sums of integer rows by rado, and what the holder may know about the rows.
-
-    `totals` has a row for each rado; `counts` are for the holder. Of tilted rados, `joining` says how many
-    examples they sum.
-    """
+    """Sums of integer rows: `totals` has a row for each rado. `counts` are for the holder."""
 
     totals: NDArray[np.int64]
     counts: RowCounts
-    joining: SupportMoments = field(default_factory=SupportMoments)
 
     def merge(self, other: "RadoSums") -> "RadoSums":
-        joining = self.joining + other.joining
-        return RadoSums(self.totals + other.totals, self.counts.merge(other.counts), joining)
+        return RadoSums(self.totals + other.totals, self.counts.merge(other.counts))
 
 
 def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:
@@ -221,11 +214,10 @@ class SumRados(RadoPass):
     """Rados of edge vectors: scaled, snapped to the grid, times the label, added to every rado that has the row.
 
     `turned` names a binary column and its two values: where it makes y_i x_i = +1, the example is in the rados whose
-    signature does not have it. With a `tilt`, an example joins with a probability that its own score decides.
+    signature does not have it.
     """
 
     turned: tuple[int, tuple[float, float]] | None = None
-    tilt: TiltWeights | None = None
 
     @property
     def rows_on_device(self) -> int | None:
@@ -241,10 +233,6 @@ class SumRados(RadoPass):
                 prepared, first_row, column_bits(on_host(values[:, place]), on_host(signs), coding)
             )
         rows, clipped = self.engine.snap(values, signs, self.columns)
-        if self.tilt is not None:
-            thresholds = self.tilt.thresholds(self.tilt.scores(np.asarray(rows)[:, : len(self.columns)]))
-            prepared = TiltedSignatures.over(prepared, first_row, thresholds)
-            sums.joining += SupportMoments.of(thresholds)
         self.engine.sum_rows(rows, first_row, prepared, sums.totals)
         if batch.inputs is not None and self.inputs is not None:
             clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)

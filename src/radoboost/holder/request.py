@@ -32,7 +32,7 @@ class CraftRequest:
     """What the caller of `craft` asked for, checked as far as possible without a mechanism or a table.
 
     `n_rados` is 0 where no rados are wanted. `scale` may be "auto". Signatures are drawn by `signature_key`, and
-    `seeded` says whether that follows from a seed. With `i_know`, what voids promises or hands out rows is allowed.
+    `seeded` says whether that follows from a seed. With `i_know`, what voids promises is allowed.
     `rows` is about how many rows there are, from public knowledge. `earlier` are earlier releases of the same table.
     `person` is the column that says whose row it is, and of each person at most `max_rows` rows contribute: which of
     them, a key from the operating system decides. A `choice_key` is for audits and tests. `columns` says which columns

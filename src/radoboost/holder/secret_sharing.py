@@ -38,7 +38,6 @@ from radoboost.holder.signatures import (
     check_enough_examples,
     check_n_rados,
 )
-from radoboost.holder.tilted import refuse_tilted
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.secret_shares import (
     MOST_ROWS,
@@ -247,7 +246,6 @@ def craft_shares(
     if not given:
         raise ArgumentError("there are no shares to sum; give at least one")
     parts = [share if isinstance(share, Share) else load_share(share) for share in given]
-    refuse_tilted(signatures, "sums of shares")
     secret, count, subsets = read_share_key(key), check_n_rados(n_rados), signatures or AllSignatures()
     _check_one_side(parts)
     rows = _SharedRows(parts)

@@ -5,7 +5,7 @@ of its labels, plus what its entries differ from that integer, times their label
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,6 @@ from radoboost.holder.rado_sums import (
     rows_to_sum,
 )
 from radoboost.holder.row_counts import RowCounts
-from radoboost.holder.tilted import SupportMoments, TiltedSignatures
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, Table
 from radoboost.tables.sparse import SparseRows
@@ -127,15 +126,13 @@ class SurveyEntries(SurveyRows):
 class EntrySums:
     """What entries add to rados, beside the sums of labels.
 
-    `differences` has a row for each column, and `zero` is the integer of 0 in each. Of tilted rados, `joining` says
-    how many examples they sum.
+    `differences` has a row for each column, and `zero` is the integer of 0 in each.
     """
 
     differences: NDArray[np.int64]
     label_sums: NDArray[np.int64]
     zero: NDArray[np.int32]
     counts: RowCounts
-    joining: SupportMoments = field(default_factory=SupportMoments)
 
     @classmethod
     def zeros(cls, columns: Sequence[Column], n_rados: int, constants: NDArray[np.float64]) -> "EntrySums":
@@ -145,9 +142,8 @@ class EntrySums:
         return cls(np.zeros((len(columns), n_rados), dtype=np.int64), label_sums, zero, counts)
 
     def merge(self, other: "EntrySums") -> "EntrySums":
-        label_sums, joining = self.label_sums + other.label_sums, self.joining + other.joining
-        counts = self.counts.merge(other.counts)
-        return EntrySums(self.differences + other.differences, label_sums, self.zero, counts, joining)
+        label_sums, counts = self.label_sums + other.label_sums, self.counts.merge(other.counts)
+        return EntrySums(self.differences + other.differences, label_sums, self.zero, counts)
 
     @cached_property
     def totals(self) -> NDArray[np.int64]:
@@ -202,12 +198,6 @@ class SumEntries(_OverEntries, SumRados):
         if self.turned is not None:
             place, coding = self.turned
             prepared = FlippedSignatures.over(prepared, first_row, column_bits(rows.column(place), signs, coding))
-        if self.tilt is not None:
-            numbers = snap_to_grid(rows.values, self.constants[rows.places]).astype(np.int64) - sums.zero[rows.places]
-            scores = signs * self.tilt.entry_scores(sums.zero, rows.starts, rows.places, numbers)
-            thresholds = self.tilt.thresholds(scores)
-            prepared = TiltedSignatures.over(prepared, first_row, thresholds)
-            sums.joining += SupportMoments.of(thresholds)
         clipped = _able(self.engine).sum_sparse(
             rows, signs, self.constants, first_row, prepared, sums.differences, sums.label_sums
         )

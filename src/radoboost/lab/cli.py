@@ -486,14 +486,9 @@ def _with_table(release: Path, table: list[str] | None, label: str | None) -> tu
 
 
 def _load(path: Path) -> "Release":
-    """The release, with a word on what attacks leave out of it."""
     from radoboost.release.release import load
-    from radoboost.release.tilted import first_batch_notice
 
-    release = load(path)
-    if (notice := first_batch_notice(release)) is not None:
-        say(f"rado: {notice}")
-    return release
+    return load(path)
 
 
 def _parse_numbers(text: str | None) -> list[float] | None:
@@ -514,9 +509,7 @@ def _ranges(places: Sequence[int]) -> str:
 
 
 def _print(release: "Release", result: Any, assumes: str, as_json: bool, **more: Any) -> None:
-    from radoboost.release.tilted import of_first_batch
-
-    sentence = of_first_batch(release, result.sentence())
+    sentence = result.sentence()
     if as_json:
         print(
             json.dumps(

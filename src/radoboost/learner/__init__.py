@@ -5,5 +5,5 @@ Read first: `boost`, `rado_moments`, `moments`, `model`.
 Modules: `boost`, `boost_rados`, `diagnostics`, `discriminant`, `effect_curves`, `effects`, `evaluation`,
 `exact_moments`, `explain`, `export/`, `model`, `model_averaging`, `moment_completion`, `moments`, `multiclass_moments`,
 `one_vs_rest`, `penalised_boost`, `predict`, `probabilities`, `rado_moments`, `released_effects`, `risks`, `row_reader`,
-`shrinkage`, `spark_udf`, `tilted_newton`, `uncertainty`, `vertical_join`, `weak_oracles`.
+`shrinkage`, `spark_udf`, `uncertainty`, `vertical_join`, `weak_oracles`.
 """

@@ -30,7 +30,6 @@ from radoboost.learner.row_reader import score_rows
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.feature_map import FeatureMap
 from radoboost.release.release import Release, Statement, atomic_write, check_map, read_map, read_schema, read_statement
-from radoboost.release.tilted import is_tilted
 from radoboost.tables.class_values import are_alike
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
@@ -98,9 +97,6 @@ class Model:
         """A classifier learned from a release, with what the release says about itself."""
         document = release.to_dict()
         origin = {"n_rados": release.n_rados, **{k: document[k] for k in ("n_examples", "mechanism", "signatures")}}
-        if is_tilted(release):  # the model says what it was learned from, not all of it
-            sizes = release.signatures["batches"]
-            origin |= {"n_rados": sum(sizes), "signatures": {"name": release.signatures["name"], "batches": sizes}}
         statement, schema = release.statement, release.schema
         return cls(
             theta, release.columns, release.classes, learner, origin, statement, schema, release.map, link, effects

@@ -24,7 +24,6 @@ from radoboost.errors import ReleaseError
 BLOCK_COLUMN = "block"
 RADOS = "rados"
 _CLASS = "class:"
-TILTED = "tilted:"
 
 Blocks = Mapping[str, NDArray[np.float64]]
 
@@ -35,8 +34,8 @@ def class_block(value: Any) -> str:
 
 
 def holds_rados(name: str) -> bool:
-    """Whether a block of this name holds rados: of all classes, of one, or of a later batch."""
-    return name == RADOS or name.startswith((_CLASS, TILTED))
+    """Whether a block of this name holds rados: of all classes, or of one."""
+    return name == RADOS or name.startswith(_CLASS)
 
 
 @dataclass(frozen=True)

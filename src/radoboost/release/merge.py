@@ -50,7 +50,6 @@ from radoboost.release.file_format import holds_rados
 from radoboost.release.kind import EXACT_MOMENTS, MOMENT_BLOCKS, POOLED_SUMS, SUMS
 from radoboost.release.parties import MERGED, Parties, either
 from radoboost.release.release import Release, Statement
-from radoboost.release.tilted import is_tilted
 
 AUTO, SUM, MOMENTS = WAYS = ("auto", "sum", "moments")
 Rows = NDArray[np.float64]
@@ -175,10 +174,9 @@ def _check_kind(part: PartyRelease) -> None:
             "rows; let each holder craft a plain release, or one of moments, and learn from these together"
         )
     if release.signatures["name"] != "all":
-        option = "--tilted" if is_tilted(release) else "--support"
         raise ArgumentError(
             f"{part.name} has signatures {release.signatures['name']!r}, and sums of such rados are of another set of "
-            f"signatures than those of one table; craft it with all signatures (leave {option} out)"
+            f"signatures than those of one table; craft it with all signatures (leave --support out)"
         )
     if not any(holds_rados(name) for name in release.blocks):
         raise ArgumentError(f"{part.name} has no rados; craft it plainly")

@@ -43,7 +43,6 @@ from radoboost.release.file_format import class_block as class_block
 from radoboost.release.kind import MOMENT_BLOCKS, release_kind
 from radoboost.release.parties import Parties
 from radoboost.release.statement_check import check_release, check_statement, contradictions
-from radoboost.release.tilted import check_tilted, check_tilted_statement
 from radoboost.tables.class_values import are_alike
 from radoboost.tables.schema import Schema
 
@@ -212,7 +211,6 @@ class Release:
         check_map(self.map, self.columns)
         check_block_columns(self.block_columns, self.blocks)
         check_shared_columns(self.blocks, self.feature_names, self.block_columns)
-        check_tilted(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy cannot be pickled; what it shows can.
@@ -236,7 +234,7 @@ class Release:
 
     @property
     def n_rados(self) -> int:
-        """How many rados there are, in the first batch of several; a release of moments needs none."""
+        """How many rados there are; a release of moments needs none."""
         return next((len(rows) for name, rows in self.blocks.items() if holds_rados(name)), 0)
 
     @property
@@ -313,7 +311,6 @@ def load(path: str | os.PathLike[str]) -> Release:
                 release = _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
                 with contradictions():
                     check_release(release)
-                    check_tilted_statement(release)
                 object.__setattr__(release, "digest", digest)
                 return release
             except ReleaseError as error:

@@ -100,43 +100,26 @@ def coefficient_findings(model: Model, release: Release | None = None) -> Findin
 def _choices(model: Model, release: Release | None) -> ReportTable:
     """What the learner chose, and what it expects."""
     told, rows = model.learner, [["learner", _term_name(model.learner)]]
-    tilted = by_newton(told)
     if "covariance" in told:
-        first = " of the first batch" if tilted else ""
-        of, most_likely = (
-            ("the last step's mixture of covariances", "a quarter of the one")
-            if tilted
-            else ("the covariance", "the one")
-        )
         rows += [
             [
-                f"covariance{first}",
+                "covariance",
                 f"{told['covariance']}: {_COVARIANCES.get(str(told['covariance']), 'see the documentation')}",
             ],
-            ["weight of the identity", f"{told['identity_weight']:.2g} of {of}, by rados held out"],
-            ["ridge", f"{told['ridge']:.2g}, {most_likely} under which the rados{first} are most likely"],
+            ["weight of the identity", f"{told['identity_weight']:.2g} of the covariance, by rados held out"],
+            ["ridge", f"{told['ridge']:.2g}, the one under which the rados are most likely"],
             ["free weights", f"{told['freedom']:.1f} of {model.theta.shape[-1]:,}"],
         ]
     if told.get("r2") is not None:
-        whose = "least squares on the first batch" if tilted else "this model"
         held_out = ", by rados held out" if "covariance" in told else ", less what is owed to chance"
-        rows.append([f"R2 of {whose}", f"{told['r2']:.3f} of the labels' variance is explained{held_out}"])
+        rows.append(["R2 of this model", f"{told['r2']:.3f} of the labels' variance is explained{held_out}"])
     rows += expected_rows(model, release)
     rows += [["beware", str(remark)] for remark in told.get("remarks", ())]
     return ReportTable("choices", "How it was learned", ["what", "it is"], rows)
 
 
-def by_newton(told: Mapping[str, Any]) -> bool:
-    """Whether theta is that of Newton steps by tilted batches, and not that of the first batch."""
-    batches = told.get("batches", ())  # boosting takes the first, and says so in words
-    return not isinstance(batches, str) and len(batches) > 1
-
-
 def _term_name(told: Mapping[str, Any]) -> str:
-    moments = "moments: least squares from the first two moments"
-    if by_newton(told):
-        moments += " of the first batch, and from there a Newton step for the logistic loss by each tilted batch"
-    names = {"moments": moments, "boost": "RadoBoost"}
+    names = {"moments": "moments: least squares from the first two moments", "boost": "RadoBoost"}
     return names.get(str(told["name"]), str(told["name"]))
 
 
@@ -174,8 +157,7 @@ def expected_error_interval(model: Model) -> tuple[float, float]:
     From exact moments it is known by so many rows.
     """
     told = model.learner
-    # Of tilted rados it is the first batch that tells R2.
-    count = next(iter(told.get("batches", ())), told.get("n_rados") or (model.release or {})["n_examples"])
+    count = told.get("n_rados") or (model.release or {})["n_examples"]
     error, r2, reach = float(told["expected_error"]), float(told["r2"] or 0.0), math.sqrt(8 / int(count))
     away = -float(ndtri(min(max(error, 1e-9), 0.5)))
     if r2 <= 0 or away <= 0:

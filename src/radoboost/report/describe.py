@@ -27,8 +27,7 @@ from radoboost.release.statement_text import (
     stages_text,
     statement_text,
 )
-from radoboost.release.tilted import in_short, is_tilted, sizes_text
-from radoboost.report.coefficients import INTERVAL, by_newton, expected_rows
+from radoboost.report.coefficients import INTERVAL, expected_rows
 from radoboost.report.effects_report import effect_lines
 
 if TYPE_CHECKING:
@@ -72,9 +71,8 @@ _WORDS = {
 
 def describe(release: Release) -> str:
     """What a release is, what it promises and what it does not, as text for a terminal."""
-    n_rados = sum(release.signatures["batches"]) if is_tilted(release) else release.n_rados
     lines = [
-        f"{held_text(n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
+        f"{held_text(release.n_rados)} of {len(release.columns):,} features, from {_examples(release.n_examples)}",
         *_classes(release),
         *_mapped(release.map),
         *_shared_column_lines(release),
@@ -114,7 +112,7 @@ def describe_model(model: Model) -> str:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:
         lines += [
-            *_field("from", _source(model)),
+            *_field("from", f"{held_text(model.release['n_rados'])} of {_people(model)}"),
             *_made_by(
                 model.release["mechanism"], model.release["signatures"] if model.release["n_rados"] else None, model.map
             ),
@@ -139,31 +137,16 @@ def measured_lines(found: "Reliability | None") -> list[str]:
 def _learned(model: Model) -> list[str]:
     """The learner with what it chose, the error that it expects, and its remarks."""
     told = {key: value for key, value in model.learner.items() if key not in _SAID_APART and value not in ([], None)}
-    if isinstance(told.get("batches"), str):
-        del told["batches"]  # `from` says it
     if "strength_by" in told and "strength" in told:
         told["strength"] = f"{_value(told['strength'])} by rados {told.pop('strength_by').replace('-', ' ')}"
-    if "batches" in told:
-        told["batches"] = sizes_text(told["batches"])
-    words = {**_WORDS, "r2": "R2 of the first batch"} if by_newton(model.learner) else _WORDS
     lines = _field(
-        "learner", _entry_name({words.get(key, key.replace("_", " ")): value for key, value in told.items()})
+        "learner", _entry_name({_WORDS.get(key, key.replace("_", " ")): value for key, value in told.items()})
     )
     if "expected_error" in model.learner:
         lines += _field("expect", f"{expected_rows(model, None)[0][1]}")
     for remark in model.learner.get("remarks", ()):
         lines += _field("beware", str(remark))
     return lines
-
-
-def _source(model: Model) -> str:
-    """What a model was learned from; boosting takes the first of several batches."""
-    assert model.release is not None
-    people, signatures = _people(model), model.release["signatures"]
-    if isinstance(model.learner.get("batches"), str) and signatures.get("batches"):
-        sizes = signatures["batches"]
-        return f"the first {sizes[0]:,} of {held_text(sum(sizes))}, of {people}; the others are tilted"
-    return f"{held_text(model.release['n_rados'])} of {people}"
 
 
 def _speaks(what: str, model: Model) -> list[str]:
@@ -428,7 +411,7 @@ def _made_by(
         *_field("mechanism", _entry_name(made)),
         *(_field("columns", plan_text(mechanism["plan"])) if "plan" in mechanism else []),
         *(_field("noise", noise) if noise else []),
-        *(_field("signatures", _entry_name(in_short(signatures))) if signatures is not None else []),
+        *(_field("signatures", _entry_name(signatures)) if signatures is not None else []),
     ]
 
 

@@ -28,7 +28,6 @@ from radoboost.learner.model import Model
 from radoboost.learner.rado_moments import LEAST_RADOS
 from radoboost.progress import Progress, silent
 from radoboost.release.release import RADOS, Release, load
-from radoboost.release.tilted import is_tilted
 
 LEAST = LEAST_RADOS  # that a subset has: of fewer nothing can be held out, and no error is expected
 MOST_SUBSETS = 8
@@ -119,7 +118,7 @@ def learning_curve(
     Parameters
     ----------
     release : Release, or the path of one
-        Of two classes, with rados; of several batches, the first is looked at.
+        Of two classes, with rados.
     table, label : table in any form, and the name of its column of classes, optional
         Rows to measure errors on, as `rado predict` reads them.
     progress : callable, optional
@@ -187,9 +186,8 @@ def _learned(release: Release, part: NDArray[np.int64]) -> Model:
 
 
 def some_rados(release: Release, part: NDArray[np.int64]) -> Release:
-    """A release of some of the rados of another; of several batches, of the first."""
-    signatures = {"name": "all"} if is_tilted(release) else release.signatures
-    return replace(release, blocks={RADOS: release.rados[part]}, block_columns={}, signatures=signatures)
+    """A release of some of the rados of another."""
+    return replace(release, blocks={RADOS: release.rados[part]}, block_columns={})
 
 
 def _measured(

@@ -19,7 +19,6 @@ from radoboost.learner.evaluation import Reliability, judge
 from radoboost.learner.model import Model
 from radoboost.progress import Progress, silent
 from radoboost.release.release import Release, load
-from radoboost.release.tilted import first_batch_notice
 from radoboost.report.coefficients import Coefficient, coefficient_findings, coefficients, expected_rows
 from radoboost.report.documents import Document, document
 from radoboost.report.effects_report import explain_findings, model_of, write_documents
@@ -360,7 +359,7 @@ def inside_documents(inside: ModelReport, command: str) -> list[Document]:
     return [
         document(command, inside.seconds["learned"], {}, first),  # it says the versions, for all
         Document(command, {}, round(time.monotonic() - start, 2), {}, effects),
-        made(curve_findings(inside.curve, _why_no_curve(inside.release) or _about_first(inside.release))),
+        made(curve_findings(inside.curve, _why_no_curve(inside.release))),
         made(reliability_findings(inside.reliability, inside.model)),
         made(learner_findings(inside.learners, _why_no_learners(inside))),
     ]
@@ -370,19 +369,10 @@ def _why_no_curve(release: Release | None) -> str | None:
     return "There is no learning curve of several releases together." if release is None else no_curve(release)
 
 
-def _about_first(release: Release | None) -> str | None:
-    notice = None if release is None else first_batch_notice(release)
-    return None if notice is None else f"{notice[0].upper()}{notice[1:]}."
-
-
 def _why_no_learners(inside: ModelReport) -> str | None:
     if inside.release is None:
         return "Learners are compared on one release, and this model has several."
     why = nothing_held_out(inside.release)
     if why and inside.learners is None:
         return f"{why} Give one: --table FILE --label COL."
-    if why is None and (about := _about_first(inside.release)):
-        return (
-            f"R2 and the expected error: {about[0].lower()}{about[1:]} What is measured is of all that a learner takes."
-        )
     return why

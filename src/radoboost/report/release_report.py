@@ -5,7 +5,6 @@ from pathlib import Path
 
 from radoboost.release.release import Release
 from radoboost.release.statement_text import FaqAnswer, Verdict, answers, full_statement, held_text, verdict_of
-from radoboost.release.tilted import is_tilted
 from radoboost.report.plots import MatrixPicture, release_pictures
 
 _SHOWN_CLASSES = 12
@@ -26,12 +25,11 @@ class ReleaseReport:
 
 def about_release(release: Release, name: str) -> ReleaseReport:
     """What to say of a release whose file is called `name`; reading it has held it against itself."""
-    n_rados = sum(release.signatures["batches"]) if is_tilted(release) else release.n_rados
     classes = ", ".join(str(value) for value in release.classes[:_SHOWN_CLASSES])
     more = ", ..." if release.n_classes > _SHOWN_CLASSES else ""
     facts = {
         "name": name,
-        "holds": f"{held_text(n_rados)} of {len(release.columns):,} columns",
+        "holds": f"{held_text(release.n_rados)} of {len(release.columns):,} columns",
         "classes": f"{release.n_classes:,}: {classes}{more}",
         "mechanism": release.statement.mechanism,
         "rows of the table": "not told" if release.n_examples is None else f"{release.n_examples:,}",

@@ -21,7 +21,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder import tilted
 from radoboost.holder.contribution_bounding import CollectRows
 from radoboost.holder.engines import Engine, device_engine, sparse_engine
 from radoboost.holder.gaussian_noise import rounded_normals
@@ -32,7 +31,6 @@ from radoboost.holder.mechanisms.moments.score_histogram import ScoreCounts
 from radoboost.holder.mechanisms.record_level import clip_rows
 from radoboost.holder.signatures import FixedSupport
 from radoboost.holder.subset_sampling import FairCoins
-from radoboost.holder.tilted import SupportMoments
 from radoboost.release.columns import Column, constant_column
 from radoboost.release.feature_map import FeatureMap, Input, Term
 from radoboost.tables.labels import LabelEncoder
@@ -229,7 +227,6 @@ DIGESTS = {
     "feature maps": "d81722ed9c9d5d4de9e3deab6affb323d8b4038443ac683f915f26898997af52",
     "noise": "56ebbd3e3c3518d4a48d0d1d8324238c39e1f592fe820ba2cc85e25fa5fff8ae",
     "subsets": "3c07ad8e5a2cd61e38464c9d3894f5593c0aefcd8ab01a1c2f7f407d8a189d63",
-    "tilted rados": "c237b00d2389169d4fa974edd861d8ae1f9da0ed040142cf7db2e0aecddaea9c",
 }
 ENGINE, SPARSE_SUMS = "what its engine makes of rows", "sums of sparse rows"
 _KEY = Key(range(32))
@@ -255,8 +252,6 @@ def _needed(task: Any, part: Any) -> Iterator[str]:
         part = getattr(part, "part", None)
     if getattr(task, "row_noise", None) is not None:
         yield "noise"
-    if getattr(task, "tilt", None) is not None:
-        yield "tilted rados"
     if hasattr(getattr(task, "prepared", None), "entries"):
         yield "subsets"
 
@@ -346,26 +341,6 @@ def _subsets() -> list[NDArray[Any]]:
     return [prepared.words(65, 40, np.empty((40, 19), np.uint64))]
 
 
-def _machine_tilted() -> list[NDArray[Any]]:
-    """Scores, probabilities to the last bit, thresholds, who joins, and how many that are."""
-    values, signs = block()
-    rows = np.trunc(values * 512.0).astype(np.int32) * signs[:, None]
-    results: list[NDArray[Any]] = []
-    for factor in (1.0, 2.0**-9, 2.0**9):
-        tilt = tilted.TiltWeights.of(factor * np.array([0.3, -0.7, 1.1, 0.9, -1.3]), [_STEP] * 5)
-        scores = tilt.scores(rows)
-        thresholds = tilt.thresholds(scores)
-        joining = SupportMoments.of(thresholds)
-        results += [scores, tilt.probabilities(scores), thresholds, np.array([joining.thresholds, joining.logarithms])]
-    starts = np.arange(0, rows.size + 1, 5)
-    results.append(tilt.entry_scores(rows[0], starts, np.tile(np.arange(5), len(rows)), rows.ravel()))
-    coins = tilted.BatchCoins.of(_KEY, 1, 19)
-    below = tilted.TiltedSignatures.over(
-        coins, 1000, np.arange(len(rows), dtype=np.uint64) * np.uint64(2**32 // len(rows))
-    )
-    return [*results, below.words(1000 // 64, 4, np.empty((4, 19), np.uint64))]
-
-
 _MADE: dict[str, Callable[[], list[NDArray[Any]]]] = {
     "contributions": _contributions,
     "bins": _bins,
@@ -374,5 +349,4 @@ _MADE: dict[str, Callable[[], list[NDArray[Any]]]] = {
     "feature maps": _maps,
     "noise": _noise,
     "subsets": _subsets,
-    "tilted rados": _machine_tilted,
 }

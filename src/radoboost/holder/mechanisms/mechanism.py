@@ -17,7 +17,6 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts
-from radoboost.holder.tilted import TiltedSupport
 from radoboost.privacy import Event
 from radoboost.release.columns import Column
 from radoboost.release.composition import EarlierRelease
@@ -60,8 +59,7 @@ class StatementFacts:
     to a query; with `records` they are "rows" or "lines" of CSV files, or may be. `cluster` names the machines that saw
     the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for all rows:
     those of a prescribed size. `room` has the holders, where there are several. `shared` names the columns whose sums
-    without labels stand beside the rados; None where there are none. Of tilted rados, `batches` says how many examples
-    rados of each later batch sum.
+    without labels stand beside the rados; None where there are none.
     """
 
     scale: str
@@ -85,7 +83,6 @@ class StatementFacts:
     drawn_together: bool = False
     room: RoomParticipation | None = None
     shared: tuple[str, ...] | None = None
-    batches: tuple[TiltedSupport, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -149,8 +146,7 @@ class Mechanism(Protocol):
     the events that it will book, as far as they are known beforehand. One whose noise, if any, is added to sums, and
     that needs nothing else from all rows, works in a room: `in_rooms` is True; if other sums have no noise there,
     `exact_in_rooms` is True, and a room needs all its holders. One whose releases may have sums without labels beside
-    rados, for columns that holders share, has `may_share`, which is True. One whose rados may be tilted has `may_tilt`,
-    which is True.
+    rados, for columns that holders share, has `may_share`, which is True.
     """
 
     @property

@@ -16,12 +16,11 @@ from radoboost.errors import ArgumentError, ReleaseError, TableError, install
 from radoboost.holder.feature_maps import map_table
 from radoboost.holder.grid import edge_integers
 from radoboost.holder.keystream import TILE_ROWS, make_key
-from radoboost.holder.signatures import SIGNATURE_SETS, AllSignatures, SignatureStream
+from radoboost.holder.signatures import SIGNATURE_SETS, SignatureStream
 from radoboost.release.columns import CONSTANT
 from radoboost.release.merge import has_one_numbering
 from radoboost.release.parties import MERGED
 from radoboost.release.release import Release, class_block
-from radoboost.release.tilted import is_tilted
 from radoboost.tables import open_table, table_types
 from radoboost.tables.labels import LabelEncoder
 
@@ -135,10 +134,7 @@ def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
 
 
 def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
-    """Whether example i is in rado j under a seed, shape (n_rados, rows); of a feature band, whether it is in F.
-
-    Of tilted rados, those of the first batch.
-    """
+    """Whether example i is in rado j under a seed, shape (n_rados, rows); of a feature band, whether it is in F."""
     if rows < 1:
         raise ArgumentError(f"the number of rows must be at least 1; it is {rows:,}")
     n = release.n_rados
@@ -151,8 +147,6 @@ def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
         raise ArgumentError("the parts of this merged release do not have one seed; attack the release of one part")
     parameters = {key: value for key, value in release.signatures.items() if key not in ("name", "first_row")}
     first_row = int(release.signatures.get("first_row", 0))
-    if is_tilted(release):  # the block `rados` is the first batch, by fair coins
-        return member_bits(AllSignatures().prepare(make_key(seed), n, rows), n, rows)
     kind = SIGNATURE_SETS.get(release.signatures["name"])
     if kind is None:
         raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")

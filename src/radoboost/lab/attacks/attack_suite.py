@@ -20,7 +20,6 @@ from radoboost.release.columns import CONSTANT
 from radoboost.release.kind import LAWS, NOISY_MOMENTS, SUMS
 from radoboost.release.release import Release, Statement
 from radoboost.release.statement_text import NONE, WRONG, Verdict, out_of_hundred, promise_text, verdict_of
-from radoboost.release.tilted import first_batch_notice, of_first_batch
 from radoboost.report.documents import Document, document
 from radoboost.report.findings import Figure, Findings, Panel, ReportTable, Series
 from radoboost.report.sign_off import AUDITED, TRIED
@@ -168,7 +167,6 @@ def _attempt(module: Any, inputs: AttackInputs, seconds: float, bar: Progress) -
             result = _RUNS[name](module, inputs, seconds, bar)
             sentence = "No other data set in the same ball was found." if result is None else result.sentence()
             findings = _own_findings(name, title, inputs, result, seconds)
-            sentence = of_first_batch(inputs.release, sentence)
         else:
             group, sentence = NEEDS, lacking
     except NeedsExtra as error:
@@ -425,7 +423,7 @@ def write_report(made: Report, inputs: AttackInputs, place: Path) -> None:
         "attacks.html",
         [attempt.document for group in made.groups for attempt in group.attempts if attempt.document is not None],
         title=f"What an adversary gets from {name}",
-        lead=_lead(inputs.release),
+        lead=_LEAD,
         about=about,
         verdict=made.verdict,
         groups=made.groups,
@@ -433,8 +431,3 @@ def write_report(made: Report, inputs: AttackInputs, place: Path) -> None:
             about.digest, made.verdict, [AttackResult(one.title, one.group, one.sentence) for one in made.attempts]
         ),
     )
-
-
-def _lead(release: Release) -> str:
-    batches = first_batch_notice(release)
-    return _LEAD + ("" if batches is None else f" Of several batches, {batches}.")

@@ -24,7 +24,6 @@ from radoboost.lab.audits.canaries import WIDTH
 from radoboost.lab.audits.moments_audit import check_distance
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release.release import Release
-from radoboost.release.tilted import is_tilted
 
 LINEAR = "linear"
 _LARGEST_DISTANCE = 100.0  # beyond it, moments are as good as without noise
@@ -164,8 +163,7 @@ def plain_table(release: Release) -> PlainTable:
     signatures, m, band = release.signatures, release.n_examples, None
     banded = release.law == "banded sums"
     with _one_line(release):
-        by_coins = AllSignatures.name if not is_tilted(release) else signatures["name"]  # those of the first batch are
-        if signatures["name"] != (FeatureInterval.name if banded else by_coins):
+        if signatures["name"] != (FeatureInterval.name if banded else AllSignatures.name):
             raise ReleaseError(
                 f"rados of the signature set {signatures['name']!r} have a law that this attack does not know; it "
                 "knows those of all signatures, and of a feature band"
