@@ -181,17 +181,18 @@ def reconstruct(
       rado attack reconstruct patients.rado.parquet --seed 7 --rows 500 -o back.csv
     """
     from radoboost.lab.attacks import exact_reconstruction as attack
+    from radoboost.release.release import load
 
     default = default_output(str(release), "reconstructed.csv")
     place = output or default
     check_output(place, [str(release)])
     refuse_overwrite(place, default, force)
-    loaded = _load(release)
+    loaded = load(release)
     result = attack.reconstruct(loaded, seed, rows, seconds=seconds)
     records = result.to_table()
     if records.num_rows:
         _write_csv(place, records)
-    _print(loaded, result, attack.ASSUMES, as_json, path=str(place) if records.num_rows else None)
+    _print(result, attack.ASSUMES, as_json, path=str(place) if records.num_rows else None)
 
 
 @app.command()
@@ -223,13 +224,14 @@ def linear(
       rado attack linear patients.rado.parquet --seed 7 --column smokes --values=-1,1
     """
     from radoboost.lab.attacks import linear_reconstruction as attack
+    from radoboost.release.release import load
 
     _check_optional(output, [str(release)], force)
-    loaded = _load(release)
+    loaded = load(release)
     result = attack.linear(loaded, seed, rows, column, method=method, values=_parse_numbers(values), seconds=seconds)
     if output is not None and result.status == "found":
         _write_csv(output, {column: result.values})
-    _print(loaded, result, attack.ASSUMES, as_json)
+    _print(result, attack.ASSUMES, as_json)
 
 
 @app.command()
@@ -269,7 +271,7 @@ def probe(
         result = attack.probe(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
     if output is not None:
         _write_csv(output, {"row": list(range(len(result.rows))), "status": list(result.rows)})
-    _print(loaded, result, attack.ASSUMES, as_json)
+    _print(result, attack.ASSUMES, as_json)
     if not as_json and result.members:
         print(f"rows in it, the first of the table being 0: {_ranges(result.members)}")
 
@@ -297,7 +299,7 @@ def leak(
     loaded, files, label = _with_table(release, table, label)
     with show_progress("rados") as bar:
         result = attack.leak(loaded, files, label=label, row=row, seconds=seconds, bar=bar)
-    _print(loaded, result, attack.ASSUMES, as_json)
+    _print(result, attack.ASSUMES, as_json)
 
 
 @app.command()
@@ -319,11 +321,12 @@ def membership(
       rado attack membership patients.rado.parquet --runs 20000 --seconds 600 --json
     """
     from radoboost.lab.attacks.membership import ASSUMES, membership_of
+    from radoboost.release.release import load
 
     with show_progress("runs") as bar:
-        loaded = _load(release)
+        loaded = load(release)
         result = membership_of(loaded, runs=runs, seconds=seconds, bar=bar)
-    _print(loaded, result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", as_json)
+    _print(result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", as_json)
     if result.beats_claim:
         raise ReleaseError(f"the attack gets more than the statement of {release} allows; do not trust it")
 
@@ -361,7 +364,7 @@ def confounder(
         raise TableError("no other data set with the same rados was found in the same ball; there may be none")
     if output is not None:
         _write_csv(output, dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True)))
-    _print(loaded, result, ASSUMES, as_json)
+    _print(result, ASSUMES, as_json)
 
 
 def _complete_study(incomplete: str) -> list[str]:
@@ -442,6 +445,7 @@ def report(
     """
     from radoboost.lab.attacks.attack_suite import AttackInputs
     from radoboost.lab.attacks.attack_suite import report as write
+    from radoboost.release.release import load
     from radoboost.release.statement_text import WRONG
 
     default = default_output(str(release), "attacks.html")
@@ -451,7 +455,7 @@ def report(
     if table or label:
         loaded, table, label = _with_table(release, table, label)
     else:
-        loaded = _load(release)
+        loaded = load(release)
     inputs = AttackInputs(loaded, str(release), table, label, seed, rows, row)
     with show_progress("attacks") as bar:
         made = write(inputs, place, seconds=seconds, bar=bar)
@@ -477,18 +481,13 @@ def report(
 def _with_table(release: Path, table: list[str] | None, label: str | None) -> tuple["Release", list[str], str]:
     """A release, the table to compare it with, and the table's column of classes."""
     from radoboost.lab.attacks.adversary_knowledge import label_of
+    from radoboost.release.release import load
 
     if not table:
         raise ArgumentError("this attack compares a release with a table; name one with --table")
-    loaded = _load(release)
+    loaded = load(release)
     label = label or label_of(loaded, table)
     return loaded, table, label
-
-
-def _load(path: Path) -> "Release":
-    from radoboost.release.release import load
-
-    return load(path)
 
 
 def _parse_numbers(text: str | None) -> list[float] | None:
@@ -508,7 +507,7 @@ def _ranges(places: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
-def _print(release: "Release", result: Any, assumes: str, as_json: bool, **more: Any) -> None:
+def _print(result: Any, assumes: str, as_json: bool, **more: Any) -> None:
     sentence = result.sentence()
     if as_json:
         print(
