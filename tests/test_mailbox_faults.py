@@ -262,6 +262,7 @@ def test_bodies_are_refused_by_their_heads_and_first_lines(identities):
         )
         assert raw(address, late)[0] == 400  # a clock that is wrong is said before a body comes
     assert kept._shelves[ROOM].arriving == 0
+    assert [kept.get(ROOM, f"0001/masked/{name}") for name in ("north", "west")] == [None, None]
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(identities, monkeypatch):
@@ -270,7 +271,7 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(identities, monkeypatch):
     Session(kept, identities)
     with served(kept) as address:
         status, text = raw(address, put_head(f"{address}/{ROOM}", "0001/masked/north", "Content-Length: 90"))
-        assert status == 408 and "did not arrive in time" in text
+        assert status == 408 and "did not arrive in time" in text and kept.get(ROOM, "0001/masked/north") is None
         assert 408 in http_mailbox._PASSING
 
 
