@@ -176,7 +176,7 @@ def _check_kind(part: PartyRelease) -> None:
     if release.signatures["name"] != "all":
         raise ArgumentError(
             f"{part.name} has signatures {release.signatures['name']!r}, and sums of such rados are of another set of "
-            f"signatures than those of one table; craft it with all signatures (leave --support out)"
+            "signatures than those of one table; craft it with all signatures (leave --support out)"
         )
     if not any(holds_rados(name) for name in release.blocks):
         raise ArgumentError(f"{part.name} has no rados; craft it plainly")
