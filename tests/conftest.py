@@ -4,6 +4,7 @@ import hashlib
 import itertools
 import os
 import secrets
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,8 @@ settings.register_profile(
 )
 settings.register_profile("long", settings.get_profile("short"), max_examples=300)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "short"))
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start jobs in the background: tests send it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
