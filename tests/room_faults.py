@@ -130,6 +130,12 @@ FAULTS = [
         close="there will be none, for east and west have been silent since",
     ),
     Fault(
+        "A5 one is left out, and then another stops",
+        {name: [At("ctrl-c", "/keys/", n)] for name, n in (("west", 2), ("coast", 3))}, ("coast", "west"),
+        told={"": "coast stopped; west was left out before", "coast": "interrupted", "west": "interrupted"},
+        said=_out("west"), show="ended        coast stopped; there", close="none, for coast stopped:", quick=True,
+    ),
+    Fault(
         "C17 one of three killed", _KILLED, ("west",), holders=THREE,
         told={"": "west has been silent since .*, and the room cannot do without anybody"},
         show="ended        west has been silent since", close="there will be none, for west has been silent since",

@@ -396,15 +396,15 @@ def standing_of(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | None = N
         ]
     )
     first = [cause.name for cause in causes if cause.name in stopped]
-    signed = best_signed(mailbox, seats)
+    signed, left_out = best_signed(mailbox, seats), _left_out(mailbox, seats)
     firsts = {place.partition("/")[0] for place in mailbox.names("")}
     return Standing(
         seats=seats,
         ready=tuple(sorted(ready)),
         stopped=(*first, *sorted(stopped - set(first))),
-        causes=tuple(cause for cause in causes if cause.what != LEFT) or causes,
+        causes=tuple(cause for cause in causes if cause.what != LEFT and cause.name not in left_out) or causes,
         versions=differing(seats.parties),
-        left_out=_left_out(mailbox, seats),
+        left_out=left_out,
         stage=max((int(first) for first in firsts if first.isdecimal()), default=BEFORE),
         signed=() if signed is None else signed.names,
         is_released=signed is not None and signed.enough,
