@@ -81,7 +81,7 @@ def test_attacks_on_signed_sums_say_why_they_do_not_apply():
 
 
 def test_commands_and_the_report(rado, monkeypatch):
-    monkeypatch.setattr("radoboost.lab.attacks.run_study", no_study)
+    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_study", no_study)
     values, labels = made_up(5, 14, 3)
     pyarrow.csv.write_csv(pa.table({"u": values[:, 0], "v": values[:, 1], "y": labels}), "t.csv")
     rb.craft("t.csv", label="y", n_rados=40, seed=7).save("t.rado.parquet")

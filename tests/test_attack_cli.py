@@ -240,7 +240,7 @@ def test_the_report_studies_nothing_that_is_not_about_the_release(rado, clients,
         studied.append(name)
         raise rb.ArgumentError("this attack needs flint; install it")  # as without the extra `attacks`
 
-    monkeypatch.setattr("radoboost.lab.attacks.run_study", study)
+    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_study", study)
     code, out, err = rado("attack", "report", release, "-o", clients / "page.html", "--seconds", "0.5", "--json")
     assert code == 0, err
     assert "leak" not in studied and {"linear", "probe", "hardness"} <= set(studied)
@@ -253,7 +253,7 @@ def no_study(name, **_):
 
 
 def test_the_report_escapes_names_of_columns_and_files(rado, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("radoboost.lab.attacks.run_study", no_study)
+    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_study", no_study)
     name = "<script>alert(\"1\")</script> & 'b'"
     table = pa.table({name: rng.random(14), "class": rng.integers(0, 2, 14)})
     release = rb.craft(table, label="class", n_rados=20, seed=7, intercept=False)
