@@ -37,7 +37,7 @@ from radoboost.lab.audits.exact_audit import (
     replay_noisy_rados,
 )
 from radoboost.lab.audits.replay import Given, Honest, log_curator, recording_curator, replayed_release
-from radoboost.privacy import Relation
+from radoboost.privacy import Gaussian, Relation
 from radoboost.release.release import Release
 
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}
@@ -377,6 +377,31 @@ def test_a_sensitivity_of_one_for_two(what):
     result = replay_moments(SensitivityOne(1.0, **RELATIONS[what]), Scenario(columns="linear", thorough=False))
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "sum"
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("end", "one run ended with"), ("noise", "the scales of their noise differ"),
+        ("whitening", "what follows from released numbers differs"), ("booking", "what was booked differs"),
+    ],
+)  # fmt: skip
+def test_what_goes_by_an_exact_number(what, words):
+    class Prying(Curator):
+        def released(self, arrays, noises):
+            odd = self.source.n_rows % 2
+            if odd and what == "end":
+                raise rb.TableError("an odd number of rows")
+            if odd and what == "noise":
+                noises = [replace(noise, scale=2 * noise.scale) for noise in noises]
+            if odd and what == "booking":
+                self.book(Gaussian(1e9, Relation.RECORD))
+            return super().released(arrays, noises)
+
+        def agreed(self, compute):
+            return super().agreed(compute) * (1 + 1e-9 * (self.source.n_rows % 2) * (what == "whitening"))
+
+    caught(replay_moments(moments(), Scenario(columns="linear", thorough=False, run=Prying)), words)
 
 
 class AnotherPlan(rb.Moments):

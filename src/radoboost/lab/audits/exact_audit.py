@@ -375,7 +375,7 @@ def _scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[t
     # What the honest transcript tells of the rows, for transcripts that are aimed at them.
     key = hashlib.sha256(b"honest" + replays.key).digest()
     base = replays.log(first, Honest(), key)
-    if base.stopped:
+    if base.stopped or replays.faults:  # where runs go apart, there is nothing to aim at
         return
     yield "nothing is learned", Aimed(base)
     absent = _second(replays.log(0, Given(base), key))
