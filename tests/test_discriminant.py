@@ -11,11 +11,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LogisticRegression
 
 import radoboost as rb
-from radoboost.learner import discriminant
+from radoboost.learner import multiclass_moments
 from radoboost.learner.boost import boost
-from radoboost.learner.discriminant import learn_classes
 from radoboost.learner.model import Model
-from radoboost.learner.multiclass_moments import class_moments
+from radoboost.learner.multiclass_moments import class_moments, learn_classes
 
 ROWS = np.array([[3, -1], [0, 2], [-5, 4], [1, 1], [2, -7], [6, 0], [-2, 3]])
 CLASSES = np.array([0, 0, 1, 1, 1, 2, 2])
@@ -96,7 +95,7 @@ def test_kinds_of_rados_that_are_not_known_are_refused():
 @pytest.mark.parametrize("support", [None, 3])
 def test_without_a_constant_column_the_first_newton_step_is_taken(support, monkeypatch):
     """K C^-1 (S_c - mean S), exactly, from all signatures and without shrinkage; also with a fixed support."""
-    monkeypatch.setattr(discriminant, "_shrunk", lambda rows: (rows.T @ rows / len(rows), 0.0))
+    monkeypatch.setattr(multiclass_moments, "_shrunk", lambda rows: (rows.T @ rows / len(rows), 0.0))
     release = enumerated(support, intercept=False)
     sums = np.array([ROWS[place == CLASSES].sum(axis=0) for place in range(3)])
     step = 3 * (sums - sums.mean(axis=0)) @ np.linalg.inv(ROWS.T @ ROWS)

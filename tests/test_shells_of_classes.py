@@ -17,7 +17,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils import get_tags
 
 import radoboost as rb
-from radoboost.learner.discriminant import learn_classes
+from radoboost.learner.multiclass_moments import learn_classes
 
 SHELLS = [rb.RadoBoostClassifier, rb.MomentsClassifier]
 NAMES = np.array(["setosa", "versicolor", "virginica"])

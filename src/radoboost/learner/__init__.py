@@ -2,8 +2,7 @@
 
 Read first: `boost`, `rado_moments`, `moments`, `model`.
 
-Modules: `boost`, `boost_rados`, `diagnostics`, `discriminant`, `effect_curves`, `effects`, `evaluation`,
-`exact_moments`, `explain`, `export/`, `model`, `model_averaging`, `moment_completion`, `moments`, `multiclass_moments`,
-`one_vs_rest`, `penalised_boost`, `predict`, `probabilities`, `rado_moments`, `released_effects`, `risks`, `row_reader`,
-`shrinkage`, `spark_udf`, `uncertainty`, `vertical_join`, `weak_oracles`.
+Modules: `boost`, `boost_rados`, `diagnostics`, `effects`, `evaluation`, `exact_moments`, `explain`, `export/`, `model`,
+`model_averaging`, `moment_completion`, `moments`, `multiclass_moments`, `penalised_boost`, `predict`, `probabilities`,
+`rado_moments`, `risks`, `row_reader`, `shrinkage`, `spark_udf`, `uncertainty`, `vertical_join`, `weak_oracles`.
 """

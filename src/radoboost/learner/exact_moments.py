@@ -1,7 +1,7 @@
 """The learner from exact moments: least squares, whose ridge says how few the examples are.
 
 The sum of edge vectors and their second moment are known as they are, so that nothing is held out to see how well they
-are. What is known of new rows follows as it does for rados (`learner.held_out`). Of more than two classes it is their
+are. What is known of new rows follows as it does for rados (`learner.shrinkage`). Of more than two classes it is their
 linear discriminant, whose ridge is the mean, on a log scale, of those of each class against the rest.
 """
 

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import logit, softmax
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.effect_curves import EffectCurve, EffectCurves
-from radoboost.learner.effects import CATEGORY, NUMBER, PAIR, EffectTerm, parts_of
+from radoboost.learner.effects import CATEGORY, NUMBER, PAIR, EffectCurve, EffectCurves, EffectTerm, parts_of
 from radoboost.learner.model import Model
 from radoboost.learner.row_reader import FillCounts, filled_batches, open_rows, scores_of
 from radoboost.tables.column_types import UNITS, Date, seconds_of

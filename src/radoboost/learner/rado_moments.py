@@ -2,7 +2,7 @@
 
 What the release says about its rados decides how their moments are read: the signature set, how much noise they carry,
 how many examples there were, and whether columns were standardised by the statistics of these very examples. Then S / m
-is known to have 1s on its diagonal, and the constant column to correlate with no other. `learner.held_out` has the
+is known to have 1s on its diagonal, and the constant column to correlate with no other. `learner.shrinkage` has the
 arithmetic, and docs/proofs/rado-moments.md the identities, by steps P1 to P8.
 """
 
