@@ -15,6 +15,7 @@ from radoboost.cli.options import (
     check_page,
     chosen_table,
     default_output,
+    output_option,
     print_model,
     say,
     shown_table,
@@ -104,13 +105,7 @@ def learn(
         typer.Option("--one-holder", help="Several releases are of one holder's table: their epsilons compose."),
     ] = False,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="OUT",
-            help="The model; STEM.model.json by default, of several average.model.json.",
-        ),
+        Path | None, output_option("The model; STEM.model.json by default, of several average.model.json.")
     ] = None,
     report: Annotated[
         Path | None,

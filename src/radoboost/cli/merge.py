@@ -19,10 +19,12 @@ from radoboost.cli.options import (
     InterceptFlag,
     JsonFlag,
     LabelOption,
+    MissingOption,
     QueryOption,
     SchemaOption,
     SeparatorOption,
     TableArgument,
+    UnlabelledOption,
     check_output,
     check_page,
     chosen_classes,
@@ -31,6 +33,7 @@ from radoboost.cli.options import (
     complete_columns,
     complete_from,
     default_output,
+    output_option,
     print_model,
     print_release,
     say,
@@ -77,10 +80,7 @@ def merge(
         bool,
         typer.Option("--shares", help="Put together what rado craft made of the two shares of rows, at the learner."),
     ] = False,
-    output: Annotated[
-        Path,
-        typer.Option("-o", "--output", metavar="OUT", help="The release; merged.rado.parquet by default."),
-    ] = _MERGED,
+    output: Annotated[Path, output_option("The release; merged.rado.parquet by default.")] = _MERGED,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -121,7 +121,7 @@ def join(
         float | None,
         typer.Option(metavar="R", help="How far weights are shrunk, as a share of second moments; 0.01 by default."),
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The model.")] = _JOINT,
+    output: Annotated[Path, output_option("The model.")] = _JOINT,
     report: Annotated[
         Path | None, typer.Option(metavar="PAGE", help="A page that shows what the model does: effects of columns.")
     ] = None,
@@ -205,22 +205,8 @@ def share(
     ] = "auto",
     schema: SchemaOption = None,
     bounds: BoundsOption = None,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="fill|error|drop",
-            autocompletion=complete_from("fill", "error", "drop"),
-            help="Fill missing values, refuse them, or leave such rows out.",
-        ),
-    ] = "fill",
-    unlabelled: Annotated[
-        str,
-        typer.Option(
-            metavar="error|drop",
-            autocompletion=complete_from("error", "drop"),
-            help="Refuse rows without a label, or leave them out.",
-        ),
-    ] = "error",
+    missing: MissingOption = "fill",
+    unlabelled: UnlabelledOption = "error",
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
     classes: ClassesOption = None,
@@ -233,7 +219,7 @@ def share(
     intercept: InterceptFlag = True,
     output: Annotated[
         tuple[Path, Path] | None,
-        typer.Option("-o", "--output", metavar="A B", help="The two shares; STEM.a.share and STEM.b.share by default."),
+        output_option("The two shares; STEM.a.share and STEM.b.share by default.", "A B"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress: results and failures only.")] = False,
     force: ForceFlag = False,

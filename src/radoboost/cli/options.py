@@ -24,7 +24,18 @@ TABLE_HELP = (
     "s3://BUCKET/PATH; - for standard input, or the address of a database: duckdb:FILE or postgresql://..."
 )
 TableArgument = Annotated[list[str], typer.Argument(metavar="TABLE", help=TABLE_HELP)]
+
+
+def output_option(help: str, metavar: str = "OUT") -> Any:
+    """The option -o of a command that writes something."""
+    return typer.Option("-o", "--output", metavar=metavar, help=help)
+
+
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+ThreadsOption = Annotated[int | None, typer.Option(help="How many threads; all cores by default.")]
+SharpenOption = Annotated[
+    bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
+]
 RelationOption = Annotated[
     str | None,
     typer.Option(
@@ -90,6 +101,31 @@ def _may_be_table(word: str) -> bool:
 
 def complete_from(*words: str) -> Callable[[str], list[str]]:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
+
+
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        autocompletion=complete_from("auto", "kernel", "reference", "cuda"),
+        help="auto, kernel, reference or cuda (a GPU); all give the same bits.",
+    ),
+]
+MissingOption = Annotated[
+    str,
+    typer.Option(
+        metavar="fill|error|drop",
+        autocompletion=complete_from("fill", "error", "drop"),
+        help="Fill missing values, refuse them, or leave such rows out; a promise about records always fills.",
+    ),
+]
+UnlabelledOption = Annotated[
+    str,
+    typer.Option(
+        metavar="error|drop",
+        autocompletion=complete_from("error", "drop"),
+        help="Refuse rows without a label, or leave them out; to a promise about records they never give anything.",
+    ),
+]
 
 
 def a_separator(text: str) -> str:

@@ -15,6 +15,7 @@ from radoboost.cli.options import (
     QueryOption,
     SeparatorOption,
     TableArgument,
+    ThreadsOption,
     TrustNetworkFlag,
     check_output,
     check_trust,
@@ -22,6 +23,7 @@ from radoboost.cli.options import (
     complete_from,
     default_output,
     noted,
+    output_option,
     say,
 )
 from radoboost.errors import ArgumentError, on_failure
@@ -61,10 +63,7 @@ def predict(
     ] = None,
     cluster: ClusterOption = None,
     trust_network: TrustNetworkFlag = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="The scores, .csv or .parquet; STEM.scores.csv by default."),
-    ] = None,
+    output: Annotated[Path | None, output_option("The scores, .csv or .parquet; STEM.scores.csv by default.")] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -191,7 +190,7 @@ def score(
         ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the interval, which covers the noise.")] = 0.95,
-    threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
+    threads: ThreadsOption = None,
     unit: Annotated[
         str | None,
         typer.Option(metavar="record", help="Say that each row is another person, which nobody is reminded of then."),
@@ -268,10 +267,7 @@ def export(
         list[str] | None,
         typer.Option("--keep", metavar="COL", help="For SQL: a column, such as an id, to carry along; repeatable."),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="The program; STEM.onnx, STEM.py or STEM.sql by default."),
-    ] = None,
+    output: Annotated[Path | None, output_option("The program; STEM.onnx, STEM.py or STEM.sql by default.")] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -19,6 +19,7 @@ from radoboost.cli.options import (
     ClassesOption,
     ClassOption,
     DropOption,
+    EngineOption,
     FeatureOption,
     FormatOption,
     InterceptFlag,
@@ -26,15 +27,17 @@ from radoboost.cli.options import (
     LabelOption,
     QueryOption,
     RelationOption,
+    SharpenOption,
     TableArgument,
+    ThreadsOption,
     UnitOption,
     check_output,
     chosen_classes,
     chosen_mechanism,
     chosen_table,
     complete_columns,
-    complete_from,
     in_one_line,
+    output_option,
     print_release,
     say,
 )
@@ -129,18 +132,14 @@ def open_(
     ] = None,
     unit: UnitOption = None,
     relation: RelationOption = None,
-    sharpen: Annotated[
-        bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
-    ] = None,
+    sharpen: SharpenOption = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
     feature: FeatureOption = None,
     drop: DropOption = None,
     intercept: InterceptFlag = True,
     output: Annotated[
         str | None,
-        typer.Option(
-            "-o", "--output", metavar="ROOM", help="A folder, STEM.room by default, or the address of rado room serve."
-        ),
+        output_option("A folder, STEM.room by default, or the address of rado room serve.", "ROOM"),
     ] = None,
     token: Annotated[
         str,
@@ -249,18 +248,9 @@ def join(
     patience: Annotated[
         float, typer.Option(metavar="S", help="Seconds to wait for a holder within a sum, before it counts as lost.")
     ] = 120.0,
-    engine: Annotated[
-        str,
-        typer.Option(
-            autocompletion=complete_from("auto", "kernel", "reference", "cuda"),
-            help="auto, kernel, reference or cuda (a GPU); all give the same bits.",
-        ),
-    ] = "auto",
-    threads: Annotated[int | None, typer.Option(help="How many threads; all cores by default.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),
-    ] = None,
+    engine: EngineOption = "auto",
+    threads: ThreadsOption = None,
+    output: Annotated[Path | None, output_option("The joint release; ROOM.rado.parquet by default.")] = None,
     force: ForceFlag = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no counts.")] = False,
     other_members: Annotated[
@@ -396,10 +386,7 @@ def close(
     code: Annotated[
         str | None, typer.Option(metavar="CODE", help="The code that a holder told you, not through the room.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="The joint release; ROOM.rado.parquet by default."),
-    ] = None,
+    output: Annotated[Path | None, output_option("The joint release; ROOM.rado.parquet by default.")] = None,
     force: ForceFlag = False,
     trust_network: TrustFlag = False,
     as_json: JsonFlag = False,

@@ -26,6 +26,7 @@ from radoboost.cli.options import (
     chosen_classes,
     chosen_table,
     default_output,
+    output_option,
 )
 from radoboost.errors import ArgumentError
 from radoboost.outputs import ForceFlag, refuse_overwrite
@@ -72,10 +73,7 @@ def schema(
         bool,
         typer.Option("--editor", help="Only print the JSON Schema of such files, for editors; no table is needed."),
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="The schema; STEM.schema.json by default."),
-    ] = None,
+    output: Annotated[Path | None, output_option("The schema; STEM.schema.json by default.")] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.options import JsonFlag, check_page, default_output, print_model, print_release, say
+from radoboost.cli.options import JsonFlag, check_page, default_output, output_option, print_model, print_release, say
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.outputs import ForceFlag
 
@@ -120,9 +120,7 @@ def sign_off(
         str,
         typer.Option(metavar="TEXT", help='"no promise", to approve a release that promises nothing; else it asks.'),
     ] = "",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT", help="The page; STEM.signoff.html by default.")
-    ] = None,
+    output: Annotated[Path | None, output_option("The page; STEM.signoff.html by default.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a page that is there.")] = False,
 ) -> None:
     """Write an officer's decision about a release as one page, with its verdict, statement and digest.

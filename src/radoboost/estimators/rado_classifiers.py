@@ -34,9 +34,10 @@ from radoboost.holder.signatures import SignatureSet
 from radoboost.learner.boost import BoostingResult, Rounds, check_rows
 from radoboost.learner.boost_rados import HELD_OUT, BoostingPenalty, boost_rados, comparable, one_vs_rest, used_features
 from radoboost.learner.diagnostics import odd_columns
+from radoboost.learner.exact_moments import learn_exact
 from radoboost.learner.model import Model
 from radoboost.learner.model_averaging import learn_average
-from radoboost.learner.moments import learn_exact, learn_released_moments, rado_noise_std
+from radoboost.learner.moments import learn_released_moments, rado_noise_std
 from radoboost.learner.multiclass_moments import learn_classes
 from radoboost.learner.probabilities import Prior, class_shares, rough_shares, shares_together
 from radoboost.learner.rado_moments import learn_rados

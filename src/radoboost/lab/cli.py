@@ -16,6 +16,7 @@ from radoboost.cli.options import (
     complete_mechanism,
     default_output,
     in_one_line,
+    output_option,
     say,
 )
 from radoboost.errors import ArgumentError, ReleaseError, TableError
@@ -165,10 +166,7 @@ def reconstruct(
     release: ReleaseFile,
     seed: Seed,
     rows: Rows = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="The records; STEM.reconstructed.csv by default."),
-    ] = None,
+    output: Annotated[Path | None, output_option("The records; STEM.reconstructed.csv by default.")] = None,
     seconds: Seconds = 60.0,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -208,10 +206,7 @@ def linear(
     values: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="The values that label times column can have, if few.")
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="A CSV file for the values; not written by default."),
-    ] = None,
+    output: Annotated[Path | None, output_option("A CSV file for the values; not written by default.")] = None,
     seconds: Seconds = 60.0,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -242,10 +237,7 @@ def probe(
     label: Label = None,
     rados: Annotated[int, typer.Option(help="How many rados to read at most.")] = 64,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", metavar="OUT", help="A CSV file with the status of each row; not written by default."
-        ),
+        Path | None, output_option("A CSV file with the status of each row; not written by default.")
     ] = None,
     seconds: Seconds = 60.0,
     force: ForceFlag = False,
@@ -340,10 +332,7 @@ def confounder(
     as_table: Annotated[
         bool, typer.Option("--as-table", help="Make one that can be a table: its constant column is -1 or +1.")
     ] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", metavar="OUT", help="A CSV file for its edge vectors; not written by default."),
-    ] = None,
+    output: Annotated[Path | None, output_option("A CSV file for its edge vectors; not written by default.")] = None,
     seconds: Seconds = 60.0,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -389,9 +378,7 @@ def study(
     seconds: Annotated[
         float | None, typer.Option(metavar="S", help="The time limit of each study; by default some minutes.")
     ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The folder of the results.")] = Path(
-        "rado-attacks"
-    ),
+    output: Annotated[Path, output_option("The folder of the results.")] = Path("rado-attacks"),
     as_json: JsonFlag = False,
 ) -> None:
     """Measure on made-up tables what attacks get, and where they stop.
@@ -424,9 +411,7 @@ def report(
     seed: Annotated[int | None, typer.Option(metavar="K", help="The seed of the signatures, if it leaked.")] = None,
     rows: Rows = None,
     row: Annotated[int, typer.Option(metavar="I", help="The row whose protected value the attack leak reads.")] = 0,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="OUT", help="The page; STEM.attacks.html by default.")
-    ] = None,
+    output: Annotated[Path | None, output_option("The page; STEM.attacks.html by default.")] = None,
     seconds: Annotated[float, typer.Option(metavar="S", help="The time limit of each attack.")] = 20.0,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -576,9 +561,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer folds and repeats, in about a minute.")] = False,
     seed: Annotated[int, typer.Option(help="The seed of folds, rados and draws.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="How many processes; all cores by default.")] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="The folder of the results.")] = Path(
-        "rado-reproduce"
-    ),
+    output: Annotated[Path, output_option("The folder of the results.")] = Path("rado-reproduce"),
     as_json: JsonFlag = False,
 ) -> None:
     """Run an experiment of the paper, and compare what comes out with what the paper says.
