@@ -14,6 +14,7 @@ from radoboost.cli.options import (
     check_output,
     check_page,
     chosen_table,
+    complete_from,
     default_output,
     output_option,
     print_model,
@@ -36,14 +37,6 @@ _ASSUMED = (
 _LEARNERS = {_BY_DEFAULT: "MomentsClassifier", "boost": "RadoBoostClassifier"}
 
 
-def _complete_learner(incomplete: str) -> list[str]:
-    return [name for name in _LEARNERS if name.startswith(incomplete)]
-
-
-def _complete_weak(incomplete: str) -> list[str]:
-    return [name for name in ("strongest", "median") if name.startswith(incomplete)]
-
-
 def _complete_penalty(incomplete: str) -> list[str]:
     return [name for name in _PENALTIES if name.startswith(incomplete)]
 
@@ -58,12 +51,15 @@ def learn(
         typer.Argument(metavar="RELEASE...", help="A release file; or those of moments of several holders."),
     ],
     learner: Annotated[
-        str, typer.Option(autocompletion=_complete_learner, help="moments, or boost (RadoBoost).")
+        str, typer.Option(autocompletion=complete_from(*_LEARNERS), help="moments, or boost (RadoBoost).")
     ] = _BY_DEFAULT,
     rounds: Annotated[int | None, typer.Option(help="Rounds of boosting; 1000 by default.")] = None,
     weak: Annotated[
         str | None,
-        typer.Option(autocompletion=_complete_weak, help="Which feature boosting takes: strongest or median."),
+        typer.Option(
+            autocompletion=complete_from("strongest", "median"),
+            help="Which feature boosting takes: strongest or median.",
+        ),
     ] = None,
     penalty: Annotated[
         str | None,

@@ -160,7 +160,6 @@ def open_(
       rado room open flu.schema.json --parties 5 --tolerate 1 --epsilon 1 -o /mnt/shared/flu.room
       rado room open flu.schema.json --parties 3 -o https://mailbox.example:8443 --token 7f..
     """
-    pass
     from radoboost.holder.mechanisms import MECHANISMS
     from radoboost.holder.rooms.agreement import agree, check_in_rooms
 
@@ -373,8 +372,6 @@ def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag
       rado room show flu.room
       rado room show https://mailbox.example:8443/ROOM --json
     """
-    pass
-
     state = room_state(room, trust_network)
     print(json.dumps(state, indent=2, ensure_ascii=False) if as_json else "\n".join(state_text(state)))
 

@@ -28,7 +28,7 @@ def check_files(
     features: Sequence[str],
 ) -> None:
     """Refuse a place for the release, or for its exact counts, where the disk has no room for it."""
-    most = _counts_at_most(asked, features)
+    most = _COUNTED * (len(features) + 2) + 2 * _declared(asked)
     files = {} if counts is None or counts == "terminal" or callable(counts) else {Path(counts): most}
     if place is not None:
         files[Path(place)] = release_at_most(mechanism, asked, features)
@@ -50,10 +50,6 @@ def release_at_most(mechanism: Mechanism, asked: CraftRequest, features: Sequenc
     else:
         n_numbers, n_columns = size_of(asked, features)
     return _NUMBER * n_numbers + _COLUMN * n_columns + 2 * _declared(asked) + _STATEMENT
-
-
-def _counts_at_most(asked: CraftRequest, features: Sequence[str]) -> int:
-    return _COUNTED * (len(features) + 2) + 2 * _declared(asked)
 
 
 def _declared(asked: CraftRequest) -> int:

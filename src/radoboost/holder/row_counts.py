@@ -267,7 +267,7 @@ def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
         spread = m * exact.squares[k] - exact.sums[k] ** 2  # m**2 times the variance, in units of 2**-2148
         if spread <= 0:
             continue
-        units = [_units(end) for end in ends]
+        units = [int(Fraction(end) * (1 << -EXACT_UNIT)) for end in ends]
         # m times the distance from the mean; no square of it exceeds m - 1 times the variance.
         far = [abs(m * unit - exact.sums[k]) for unit in units]
         place = int(far[1] > far[0])
@@ -279,10 +279,6 @@ def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
         if spread_out and ((m - 1) * units[place] - others) ** 2 >= _FAR**2 * rest:
             found[name] = ends[place]
     return found
-
-
-def _units(value: float) -> int:
-    return int(Fraction(value) * (1 << -EXACT_UNIT))
 
 
 def as_text(found: Mapping[str, float], n_rows: int) -> str:

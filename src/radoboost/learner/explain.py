@@ -11,7 +11,7 @@ what it adds to theirs, for only differences between scores tell classes apart.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -338,7 +338,7 @@ def explain_row(model: Model, row: Any) -> ExplainedRow:
     addends: dict[tuple[str, ...], float] = {}
     owners = _owners(model)
     for part in parts_of(model.columns, model.map, model.schema):
-        names = _raw_names(part, owners)
+        names = tuple(dict.fromkeys(owners.get(name, name) for name in part.names))
         addends[names] = addends.get(names, 0.0) + float(added[list(part.places)].sum())
     listed = sorted(
         (FeatureContribution(names, effect) for names, effect in addends.items()), key=lambda item: -abs(item.effect)
@@ -353,7 +353,3 @@ def _owners(model: Model) -> dict[str, str]:
     """The column of the raw table that an encoded column, or a group of them, is made of."""
     encoded = () if model.schema is None else model.schema.encoded()
     return {name: each.column for each in encoded for name in (each.group, each.name) if name}
-
-
-def _raw_names(part: EffectTerm, owners: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(owners.get(name, name) for name in part.names))

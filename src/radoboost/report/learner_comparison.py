@@ -96,7 +96,7 @@ def compare_learners(
     release = release if isinstance(release, Release) else load(release)
     if (table is None) != (label is None):
         raise ArgumentError("give both a table and the label, the name of its column of classes, or neither")
-    shells, folds = learners(), FOLDS if _holds_out(release) else 0
+    shells, folds = learners(), FOLDS if nothing_held_out(release) is None else 0
     if 0 < release.n_rados < 2 * FOLDS:  # too few for learners that hold some out themselves
         shells = {name: shells[name] for name in ("moments", "boost")}
     models, held, seconds = [], [], []
@@ -144,10 +144,6 @@ def nothing_held_out(release: Release) -> str | None:
     if len(release.rados) < LEAST:
         return f"{len(release.rados)} rados are too few to hold some out."
     return None
-
-
-def _holds_out(release: Release) -> bool:
-    return nothing_held_out(release) is None
 
 
 def _learned(shell: Any, release: Release) -> Model:

@@ -171,6 +171,6 @@ def check_integers(
         )
 
 
-def row_place(row: int) -> str:
+def row_place(row: int, first: int = 0) -> str:
     """What messages call a row that is known by its number alone; people count from 1."""
-    return f"row {row + 1:,}"
+    return f"row {first + row + 1:,}"

@@ -127,16 +127,14 @@ class FramePart:
         return self.n_rows
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        yield from as_batches(self.rows.to_batches(), self.selection, most_rows, partial(_row, self.first_row))
+        yield from as_batches(
+            self.rows.to_batches(), self.selection, most_rows, partial(row_place, first=self.first_row)
+        )
 
 
 def _own_rows(buffer: pa.Buffer, selection: ColumnSelection, first_row: int) -> FramePart:
     """A part that was sent here."""
     return FramePart(unpack_table(buffer), selection, first_row)
-
-
-def _row(first_row: int, row: int) -> str:
-    return row_place(first_row + row)
 
 
 def open_frame(table: Any, labels: pa.Array | None, choice: ColumnChoice, reading: Reader) -> Table:

@@ -150,7 +150,7 @@ class DevicePart:
         for start in range(0, self.n_rows, most_rows):
             rows = slice(start, min(start + most_rows, self.n_rows))
             labels, persons = (None if column is None else column[rows] for column in (self.labels, self.persons))
-            place = partial(_device_row, start)
+            place = partial(row_place, first=start)
             there = partial(self.x.__getitem__, rows) if self.on_device else None
             values = partial(self._values, rows, place)
             kind = DeviceBatch if isinstance(labels, DeviceLabels) else Batch
@@ -158,10 +158,6 @@ class DevicePart:
 
     def _values(self, rows: slice, place: Callable[[int], str]) -> NDArray[Any]:
         return self.reading.array_values(_copied(self.x[rows]), self.features, place)
-
-
-def _device_row(first_row: int, row: int) -> str:
-    return row_place(first_row + row)
 
 
 def open_device_array(x: Any, labels: pa.Array | DeviceLabels | None, choice: ColumnChoice, reading: Reader) -> Table:

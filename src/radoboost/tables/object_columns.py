@@ -347,7 +347,11 @@ class EncodedCells:
                 unforeseen |= (missing[k] & (not kind.gaps)) | (unknown[k] & (not kind.other))
                 continue
             assert isinstance(kind, Number | Date)
-            numbers = self._date(kind, column, block) if isinstance(kind, Date) else self._numbers(column)
+            numbers = (
+                self._date(kind, column, block)
+                if isinstance(kind, Date)
+                else numbers_or_nan(column, self.reading.marks, plain_too=self.typed)
+            )
             if odd := self.reading.complaints(column, name, numbers, self.place):
                 complaints[name] = odd
             missing[k] = _fill(numbers, kind.filled(), kind.gaps, block)
@@ -355,9 +359,6 @@ class EncodedCells:
         if complaints:
             raise unreadable(complaints)
         return values, MissingCells(missing.T, unknown.T, unforeseen)
-
-    def _numbers(self, column: pa.Array) -> NDArray[np.float64]:
-        return numbers_or_nan(column, self.reading.marks, plain_too=self.typed)
 
     def _date(self, kind: Date, column: pa.Array, block: NDArray[np.float64]) -> NDArray[np.float64]:
         """Set the slots of weekday and month; dates as numbers, NaN where there is none."""

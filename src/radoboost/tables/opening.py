@@ -196,7 +196,7 @@ class ArrayPart:
             stop = min(start + most_rows, self.stop)
             labels = None if self.labels is None else self.labels[start:stop]
             persons = None if self.persons is None else self.persons[start:stop]
-            place = partial(_array_row, self.first_row + start)
+            place = partial(row_place, first=self.first_row + start)
             entries = self.reading.takes_sparse and _is_sparse(self.x)
             sparse = partial(self._sparse, start, stop, place) if entries else None
             values = partial(self._values, start, stop, place)
@@ -237,10 +237,6 @@ def _rows_of_array(
         None if buffer is None else unpack_table(buffer).column(0).combine_chunks() for buffer in (labels, persons)
     ]
     return ArrayPart(x, columns[0], features, reading, 0, x.shape[0], first_row, columns[1])
-
-
-def _array_row(first_row: int, row: int) -> str:
-    return row_place(first_row + row)
 
 
 def open_array(table: Any, labels: pa.Array | None, choice: ColumnChoice, reading: Reader) -> Table:

@@ -130,7 +130,7 @@ class Participant:
         """
         mine = compute()
         message = self.said(AGREED, lambda: _packed(mine))
-        theirs = _unpack_message(message)
+        theirs = message.arrays["value"].tolist() if "value" in message.arrays else message.body.get("value")
         if not _alike(mine, theirs):
             raise wrong(
                 f"{message.sender} sent figures of another form than they have here, in stage {self.stage} of the "
@@ -240,10 +240,6 @@ def _is_rows(value: list[Any]) -> bool:
     if all(isinstance(one, float) for one in value):
         return True
     return all(isinstance(one, list) and _is_rows(one) for one in value) and len({len(one) for one in value}) == 1
-
-
-def _unpack_message(message: Message) -> Any:
-    return message.arrays["value"].tolist() if "value" in message.arrays else message.body.get("value")
 
 
 def _check_sizes(mine: Any, theirs: Any, sender: str, stage: int) -> None:

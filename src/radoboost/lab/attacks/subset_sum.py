@@ -177,7 +177,7 @@ class _Half:
         return True
 
     def sums(self, groups: NDArray[np.int64]) -> Vectors:
-        return _sums(self.vectors, self.masks[self.first[groups]])
+        return _unpack_masks(self.masks[self.first[groups]], len(self.vectors)).astype(np.int64) @ self.vectors
 
     def with_row(self, groups: NDArray[np.int64], weights: NDArray[np.int64]) -> list[int]:
         of_group = np.zeros(len(self.first), dtype=np.int64)
@@ -293,10 +293,6 @@ def _independent(vectors: Vectors) -> list[int]:
 def _unpack_masks(masks: NDArray[np.uint32], n_rows: int) -> NDArray[np.bool_]:
     bits: NDArray[np.bool_] = (masks[:, None] >> np.arange(n_rows, dtype=np.uint32)) & 1 == 1
     return bits
-
-
-def _sums(vectors: Vectors, masks: NDArray[np.uint32]) -> Vectors:
-    return _unpack_masks(masks, len(vectors)).astype(np.int64) @ vectors
 
 
 def _pieces(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
