@@ -17,6 +17,7 @@ from scipy.special import ndtri
 
 from radoboost.errors import ArgumentError, PersonWarning, on_failure
 from radoboost.estimators.tuning import note_noisy_score
+from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.craft import caller
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.engines import get_engine
@@ -249,13 +250,10 @@ def rate_interval(errors: float, hits: float, deviation: float, confidence: floa
 
 
 @dataclass
-class Outcomes:
+class Outcomes(AddedFields):
     """Errors and hits, in steps."""
 
     counts: NDArray[np.int64]
-
-    def merge(self, other: "Outcomes") -> "Outcomes":
-        return Outcomes(self.counts + other.counts)
 
 
 @dataclass(frozen=True, eq=False)

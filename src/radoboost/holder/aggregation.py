@@ -7,7 +7,7 @@ aggregation.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -101,11 +101,17 @@ def merge_sums(parts: Iterable[S]) -> S:
 
 
 @dataclass
-class RowCount:
-    n_rows: int = 0
+class AddedFields:
+    """An accumulator whose fields are added one by one: numbers, arrays, and accumulators."""
 
-    def merge(self, other: "RowCount") -> "RowCount":
-        return RowCount(self.n_rows + other.n_rows)
+    def merge(self, other: Self) -> Self:
+        pairs = [(getattr(self, field.name), getattr(other, field.name)) for field in fields(self)]
+        return type(self)(*(a.merge(b) if hasattr(a, "merge") else a + b for a, b in pairs))
+
+
+@dataclass
+class RowCount(AddedFields):
+    n_rows: int = 0
 
 
 @dataclass(frozen=True)

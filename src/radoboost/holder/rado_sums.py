@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.errors import TableError
+from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.engines import DeviceEngine, Engine, device_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
@@ -126,14 +127,11 @@ class SurveyRows:
 
 
 @dataclass
-class RadoSums:
+class RadoSums(AddedFields):
     """Sums of integer rows: `totals` has a row for each rado. `counts` are for the holder."""
 
     totals: NDArray[np.int64]
     counts: RowCounts
-
-    def merge(self, other: "RadoSums") -> "RadoSums":
-        return RadoSums(self.totals + other.totals, self.counts.merge(other.counts))
 
 
 def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from radoboost import memory
 from radoboost.errors import ArgumentError, OutputError, reason
 from radoboost.holder import keystream
+from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.engines.self_test import proven_on_device
 from radoboost.holder.grid import check_size
@@ -315,13 +316,10 @@ class _SharedRows:
 
 
 @dataclass
-class LimbSums:
+class LimbSums(AddedFields):
     """Sums of the three limbs of each number, side by side."""
 
     totals: NDArray[np.int64]
-
-    def merge(self, other: "LimbSums") -> "LimbSums":
-        return LimbSums(self.totals + other.totals)
 
     def numbers(self) -> NDArray[np.uint64]:
         low, middle, high = np.split(np.ascontiguousarray(self.totals).view(np.uint64), 3, axis=1)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.errors import ArgumentError, ReleaseError, TableError
+from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.grid import make_columns
@@ -87,14 +88,11 @@ _NOT_PROTECTED = (
 
 
 @dataclass
-class BlockSums:
+class BlockSums(AddedFields):
     """How many people each block has, and the sum of their rows."""
 
     counts: NDArray[np.int64]
     totals: NDArray[np.int64]
-
-    def merge(self, other: "BlockSums") -> "BlockSums":
-        return BlockSums(self.counts + other.counts, self.totals + other.totals)
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine
 from radoboost.holder.feature_maps import make_map, map_table, n_outputs
@@ -35,7 +36,7 @@ from radoboost.tables.labels import CRAFT_ADVICE, LabelCollector, LabelEncoder
 
 
 @dataclass
-class SharedSums:
+class SharedSums(AddedFields):
     """Sums of rows by rado, and those of the shared columns without labels."""
 
     rados: RadoSums
@@ -45,9 +46,6 @@ class SharedSums:
     def counts(self) -> RowCounts:
         """What the holder may know about the rows."""
         return self.rados.counts
-
-    def merge(self, other: "SharedSums") -> "SharedSums":
-        return SharedSums(self.rados.merge(other.rados), self.shared + other.shared)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.engines import Engine
 from radoboost.holder.feature_maps import value_blocks
 from radoboost.holder.rado_sums import counted_columns, counted_values, engine_values
@@ -44,24 +45,17 @@ def column_rows(width: int) -> int:
 
 
 @dataclass
-class MomentSums:
+class MomentSums(AddedFields):
     """Sums of rows and of their products, and what the holder may know about the rows."""
 
     products: NDArray[np.int64]
     vector: NDArray[np.int64]
     counts: RowCounts
 
-    def merge(self, other: "MomentSums") -> "MomentSums":
-        """Those of both."""
-        return MomentSums(self.products + other.products, self.vector + other.vector, self.counts.merge(other.counts))
-
 
 @dataclass
-class VectorSum:
+class VectorSum(AddedFields):
     vector: NDArray[np.int64]
-
-    def merge(self, other: "VectorSum") -> "VectorSum":
-        return VectorSum(self.vector + other.vector)
 
 
 @dataclass(frozen=True, eq=False)

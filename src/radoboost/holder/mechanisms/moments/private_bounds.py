@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
+from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.holder.mechanisms.moments.budget import EQUAL_BINS, POWER_BINS, SEARCHES, NoiseShape
@@ -67,14 +68,11 @@ class EqualBins:
 
 
 @dataclass
-class Binned:
+class Binned(AddedFields):
     """How many values of each column lie in each bin, times 2**15; and how many rows are good."""
 
     bins: NDArray[np.int64]
     counts: RowCounts
-
-    def merge(self, other: "Binned") -> "Binned":
-        return Binned(self.bins + other.bins, self.counts.merge(other.counts))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.release.columns import Column
 from radoboost.release.moment_math import EDGES
@@ -22,13 +23,10 @@ _BLOCK_ROWS, _BLOCK_COLUMNS = 512, 16  # few enough to stay in the cache
 
 
 @dataclass
-class ScoreHistogram:
+class ScoreHistogram(AddedFields):
     """How many rows are in each cell, times 2**15."""
 
     cells: NDArray[np.int64]
-
-    def merge(self, other: "ScoreHistogram") -> "ScoreHistogram":
-        return ScoreHistogram(self.cells + other.cells)
 
 
 @dataclass(frozen=True, eq=False)
