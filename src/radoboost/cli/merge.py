@@ -55,8 +55,6 @@ def merged_shares(files: list[Path], how: str) -> Any:
     return rb.merge_shares(files[0], files[1])
 
 
-# ----
-
 _MERGED = Path("merged.rado.parquet")
 
 

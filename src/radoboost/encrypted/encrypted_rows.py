@@ -110,8 +110,6 @@ class Packing:
             yield (raw.view("<u8").ravel().astype(np.uint64) - np.uint64(1 << (8 * self.slot_bytes - 1))).view(np.int64)
 
 
-# ----
-
 ROUTE = Route(
     trust_model="a crafter and a learner that keep apart: the crafter sees encrypted rows and knows which of them each "
     "rado sums, the learner has the key; the crafter may not see this release, nor the learner encrypted rows. Whoever "

@@ -82,8 +82,6 @@ def _draw_rados(axes: Any, rados: NDArray[np.float64]) -> None:
     axes.legend(frameon=False)
 
 
-# ----
-
 LABEL = "tumour"
 N_RADOS = 1000
 # Of plain releases: measurements are skewed, and least squares minds. On splits other than those reported (random_state

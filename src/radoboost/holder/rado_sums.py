@@ -58,9 +58,6 @@ def signs_of(rule: LabelEncoder, batch: Batch, engine: Engine) -> Any:
     return rule.signs(batch.labels, batch.place)
 
 
-# ---- counting
-
-
 # ---- the survey
 
 

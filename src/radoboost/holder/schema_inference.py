@@ -137,8 +137,6 @@ def check_label(label: str | None, names: list[str]) -> None:
         raise TableError(f"the table has no column {label!r} for the label; its columns are {list_names(names)}")
 
 
-# ----
-
 _DAY = 86400
 _FEW_VALUES = 20  # of a category; where there are more, they may be numbers with an odd cell among them
 _TITLES = {"number": "numbers", "category": "categories", "date": "dates"}

@@ -90,8 +90,6 @@ def without_gaps(kind: Kind) -> Kind:
     return kind if isinstance(kind, Ignored) else replace(kind, gaps=False)
 
 
-# ----
-
 MISSING = ("fill", "error", "drop")
 UNLABELLED = ("error", "drop")
 

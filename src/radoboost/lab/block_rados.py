@@ -74,8 +74,6 @@ class BlockRados:
         return int(self.counts.sum())
 
 
-# ----
-
 LEAST = 20
 MOST_BLOCKS = 1 << 20
 _SLOT_CUT = (0.5,)  # between the 0 and the 1 of a category's slot

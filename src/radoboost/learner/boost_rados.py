@@ -91,8 +91,6 @@ def held_out_ratios(rounds: Rounds, rados: NDArray[np.float64]) -> NDArray[np.fl
     return ratios
 
 
-# ----
-
 # Weights that held-out rados choose from. Lasso: as shares of that beyond which no column has a weight. Ridge: in units
 # of the mean variance of columns. Scores: as they are.
 _TRIED = {"lasso": (0.3, 0.1, 0.03, 0.01, 0.003), "ridge": (10.0, 1.0, 0.1, 0.01, 0.001), "scores": (10.0, 1.0, 0.1)}

@@ -108,9 +108,6 @@ def _groups(release: Release) -> dict[str, list[int]]:
     return {group: members for group, members in places.items() if len(members) > 1}
 
 
-# ----
-
-
 @dataclass(frozen=True, eq=False)
 class MomentFit:
     """A classifier from noisy moments.

@@ -66,9 +66,6 @@ def group_words(relation: Any, size: int) -> str:
     return _WORDS[relation.name].format(f"{size:,}") if size > 1 else relation.value
 
 
-# ----
-
-
 def to_dp_accounting(event: Event) -> Any:
     """The event as a `DpEvent` of dp-accounting, to be read with neighbours that differ in one record added or removed.
 

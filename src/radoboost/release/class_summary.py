@@ -96,8 +96,6 @@ def class_sizes(
     )
 
 
-# ----
-
 _STRONGEST = 3  # columns of each class
 _LEAST_APART = 0.02  # of a scaled column: weights of rows alone may make as much
 _LEAST_WEIGHT = 1e-6  # of the rows of a class together

@@ -234,8 +234,6 @@ def _learner_row(each: LearnerComparison) -> list[Any]:
     return [each.name, each.r2, each.spread, expected, *measured, used, each.seconds]
 
 
-# ----
-
 T = TypeVar("T")
 
 

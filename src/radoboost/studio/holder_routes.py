@@ -258,8 +258,6 @@ def _ledger(studio: Studio, budget: Budget) -> tuple[Path | None, str | None]:
     return studio.folder.file(number), table
 
 
-# ----
-
 WAY = Role(
     "holder",
     "I hold a table",

@@ -144,8 +144,6 @@ def _csv_line(cells: Sequence[str]) -> str:
     return text.getvalue()
 
 
-# ----
-
 # ---- What the pages of the learner's way show, and the commands that do the same.
 
 
@@ -216,8 +214,6 @@ def row_of(session: LearnerSession, learned: Learned) -> dict[str, Any]:
         "classes": learned.model.classes,
     }
 
-
-# ----
 
 WAY = Role(
     "learner",

@@ -111,8 +111,6 @@ def attack_job(
     return work
 
 
-# ----
-
 WAY = Role(
     "officer",
     "I was sent a release",

@@ -58,9 +58,6 @@ class Sessions:
         return thing
 
 
-# ----
-
-
 @dataclass
 class Studio:
     """What all pages share: the folder, the jobs, who may come in, and what people are at.

@@ -264,8 +264,6 @@ def spooled_table(table: Any) -> pa.Table | None:
     return (pa.ipc.open_stream if path.kind == "stream" else pa.ipc.open_file)(file).read_all()
 
 
-# ----
-
 FORMATS = ("csv", "parquet", "arrow")
 _BEGINNINGS = {"parquet": (b"PAR1\x15",), "arrow": (b"ARROW1\0", b"\xff\xff\xff\xff")}
 _CHUNK_ROWS = 65536

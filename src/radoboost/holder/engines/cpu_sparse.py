@@ -51,8 +51,6 @@ def bin_sums(place: int, words: Sequence[int]) -> tuple[int, int]:
     return total * scale >> 1, (square_high << 64 | square_low) * scale**2 >> 2
 
 
-# ----
-
 _FLUSH_ENTRIES = 128  # differences are at most 2**23 in magnitude: twice as many would still fit int32
 _MASK_BYTES = 1 << 24  # masks of the rados that are summed at a time, about
 _LEAST_RADOS = 64  # summed at a time: a cache line of a mask

@@ -142,8 +142,6 @@ def _join_digits(digits: NDArray[Any]) -> NDArray[Any]:
     return joined
 
 
-# ----
-
 # These are those of cuda_sums.cu and cuda_rows.cu.
 _GROUPS = (2, 4, 6, 8, 10, 11)  # of 8 lines of digits in a panel of columns: a kernel for each
 _BLOCK_RADOS, _BLOCK_THREADS, _BLOCKS, _STAGES, _STAGE_TILES = 512, 256, 1, 2, 4

@@ -295,9 +295,6 @@ def beyond(rows: SparseRows, own: NDArray[np.float64], constants: NDArray[np.flo
     return clipped + np.where((constants[:, 0] > 0) | (constants[:, 1] < 0), zeros, 0)
 
 
-# ----
-
-
 class Survey:
     """Exact statistics, one exponent at a time."""
 

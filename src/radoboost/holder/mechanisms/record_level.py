@@ -85,8 +85,6 @@ def clip_rows(
     return np.ascontiguousarray(integers.T), good
 
 
-# ----
-
 MAX_COLUMNS = 2**18
 MOST_ROWS_OF_A_PERSON = 1_000_000
 NO_BOUNDS = (

@@ -134,8 +134,6 @@ def _against(gathering: RoomParticipation, colluders: int) -> str:
     )
 
 
-# ----
-
 DEFAULT_DELTA = 1e-6
 SHOWN_DELTAS = (1e-4, 1e-5, 1e-6, 1e-8)
 TRUST_MODEL = "central: whoever crafts the release sees the whole table, and is trusted with it"

@@ -318,8 +318,6 @@ def check_room_name(name: str) -> None:
         raise Refused(404, "the address of a room ends in 32 hexadecimal digits; rado room open makes it")
 
 
-# ----
-
 T = TypeVar("T")
 _AT_ONCE = 8  # requests that are worked on; the others wait
 _PIECE = 2**16  # bytes of an answer that are sent before a client has taken those before

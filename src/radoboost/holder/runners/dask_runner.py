@@ -137,8 +137,6 @@ def _opened(job: SealedPayload, shared: SealedPayload | None) -> tuple[list[tupl
     return pieces, batch_rows, task if shared is None else shared.opened()[0]
 
 
-# ----
-
 FAN_IN = 8  # states that one task merges
 SMALL_PASS = 1 << 16  # bytes: a pass of so many goes with each part; a larger one is a task of its own
 SMALL_WORK = 1 << 20  # bytes: the same where only a few parts are under way

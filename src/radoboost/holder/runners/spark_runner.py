@@ -301,8 +301,6 @@ def _row(number: int, rows: int, width: int, kept: bytes, refusal: bytes | None)
     )
 
 
-# ----
-
 _WAVES = 3  # of partitions with jobs: so many times as many as tasks run at once
 _MOST_TASKS = 1000  # of Spark Connect, which does not say how many run at once
 _MOST_STATES = 1 << 28  # bytes of states that come here: fewer partitions where states are large, but one wave

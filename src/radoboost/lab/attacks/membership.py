@@ -140,8 +140,6 @@ def _checks(attacks: Attacks) -> list[Check]:
     return checks
 
 
-# ----
-
 NAME = "membership"
 TITLE = "Was this record in the table?"
 ASSUMES = (

@@ -58,9 +58,6 @@ def rate_below(count: int, runs: int, risk: float) -> float:
     return 0.0 if count == 0 else float(beta.ppf(risk, count, runs - count + 1))
 
 
-# ----
-
-
 @dataclass(frozen=True)
 class Audit:
     """What a mechanism claims, and what the attack shows, at the same delta and relation.

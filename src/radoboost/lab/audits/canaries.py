@@ -99,8 +99,6 @@ def raw_row() -> Canary:
     return Canary(next(canary.table([1]).batches()).values()[0], canary.declared)
 
 
-# ----
-
 _RADOS_AT_A_TIME = 1 << 18  # in one release
 _ROWS_AT_A_TIME = 1 << 10  # canaries in one table
 

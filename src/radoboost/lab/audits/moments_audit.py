@@ -145,8 +145,6 @@ def cells_of(
     return sums.cells.astype(np.float64)
 
 
-# ----
-
 NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
 # Just below the edge of a bin, of which a record in its place is just above: in all else the two are alike.
 _NUDGE = 2.0**-30

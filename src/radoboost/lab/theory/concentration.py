@@ -112,8 +112,6 @@ def rado_margins(margins: Floats, count: int, generator: np.random.Generator) ->
     return total
 
 
-# ----
-
 LENGTHS = (1.0, 0.1, 0.01)  # of theta, as multiples of the length that logistic regression gives
 _REACHES = (0.1, 1.0)  # log(ell) in the cells that take a whole ball as Theta
 COMPARED = 1000  # the number of rados at which gaps at several m are compared

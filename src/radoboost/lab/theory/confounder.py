@@ -197,8 +197,6 @@ class Search:
         return None
 
 
-# ----
-
 NAME = "confounder"
 TITLE = "Another data set with the same rados"
 ASSUMES = (

@@ -155,8 +155,6 @@ def _with_dimension(norms: list[tuple[int, Outcome]]) -> Check:
     return Check("with sqrt(d) added the norm lemma holds", worst <= TAU, why, ours=True)
 
 
-# ----
-
 _FALSE_ALARM = 1e-6
 _PREFERRED = ("wine_white", "wine_red", "banknote", "transfusion", "haberman")
 _LEVELS = (0.1, 0.3, 1.0)  # of noise, in standard deviations of a feature
@@ -515,8 +513,6 @@ def _vacuous(outcomes: Outcomes) -> Check:
     statement = "thm_random_gau, on the same rados: its bound holds with a cap that hardly ever lets a feature be taken"
     return Check(statement, n_beyond <= limit, why)
 
-
-# ----
 
 PARTS = {"norm": _norm, "cap": _cap, "conclusion": _conclusion, "mean-zero": _mean_zero}
 

@@ -136,8 +136,6 @@ def _draw(q: int, deal: Callable[[], Any]) -> ThreeSets:
     raise ArgumentError(f"no {3 * q:,} different 3-sets were found in {_ATTEMPTS:,} attempts; take another q")
 
 
-# ----
-
 SCALE = 1 << 53  # the paper's machine epsilon is one unit of a grid with the step 2**-53
 
 COVERABLE = ThreeSets(((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1, 3, 5)))
@@ -244,8 +242,6 @@ REDUCTIONS: dict[str, Callable[[ThreeSets], Question]] = {
     **{f"probe-any-{p}": partial(any_norm_probe, p=p) for p in (0, 1, math.inf)},
 }
 
-
-# ----
 
 NAME = "hardness"
 TITLE = "How far an exact solver gets"

@@ -238,8 +238,6 @@ def gaps(floats: NDArray[np.float64]) -> NDArray[np.float64]:
     return gaps
 
 
-# ----
-
 _CASES = ((2, 24), (2, 100), (2, 10_000), (2, 100_000), (3, 63), (3, 100_000), (6, 3000))  # d and m
 
 

@@ -207,8 +207,6 @@ def _quoted(word: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else rf"\x{{{ord(c):x}}}" for c in word)
 
 
-# ----
-
 _OUTPUTS = ("label", "probabilities")
 
 

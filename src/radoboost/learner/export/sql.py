@@ -291,8 +291,6 @@ def _date_part(query: SqlSteps, seconds: str, part: str) -> str:
     return query.let(_rest(f"(floor(({of_year} * 5e0 + 2e0) / 153e0) + 2e0)", 12), of_year)
 
 
-# ----
-
 _LARGEST = 1.7976931348623157e308
 _FARTHEST = 700.0  # log odds: beyond, a probability is 0 or 1 but for less than 1e-300
 Terms = list[tuple[str, tuple[str, ...]]]  # expressions, each with the columns that it uses
