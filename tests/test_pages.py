@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from radoboost.errors import ArgumentError, OutputError
-from radoboost.report import html
+from radoboost.report import html, terminal
 from radoboost.report.documents import Document, keep, kept_in, read_document
 from radoboost.report.findings import STYLES, Band, Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 from radoboost.report.plots import draw
@@ -243,7 +243,7 @@ def test_a_question_of_our_own_is_told_from_the_paper_s():
     checks = [Check("theirs", True, "a"), Check("nobody's but ours", False, "b", ours=True)]
     asked = Findings("theory", "Theory", checks=checks)
     assert "ours" not in checks[0].to_dict() and checks[1].to_dict()["ours"] is True
-    assert "not seen    our question: nobody's but ours: b" in html.show(asked).splitlines()
+    assert "not seen    our question: nobody's but ours: b" in terminal.show(asked).splitlines()
     reader = Reader(html.page([document(asked), document(Findings("gaussian", "Noise"))], COVER))
     assert reader.tables[0] == [
         ["part", "seen", "not seen", "not judged", "our questions", "time"],
@@ -299,7 +299,7 @@ def test_hostile_names_are_only_text(written):
     assert f"{SAFE} a" in reader.text
     raw = (output / "report.html").read_text()
     assert "<script" not in raw and "\x1b" not in raw
-    assert "\x1b" not in html.show(sample(domain=HOSTILE))
+    assert "\x1b" not in terminal.show(sample(domain=HOSTILE))
 
 
 def test_hostile_text_is_escaped_wherever_it_stands():
@@ -352,7 +352,7 @@ def test_the_same_results_give_the_same_bytes(written, tmp_path):
 
 
 def test_the_screen_shows_tables_checks_and_notes():
-    lines = html.show(sample()).splitlines()
+    lines = terminal.show(sample()).splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("--"))
     assert [line.split() for line in lines[start + 1 : start + 4]] == [
         ["banknote", "1,372", "2.71", "<0.001", "0.123457", "yes"],
@@ -368,7 +368,7 @@ def test_the_screen_shows_tables_checks_and_notes():
 def test_a_wide_table_comes_in_pieces():
     columns = ["domain", *(ReportColumn(f"learner number {place}", "%", 2) for place in range(14))]
     wide = ReportTable("wide", "Wide", columns, [["banknote", *(place + 0.25 for place in range(14))]])
-    text = html.show(Findings("table1", "T", tables=[wide]))
+    text = terminal.show(Findings("table1", "T", tables=[wide]))
     assert max(map(len, text.splitlines())) <= 100
     assert len(re.findall("^banknote", text, re.M)) > 1
     assert re.findall(r"\d+\.25", text) == [f"{place}.25" for place in range(14)]

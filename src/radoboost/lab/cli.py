@@ -391,7 +391,7 @@ def study(
       rado attack study all --quick -o attacks
     """
     from radoboost.lab.attacks import study as run
-    from radoboost.report.html import show as as_text
+    from radoboost.report.terminal import show as as_text
 
     documents = run(what, quick=quick, seed=seed, seconds=seconds, output=output, progress=True)
     if as_json:
@@ -577,7 +577,7 @@ def reproduce(
       rado reproduce all --data domains --jobs 4 -o results
     """
     from radoboost.lab.paper import reproduce as run
-    from radoboost.report.html import show as as_text
+    from radoboost.report.terminal import show as as_text
 
     names = tuple(name for name in domains.split(",") if name) if domains is not None else None
     try:

@@ -16,12 +16,10 @@ from radoboost.release.statement_text import Verdict
 from radoboost.report.documents import Document
 from radoboost.report.findings import Figure, Findings, ReportColumn, ReportTable
 from radoboost.report.plots import PALETTE, Picture, count_hidden_points, draw, labels_of
-from radoboost.report.terminal import OURS, VERDICTS, cell_text, is_textual, printable, show
+from radoboost.report.terminal import OURS, VERDICTS, cell_text, is_textual, printable
 
 if TYPE_CHECKING:
     import jinja2
-
-__all__ = ["REPORT", "PageHeader", "draw_plots", "page", "render_page", "show", "templates", "write_html", "write_page"]
 
 REPORT = "report.html"
 _SIGNS = {True: "✓", False: "✗", None: "?"}

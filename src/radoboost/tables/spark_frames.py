@@ -22,19 +22,6 @@ from radoboost.tables.folders import VERSIONED, refuse_old_versions, table_with_
 from radoboost.tables.paths import local_identity
 from radoboost.tables.spark_jobs import collect_frame, is_connect, mapped_batches, spark_errors
 
-__all__ = [
-    "ADVICE",
-    "arrow_schema",
-    "check_determined",
-    "chosen",
-    "count_partition",
-    "doubt",
-    "partition_number",
-    "partitions",
-    "row_bytes",
-    "select_numbered_columns",
-]
-
 ADVICE = "write it to Parquet and pass the frame of those files"
 
 

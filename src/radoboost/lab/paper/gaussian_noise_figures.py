@@ -142,8 +142,6 @@ def curves_of(outcomes: dict[Task, dict[str, Any]], where: str) -> Curves:
     }
 
 
-__all__ = ["NAME", "TITLE", "cells", "findings", "work"]
-
 TITLE = "Table 2, centre and right, and Tables 4 to 11: boosting from examples under Gaussian noise"
 DELTA = 1e-6
 
