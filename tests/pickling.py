@@ -5,8 +5,9 @@ import random
 
 import pyarrow as pa
 
+from radoboost.holder.aggregation import merge_sums
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
-from radoboost.holder.runners.worker import keep_part, merge_parts, sum_part
+from radoboost.holder.runners.worker import keep_part, sum_part
 
 
 def sent(thing):
@@ -71,7 +72,7 @@ class Pickling(ClusterRunner):
             self.random.shuffle(states)
             group, states = states[:3], states[3:]
             before = pickle.dumps(group)
-            merged = merge_parts(group)
+            merged = merge_sums(group)
             assert pickle.dumps(group) == before, "a merge changed what it merged"
             states.append(sent(merged))
         return states[0]

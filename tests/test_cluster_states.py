@@ -26,9 +26,10 @@ import radoboost as rb
 import radoboost.holder
 from pickling import PartsFrame, PartsFrames, Pickling, sent
 from radoboost.holder import aggregation, keystream
+from radoboost.holder.aggregation import merge_sums
 from radoboost.holder.curator import RowNoise
 from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
-from radoboost.holder.runners.worker import PartitionSums, WorkerError, merge_parts, sum_part
+from radoboost.holder.runners.worker import PartitionSums, WorkerError, sum_part
 from radoboost.holder.secret_sharing import LimbSums, SumLimbs
 from radoboost.holder.table_check import CheckRows
 from radoboost.lab.block_rados import BlockSums, SumBlocks
@@ -249,7 +250,7 @@ def test_a_part_that_is_counted_twice_or_lost_is_refused():
         def sum_parts(self, tasks, source, firsts, rows):
             total = super().sum_parts(tasks, source, firsts, rows)
             again = sum_part(*pickle.loads(self.messages[-1]))
-            return merge_parts([total, again])
+            return merge_sums([total, again])
 
     class Lost(Pickling):
         def sum_parts(self, tasks, source, firsts, rows):
@@ -267,7 +268,7 @@ def test_of_several_refusals_the_first_in_the_table_counts(rng):
     states += [PartitionSums(aggregation.RowCount(3), {1: 3}), PartitionSums(aggregation.RowCount(4), {7: 4})]
     for _ in range(20):
         order = rng.permutation(len(states))
-        assert merge_parts([states[k] for k in order]).refusal.part == 2
+        assert merge_sums([states[k] for k in order]).refusal.part == 2
 
 
 # ---- keys

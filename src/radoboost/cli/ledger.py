@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.options import JsonFlag, UnitOption, complete_mechanism, in_one_line, say
+from radoboost.cli.options import (
+    JsonFlag,
+    RelationOption,
+    SharpenOption,
+    UnitOption,
+    complete_mechanism,
+    in_one_line,
+    say,
+)
 from radoboost.errors import ArgumentError, RadoError
 
 if TYPE_CHECKING:
@@ -264,16 +272,8 @@ def account(
         int, typer.Option(metavar="K", help="How many classes, for moments: two unless you say so.")
     ] = 2,
     unit: UnitOption = None,
-    relation: Annotated[
-        str,
-        typer.Option(
-            help="What neighbours are, for moments: add, one record added or removed; or replace, one "
-            "record replaced, where the number of rows is public."
-        ),
-    ] = "add",
-    sharpen: Annotated[
-        bool, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
-    ] = True,
+    relation: RelationOption = None,
+    sharpen: SharpenOption = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="private", help="With the word private: moments finds the bounds of all columns."),
@@ -339,10 +339,7 @@ def account(
         from radoboost.cli.options import chosen_mechanism
         from radoboost.holder.privacy_cost import account_for_schema
 
-        usual = {"relation": "add", "sharpen": True}  # which not every mechanism has
-        given = {"relation": relation, "sharpen": sharpen}
-        options = {name: None if value == usual[name] else value for name, value in given.items()}
-        options |= {"epsilon": epsilon, "delta": delta, "unit": unit}
+        options = {"epsilon": epsilon, "delta": delta, "unit": unit, "relation": relation, "sharpen": sharpen}
         declared = account_for_schema(
             chosen_mechanism(mechanism, options), schema, rows=rows, person=person, max_rows=max_rows, group=group
         )
@@ -354,7 +351,7 @@ def account(
         raise ArgumentError("declared bounds cost nothing, whatever they are; give --bounds private, or leave it out")
     answer = account_for(
         mechanism, epsilon=epsilon, noise=noise, delta=delta, n_rados=n_rados, n_examples=rows, n_features=columns,
-        unit=unit or "record", relation=relation, columns=columns_word, n_classes=n_classes, sharpen=sharpen,
-        private_bounds=bounds is not None, group=group,
+        unit=unit or "record", relation=relation or "add", columns=columns_word, n_classes=n_classes,
+        sharpen=sharpen is not False, private_bounds=bounds is not None, group=group,
     )  # fmt: skip
     print(json.dumps(answer, indent=2, ensure_ascii=False) if as_json else describe_account(answer))

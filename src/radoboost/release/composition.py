@@ -162,7 +162,7 @@ def known_names(release: Release) -> set[str]:
 def _add(known: dict[str, EarlierRelease], earlier: EarlierRelease, files: Mapping[str, Sequence[Release]]) -> None:
     """Note a release, unless it is known; refused where it is another one under the same id."""
     before = known.setdefault(earlier.id, earlier)
-    if not _near(event_to_dict(before.event), event_to_dict(earlier.event)):
+    if not are_near(event_to_dict(before.event), event_to_dict(earlier.event)):
         raise ArgumentError(f"two releases have the id {earlier.id} and not the same event; do not trust them")
     same = files.get(earlier.id, ())
     digests = {digest for digest in (before.digest, earlier.digest, *(file.digest for file in same)) if digest}
@@ -184,15 +184,15 @@ def _same_content(one: Release, other: Release) -> bool:
     return names == others and all(np.array_equal(one.blocks[name], other.blocks[name]) for name in names)
 
 
-def _near(one: Any, other: Any) -> bool:
-    """Whether two events are one: another machine may round the last digits of its noise otherwise."""
+def are_near(one: Any, other: Any) -> bool:
+    """Whether JSON data are the same but for the last digits of numbers, which another machine may round otherwise."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_near(one[name], other[name]) for name in one)
+        return one.keys() == other.keys() and all(are_near(one[name], other[name]) for name in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_near, one, other))
+        return len(one) == len(other) and all(map(are_near, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return isclose(one, other, rel_tol=1e-9)
-    return bool(one == other)
+    return type(one) is type(other) and bool(one == other)
 
 
 def _read_entry(entry: Any) -> EarlierRelease:

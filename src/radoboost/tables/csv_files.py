@@ -62,7 +62,7 @@ class CsvFile(FilePart):
             with (
                 open_file(self.path) as file,
                 pa.csv.open_csv(
-                    csv_stream(self.path, file), **_options(self.separator), convert_options=options
+                    csv_stream(self.path, file), **csv_options(self.separator), convert_options=options
                 ) as reader,
             ):
                 for batch in reader:
@@ -112,7 +112,7 @@ def csv_schema(path: Path, separator: str, decimal: str = ".") -> pa.Schema:
     options = pa.csv.ConvertOptions(decimal_point=decimal)
     with (
         open_file(path) as file,
-        pa.csv.open_csv(csv_stream(path, file), **_options(separator), convert_options=options) as reader,
+        pa.csv.open_csv(csv_stream(path, file), **csv_options(separator), convert_options=options) as reader,
     ):
         return reader.schema
 
@@ -139,7 +139,8 @@ def _decompressed_csv(path: Path, file: pa.NativeFile) -> Any:
     return gzip.open(file) if is_gzip(path) else BufferedReader(file)
 
 
-def _options(separator: str) -> dict[str, Any]:
+def csv_options(separator: str) -> dict[str, Any]:
+    """How Arrow reads a CSV file with this separator."""
     return {
         "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
         "parse_options": pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),

@@ -17,7 +17,7 @@ from radoboost.progress import Progress, silent
 from radoboost.tables.column_selection import ColumnChoice, check_different, column_names, row_place
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect, file_separator
-from radoboost.tables.csv_files import CSV_BLOCK_BYTES, csv_names, line_of_row
+from radoboost.tables.csv_files import csv_names, csv_options, line_of_row
 from radoboost.tables.files import FilePart, file_schema, open_files
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import (
@@ -194,14 +194,6 @@ class TextFile(FilePart):
                 yield from reader
         except pa.ArrowInvalid as error:
             raise TableError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from None
-
-
-def csv_options(separator: str) -> dict[str, Any]:
-    """How Arrow reads a CSV file with this separator."""
-    return {
-        "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-        "parse_options": pa.csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-    }
 
 
 def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataType | None]:

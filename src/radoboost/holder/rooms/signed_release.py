@@ -5,11 +5,10 @@ of docs/proofs/secure-sums.md).
 """
 
 import hashlib
-import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +22,10 @@ from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.participant import Participant
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.signed_messages import ANYBODY, Identity, Message, place_of, sign_message, verify_message
+from radoboost.release.composition import are_near
 from radoboost.release.release import Release, atomic_write, load
 
 RELEASE, SIGNED = "release", "signed"
-_CLOSE = 1e-9  # relative: what two machines may round otherwise in a figure
 
 
 def signed_by_all(
@@ -132,17 +131,7 @@ def _same_release(mine: Release, theirs: Release) -> bool:
         return False
     if any(not np.array_equal(mine.blocks[name], theirs.blocks[name]) for name in mine.blocks):
         return False
-    return _near(mine.to_dict(), theirs.to_dict())
-
-
-def _near(mine: Any, theirs: Any) -> bool:
-    if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
-        return mine.keys() == theirs.keys() and all(_near(mine[name], theirs[name]) for name in mine)
-    if isinstance(mine, list | tuple) and isinstance(theirs, list | tuple):
-        return len(mine) == len(theirs) and all(map(_near, mine, theirs))
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return math.isclose(mine, theirs, rel_tol=_CLOSE)
-    return type(mine) is type(theirs) and bool(mine == theirs)
+    return are_near(mine.to_dict(), theirs.to_dict())
 
 
 def _content(release: Release) -> np.ndarray[Any, np.dtype[np.uint8]]:

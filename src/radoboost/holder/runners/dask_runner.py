@@ -18,7 +18,7 @@ from typing import Any
 
 from radoboost import __version__, memory
 from radoboost.errors import ClusterError, RadoError, TableError
-from radoboost.holder.aggregation import Aggregation, RowTransform, S
+from radoboost.holder.aggregation import Aggregation, RowTransform, S, merge_sums
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
 from radoboost.holder.runners.dask_connection import address_of, dask_error, hosts_for_tasks, opened_client
 from radoboost.holder.runners.threads import check_threads
@@ -32,7 +32,6 @@ from radoboost.holder.runners.worker import (
     from_worker,
     innermost,
     keep_part,
-    merge_parts,
     sum_part,
 )
 from radoboost.progress import Progress
@@ -83,7 +82,7 @@ def sum_job(job: SealedPayload, shared: SealedPayload | None, *lent: Any) -> Par
             states.append(sum_part(task, piece, number, first_row, batch_rows, [lent[place]] if lent else None))
             if states[-1].refusal is not None:
                 break
-        return merge_parts(states)
+        return merge_sums(states)
     except Exception as error:
         return PartitionSums(None, {}, WorkerError(-1, _refusal(job, error)))
 
@@ -111,7 +110,7 @@ def map_job(job: SealedPayload, shared: SealedPayload | None) -> Any:
 
 def merge_job(*parts: PartitionSums[Any]) -> PartitionSums[Any]:
     """The sums over several parts."""
-    return merge_parts(parts)
+    return merge_sums(parts)
 
 
 def itself(sealed: SealedPayload) -> SealedPayload:

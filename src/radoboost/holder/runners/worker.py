@@ -90,14 +90,6 @@ def sum_part(
         return PartitionSums(None, {}, WorkerError(number, from_worker(error, part)))
 
 
-def merge_parts(parts: Sequence[PartitionSums[S]]) -> PartitionSums[S]:
-    """The sums over all parts; no argument changes, so that a cluster may do it twice."""
-    total, *others = parts
-    for other in others:
-        total = total.merge(other)
-    return total
-
-
 # ---- rows that are kept where they were made
 
 
