@@ -129,8 +129,7 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[Word]]) -> Columns:
         if terms:
             raise ArgumentError(
                 f"the schema has terms of {list_names(list(terms))}, and columns={columns!r} (--columns) says "
-                "otherwise; "
-                "leave one of them out"
+                "otherwise; leave one of them out"
             )
         return columns
     if not isinstance(columns, Mapping):

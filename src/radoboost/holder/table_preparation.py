@@ -69,8 +69,7 @@ def check_protected_columns(schema: Schema, declared: Mapping[str, Kind], withhe
         if others:
             raise TableError(
                 f"{name!r} is to be protected, and {list_names(others)} would tell of it: write the column as "
-                "numbers, 0 "
-                "and 1, or declare one value of it in a schema"
+                "numbers, 0 and 1, or declare one value of it in a schema"
             )
     return tuple(owners)
 

@@ -142,8 +142,7 @@ def odd_columns(release: Release) -> tuple[str, ...]:
         has = "have one value each" if len(far) > 1 else "has one value"
         remarks.append(
             f"{_first_names(far)} {has} that outweighs all others, which rados hardly tell apart: ask the holder to "
-            "correct "
-            "it, or to declare bounds, which clip it"
+            "correct it, or to declare bounds, which clip it"
         )
     if same := [column.name for column, moves in zip(columns, varies, strict=True) if not moves]:
         are, have = ("are", "have") if len(same) > 1 else ("is", "has")

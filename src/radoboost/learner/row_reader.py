@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables import Batch, Table, open_table
+from radoboost.tables import Batch, Table, open_table, refuse_not_finite
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import SEPARATORS, CsvDialect
 from radoboost.tables.frames import cluster_of
@@ -147,7 +147,7 @@ def filled_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, NDArr
             counts = zip(source.features, missing.sum(axis=0).tolist(), strict=True)
             filled = FillCounts({name: count for name, count in counts if count})
         if not np.isfinite(values).all():
-            source.refuse_not_finite(batch, values)
+            refuse_not_finite(source.features, batch, values)
         yield batch, values, filled
 
 

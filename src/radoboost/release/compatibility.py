@@ -125,8 +125,7 @@ def check_alike(first: PartyRelease, other: PartyRelease) -> None:
     if [(type(value), value) for value in a.classes] != [(type(value), value) for value in b.classes]:
         raise ArgumentError(
             f"{first.name} has the classes {list_values(a.classes)}, and {other.name} {list_values(b.classes)}; craft "
-            "both "
-            "with the same classes, in the same order (--classes)"
+            "both with the same classes, in the same order (--classes)"
         )
     other_schemas = _without_fills(a.schema) != _without_fills(b.schema)
     if a.feature_names != b.feature_names and not other_schemas:

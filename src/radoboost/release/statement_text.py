@@ -292,8 +292,7 @@ def _how_well(statement: Statement) -> tuple[str, ...]:
         return (f"Not at all by this file: epsilon is infinite, for {statement.neighbours} as neighbours.",)
     sentences = [
         f"Somebody who would otherwise toss a coin is right at most {out_of_hundred(statement.best_guess)} about "
-        "which of "
-        "two neighbouring tables it was. A coin is right 50 of 100 times, certainty 100.",
+        "which of two neighbouring tables it was. A coin is right 50 of 100 times, certainty 100.",
         f"Neighbouring tables differ by this: {statement.neighbours}. In figures it is epsilon "
         f"{epsilon_text(statement.epsilon)} at delta {rounded_up(statement.delta, 6)}.",
     ]

@@ -151,8 +151,7 @@ def _parse_budget(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
     if whose not in ("rows", "person"):
         problems["whose"] = (
             f"say whose rows these are: the schema has {list_names(budget.ids)}, which may say that several rows are "
-            "of "
-            "one person"
+            "of one person"
         )
     elif whose == "person" and person is None:
         problems["person"] = "choose the column that says whose row it is"

@@ -109,8 +109,7 @@ def address_query(address: str, sql: str | None = None) -> Query:
     if not address.lower().startswith("duckdb:") or not mark:
         raise ArgumentError(
             f"{mask_passwords(address)} needs a query: give it with --query 'SELECT ...', in Python with "
-            "rb.query(address, "
-            "'SELECT ...')"
+            "rb.query(address, 'SELECT ...')"
         )
     return query(place, text)
 

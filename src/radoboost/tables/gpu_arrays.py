@@ -114,13 +114,13 @@ class DeviceBatch(Batch):
 
 def device_labels(y: Any, reading: Reader) -> DeviceLabels | None:
     """Labels of one dimension that lie on a device, of a type that engines may take there; None for others."""
-    if not is_on_device(y) or len(y.shape) != 1 or _kind_of(y) not in _LABEL_KINDS:
+    if not is_on_device(y) or len(y.shape) != 1 or kind_of(y) not in _LABEL_KINDS:
         return None
     y = y.detach() if hasattr(y, "detach") else y
     return DeviceLabels(y, lambda: reading.labels(_copied(y)))
 
 
-def _kind_of(array: Any) -> str:
+def kind_of(array: Any) -> str:
     """The type of an array's elements, by NumPy's name."""
     return str(array.dtype).rpartition(".")[2]
 
@@ -179,6 +179,6 @@ def open_device_array(x: Any, labels: pa.Array | DeviceLabels | None, choice: Co
     chosen = [places[name] for name in features]
     if chosen != list(range(x.shape[1])):
         x = x[:, chosen]
-    part = DevicePart(x, labels, features, reading, _kind_of(x) in _KINDS, persons)
+    part = DevicePart(x, labels, features, reading, kind_of(x) in _KINDS, persons)
     label = None if labels is None else choice.label or "y"
     return Table("the array", features, label, [part], COPIED_VALUES, COPIED_ROWS)

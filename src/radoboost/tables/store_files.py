@@ -103,9 +103,9 @@ def store_stamp(path: StorePath) -> tuple[Any, ...]:
 class _PlacedFile(io.RawIOBase):
     """A file of a store that can be read from any place: how it is read, those that extend it say."""
 
-    def __init__(self, path: StorePath) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
-        self._path, self._size, self._place = path, path.file.size(), 0
+        self._size, self._place = size, 0
 
     def readable(self) -> bool:
         return True
@@ -127,7 +127,8 @@ class WindowedFile(_PlacedFile):
     """A file in a store, read through windows, and nowhere beyond `stop`."""
 
     def __init__(self, path: StorePath, window: int | None = None, stop: int | None = None) -> None:
-        super().__init__(path)
+        super().__init__(path.file.size())
+        self._path = path
         self._window = WINDOW_BYTES if window is None else window
         self._version = path.version_seen
         self._stop = self._size if stop is None else min(stop, self._size)
@@ -159,7 +160,8 @@ class FetchedFile(_PlacedFile):
     """Ranges of a file that are in memory, to be read as if they were the file."""
 
     def __init__(self, path: StorePath, ranges: Sequence[tuple[int, int]]) -> None:
-        super().__init__(path)
+        super().__init__(path.file.size())
+        self._path = path
         with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(ranges)))) as helpers:
             blocks = helpers.map(lambda ends: fetch_range(path, *ends), ranges)
             self._blocks = [(start, memoryview(block)) for (start, _), block in zip(ranges, blocks, strict=True)]
@@ -365,13 +367,12 @@ class RetryingFileSystem(fs.FSSpecHandler):  # type: ignore[misc]
         return (about.get("size"), *(known or (str(about[name]) for name in _TIMES if about.get(name))))
 
 
-class RetryingFile:
+class RetryingFile(_PlacedFile):
     """A file of fsspec, whose reads are tried again; a range that comes short is a failure."""
 
     def __init__(self, file: Any) -> None:
-        self._file, self._place = file, 0
-        self.closed = False
-        self._size = int(file.seek(0, 2))
+        super().__init__(int(file.seek(0, 2)))
+        self._file = file
 
     def read(self, size: int = -1) -> bytes:
         wanted = max(0, min(self._size - self._place, self._size if size < 0 else size))
@@ -386,24 +387,9 @@ class RetryingFile:
             raise OSError(f"{size - len(block):,} bytes are missing")
         return block
 
-    def seek(self, place: int, whence: int = 0) -> int:
-        """Go to a place, which is counted from the beginning (0), from here (1) or from the end (2)."""
-        self._place = place + (0, self._place, self._size)[whence]
-        return self._place
-
-    def tell(self) -> int:
-        """The place of the next byte."""
-        return self._place
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
     def close(self) -> None:
         """Let go of the file."""
-        self.closed = True
+        super().close()
         self._file.close()
 
 

@@ -188,10 +188,6 @@ class Table:
         if n_rows == 0:
             raise TableError(f"{self.name} has no rows; give it at least one")
 
-    def refuse_not_finite(self, batch: Batch, values: NDArray[Any]) -> None:
-        """Raise an error that names the first value of a batch that is not finite."""
-        refuse_not_finite(self.features, batch, values)
-
 
 def refuse_not_finite(features: Sequence[str], batch: Batch, values: NDArray[Any]) -> None:
     """Raise an error that names the first value of a batch that is not finite."""

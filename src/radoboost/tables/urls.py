@@ -91,8 +91,7 @@ def refuse_store(path: Path) -> None:
     if has_one_slash(path):
         raise OutputError(
             f"cannot write {mask_passwords(str(path))[:80]}: results are written on this machine only; choose a path "
-            "here, and "
-            "copy the file to the store"
+            "here, and copy the file to the store"
         )
 
 
@@ -158,8 +157,7 @@ class StoreAddress:
         if not before and re.search(r":(?!\d*$)", host):
             raise ArgumentError(
                 f"cannot tell the parts of {mask_passwords(address)[:80]} apart: within its key and secret write @ as "
-                "%40 and "
-                "/ as %2F, or leave them to the store's own settings"
+                "%40 and / as %2F, or leave them to the store's own settings"
             )
         return cls(scheme, unquote(user), unquote(password), host, path, pairs, fragment)
 
@@ -199,8 +197,7 @@ class StoreAddress:
 def unknown_address(address: str) -> ArgumentError:
     return ArgumentError(
         f"cannot open {mask_passwords(address)[:80]}: addresses of databases begin with duckdb: or postgresql://; for "
-        "another "
-        "database pass an open connection to rb.query(connection, 'SELECT ...')"
+        "another database pass an open connection to rb.query(connection, 'SELECT ...')"
     )
 
 
@@ -258,8 +255,7 @@ def check_url_encoding(address: str) -> None:
     if mixed or any("=" not in option for option in options):
         raise ArgumentError(
             f"cannot tell the parts of {mask_passwords(address)[:80]} apart: within its user, password and options "
-            "write @ as "
-            "%40, / as %2F, & as %26, % as %25 and a space as %20, or leave the password to PGPASSWORD"
+            "write @ as %40, / as %2F, & as %26, % as %25 and a space as %20, or leave the password to PGPASSWORD"
         )
 
 

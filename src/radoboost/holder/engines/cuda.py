@@ -22,6 +22,7 @@ from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
 from radoboost.holder.signatures import SignatureStream
 from radoboost.holder.subset_sampling import FairCoins
 from radoboost.release.columns import Column
+from radoboost.tables.gpu_arrays import kind_of
 from radoboost.tables.sparse import SparseRows
 from radoboost.tables.table import whole_tiles
 
@@ -65,7 +66,7 @@ class CudaSurvey:
         if not len(values):
             return True
         there, part = self._device.take(values), ExactSums(len(self._low), n_rows=len(values))
-        kind = _kind_of(values)
+        kind = kind_of(values)
         low, high = self._device.put(np.stack([self._low, self._high]))
         extremes = np.tile(np.array([2**64 - 1, 0, 0], np.uint64), (len(self._low), 1))
         lowest, highest, flawed = self._launched(f"extremes_{kind}", 32, there, low, high, into=extremes).T
@@ -122,11 +123,6 @@ class CudaSurvey:
         if self._sums is None:
             return self._here.result()
         return self._sums.merge(self._here.result()) if "_here" in vars(self) else self._sums
-
-
-def _kind_of(array: Any) -> str:
-    """The type of an array's elements, by NumPy's name."""
-    return str(array.dtype).rpartition(".")[2]
 
 
 def _from_order(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -247,7 +243,7 @@ class Cuda:
         if n_rows:
             constants, bounded = _constants(columns[:n_features])
             counts = device.zeros((len(columns),), np.int64)
-            there, kind = self._there(values), np.dtype(_kind_of(values))
+            there, kind = self._there(values), np.dtype(kind_of(values))
             tiles = min(n_tiles, _MOST_TILES)
             shared = TILE_ROWS * panels.width * kind.itemsize + TILE_ROWS + 4 * panels.width
             device.launch(
@@ -266,7 +262,7 @@ class Cuda:
 
     def distinct(self, labels: Any) -> NDArray[Any] | None:
         """The values that labels on the device have; None if they are more than a few, or of a type that stays here."""
-        device, kind = self._device, np.dtype(_kind_of(labels)) if _kind_of(labels) in _LABEL_KINDS else None
+        device, kind = self._device, np.dtype(kind_of(labels)) if kind_of(labels) in _LABEL_KINDS else None
         if kind is None:
             return None
         table = device.put(np.append(np.full(_PLACES, _NONE, np.uint64), np.uint64(0)))
@@ -364,7 +360,7 @@ class Cuda:
         d = f + (constant is not None)
         by_column = isinstance(values, np.ndarray) and values.flags.f_contiguous and not values.flags.c_contiguous
         steps = (1, n) if by_column else (f, 1)
-        there, kind = self._there(values.T if by_column else values), _kind_of(values)
+        there, kind = self._there(values.T if by_column else values), kind_of(values)
         rows, good = device.empty((d, n), np.int32), device.empty((n,), np.uint8)
         if n:
             device.launch(f"sphere_{kind}", _row_grid(n), _ROW_THREADS, 0,

@@ -21,7 +21,7 @@ from radoboost.release.columns import CONSTANT
 from radoboost.release.merge import has_one_numbering
 from radoboost.release.parties import MERGED
 from radoboost.release.release import Release, class_block
-from radoboost.tables import open_table, table_types
+from radoboost.tables import open_table, refuse_not_finite, table_types
 from radoboost.tables.labels import LabelEncoder
 
 DEFAULT_SECONDS = 60.0
@@ -77,7 +77,7 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
     for batch in source.batches():
         values = batch.values()
         if not np.isfinite(values).all():
-            source.refuse_not_finite(batch, values)
+            refuse_not_finite(source.features, batch, values)
         _check_reach(release, values, source.name)
         if rule.n_classes == 2:
             signs = rule.signs(batch.labels, batch.place)
