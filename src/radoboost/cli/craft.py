@@ -13,6 +13,7 @@ from radoboost.cli.options import (
     ClassesOption,
     ClassOption,
     ClusterOption,
+    ColumnsOption,
     DecimalOption,
     DropOption,
     EngineOption,
@@ -21,7 +22,9 @@ from radoboost.cli.options import (
     InterceptFlag,
     JsonFlag,
     LabelOption,
+    MaxRowsOption,
     MissingOption,
+    PersonOption,
     QueryOption,
     RelationOption,
     SchemaOption,
@@ -32,13 +35,18 @@ from radoboost.cli.options import (
     TrustNetworkFlag,
     UnitOption,
     UnlabelledOption,
+<<<<<<< HEAD
     check_output,
+=======
+    WeightsOption,
+    check_together,
+>>>>>>> 5fad2933 (Commands share where a result goes, and the options of persons, weights and columns)
     check_trust,
     chosen_classes,
     chosen_mechanism,
+    chosen_output,
     chosen_signatures,
     chosen_table,
-    complete_columns,
     complete_mechanism,
     default_output,
     noted,
@@ -85,17 +93,8 @@ def craft(
         ),
     ] = None,
     delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
-    person: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="The column that says whose row it is: the promise is then about persons. Needs --max-rows.",
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(metavar="K", help="How many rows of each person contribute at most; noise grows with it."),
-    ] = None,
+    person: PersonOption = None,
+    max_rows: MaxRowsOption = None,
     rows: Annotated[
         int | None,
         typer.Option(
@@ -112,13 +111,7 @@ def craft(
             "before ended, and rado merge then gives the release of all rows, to the last bit.",
         ),
     ] = 0,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL",
-            help="A column of whole numbers that says how often each row counts; not with a promise about records.",
-        ),
-    ] = None,
+    weights: WeightsOption = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
     noise_std: Annotated[
         float | None, typer.Option(help="The standard deviation of the noise, instead of --epsilon.")
@@ -138,6 +131,7 @@ def craft(
     support: Annotated[
         str | None, typer.Option(metavar="S", help="Let every rado sum S examples, or a fraction S such as 0.5.")
     ] = None,
+<<<<<<< HEAD
     columns: Annotated[
         str,
         typer.Option(
@@ -149,6 +143,17 @@ def craft(
             "table carries.",
         ),
     ] = "auto",
+=======
+    tilted: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Make the rados in N batches, such as 2: later ones have few of the examples that are easy by what "
+            "was learned from those before. More accurate, and easy examples hide the others less. Not with --epsilon.",
+        ),
+    ] = None,
+    columns: ColumnsOption = "auto",
+>>>>>>> 5fad2933 (Commands share where a result goes, and the options of persons, weights and columns)
     share: Annotated[
         str | None,
         typer.Option(
@@ -260,10 +265,7 @@ def craft(
     check_trust(cluster, trust_network)
     declared_classes = chosen_classes(classes, class_, table)
     content = chosen_table(table, query, form)
-    default = default_output(table[0], "rado.parquet")
-    place = output or default
-    check_output(place, table)
-    refuse_overwrite(place, default, force)
+    place = chosen_output(output, default_output(table[0], "rado.parquet"), table, force)
     if counts is not None:
         refuse_overwrite(counts, None, force, "--counts")
     with noted(quiet) as notices:

@@ -11,8 +11,8 @@ import typer
 
 from radoboost.cli.options import (
     JsonFlag,
-    check_output,
     check_page,
+    chosen_output,
     chosen_table,
     complete_from,
     default_output,
@@ -22,7 +22,7 @@ from radoboost.cli.options import (
     shown_table,
 )
 from radoboost.errors import ArgumentError, OutputError, RadoError
-from radoboost.outputs import ForceFlag, refuse_overwrite
+from radoboost.outputs import ForceFlag
 
 if TYPE_CHECKING:
     from radoboost.report.model_report import ModelReport
@@ -156,10 +156,8 @@ def learn(
     if one_holder and len(sources) == 1:
         raise ArgumentError("--one-holder is about several releases; give them, or leave it out")
     default = default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json")
-    place = output or default
     read = [*sources, *(word for word in table or () if word != "-")]
-    check_output(place, read)
-    refuse_overwrite(place, default, force)
+    place = chosen_output(output, default, read, force)
     if report is not None:
         check_page(report, read, "--report", place, force)
     if table and label is not None:

@@ -12,6 +12,7 @@ from radoboost.cli.options import (
     BoundsOption,
     ClassesOption,
     ClassOption,
+    ColumnsOption,
     DecimalOption,
     DropOption,
     FeatureOption,
@@ -25,12 +26,13 @@ from radoboost.cli.options import (
     SeparatorOption,
     TableArgument,
     UnlabelledOption,
+    WeightsOption,
     check_output,
     check_page,
     chosen_classes,
+    chosen_output,
     chosen_signatures,
     chosen_table,
-    complete_columns,
     complete_from,
     default_output,
     output_option,
@@ -190,14 +192,7 @@ def share(
     label: LabelOption = None,
     query: QueryOption = None,
     form: FormatOption = None,
-    columns: Annotated[
-        str,
-        typer.Option(
-            metavar="WORD",
-            autocompletion=complete_columns,
-            help="Which columns the release has: linear (the table's own), signed-log, or degree-2 to degree-8.",
-        ),
-    ] = "auto",
+    columns: ColumnsOption = "auto",
     scale: Annotated[
         str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]; for several senders) or none.")
     ] = "auto",
@@ -211,9 +206,7 @@ def share(
     class_: ClassOption = None,
     feature: FeatureOption = None,
     drop: DropOption = None,
-    weights: Annotated[
-        str | None, typer.Option(metavar="COL", help="A column of whole numbers: how often each row counts.")
-    ] = None,
+    weights: WeightsOption = None,
     intercept: InterceptFlag = True,
     output: Annotated[
         tuple[Path, Path] | None,
@@ -305,10 +298,7 @@ def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None
         )
     if not all(word.endswith(SHARE_ENDING) for word in table):
         raise ArgumentError("shares and tables are not crafted together; give shares of rows alone")
-    default = default_output(Path(table[0]).stem, "partial")
-    place = options["output"] or default
-    check_output(place, table)
-    refuse_overwrite(place, default, options["force"])
+    place = chosen_output(options["output"], default_output(Path(table[0]).stem, "partial"), table, options["force"])
     parts = [rb.load_share(word) for word in table]
     if new_key is not None:
         check_output(new_key, table, "--new-key")

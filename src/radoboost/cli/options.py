@@ -103,6 +103,24 @@ def complete_from(*words: str) -> Callable[[str], list[str]]:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
+PersonOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL",
+        help="The column that says whose row it is: the promise is then about persons. Needs --max-rows.",
+    ),
+]
+MaxRowsOption = Annotated[
+    int | None,
+    typer.Option(metavar="K", help="How many rows of each person contribute at most; noise grows with it."),
+]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COL",
+        help="A column of whole numbers that says how often each row counts; not with a promise about records.",
+    ),
+]
 EngineOption = Annotated[
     str,
     typer.Option(
@@ -390,6 +408,16 @@ def check_output(place: Path, sources: list[str], option: str = "-o") -> None:
         raise OutputError(f"cannot write {str(place)[:80]}: {why}; choose another place") from None
 
 
+def chosen_output(output: Path | None, default: Path, sources: list[str], force: bool) -> Path:
+    """Where a result goes: refused where it cannot be written, or would write over what it must not."""
+    from radoboost.outputs import refuse_overwrite
+
+    place = output or default
+    check_output(place, sources)
+    refuse_overwrite(place, default, force)
+    return place
+
+
 def check_page(
     page: Path,
     sources: list[str],
@@ -442,6 +470,19 @@ def complete_columns(incomplete: str) -> list[str]:
     from radoboost.holder.feature_maps import WORDS
 
     return [word for word in WORDS if word.startswith(incomplete)]
+
+
+ColumnsOption = Annotated[
+    str,
+    typer.Option(
+        metavar="WORD",
+        autocompletion=complete_columns,
+        help="Which columns the release has: linear (the table's own), signed-log (skewed ones), or degree-2 to "
+        "degree-8: also products of Legendre polynomials of numbers up to that total degree, 600 columns at most. "
+        "auto is what the schema says, and else what the mechanism prescribes: linear, and for moments what the "
+        "table carries.",
+    ),
+]
 
 
 def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:

@@ -17,8 +17,8 @@ from radoboost.cli.options import (
     TableArgument,
     ThreadsOption,
     TrustNetworkFlag,
-    check_output,
     check_trust,
+    chosen_output,
     chosen_table,
     complete_from,
     default_output,
@@ -30,7 +30,7 @@ from radoboost.errors import ArgumentError, on_failure
 from radoboost.holder.runners.cluster import cluster_runner
 from radoboost.learner.model import Model
 from radoboost.learner.predict import PredictionSummary, predict_table
-from radoboost.outputs import ForceFlag, refuse_overwrite
+from radoboost.outputs import ForceFlag
 from radoboost.progress import Progress
 from radoboost.tables.streams import is_query
 
@@ -90,10 +90,7 @@ def predict(
 
     chosen = chosen_table(table, query, form)
     check_trust(cluster, trust_network)
-    default = default_output(table[0], "scores.csv")
-    place = output or default
-    check_output(place, [str(model), *table])
-    refuse_overwrite(place, default, force)
+    place = chosen_output(output, default_output(table[0], "scores.csv"), [str(model), *table], force)
     classifier = load_model(model)
     options = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
     with show_progress() as bar:
@@ -290,10 +287,7 @@ def export(
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
     stem = model.name.removesuffix(".json").removesuffix(".model")
-    default = default_output(stem, FORMATS[to].removeprefix("."))
-    place = output or default
-    check_output(place, [str(model)])
-    refuse_overwrite(place, default, force)
+    place = chosen_output(output, default_output(stem, FORMATS[to].removeprefix(".")), [str(model)], force)
     classifier = load_model(model)
     content = exported(classifier, to, table=table, keep=keep or ())
     data = content if isinstance(content, bytes) else content.encode()

@@ -18,6 +18,7 @@ from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.options import (
     ClassesOption,
     ClassOption,
+    ColumnsOption,
     DropOption,
     EngineOption,
     FeatureOption,
@@ -25,6 +26,7 @@ from radoboost.cli.options import (
     InterceptFlag,
     JsonFlag,
     LabelOption,
+    PersonOption,
     QueryOption,
     RelationOption,
     SharpenOption,
@@ -34,8 +36,8 @@ from radoboost.cli.options import (
     check_output,
     chosen_classes,
     chosen_mechanism,
+    chosen_output,
     chosen_table,
-    complete_columns,
     in_one_line,
     output_option,
     print_release,
@@ -114,16 +116,8 @@ def open_(
     n_rados: Annotated[
         int | None, typer.Option("-n", "--n-rados", help="How many rados; 1000 by default, none with moments.")
     ] = None,
-    columns: Annotated[
-        str,
-        typer.Option(
-            metavar="WORD", autocompletion=complete_columns, help="Which columns the release has; as for rado craft."
-        ),
-    ] = "auto",
-    person: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="The column that says whose row it is; the promise is then about persons."),
-    ] = None,
+    columns: ColumnsOption = "auto",
+    person: PersonOption = None,
     max_rows: Annotated[
         int | None, typer.Option(metavar="N", help="How many rows of each person contribute at most, at each holder.")
     ] = None,
@@ -283,10 +277,8 @@ def join(
         raise RoomError(f"you have no key yet, at {identity_path()}; make it, and tell the others: rado room identity")
     if table == ["-"] and code is None:
         raise ArgumentError("with the table on standard input nobody can be asked; give the code with --code")
-    place = output or _joint(room)
     chosen = chosen_table(table, query, form)
-    check_output(place, table)
-    refuse_overwrite(place, _joint(room), force)
+    place = chosen_output(output, _joint(room), table, force)
     question = _Question()
     # Counts are for this holder's eyes: a log would give them away, and nobody there is asked nothing.
     attended = code is None and sys.stdin.isatty() and sys.stderr.isatty()

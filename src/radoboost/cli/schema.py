@@ -18,18 +18,20 @@ from radoboost.cli.options import (
     FormatOption,
     JsonFlag,
     LabelOption,
+    MaxRowsOption,
+    PersonOption,
     QueryOption,
     SchemaOption,
     SeparatorOption,
     TableArgument,
-    check_output,
     chosen_classes,
+    chosen_output,
     chosen_table,
     default_output,
     output_option,
 )
 from radoboost.errors import ArgumentError
-from radoboost.outputs import ForceFlag, refuse_overwrite
+from radoboost.outputs import ForceFlag
 
 if TYPE_CHECKING:
     from radoboost.tables.schema import Schema
@@ -103,10 +105,7 @@ def schema(
     from radoboost.release.release import atomic_write
 
     chosen = chosen_table(table, query, form)
-    default = default_output(table[0], "schema.json")
-    place = output or default
-    check_output(place, table)
-    refuse_overwrite(place, default, force)
+    place = chosen_output(output, default_output(table[0], "schema.json"), table, force)
     proposal = propose(chosen, label, separator=separator) if from_data else None
     first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
     result = apply_decisions(
@@ -230,12 +229,8 @@ def check(
     class_: ClassOption = None,
     feature: FeatureOption = None,
     drop: DropOption = None,
-    person: Annotated[
-        str | None, typer.Option(metavar="COL", help="The column that says whose row it is. Needs --max-rows.")
-    ] = None,
-    max_rows: Annotated[
-        int | None, typer.Option(metavar="K", help="How many rows of each person contribute at most.")
-    ] = None,
+    person: PersonOption = None,
+    max_rows: MaxRowsOption = None,
     separator: SeparatorOption = None,
     decimal: DecimalOption = None,
     as_json: JsonFlag = False,

@@ -13,6 +13,7 @@ from radoboost.cli.options import (
     RelationOption,
     check_output,
     chosen_mechanism,
+    chosen_output,
     complete_mechanism,
     default_output,
     in_one_line,
@@ -181,11 +182,16 @@ def reconstruct(
     from radoboost.lab.attacks import exact_reconstruction as attack
     from radoboost.release.release import load
 
+<<<<<<< HEAD
     default = default_output(str(release), "reconstructed.csv")
     place = output or default
     check_output(place, [str(release)])
     refuse_overwrite(place, default, force)
     loaded = load(release)
+=======
+    place = chosen_output(output, default_output(str(release), "reconstructed.csv"), [str(release)], force)
+    loaded = _load(release)
+>>>>>>> 5fad2933 (Commands share where a result goes, and the options of persons, weights and columns)
     result = attack.reconstruct(loaded, seed, rows, seconds=seconds)
     records = result.to_table()
     if records.num_rows:
@@ -433,10 +439,7 @@ def report(
     from radoboost.release.release import load
     from radoboost.release.statement_text import WRONG
 
-    default = default_output(str(release), "attacks.html")
-    place = output or default
-    check_output(place, [str(release), *(table or [])])
-    refuse_overwrite(place, default, force)
+    place = chosen_output(output, default_output(str(release), "attacks.html"), [str(release), *(table or [])], force)
     if table or label:
         loaded, table, label = _with_table(release, table, label)
     else:
