@@ -255,13 +255,15 @@ def craft(
     with ready as (kept, runner, bar):
         run_on = partial(_curator, engine, machine, asked, runner, protection.private, account.book)
         if protection.private:
-            made, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress, place)
+            draft, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress, place)
         else:
             words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-            made, by_schema = _make_plainly(protection, kept, y, asked, run_on, words | {"engine": machine, "bar": bar})
+            draft, by_schema = _make_plainly(
+                protection, kept, y, asked, run_on, words | {"engine": machine, "bar": bar}
+            )
         query = is_query(table) or bool(cluster_of(table))
-        made = replace(made, circumstances=replace(made.circumstances, query=query, cluster=runner.cluster))
-        return _release(protection, asked, made, name, by_schema, account)
+        draft = replace(draft, circumstances=replace(draft.circumstances, query=query, cluster=runner.cluster))
+        return _release(protection, asked, draft, name, by_schema, account)
 
 
 def _label_apart(mechanism: Mechanism, y: Any, label: str | None) -> dict[str, Any]:
@@ -296,15 +298,15 @@ def craft_in_room(
         book = _account(ledger, name).book
         run_on = partial(_curator, engine, machine, asked, runner, mechanism.private, book, pool=pool)
         if mechanism.private:
-            made, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, None)
+            draft, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, None)
         else:  # as declared: nothing is proposed from one holder's table
-            made, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
-            warn_of_clipping(made.counted, made.counts.clipped, stacklevel=3)
-            if unseen := made.counts.unseen(schema):
+            draft, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
+            warn_of_clipping(draft.counted, draft.counts.clipped, stacklevel=3)
+            if unseen := draft.counts.unseen(schema):
                 warnings.warn(SchemaWarning(unseen), stacklevel=3)
     records = csv_records(asked.declared.schema, mechanism.private)  # any of the holders may have CSV files
-    made = replace(made, circumstances=replace(made.circumstances, room=gathering(), records=records))
-    return _release(mechanism, asked, made, name, schema, Account())
+    draft = replace(draft, circumstances=replace(draft.circumstances, room=gathering(), records=records))
+    return _release(mechanism, asked, draft, name, schema, Account())
 
 
 def planned_event(mechanism: Mechanism, asked: CraftRequest) -> Event | None:
@@ -414,12 +416,12 @@ def _make_privately(
     if asked.declared.all_private:  # before, nobody knew how many columns there are
         _say_plan(protection, asked, progress, source.features)
     check_files(place, counts, protection, asked, source.features)
-    made = protection.make(asked, run_on(source))
+    draft = protection.make(asked, run_on(source))
     records = csv_records(source.schema, source.csv)
-    made = replace(made, circumstances=replace(made.circumstances, records=records))
+    draft = replace(draft, circumstances=replace(draft.circumstances, records=records))
     raw = () if source.schema is None else source.schema.used
-    report_row_counts(made.counts, made.counted, asked.label_name, counts, raw)
-    return made, source.schema
+    report_row_counts(draft.counts, draft.counted, asked.label_name, counts, raw)
+    return draft, source.schema
 
 
 def _protects_labels(mechanism: Mechanism) -> bool:
@@ -456,13 +458,13 @@ def _make_plainly(
 
     hidden = getattr(protection, "withheld", {})
     with one_error_for_all(table, asked):
-        made, schema, lines = prepare_table(make, table, y, asked, **options, withheld=hidden)
-    if lines := [*lines, *made.counts.unseen(schema, hidden)]:
+        draft, schema, lines = prepare_table(make, table, y, asked, **options, withheld=hidden)
+    if lines := [*lines, *draft.counts.unseen(schema, hidden)]:
         warnings.warn(SchemaWarning(lines), stacklevel=3)
-    warn_of_clipping(made.counted, made.counts.clipped, stacklevel=4)
-    if made.outliers:
-        warnings.warn(as_text(made.outliers, made.counts.n_rows), OutlierWarning, stacklevel=3)
-    return made, schema
+    warn_of_clipping(draft.counted, draft.counts.clipped, stacklevel=4)
+    if draft.outliers:
+        warnings.warn(as_text(draft.outliers, draft.counts.n_rows), OutlierWarning, stacklevel=3)
+    return draft, schema
 
 
 def _wanted_rados(n_rados: int | None, mechanism: Mechanism) -> int:
@@ -616,7 +618,7 @@ def note_digest(books: Ledger, name: str, digest: str) -> None:
 def _release(
     mechanism: Mechanism,
     asked: CraftRequest,
-    made: ReleaseDraft,
+    draft: ReleaseDraft,
     name: str,
     schema: Schema | None,
     account: Account,
@@ -625,17 +627,17 @@ def _release(
     origin, n_rados = schema_origin(asked.declared.schema, schema), asked.n_rados
     corrected = () if schema is None else schema.corrected
     release = Release(
-        blocks=dict(made.blocks),
-        columns=made.columns,
-        classes=made.classes,
-        mechanism={"name": mechanism.name, "law": mechanism.law, **made.parameters},
-        signatures=dict(made.signatures),
-        statement=mechanism.statement(replace(made.circumstances, schema=origin, corrected=corrected)),
-        n_examples=made.circumstances.n_examples,
+        blocks=dict(draft.blocks),
+        columns=draft.columns,
+        classes=draft.classes,
+        mechanism={"name": mechanism.name, "law": mechanism.law, **draft.parameters},
+        signatures=dict(draft.signatures),
+        statement=mechanism.statement(replace(draft.circumstances, schema=origin, corrected=corrected)),
+        n_examples=draft.circumstances.n_examples,
         id=name,
         schema=schema,
-        map=made.map,
-        block_columns=dict(made.block_columns),
+        map=draft.map,
+        block_columns=dict(draft.block_columns),
         after_save=partial(note_digest, account.ledgers[0], name) if account.ledgers else None,
         unless_saved=account.add_to if account.ledgers else None,
     )

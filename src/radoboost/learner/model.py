@@ -72,15 +72,15 @@ class Model:
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
         theta.flags.writeable = False
-        own = () if self.n_classes == 2 else (self.n_classes,)
-        if theta.shape != (*own, len(self.columns)) or not np.isfinite(theta).all():
+        per_class = () if self.n_classes == 2 else (self.n_classes,)
+        if theta.shape != (*per_class, len(self.columns)) or not np.isfinite(theta).all():
             raise ModelError(
                 f"a model needs one finite weight a column, of more than two classes for each; it has "
                 f"{len(self.columns)} columns and {self.n_classes} classes"
             )
         if not are_alike(self.classes):
             raise ModelError(f"the classes must be values of one kind; they are {self.classes}")
-        if own and self.link is not None:
+        if per_class and self.link is not None:
             raise ModelError("the link of a model is for two classes")
         check_map(self.map, self.columns)
         object.__setattr__(self, "theta", theta)
@@ -225,11 +225,11 @@ class Model:
             assert self.link is not None
             theta[-1] += link.origin - self.link.origin
         names = [str(value) for value in self.classes]
-        told = {
+        priors = {
             "prior": dict(zip(names, new.tolist(), strict=True)),
             "shares": dict(zip(names, before.tolist(), strict=True)),
         }
-        learner = {**self.learner, **told}
+        learner = {**self.learner, **priors}
         return replace(self, theta=theta, link=link, learner=learner)
 
     def _raw_scores(self, table: Any) -> NDArray[np.float64]:
@@ -382,7 +382,7 @@ def _parse(document: Mapping[str, Any]) -> Model:
     entries = [dict(entry) for entry in document["columns"]]
     weights = [entry.pop("theta") for entry in entries]
     classes = _read_classes(document["classes"])
-    numbers = weights if len(classes) == 2 else [weight for own in weights for weight in own]
+    numbers = weights if len(classes) == 2 else [weight for row in weights for weight in row]
     if not all(type(weight) in (int, float) for weight in numbers):
         raise ModelError("every theta must be a number, or of more than two classes one for each")
     columns = columns_from_json(entries)

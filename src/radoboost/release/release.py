@@ -387,12 +387,12 @@ def check_map(feature_map: FeatureMap | None, columns: Sequence[Column]) -> None
         raise ReleaseError("the columns are not those that the feature map makes")
 
 
-def check_block_columns(own: Mapping[str, tuple[str, ...]], blocks: Mapping[str, Any]) -> None:
+def check_block_columns(block_columns: Mapping[str, tuple[str, ...]], blocks: Mapping[str, Any]) -> None:
     """Refuse columns of blocks that are not there, of the rados, or that no table could have."""
-    wrong = [name for name in own if name not in blocks or holds_rados(name)]
+    wrong = [name for name in block_columns if name not in blocks or holds_rados(name)]
     if wrong:
         raise ReleaseError(f"{wrong[0]!r} cannot have columns of its own: it is no block, or the rados")
-    for block, names in own.items():
+    for block, names in block_columns.items():
         usable = names and all(isinstance(name, str) and name != BLOCK_COLUMN for name in names)
         if not usable or len(set(names)) != len(names):
             raise ReleaseError(f"the columns of block {block!r} must have different names, and none {BLOCK_COLUMN!r}")

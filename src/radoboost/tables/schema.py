@@ -311,8 +311,8 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _inferred_problems(inferred: Sequence[str]) -> Iterator[str]:
-    odd = [name for name in inferred if name not in list(ENTRIES)]
-    if odd or len(set(inferred)) < len(inferred):
+    unknown = [name for name in inferred if name not in list(ENTRIES)]
+    if unknown or len(set(inferred)) < len(inferred):
         yield f"inferred must be some of {list_names(list(ENTRIES))}, each once; it is {list(inferred)!r}"
 
 

@@ -116,11 +116,11 @@ def class_weights(
     total = np.zeros(rows.shape[1])
     for power in powers:
         total += power
-    own = np.arange(1, len(theta) + 1)[:, None] == rows[-1]
-    parts = own - powers / total
+    of_class = np.arange(1, len(theta) + 1)[:, None] == rows[-1]
+    parts = of_class - powers / total
     lengths, reach = np.sqrt(_squares(parts)), weight_reach(len(theta), unit, most)
     whole = np.rint(parts * np.where(lengths > reach, unit * (reach / lengths), float(unit)))
-    return np.where((_squares(whole) <= most) & own.any(axis=0), whole, 0.0)
+    return np.where((_squares(whole) <= most) & of_class.any(axis=0), whole, 0.0)
 
 
 def weight_reach(n_classes: int, unit: int, most: int) -> float:
@@ -267,8 +267,8 @@ def sum_sparse(
     `differences`, shape (columns, rados), gets what entries differ from the integer of 0, times their row's sign, and
     `label_sums` the signs. `constants` are those of `snapping_constants`.
     """
-    own, zero = constants[rows.places], snap_to_grid(np.zeros(len(constants)), constants)
-    numbers = snap_to_grid(rows.values, own).astype(np.int64) - zero[rows.places]
+    entry_constants, zero = constants[rows.places], snap_to_grid(np.zeros(len(constants)), constants)
+    numbers = snap_to_grid(rows.values, entry_constants).astype(np.int64) - zero[rows.places]
     for start in range(0, rows.n_rows, TILE_ROWS):
         taken = np.arange(start, min(start + TILE_ROWS, rows.n_rows))
         member = _membership(first_row + taken, prepared, len(label_sums)) * signs[taken, None]
@@ -276,7 +276,7 @@ def sum_sparse(
         for row, signature in zip(taken.tolist(), member, strict=True):
             entries = slice(rows.starts[row], rows.starts[row + 1])
             differences[rows.places[entries]] += numbers[entries, None] * signature
-    return beyond(rows, own, constants)
+    return beyond(rows, entry_constants, constants)
 
 
 def _membership(rows: NDArray[np.int64], prepared: SignatureStream, n_rados: int) -> NDArray[np.int64]:
@@ -286,10 +286,10 @@ def _membership(rows: NDArray[np.int64], prepared: SignatureStream, n_rados: int
     return (bits & np.uint64(1)).astype(np.int64)
 
 
-def beyond(rows: SparseRows, own: NDArray[np.float64], constants: NDArray[np.float64]) -> NDArray[np.int64]:
+def beyond(rows: SparseRows, entry_constants: NDArray[np.float64], constants: NDArray[np.float64]) -> NDArray[np.int64]:
     """How many values lie beyond their bounds, by column, zeros among them; `own` are the constants of entries."""
     n_columns = len(constants)
-    outside = (rows.values < own[:, 0]) | (rows.values > own[:, 1])
+    outside = (rows.values < entry_constants[:, 0]) | (rows.values > entry_constants[:, 1])
     clipped = np.bincount(rows.places[outside], minlength=n_columns).astype(np.int64)
     zeros = rows.n_rows - np.bincount(rows.places, minlength=n_columns)
     return clipped + np.where((constants[:, 0] > 0) | (constants[:, 1] < 0), zeros, 0)

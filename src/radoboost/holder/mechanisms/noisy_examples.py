@@ -100,9 +100,9 @@ class NoisyExamples:
         n_columns = asked.width(run.source.features)
         plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "")
         columns, through = released_columns(asked, run.source.features, plan.step)
-        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
+        draft = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
         said = {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on}
-        return replace(made, parameters={**made.parameters, **said})
+        return replace(draft, parameters={**draft.parameters, **said})
 
     @cache  # noqa: B019 - a mechanism is small, and calibration is not
     def plan(

@@ -93,11 +93,11 @@ class NoisyRados:
         plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "", asked.shares)
         columns, through = released_columns(asked, run.source.features, plan.step)
         persons = limit_persons(asked, run, declared_rule(asked))
-        made = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
+        draft = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
         return replace(
-            made,
+            draft,
             parameters={
-                **made.parameters,
+                **draft.parameters,
                 "clip": self.clip,
                 "noise_std": plan.noise_std * run.noise_factor,
                 "noise_on": self.noise_on,
