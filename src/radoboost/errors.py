@@ -31,6 +31,7 @@ Each message is one line that names the thing and says what to do.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any
 
 
@@ -173,3 +174,12 @@ def on_failure(tell: Callable[[BaseException], None] | None) -> Iterator[None]:
 def what_is_spent(error: BaseException) -> str:
     """What an error says of bookings that stay after it; nothing where there are none."""
     return str(error.__dict__.get("spent", ""))
+
+
+def whole_number(value: object, name: str, least: int = 1, most: int | None = None) -> int:
+    """The value as an int, if it is a whole number within these limits."""
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else least - 1
+    if number < least or (most is not None and number > most):
+        limits = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
+        raise ArgumentError(f"{name} must be a whole number {limits}; it is {value!r}")
+    return number

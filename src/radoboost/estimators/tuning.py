@@ -10,13 +10,12 @@ import math
 import multiprocessing
 import warnings
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, BudgetWarning
+from radoboost.errors import ArgumentError, BudgetWarning, whole_number
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.tables.person_ids import person_id
 
@@ -60,8 +59,7 @@ def folds(ids: Any, n_folds: int = 5) -> NDArray[np.int64]:
     >>> 700 < int(train.sum()) < 800
     True
     """
-    if isinstance(n_folds, bool) or not isinstance(n_folds, Integral) or n_folds < 2:
-        raise ArgumentError(f"n_folds must be a whole number of at least 2; it is {n_folds!r}")
+    whole_number(n_folds, "n_folds", 2)
     values = _indexable(ids)
     if any(isinstance(value, float) and 2.0**53 <= abs(value) < math.inf for value in values):
         raise ArgumentError(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, whole_number
 from radoboost.holder import keystream
 from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.subset_sampling import AllRows, CorrectedCoins, FairCoins
@@ -275,20 +275,12 @@ def size_law_error(n_examples: int) -> float:
 
 def check_n_rados(n_rados: object) -> int:
     """n_rados as an int, if a keystream can address that many."""
-    if isinstance(n_rados, bool) or not isinstance(n_rados, int | np.integer):
-        raise ArgumentError(f"n_rados must be a whole number; it is {n_rados!r}")
-    if not 1 <= n_rados <= MAX_RADOS:
-        raise ArgumentError(f"n_rados must lie between 1 and {MAX_RADOS:,}; it is {int(n_rados):,}")
-    return int(n_rados)
+    return whole_number(n_rados, "n_rados", 1, MAX_RADOS)
 
 
 def check_first_row(first_row: object) -> int:
     """first_row as an int, if the keystream has rows of such numbers."""
-    if isinstance(first_row, bool) or not isinstance(first_row, int | np.integer):
-        raise ArgumentError(f"first_row must be a whole number; it is {first_row!r}")
-    if not 0 <= first_row <= _LAST_ROW:
-        raise ArgumentError(f"first_row must lie between 0 and {_LAST_ROW:,}; it is {int(first_row):,}")
-    return int(first_row)
+    return whole_number(first_row, "first_row", 0, _LAST_ROW)
 
 
 def check_enough_examples(n_rados: int, n_examples: int, signatures: SignatureSet) -> None:

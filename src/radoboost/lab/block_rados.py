@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
-from radoboost.errors import ArgumentError, ReleaseError, TableError
+from radoboost.errors import ArgumentError, ReleaseError, TableError, whole_number
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, get_engine
@@ -157,8 +157,7 @@ def craft_blocks(
     >>> len(part.counts), part.n_people
     (4, 400)
     """
-    if isinstance(least, bool) or not isinstance(least, int) or least < 1:
-        raise ArgumentError(f"least must be a whole number of at least 1; it is {least!r}")
+    whole_number(least, "least")
     chosen = _checked_cuts(cuts)
     asked = CraftRequest(
         n_rados=1,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, whole_number
 from radoboost.jit import jit
 from radoboost.learner.weak_oracles import Strongest, WeakOracle
 
@@ -96,8 +96,7 @@ def check_rows(matrix: NDArray[Any], n_rounds: int) -> None:
         raise ArgumentError(f"boosting needs at least one row and one feature; the shape is {matrix.shape}")
     if not np.isfinite(matrix).all():
         raise ArgumentError("boosting needs finite numbers; some are NaN or infinite")
-    if isinstance(n_rounds, bool) or not isinstance(n_rounds, int | np.integer) or not 1 <= n_rounds <= MAX_ROUNDS:
-        raise ArgumentError(f"n_rounds must be a whole number from 1 to {MAX_ROUNDS:,}; it is {n_rounds!r}")
+    whole_number(n_rounds, "n_rounds", 1, MAX_ROUNDS)
 
 
 def _check_boost(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp: float, keep: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
-from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.errors import ArgumentError, ReleaseError, whole_number
 from radoboost.release.kind import EXACT_MOMENTS, MOMENT_BLOCKS
 from radoboost.release.release import RADOS, Release
 
@@ -54,9 +54,7 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
             f"moments of {release.n_classes} classes have one second moment for all of them, from which no rados of a "
             "class can be drawn; learn from the moments themselves (rado learn --learner moments)"
         )
-    if isinstance(n_rados, bool) or not isinstance(n_rados, int | np.integer) or n_rados < 1:
-        raise ArgumentError(f"n_rados must be a whole number of at least 1; it is {n_rados!r}")
-    rados = _drawn(release, int(n_rados), _generator(random_state))
+    rados = _drawn(release, whole_number(n_rados, "n_rados"), _generator(random_state))
     if release.columns[-1].scale == "constant":
         rados[:, -1] /= release.mechanism["constant"]  # for a constant of 1, as everywhere else
     if not np.isfinite(rados).all():

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, TableError, whole_number
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 # No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
@@ -93,9 +93,7 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
 
 def check_n_classes(number: int) -> int:
     """The number of classes that somebody asks about, refused where no table could have so many."""
-    if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= MOST_CLASSES:
-        raise ArgumentError(f"the number of classes must be a whole number from 2 to {MOST_CLASSES}; it is {number!r}")
-    return number
+    return whole_number(number, "the number of classes", 2, MOST_CLASSES)
 
 
 def are_alike(classes: Sequence[Any]) -> bool:

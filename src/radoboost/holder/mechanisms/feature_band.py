@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, TableError, whole_number
 from radoboost.holder.curator import Curator
 from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_step, make_columns
 from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts
@@ -178,8 +178,7 @@ class FeatureBand:
         n_examples, n_rados = question.n_examples, question.n_rados
         if question.epsilon is None or n_examples is None:
             raise ArgumentError("feature-band needs the epsilon of one rado, and the number of examples (--rows)")
-        if isinstance(n_examples, bool) or not isinstance(n_examples, int) or n_examples < 1:
-            raise ArgumentError(f"the number of examples must be at least 1; it is {n_examples!r}")
+        n_examples = whole_number(n_examples, "the number of examples")
         epsilon, delta = check_epsilon(question.epsilon, question.delta)
         low, high = band(n_examples, epsilon)
         one = TruncatedBinomialShift(n_examples, low, high)

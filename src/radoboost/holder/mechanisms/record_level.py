@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TableError
+from radoboost.errors import ArgumentError, TableError, whole_number
 from radoboost.holder.contribution_bounding import choose_rows
 from radoboost.holder.curator import Curator, NoiseSpec, RowNoise
 from radoboost.holder.feature_maps import make_map, map_table
@@ -228,9 +228,7 @@ def check_person(person: str | None, max_rows: int | None) -> int:
             f"say how many rows of each person may contribute at most: max_rows (--max-rows K), with {person!r}; more "
             "rows take more noise"
         )
-    if isinstance(max_rows, bool) or not isinstance(max_rows, int) or not 1 <= max_rows <= MOST_ROWS_OF_A_PERSON:
-        raise ArgumentError(f"max_rows must be a whole number from 1 to {MOST_ROWS_OF_A_PERSON:,}; it is {max_rows!r}")
-    return max_rows
+    return whole_number(max_rows, "max_rows", 1, MOST_ROWS_OF_A_PERSON)
 
 
 def limit_persons(

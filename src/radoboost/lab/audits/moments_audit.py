@@ -29,7 +29,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, whole_number
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Moments, ReleaseDraft
@@ -71,8 +71,7 @@ class RowSums:
 
     def __post_init__(self) -> None:
         number = self.n_classes
-        if isinstance(number, bool) or not isinstance(number, int) or not 2 <= number <= MOST_CLASSES:
-            raise ArgumentError(f"n_classes must be a whole number from 2 to {MOST_CLASSES}; it is {number!r}")
+        whole_number(number, "n_classes", 2, MOST_CLASSES)
 
     @property
     def classes(self) -> tuple[int, ...]:

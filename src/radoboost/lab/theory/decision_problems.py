@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, whole_number
 from radoboost.holder.grid import GRID_BITS
 from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, check_same_width, deadline, import_attack_library
 
@@ -194,8 +194,7 @@ def _integers(what: str, values: Any) -> Integers:
 
 
 def _check_numbers(m: int, p: float, **limits: float) -> None:
-    if not isinstance(m, int) or isinstance(m, bool) or m < 1:
-        raise ArgumentError(f"the number of examples m must be a whole number of at least 1; it is {m!r}")
+    whole_number(m, "the number of examples m")
     if not p >= 0 or (p != math.inf and p != int(p)):
         raise ArgumentError(f"p must be a whole number of at least 0, or inf; it is {p!r}")
     for name, limit in limits.items():

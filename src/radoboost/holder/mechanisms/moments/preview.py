@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from radoboost.errors import ArgumentError
+from radoboost.errors import ArgumentError, whole_number
 from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.holder.mechanisms.moments.budget import NoiseShape, released_noise
@@ -80,8 +80,7 @@ class PlanPreview:
 
 def preview(mechanism: Moments, rows: int, outlook: FeatureCandidates | None, shape: NoiseShape) -> PlanPreview:
     """The plan of about so many rows; without an outlook, columns are fixed beforehand."""
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-        raise ArgumentError(f"the number of rows must be a whole number of at least 1; it is {rows!r}")
+    whole_number(rows, "the number of rows")
     strength = mechanism.strength(float(rows), shape)
     if outlook is None:
         width = shape.n_columns
@@ -113,8 +112,7 @@ def preview_plan(
     [441, 76, 11]
     """
     check_n_classes(n_classes)
-    if isinstance(columns, bool) or not isinstance(columns, int) or columns < 1:
-        raise ArgumentError(f"the number of columns must be a whole number of at least 1; it is {columns!r}")
+    whole_number(columns, "the number of columns")
     outlook, searched = outlook_of(columns, word), columns if private_bounds else 0
     shape = NoiseShape(columns + 1, searched, n_classes=n_classes)
     if outlook is None:
@@ -254,8 +252,7 @@ def _noise_on_sum(mechanism: Moments, shape: NoiseShape) -> float:
 def expect(mechanism: Moments, n_examples: int, shape: NoiseShape) -> ErrorForecast:
     """What to expect of a table with so many rows that contribute; what would be enough is for the same plan."""
     for name, value in (("rows", n_examples), ("columns", shape.n_columns)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ArgumentError(f"the number of {name} must be a whole number of at least 1; it is {value!r}")
+        whole_number(value, f"the number of {name}")
 
     def near_with_rows(rows: int) -> bool:
         return expected_error(mechanism, rows, shape, TYPICAL) <= NEAR
