@@ -35,12 +35,7 @@ from radoboost.cli.options import (
     TrustNetworkFlag,
     UnitOption,
     UnlabelledOption,
-<<<<<<< HEAD
-    check_output,
-=======
     WeightsOption,
-    check_together,
->>>>>>> 5fad2933 (Commands share where a result goes, and the options of persons, weights and columns)
     check_trust,
     chosen_classes,
     chosen_mechanism,
@@ -131,29 +126,7 @@ def craft(
     support: Annotated[
         str | None, typer.Option(metavar="S", help="Let every rado sum S examples, or a fraction S such as 0.5.")
     ] = None,
-<<<<<<< HEAD
-    columns: Annotated[
-        str,
-        typer.Option(
-            metavar="WORD",
-            autocompletion=complete_columns,
-            help="Which columns the release has: linear (the table's own), signed-log (skewed ones), or degree-2 to "
-            "degree-8: also products of Legendre polynomials of numbers up to that total degree, 600 columns at most. "
-            "auto is what the schema says, and else what the mechanism prescribes: linear, and for moments what the "
-            "table carries.",
-        ),
-    ] = "auto",
-=======
-    tilted: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Make the rados in N batches, such as 2: later ones have few of the examples that are easy by what "
-            "was learned from those before. More accurate, and easy examples hide the others less. Not with --epsilon.",
-        ),
-    ] = None,
     columns: ColumnsOption = "auto",
->>>>>>> 5fad2933 (Commands share where a result goes, and the options of persons, weights and columns)
     share: Annotated[
         str | None,
         typer.Option(

@@ -257,10 +257,8 @@ def craft(
         if protection.private:
             draft, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress, place)
         else:
-            words = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-            draft, by_schema = _make_plainly(
-                protection, kept, y, asked, run_on, words | {"engine": machine, "bar": bar}
-            )
+            more = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
+            draft, by_schema = _make_plainly(protection, kept, y, asked, run_on, more | {"engine": machine, "bar": bar})
         query = is_query(table) or bool(cluster_of(table))
         draft = replace(draft, circumstances=replace(draft.circumstances, query=query, cluster=runner.cluster))
         return _release(protection, asked, draft, name, by_schema, account)

@@ -182,16 +182,8 @@ def reconstruct(
     from radoboost.lab.attacks import exact_reconstruction as attack
     from radoboost.release.release import load
 
-<<<<<<< HEAD
-    default = default_output(str(release), "reconstructed.csv")
-    place = output or default
-    check_output(place, [str(release)])
-    refuse_overwrite(place, default, force)
-    loaded = load(release)
-=======
     place = chosen_output(output, default_output(str(release), "reconstructed.csv"), [str(release)], force)
-    loaded = _load(release)
->>>>>>> 5fad2933 (Commands share where a result goes, and the options of persons, weights and columns)
+    loaded = load(release)
     result = attack.reconstruct(loaded, seed, rows, seconds=seconds)
     records = result.to_table()
     if records.num_rows:

@@ -97,18 +97,9 @@ class Plain:
         facts = survey(asked, run, passes=2 if through is None else 3)
         columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
         check_enough_examples(asked.n_rados, facts.all_rows, asked.subsets)
-<<<<<<< HEAD
-        odd = outliers_of(facts, run.source) if through is None else through.outliers
-        draft = sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
-        return replace(draft, outliers=odd)
-=======
         outliers = outliers_of(facts, run.source) if through is None else through.outliers
-        if isinstance(asked.subsets, Tilted):
-            draft = sum_batches(asked, run, facts, columns, asked.subsets, self, through)
-        else:
-            draft = sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
+        draft = sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
         return replace(draft, outliers=outliers)
->>>>>>> 6a31f4f5 (Values of the spine are called by the thing that they are)
 
     def statement(self, circumstances: StatementFacts) -> Statement:
         """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
