@@ -26,7 +26,7 @@ import radoboost as rb
 import radoboost.holder
 from pickling import PartsFrame, PartsFrames, Pickling, sent
 from radoboost.holder import aggregation, keystream
-from radoboost.holder.aggregation import merge_sums
+from radoboost.holder.aggregation import AddedFields, merge_sums
 from radoboost.holder.curator import RowNoise
 from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
 from radoboost.holder.runners.worker import PartitionSums, WorkerError, sum_part
@@ -110,7 +110,7 @@ def test_every_pass_and_every_sum_is_met(noted):
     is_pass -= {SumBlocks, SumLimbs}  # which never leave one machine
     assert len(is_pass) >= 18
     assert {kind.__name__ for kind in is_pass} <= {type(task).__name__ for task in noted.tasks}
-    is_sum = {kind for kind in CLASSES if hasattr(kind, "merge")} - {PartitionSums, BlockSums, LimbSums}
+    is_sum = {kind for kind in CLASSES if hasattr(kind, "merge")} - {AddedFields, PartitionSums, BlockSums, LimbSums}
     met = {type(state).__name__ for state in noted.states} | {"ExactSums"}  # which is within Surveyed
     assert len(is_sum) >= 10 and {kind.__name__ for kind in is_sum} <= met
 

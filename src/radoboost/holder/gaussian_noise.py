@@ -16,7 +16,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, whole_number
+from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import _fill
 from radoboost.jit import jit
 
@@ -109,7 +109,9 @@ def _check_noise_block(key: bytes, first_row: int, n_rows: int, n_columns: int, 
         "plane": (plane, 0, OVERFLOW - 1),
     }
     for name, (value, low, high) in limits.items():
-        whole_number(value, name, low, high)
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or not low <= value <= high:
+            raise ArgumentError(f"{name} must be a whole number in {low} .. {high}; it is {value!r}")
     if int(first_row) + int(n_rows) > MAX_ROWS:
         raise ArgumentError(f"first_row + n_rows must be at most 2**63; they are {first_row} and {n_rows}")
 

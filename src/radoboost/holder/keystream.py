@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
-from radoboost.errors import whole_number
+from radoboost.errors import ArgumentError
 from radoboost.tables.table import TILE_ROWS as TILE_ROWS
 
 SLAB_TILES = 65536
@@ -111,7 +111,9 @@ def make_key(seed: int | None) -> Key:
     """A key from the operating system, or the one that stands for `seed`."""
     if seed is None:
         return Key.from_system()
-    return Key(hashlib.sha256(f"radoboost/seed/{whole_number(seed, 'seed', 0)}".encode("ascii")).digest())
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ArgumentError(f"seed must be a whole number of at least 0, or None; it is {seed!r}")
+    return Key(hashlib.sha256(f"radoboost/seed/{int(seed)}".encode("ascii")).digest())
 
 
 def words(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, whole_number
+from radoboost.errors import ArgumentError
 from radoboost.holder import keystream
 from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.subset_sampling import AllRows, CorrectedCoins, FairCoins
@@ -275,12 +275,20 @@ def size_law_error(n_examples: int) -> float:
 
 def check_n_rados(n_rados: object) -> int:
     """n_rados as an int, if a keystream can address that many."""
-    return whole_number(n_rados, "n_rados", 1, MAX_RADOS)
+    return _between(n_rados, "n_rados", 1, MAX_RADOS)
 
 
 def check_first_row(first_row: object) -> int:
     """first_row as an int, if the keystream has rows of such numbers."""
-    return whole_number(first_row, "first_row", 0, _LAST_ROW)
+    return _between(first_row, "first_row", 0, _LAST_ROW)
+
+
+def _between(value: object, name: str, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ArgumentError(f"{name} must be a whole number; it is {value!r}")
+    if not least <= value <= most:
+        raise ArgumentError(f"{name} must lie between {least} and {most:,}; it is {int(value):,}")
+    return int(value)
 
 
 def check_enough_examples(n_rados: int, n_examples: int, signatures: SignatureSet) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from math import isfinite, nan
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
-from radoboost.errors import ArgumentError, whole_number
+from radoboost.errors import ArgumentError
 
 
 class Relation(StrEnum):
@@ -71,6 +71,12 @@ def positive(value: Any, name: str) -> float:
     return number
 
 
+def _integer(value: Any, name: str, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ArgumentError(f"{name} must be a whole number of at least {least}; it is {value!r}")
+    return int(value)
+
+
 def _variation(value: Any) -> float:
     if not 0 <= (number := _real(value, "total_variation")) < 1:
         raise ArgumentError(f"total_variation must lie in [0, 1); it is {value!r}")
@@ -79,7 +85,7 @@ def _variation(value: Any) -> float:
 
 def _group(value: Any, name: str) -> int:
     """How many records, or values, neighbours differ in."""
-    if (size := whole_number(value, name, 1)) > MOST_IN_A_GROUP:
+    if (size := _integer(value, name, 1)) > MOST_IN_A_GROUP:
         raise ArgumentError(f"{name} must be at most {MOST_IN_A_GROUP:,}; it is {size:,}")
     return size
 
@@ -129,7 +135,7 @@ class Gaussian:
         _set(self, relation=_parse_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
         if not isinstance(self.own_noise, bool):
             raise ArgumentError(f"own_noise must be true or false; it is {self.own_noise!r}")
-        _set(self, group=whole_number(self.group, "group", 1))
+        _set(self, group=_integer(self.group, "group", 1))
         _check_person(self.person, self.relation)
         _check_label(self.label, self.relation)
 
@@ -181,12 +187,12 @@ class TruncatedBinomialShift:
     shift: int = 1
 
     def __post_init__(self) -> None:
-        _set(self, n_trials=whole_number(self.n_trials, "n_trials", 1), low=whole_number(self.low, "low", 0))
+        _set(self, n_trials=_integer(self.n_trials, "n_trials", 1), low=_integer(self.low, "low", 0))
         if self.n_trials >= 2**31 or not isinstance(self.column, str):
             raise ArgumentError(
                 f"n_trials must be below 2**31, and column a name; they are {self.n_trials}, {self.column!r}"
             )
-        _set(self, high=whole_number(self.high, "high", 0), total_variation=_variation(self.total_variation))
+        _set(self, high=_integer(self.high, "high", 0), total_variation=_variation(self.total_variation))
         _set(self, shift=_group(self.shift, "shift"))
         if not self.low <= self.high <= self.n_trials:
             band = f"low {self.low}, high {self.high}, n_trials {self.n_trials}"
@@ -222,7 +228,7 @@ class Repeated:
     count: int
 
     def __post_init__(self) -> None:
-        _set(self, count=whole_number(self.count, "count", 1))
+        _set(self, count=_integer(self.count, "count", 1))
         _check_event(self.event)
 
     @property

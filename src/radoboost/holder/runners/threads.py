@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import TypeVar
 
 from radoboost import memory
-from radoboost.errors import whole_number
+from radoboost.errors import ArgumentError
 from radoboost.holder.aggregation import Aggregation, RowSource, RowTransform, S, merge_sums
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, CacheStore, RecomputedRows, keep_rows
@@ -103,7 +103,9 @@ def check_threads(threads: int | None) -> int:
     """How many threads to use: all cores by default."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return whole_number(threads, "threads")
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise ArgumentError(f"threads must be a whole number of at least 1; it is {threads!r}")
+    return threads
 
 
 Job = TypeVar("Job")
