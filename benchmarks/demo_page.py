@@ -19,7 +19,7 @@ from sklearn.model_selection import StratifiedKFold
 import radoboost as rb
 from measuring import RESULTS, fill_page
 from radoboost.examples import demo
-from radoboost.examples.demo import draw_both
+from radoboost.examples.demo import draw_patients_and_rados
 
 ROOT = Path(__file__).parent.parent
 PAGE, PICTURE, KEPT = ROOT / "README.md", ROOT / "docs" / "demo.png", RESULTS / "demo.json"
@@ -32,7 +32,7 @@ COLOURS = {"moments": "#1e8449", "boost": "#b9770e", "private": "#6c3483"}
 
 def run():
     """Run the demo and what is not part of it, errors over folds; keep the figures and the picture."""
-    table, train, _ = demo.patients()
+    table, train, _ = demo.demo_patients()
     errors = cross_validated(table)
     with tempfile.TemporaryDirectory() as folder:
         shown = demo.run_demo(Path(folder), lambda _: None, lambda *_: None)
@@ -53,8 +53,8 @@ def cross_validated(table):
 
     All but the noise of private releases follows from fixed seeds.
     """
-    X, y = demo.numbers(table)
-    bounds = np.array([(0.0, high) for high in demo.highest(table).values()])
+    X, y = demo.demo_numbers(table)
+    bounds = np.array([(0.0, high) for high in demo.highest_measurements(table).values()])
     private_mechanism = rb.Moments(demo.EPSILON, demo.DELTA)
     learners = {"moments": rb.MomentsClassifier(), "boost": rb.RadoBoostClassifier()}
     wrong, private, peer = {name: np.zeros((len(SIZES), DRAWS)) for name in learners}, np.zeros(DRAWS), 0.0
@@ -69,7 +69,7 @@ def cross_validated(table):
             X[train], y[train], mechanism=private_mechanism, bounds=bounds, classes=demo.CLASSES, counts=None
         )
         private[draw] += (rb.MomentsClassifier().fit_rados(noisy).predict(X[test]) != y[test]).sum()
-        peer += demo.peer_error(table, train, test) * len(test) / (len(y) * DRAWS)
+        peer += demo.demo_peer_error(table, train, test) * len(test) / (len(y) * DRAWS)
     return {
         "n_rados": list(SIZES),
         **{name: (counts / len(y)).tolist() for name, counts in wrong.items()},
@@ -82,7 +82,7 @@ def draw(table, release, errors, neighbours):
     """Three panels: the patients, the rados, and error against the number of rados."""
     figure = Figure(figsize=(15, 4.8), layout="constrained")
     stays, leaves, learned = figure.subplots(1, 3)
-    draw_both(stays, leaves, table, demo.LABEL, release)
+    draw_patients_and_rados(stays, leaves, table, demo.LABEL, release)
     draw_errors(learned, errors, f"epsilon {demo.EPSILON:g}, for {neighbours}")
     figure.savefig(PICTURE, dpi=110, format="png")
 

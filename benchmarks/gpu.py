@@ -96,11 +96,11 @@ from radoboost.holder.engines import (
     get_engine,
     has_numba,
 )
-from radoboost.holder.engines.reference import exact_sums
+from radoboost.holder.engines.reference import reference_exact_sums
 from radoboost.holder.grid import (
-    edge_integers,
+    edge_vectors_on_grid,
     grid_step,
-    make_columns,
+    make_grid_columns,
 )
 from radoboost.holder.keystream import (
     SLAB_TILES,
@@ -237,7 +237,7 @@ def rados_by_numpy(values, signs, columns, n_rados, rados):
     """Some rados of the whole table: integers by `edge_integers`, bits by ChaCha20 in NumPy."""
     total, step = np.zeros((len(rados), len(columns)), np.int64), SLAB_TILES * TILE_ROWS // 16
     for start in range(0, len(values), step):
-        rows = edge_integers(values[start : start + step], signs[start : start + step], columns).astype(np.int64)
+        rows = edge_vectors_on_grid(values[start : start + step], signs[start : start + step], columns).astype(np.int64)
         slab, first = divmod(start // TILE_ROWS, SLAB_TILES)
         place = (first + np.arange(-(-len(rows) // TILE_ROWS)))[:, None] * n_rados + np.asarray(rados)
         nonce = bytes(4) + slab.to_bytes(8, "little")
@@ -311,7 +311,11 @@ def survey(engine, source):
     endless = np.full(len(source.features), np.inf)
     labels = LabelCollector("y", None)
     sums = ThreadRunner().run(SurveyRows(engine, -endless, endless, labels, True, source.features), source)
-    return sums.exact, make_columns(source.features, "standard", {}, sums.exact, intercept=True), sums.labels.settle()
+    return (
+        sums.exact,
+        make_grid_columns(source.features, "standard", {}, sums.exact, intercept=True),
+        sums.labels.settle(),
+    )
 
 
 def summed(engine, source, columns, rule, n_rados):
@@ -324,7 +328,7 @@ def time_passes(engine, x, values, signs, all_rados, repeats):
     there, here, wrong = open_table(x, signs), open_table(values, signs), []
     few = values[:_CHECKED]  # exact sums of more take long in Python
     exact = survey(engine, open_table(x[:_CHECKED], signs[:_CHECKED]))[0]
-    right = [(exact.sums[k], exact.squares[k]) == exact_sums(few[:, k].astype(np.float64)) for k in (0, 1)]
+    right = [(exact.sums[k], exact.squares[k]) == reference_exact_sums(few[:, k].astype(np.float64)) for k in (0, 1)]
     if not all(right):
         wrong.append("exact sums of the first columns")
     _, columns, rule = survey(engine, there)
@@ -446,7 +450,7 @@ def time_crafts(watched, repeats):
 
 def variant(numbers, device):
     """An engine whose kernels were compiled with other constants; the module's own numbers follow."""
-    source = cuda_device.kernel_source()
+    source = cuda_device.cuda_kernel_source()
     for name, value in numbers.items():
         source, count = re.subn(rf"(?m)^#define {name} \d+", f"#define {name} {value}", source)
         assert count == 1, name
@@ -463,7 +467,7 @@ def variant(numbers, device):
 
 
 def time_variants(x, y, columns, n_rados, expected, repeats):
-    found, device = [], cuda_device.current_device()
+    found, device = [], cuda_device.current_cuda_device()
     for numbers in [{}, *VARIANTS]:
         try:
             engine = variant(numbers, device)
@@ -514,7 +518,7 @@ def main():
     compiled = time.perf_counter() - begun
     name = torch.cuda.get_device_name()
     print(f"{name}, CuPy {cupy.__version__}, PyTorch {torch.__version__}; compiling took {compiled:.1f} s", flush=True)
-    watched = cuda.Cuda(Watched(cuda_device.current_device()))
+    watched = cuda.Cuda(Watched(cuda_device.current_cuda_device()))
     crafts, short, wrong = time_crafts(watched, options.repeats)
     wrong += check_shapes(engine)
     print("against the reference:", "; ".join(wrong) or "all sums and rows are equal", flush=True)

@@ -29,8 +29,8 @@ import radoboost as rb
 from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
 from radoboost.lab.block_rados import RIDGE as BLOCK_RIDGE
 from radoboost.lab.block_rados import WEIGHTED_RIDGE
-from radoboost.lab.paper.domains import load
-from radoboost.learner.moment_completion import RIDGE, PartMoments, complete, solve
+from radoboost.lab.paper.domains import load_domain
+from radoboost.learner.moment_completion import RIDGE, PartMoments, complete_moments, solve_completed_moments
 
 DOMAINS = ("abalone", "wine_white", "magic", "banknote", "hardware", "higgs_sample", "eeg", "breast_wisc", "ionosphere")
 WITH_AN_AIM = ("abalone", "wine_white", "magic", "banknote")
@@ -45,7 +45,7 @@ MOST_ROWS, TEST_SHARE, N_RADOS = 6000, 0.2, 1000
 
 def deals(name, folder, n_shared, n_splits):
     """Splits of rows and columns: train and test as (values, signs), and which columns are whose."""
-    domain = load(name, str(folder))
+    domain = load_domain(name, str(folder))
     varies = domain.x.min(axis=0) < domain.x.max(axis=0)
     x = domain.x[:, varies]
     for split in range(n_splits):
@@ -76,22 +76,22 @@ def one_split(train, signs, test, truth, shared, halves, n_parts=4):
     last = list(range(n_left + n_right, len(order) + 1))
     peers = [[*range(n_left), *last], [*range(n_left, n_left + n_right), *last]]
     parts = [PartMoments.of_rows(train[:, half], train[:, shared], signs) for half in halves]
-    joint, middle = complete(*parts), len(train) // 2
+    joint, middle = complete_moments(*parts), len(train) // 2
     groups = [PartMoments.of_rows(train[rows][:, half], train[rows][:, shared], signs[rows])
               for half, rows in zip(halves, (slice(middle), slice(middle, None)), strict=True)]  # fmt: skip
-    apart = complete(*groups)
+    apart = complete_moments(*groups)
     blocks = block_parts(train, signs, shared, halves, n_parts)
     answer = {method: [] for method in METHODS}
     for ridge in RIDGES:
-        answer["matched"].append(errors_of(solve(first, second, ridge), test[:, order], truth))
-        thetas = [solve(first[peer], second[np.ix_(peer, peer)], ridge) for peer in peers]
+        answer["matched"].append(errors_of(solve_completed_moments(first, second, ridge), test[:, order], truth))
+        thetas = [solve_completed_moments(first[peer], second[np.ix_(peer, peer)], ridge) for peer in peers]
         scores = [test[:, [order[k] for k in peer[:-1]]] @ theta[:-1] + theta[-1]
                   for peer, theta in zip(peers, thetas, strict=True)]  # fmt: skip
         wrong = [100 * float(np.mean((score > 0) != (truth > 0))) for score in (*scores, scores[0] + scores[1])]
         answer["best peer"].append(min(wrong[:2]))
         answer["sum of scores"].append(wrong[2])
-        answer["completion"].append(errors_of(solve(*joint, ridge), test[:, order], truth))
-        answer["other people"].append(errors_of(solve(*apart, ridge), test[:, order], truth))
+        answer["completion"].append(errors_of(solve_completed_moments(*joint, ridge), test[:, order], truth))
+        answer["other people"].append(errors_of(solve_completed_moments(*apart, ridge), test[:, order], truth))
         for method, weighted in (("block rados", False), ("weighted", True)):
             model = rb.learn_blocks(*blocks, weighted=weighted, ridge=ridge)
             scores = model.scores(test[:, [int(column[1:]) for column in model.feature_names]])
@@ -118,7 +118,9 @@ def from_rados(name, folder, n_splits):
                           threads=1, seed=2 * split + side) for side, half in enumerate(halves)]  # fmt: skip
         model = rb.join(*parts)
         scores = model.scores(test[:, [int(column[1:]) for column in model.feature_names]])
-        exact = solve(*complete(*(PartMoments.of_rows(train[:, half], train[:, shared], signs) for half in halves)))
+        exact = solve_completed_moments(
+            *complete_moments(*(PartMoments.of_rows(train[:, half], train[:, shared], signs) for half in halves))
+        )
         order = [*halves[0], *halves[1], *shared]
         pairs.append((100 * float(np.mean((scores > 0) != (truth > 0))), errors_of(exact, test[:, order], truth)))
     rados, exact = np.array(pairs).T

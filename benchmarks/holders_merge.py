@@ -31,7 +31,7 @@ import tables
 from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
 from methods import DELTA, percent_wrong
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.release.merge import pooled_column
+from radoboost.release.merge import pool_column
 from radoboost.release.release import RADOS
 from utility_page import signed, table
 
@@ -110,7 +110,7 @@ def plain_errors(x, y, train, test, split, seed):
     scores = np.mean([model.scores(x[test]) for model in models], axis=0)
     counts = [len(rows) for rows in parts]
     mean_count = round(np.mean(counts))  # a stacked rado is of one holder's rows
-    columns = tuple(pooled_column(own, counts) for own in zip(*(r.columns for r in releases), strict=True))
+    columns = tuple(pool_column(own, counts) for own in zip(*(r.columns for r in releases), strict=True))
     return {
         **{name: error(release) for name, release in merged.items()},
         ALONE: float(np.mean([percent_wrong(model.predict(x[test]), y[test]) for model in models])),

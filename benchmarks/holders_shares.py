@@ -63,7 +63,7 @@ def by_shares(X: np.ndarray, y: np.ndarray, n_rados: int, folder: Path) -> dict[
         partial.save(outputs[-1])
     release, learner = timed(lambda: rb.merge_shares(*outputs))
     job = {"parts": [[shares[0].pair, len(X)]], "n_rados": n_rados, "signatures": {"name": "all"}}
-    coins = secret_sharing.job_keys(KEY, {**job, "release": shares[0].awaited.to_dict()})[0]
+    coins = secret_sharing.share_job_keys(KEY, {**job, "release": shares[0].awaited.to_dict()})[0]
     plain, alone = plain_release(X, y, n_rados, coins)
     same_bits(release, plain)
     return {

@@ -34,7 +34,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from measuring import keep, shortfalls
 from radoboost.cli import app
-from radoboost.examples.hospital import code_book, hospital
+from radoboost.examples.hospital import hospital_code_book, make_hospital_table
 from radoboost.tables import open_table
 
 N_TRAIN, N_TEST = 20_000, 10_000
@@ -78,9 +78,9 @@ def peer_error(stem):
 def one_draw(draw):
     """Errors of one draw, in percent: ours and the peer's, by way."""
     for name, n_rows, seed in (("train.csv", N_TRAIN, 100 + draw), ("test.csv", N_TEST, 200 + draw)):
-        pa.csv.write_csv(hospital(n_rows, seed), name)
+        pa.csv.write_csv(make_hospital_table(n_rows, seed), name)
     rado("schema", "train.csv", "--label", "outcome", "--from-data", "-o", "proposed.json")
-    Path("written.json").write_text(json.dumps(code_book().to_dict()))
+    Path("written.json").write_text(json.dumps(hospital_code_book().to_dict()))
     options = {
         "no schema": ("--label", "outcome"),
         "schema from data": ("--schema", "proposed.json"),

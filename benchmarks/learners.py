@@ -96,7 +96,7 @@ def changed(module, name, value):
 
 def stopped_by_risk(*rows):
     """Boosting that stops where the exponential risk of held-out rados is least, and not by mean over deviation."""
-    with changed(boost_rados, "held_out_ratios", minus_log_risks):
+    with changed(boost_rados, "held_out_margin_ratios", minus_log_risks):
         return from_rados(partial(rb.RadoBoostClassifier, stop="held-out"), "linear", *rows)
 
 
@@ -171,7 +171,7 @@ def work(cell, options):
     """The outcome of a cell; runs in a process of its own."""
     warnings.simplefilter("error", ConvergenceWarning)
     warnings.simplefilter("ignore", rb.SchemaWarning)
-    domain = domains.load(cell["domain"], options.data)
+    domain = domains.load_domain(cell["domain"], options.data)
     train, test = split(domain, cell["fold"])
     return METHODS[cell["method"]](domain.x, domain.signs.astype(int), train, test)
 
@@ -200,7 +200,7 @@ def measured(names, methods, options, jobs):
     print(f"{sum(seconds.values()):,.0f} seconds of one core", file=sys.stderr)
     sizes = {}
     for name in names:
-        domain = domains.load(name, options.data)
+        domain = domains.load_domain(name, options.data)
         n_train = len(split(domain, 0)[0])
         shape = {"rows": len(domain.x), "columns": domain.x.shape[1]}
         sizes[name] = {**shape, "train": n_train, "rados": n_rados(n_train)}
@@ -265,7 +265,7 @@ def main():
         return
     if not options.data:
         raise SystemExit("where are the domains? give --data, or set RADO_DATA")
-    names = domains.find(options.data)
+    names = domains.find_domains(options.data)
     if unknown := [name for name in options.domains or () if name not in names]:
         raise SystemExit(f"not under {options.data}: {', '.join(unknown)}; there are {', '.join(names)}")
     methods = [method for method in METHODS if method.startswith(tuple(options.only or [""]))]

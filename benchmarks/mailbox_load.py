@@ -42,7 +42,7 @@ import radoboost as rb
 import rooms_page
 from holders_processes import NAMES, seconds_together, write_table
 from measuring import keep, shortfalls
-from radoboost.holder.rooms.http_mailbox import WebMailbox, unpacked
+from radoboost.holder.rooms.http_mailbox import WebMailbox, unpack_mailbox_news
 from radoboost.holder.rooms.mailbox_server import TIME_HEADER
 from radoboost.holder.rooms.signed_messages import Identity, sign_message
 
@@ -197,7 +197,7 @@ def readers():
                     answers.append(time.perf_counter() - asked)
                     if answer.status != 200:
                         return answer.status, seen, answers
-                    epoch, start, more, messages = unpacked(content)
+                    epoch, start, more, messages = unpack_mailbox_news(content)
                     seen += sum(len(content or b"") == MESSAGE_BYTES for _, content in messages)
                 connection.close()
                 return 200, seen, answers

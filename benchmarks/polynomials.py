@@ -13,7 +13,7 @@ import numpy as np
 from flint import arb, ctx
 
 from measuring import keep, shortfalls
-from radoboost.release.exact_math import log1p
+from radoboost.release.exact_math import exact_log1p
 
 WANTED = 1.0  # unit in the last place
 _BITS = 200
@@ -68,7 +68,7 @@ def largest_error(arguments: np.ndarray, values: np.ndarray) -> tuple[float, flo
 def measure(count: int) -> dict[str, Any]:
     """The largest error on at least so many arguments."""
     x = log_arguments(count)
-    error, place = largest_error(x, log1p(x))
+    error, place = largest_error(x, exact_log1p(x))
     return {
         "function": "log1p",
         "arguments": len(x),

@@ -61,7 +61,7 @@ def plain(options):
     """The errors of all folds of all domains."""
     found = {}
     for name in DOMAINS:
-        domain = table1.prepare(name, options.data, options.seed)
+        domain = table1.prepare_domain(name, options.data, options.seed)
         for fold, (train, test) in enumerate(domain.folds):
             generator = cell_generator(Task.of("table1", domain=name, fold=fold), options)
             found[name, fold] = plain_fold(domain.edges, train, test, generator)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from measuring import RESULTS, fill_page
 from radoboost.report.documents import read_document
-from radoboost.report.plots import draw
+from radoboost.report.plots import draw_figure
 
 PAGE = Path(__file__).parent.parent / "docs" / "reproduction.md"
 KEPT = RESULTS / "reproduce"
@@ -115,7 +115,7 @@ def main():
             (KEPT / f"{name}.json").write_text((Path(sys.argv[1]) / f"{name}.json").read_text())
     for document in documents().values():
         for path, figure in pictured(document).items():
-            path.write_bytes(draw(figure).wide_svg)
+            path.write_bytes(draw_figure(figure).wide_svg)
     PAGE.write_text(rendered())
     TABLES.write_text(tables_page())
 

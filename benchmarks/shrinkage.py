@@ -19,7 +19,12 @@ import numpy as np
 
 import radoboost as rb
 from radoboost.learner.uncertainty import Curvature, propagate_noise
-from radoboost.release.moment_math import HESSIAN_FLOOR, column_factors, noise_floor, whitened_theta
+from radoboost.release.moment_math import (
+    HESSIAN_FLOOR,
+    eigenvalue_noise_floor,
+    factors_from_whitened_to_columns,
+    theta_of_whitened_rows,
+)
 from tables import load, split_rows
 
 DOMAINS = ("breast_cancer", "abalone", "banknote", "wine_red", "transfusion", "ionosphere")
@@ -41,8 +46,8 @@ def posterior(mean, covariance):
 def classifiers(release):
     """theta over columns, by name of the way it is made."""
     blocks, mechanism, d = release.blocks, release.mechanism, len(release.columns)
-    floor = noise_floor(mechanism["noise"]["whitened"], d, HESSIAN_FLOOR)
-    curvature, theta = Curvature.of(blocks["moment:C2"], floor), whitened_theta(blocks, mechanism)
+    floor = eigenvalue_noise_floor(mechanism["noise"]["whitened"], d, HESSIAN_FLOOR)
+    curvature, theta = Curvature.of(blocks["moment:C2"], floor), theta_of_whitened_rows(blocks, mechanism)
     (covariance,) = propagate_noise(release, curvature, np.eye(d), theta, [range(d)]).covariances
     balance = blocks["whitening"] @ blocks["moment:C"][:, -1]
     balance /= np.linalg.norm(balance)
@@ -52,7 +57,7 @@ def classifiers(release):
     apart = shrunk + balance * (level - float(balance @ shrunk))
     majority = np.zeros(d)
     majority[-1] = np.linalg.solve(blocks["whitening"], blocks["moment:b"][0])[-1]
-    factors = column_factors(blocks, mechanism, release.columns)
+    factors = factors_from_whitened_to_columns(blocks, mechanism, release.columns)
     ways = {"kept": theta, "posterior means": shrunk, "class balance apart": apart}
     return {**{name: factors @ vector for name, vector in ways.items()}, "noisy majority": majority}
 

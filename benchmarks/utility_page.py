@@ -14,7 +14,7 @@ import numpy as np
 import utility_pictures
 from measuring import RESULTS, fill_page, write_pages
 from radoboost.holder.mechanisms import Moments
-from radoboost.holder.mechanisms.moments.preview import expected_error, preview_plan
+from radoboost.holder.mechanisms.moments.preview import forecast_error, preview_plan
 from radoboost.privacy import Gaussian, Relation, best_guess, gaussian_multiplier
 from utility_errors import (
     BEHIND,
@@ -346,7 +346,7 @@ def expected_cells(errors, method, word, epsilon):
         if foreseen.plan.beyond == (word != "linear"):
             best = np.clip(errors.at(method, domain, errors.epsilons[-1]), *BETWEEN) / 100
             yield (
-                100 * expected_error(foreseen.mechanism, foreseen.n_examples, foreseen.shape, float(best)),
+                100 * forecast_error(foreseen.mechanism, foreseen.n_examples, foreseen.shape, float(best)),
                 errors.at(method, domain, epsilon),
             )
 

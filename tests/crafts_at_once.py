@@ -18,7 +18,7 @@ import numpy as np
 
 import radoboost as rb
 from radoboost.privacy import Filter, Gaussian, Relation, epsilon_at, event_from_dict
-from radoboost.privacy.ledger import Ledger, _cost_as_floats
+from radoboost.privacy.ledger import Ledger, _ledger_cost_as_floats
 
 CRAFTS, WORKERS, ALLOWED, DELTA = 100, 8, 25, 1e-6
 X, Y = np.linspace(0, 1, 40).reshape(-1, 1), np.arange(40) % 2
@@ -161,7 +161,7 @@ def run(folder, careless):
         "failed": failed,
         "within": spent.within(allowance),
         "one_more_fits": (spent + one).within(allowance),
-        "spent": _cost_as_floats(spent),
+        "spent": _ledger_cost_as_floats(spent),
         "problems": ledger.problems(),
         "entries": [(entry.release, entry.digest) for entry in ledger.entries()],
         "one": float(one.mu_squared),

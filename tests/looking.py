@@ -19,15 +19,15 @@ import numpy as np
 from radoboost.errors import RadoError
 from radoboost.holder.craft import craft
 from radoboost.holder.engines import get_engine
-from radoboost.holder.feature_maps import Columns, make_map, map_table
+from radoboost.holder.feature_maps import Columns, make_feature_map, map_table
 from radoboost.holder.mechanisms.moments.aggregations import SphereRows, SumProducts, WhitenedRows
-from radoboost.holder.mechanisms.record_level import clip_rows
+from radoboost.holder.mechanisms.record_level import clip_record_rows
 from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.person_ids import person_ids
+from radoboost.tables.person_ids import distinct_person_ids
 from radoboost.tables.schema import Schema
 from radoboost.tables.table import Table
 
@@ -141,7 +141,7 @@ def _mapped(source: Table, columns: Columns) -> tuple[Table, tuple[Column, ...],
     scaled = tuple(Column(f, "bounds", STEP, *limit) for f, limit in zip(source.features, limits, strict=True))
     if columns == "linear":
         return source, scaled, None
-    source = map_table(source, make_map(columns, scaled, source.groups))
+    source = map_table(source, make_feature_map(columns, scaled, source.groups))
     return source, tuple(Column(f, "bounds", STEP, -1.0, 1.0) for f in source.features), scaled
 
 
@@ -167,7 +167,7 @@ def _look(
         with np.errstate(all="ignore"):
             values, signs = batch.values(), rule.signs_or_zero(batch.labels)
             batch = batch._replace(values=partial(np.asarray, values))  # reading once is enough here
-            edges, _ = clip_rows(values, signs, (*columns, constant_column(STEP)), 1.0, STEP)
+            edges, _ = clip_record_rows(values, signs, (*columns, constant_column(STEP)), 1.0, STEP)
         pieces["sphere"].append(sphere.on_sphere(batch)[0].T)
         rows = whitened.rows(batch)
         moments.add(second, 0, RowBatch(batch.n_rows, partial(np.asarray, rows)))
@@ -190,7 +190,7 @@ def _persons(persons: Any, n_rows: int) -> Any:
     """A number for whose row each one is, -1 for nobody's; zeros where nobody asked."""
     if persons is None:
         return np.zeros((n_rows, 1), np.int64)
-    ids, places = person_ids(persons)
+    ids, places = distinct_person_ids(persons)
     numbers = np.array([*(zlib.crc32(one) for one in ids), -1], np.int64)
     return numbers[places][:, None]
 

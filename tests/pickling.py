@@ -5,9 +5,9 @@ import random
 
 import pyarrow as pa
 
-from radoboost.holder.aggregation import merge_sums
+from radoboost.holder.aggregation import merge_accumulators
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
-from radoboost.holder.runners.worker import keep_part, sum_part
+from radoboost.holder.runners.worker import worker_keep_part, worker_sum_part
 
 
 def sent(thing):
@@ -66,13 +66,13 @@ class Pickling(ClusterRunner):
             message = pickle.dumps((task, source.pieces[k], k, firsts[k], rows))
             self.messages.append(message)
             for _ in range(self.random.choice([1, 1, 2])):
-                state = sum_part(*pickle.loads(message), frames=lent(source, k))
+                state = worker_sum_part(*pickle.loads(message), frames=lent(source, k))
             states.append(sent(state))
         while len(states) > 1:
             self.random.shuffle(states)
             group, states = states[:3], states[3:]
             before = pickle.dumps(group)
-            merged = merge_sums(group)
+            merged = merge_accumulators(group)
             assert pickle.dumps(group) == before, "a merge changed what it merged"
             states.append(sent(merged))
         return states[0]
@@ -80,6 +80,7 @@ class Pickling(ClusterRunner):
     def keep_parts(self, task, source, rows):
         self.messages.append(pickle.dumps(task))
         pieces = [
-            sent(keep_part(*sent((task, piece, rows)), frames=lent(source, k))) for k, piece in enumerate(source.pieces)
+            sent(worker_keep_part(*sent((task, piece, rows)), frames=lent(source, k)))
+            for k, piece in enumerate(source.pieces)
         ]
         return ClusterRows(source.name, source.features, source.n_rows, pieces)

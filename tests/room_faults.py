@@ -302,7 +302,10 @@ class Threads:
 
     def play(self, fault, seconds=120):
         threads = {name: threading.Thread(target=self._join, args=(name, fault)) for name in fault.holders}
-        with patch.object(room_module, "_teller", lambda progress: self._lines.log.append), _versions(fault):
+        with (
+            patch.object(room_module, "_progress_teller_of_room", lambda progress: self._lines.log.append),
+            _versions(fault),
+        ):
             for name, thread in sorted(threads.items(), key=lambda one: one[0] != fault.after):
                 thread.start()
                 thread.join(seconds if name == fault.after else 0)
@@ -332,7 +335,7 @@ class Threads:
 
 def _versions(fault):
     """One holder's program has another text of the statement."""
-    genuine = handshake._greeting
+    genuine = handshake._greeting_body
 
     def greeting(agreement, identity, nonce):
         said = genuine(agreement, identity, nonce)
@@ -340,7 +343,7 @@ def _versions(fault):
             said["versions"]["statement"] = "0" * 12
         return said
 
-    return patch.object(handshake, "_greeting", greeting)
+    return patch.object(handshake, "_greeting_body", greeting)
 
 
 class Processes:
@@ -381,7 +384,7 @@ class Processes:
 def _main():
     """A holder's process: `rado` with a fault."""
     about, words = json.loads(sys.argv[1]), sys.argv[2:]
-    genuine, now = room_module._mailbox, time.time
+    genuine, now = room_module._mailbox_of_room, time.time
 
     def mailbox(*given, **options):
         def signalled(what):
@@ -394,7 +397,7 @@ def _main():
         acts = [At(*act) for act in about["acts"]]
         return FaultyMailbox(genuine(*given, **options), acts, about["unit"], signalled, killed)
 
-    room_module._mailbox, http_mailbox._PATIENCE = mailbox, about["patience"]
+    room_module._mailbox_of_room, http_mailbox._PATIENCE = mailbox, about["patience"]
     time.time = lambda: now() + about["clock"]
     if about["other"]:
         statements._NONSENSE += " Nor what the mailbox does."

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import numpy as np
 
 from radoboost.errors import RoomError
-from radoboost.holder.rooms.abort_notices import wait_for
+from radoboost.holder.rooms.abort_notices import wait_for_message
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureSum, SecureTotal
-from radoboost.holder.rooms.signed_messages import Identity, place_of, sign_message
+from radoboost.holder.rooms.signed_messages import Identity, place_of_signed_message, sign_message
 
 NAMES = [f"h{k:02d}" for k in range(1000)]
 PATIENCE = 5.0
@@ -127,13 +127,13 @@ def check_totals(room, outcomes):
 
 def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop, **_):
     """A sum without masks, for holders in threads."""
-    mailbox.put(place_of(stage, "bare", identity.party.name), values.tobytes())
+    mailbox.put(place_of_signed_message(stage, "bare", identity.party.name), values.tobytes())
 
     def look():
-        parts = [mailbox.get(place_of(stage, "bare", name)) for name in present]
+        parts = [mailbox.get(place_of_signed_message(stage, "bare", name)) for name in present]
         return None if None in parts else parts
 
-    parts = wait_for(look, patience, stop)
+    parts = wait_for_message(look, patience, stop)
     total = np.zeros(len(values), dtype=np.int64)
     for part in parts:
         total += np.frombuffer(part, dtype=np.int64)
@@ -141,17 +141,17 @@ def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop
 
 
 def say_stop(room, victim, signer=None):
-    room.box.put(place_of(0, "stop", victim), room.signed(signer or victim, "stop", {}, stage=0))
+    room.box.put(place_of_signed_message(0, "stop", victim), room.signed(signer or victim, "stop", {}, stage=0))
 
 
 @contextmanager
 def served(shelves, **options):
     """A server of mailboxes on this machine; its address."""
-    from radoboost.holder.rooms.mailbox_server import web_server
-    from radoboost.serving import listening
+    from radoboost.holder.rooms.mailbox_server import mailbox_web_server
+    from radoboost.serving import listening_socket
 
-    server = web_server(shelves, **options)
-    with listening("127.0.0.1", 0) as door:
+    server = mailbox_web_server(shelves, **options)
+    with listening_socket("127.0.0.1", 0) as door:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [door]})
         thread.start()
         try:

@@ -51,7 +51,7 @@ def spark(logs):
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with spark_jobs.quiet():
+    with spark_jobs.silence_pyspark_warnings():
         session = builder.getOrCreate()
     yield session
     session.stop()

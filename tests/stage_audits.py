@@ -1,8 +1,14 @@
 """The attack on `moments`, stage by stage."""
 
-from radoboost.lab.audits.audit import CONFIDENCE, Audit, _rates, _without_model, least_epsilon
+from radoboost.lab.audits.audit import (
+    CONFIDENCE,
+    Audit,
+    _bounds_of_error_rates,
+    _epsilon_of_error_rates,
+    least_epsilon_of_error_rates,
+)
 from radoboost.lab.audits.canaries import Scenario
-from radoboost.lab.audits.moments_audit import moments_runs
+from radoboost.lab.audits.moments_audit import moments_canary_runs
 from radoboost.privacy import epsilon_at
 
 
@@ -12,14 +18,14 @@ def audit_stages(mechanism, *, runs, **options):
     So a fault of one stage, which has a small part of the budget, is found in far fewer runs. The confidence is that of
     all stages together.
     """
-    scores = moments_runs(mechanism, Scenario(runs=runs, **options))
+    scores = moments_canary_runs(mechanism, Scenario(runs=runs, **options))
     risk = (1 - CONFIDENCE) / (2 * len(scores.by_stage))
     audits = {}
     for name, event in scores.by_stage.items():
-        rates = _rates(scores.present[name], scores.absent[name], risk, 0.0)
-        found = least_epsilon(scores.family, rates, mechanism.delta)
+        rates = _bounds_of_error_rates(scores.present[name], scores.absent[name], risk, 0.0)
+        found = least_epsilon_of_error_rates(scores.family, rates, mechanism.delta)
         about = (mechanism.name, event.relation.value, mechanism.delta, epsilon_at(event, mechanism.delta), found)
         audits[name] = Audit(
-            *about, len(scores.present[name]), name, CONFIDENCE, _without_model(rates, mechanism.delta)
+            *about, len(scores.present[name]), name, CONFIDENCE, _epsilon_of_error_rates(rates, mechanism.delta)
         )
     return audits

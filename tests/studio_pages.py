@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager
 from urllib.parse import urlencode
 
-from radoboost.studio.app import create, listen_on_loopback, studio_server
+from radoboost.studio.app import create_studio, listen_on_loopback, studio_server
 from radoboost.studio.holder_routes import HolderSession
 
 FORM = "application/x-www-form-urlencoded"
@@ -75,7 +75,7 @@ def running(folder, chosen=None):
     """A client of a studio that runs over a folder, not yet let in."""
     with listen_on_loopback(0) as door:
         port = door.getsockname()[1]
-        app = create(folder, port, chosen)
+        app = create_studio(folder, port, chosen)
         server = studio_server(app)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
         thread.start()

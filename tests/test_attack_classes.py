@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
+from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
 from radoboost.lab.attacks.exact_reconstruction import reconstruct
-from radoboost.lab.attacks.linear_reconstruction import linear
-from radoboost.lab.attacks.row_probe import probe
-from radoboost.lab.theory.confounder import confound
+from radoboost.lab.attacks.linear_reconstruction import recover_release_column
+from radoboost.lab.attacks.row_probe import probe_rows_of_table
+from radoboost.lab.theory.confounder import confound_columns
 from test_attack_cli import no_study
 
 CLASSES = np.array(["a", "b", "c", "d"])
@@ -31,9 +31,9 @@ def made_up(seed, rows, n_classes):
 def test_rados_are_sums_over_signatures_and_are_solved_for_all_rows(seed, rows, n_classes, intercept):
     values, labels = made_up(seed, rows, n_classes)
     release = rb.craft(values, labels, n_rados=rows + 24, seed=seed, scale=None, intercept=intercept)
-    edges = table_edges(release, values, labels)
+    edges = edge_vectors_of_table(release, values, labels)
     assert edges.shape == (rows, n_classes * (2 + intercept))
-    np.testing.assert_array_equal(inclusion_bits(release, seed, rows) @ edges, rado_integers(release))
+    np.testing.assert_array_equal(inclusion_bits_of_seed(release, seed, rows) @ edges, rado_integers(release))
     result = reconstruct(release, seed)
     assert result.status == "all" and result.seed_checked and result.has_labels and result.labels is None
     table = result.to_table()
@@ -68,20 +68,20 @@ def test_a_row_of_zeros_without_a_constant_has_no_class():
 def test_clients_are_found_in_a_release():
     values, labels = made_up(5, 24, 3)
     release = rb.craft(values[:13], labels[:13], n_rados=40, seed=2)
-    assert probe(release, values, labels).members == tuple(range(13))
+    assert probe_rows_of_table(release, values, labels).members == tuple(range(13))
 
 
 def test_attacks_on_signed_sums_say_why_they_do_not_apply():
     values, labels = made_up(5, 24, 3)
     release = rb.craft(values, labels, n_rados=40, seed=2)
     with pytest.raises(rb.ArgumentError, match="this release has 3 classes; take the attack reconstruct"):
-        linear(release, 2)
+        recover_release_column(release, 2)
     with pytest.raises(rb.ArgumentError, match="for two classes, and this release has 3 classes"):
-        confound(release, table_edges(release, values, labels))
+        confound_columns(release, edge_vectors_of_table(release, values, labels))
 
 
 def test_commands_and_the_report(rado, monkeypatch):
-    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_study", no_study)
+    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_attack_study", no_study)
     values, labels = made_up(5, 14, 3)
     pyarrow.csv.write_csv(pa.table({"u": values[:, 0], "v": values[:, 1], "y": labels}), "t.csv")
     rb.craft("t.csv", label="y", n_rados=40, seed=7).save("t.rado.parquet")

@@ -159,7 +159,9 @@ def test_membership_holds_a_release_against_its_statement(rado, clients):
 
 
 def test_a_release_with_half_the_noise_of_its_statement_ends_in_exit_code_1(rado, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(statement_check, "_check_one_noise", lambda release: None)  # which would refuse the file
+    monkeypatch.setattr(
+        statement_check, "_check_stated_rado_noise", lambda release: None
+    )  # which would refuse the file
     declared = {"bounds": [(0, 1)] * 2, "classes": (0, 1), "n_rados": 20}
     honest = rb.craft(rng.random((30, 2)), rng.integers(0, 2, 30), mechanism=rb.NoisyRados(4.0), **declared)
     half = {**honest.mechanism, "noise_std": honest.mechanism["noise_std"] / 2}
@@ -240,7 +242,7 @@ def test_the_report_studies_nothing_that_is_not_about_the_release(rado, clients,
         studied.append(name)
         raise rb.ArgumentError("this attack needs flint; install it")  # as without the extra `attacks`
 
-    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_study", study)
+    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_attack_study", study)
     code, out, err = rado("attack", "report", release, "-o", clients / "page.html", "--seconds", "0.5", "--json")
     assert code == 0, err
     assert "leak" not in studied and {"linear", "probe", "hardness"} <= set(studied)
@@ -253,7 +255,7 @@ def no_study(name, **_):
 
 
 def test_the_report_escapes_names_of_columns_and_files(rado, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_study", no_study)
+    monkeypatch.setattr("radoboost.lab.attacks.attack_suite.run_attack_study", no_study)
     name = "<script>alert(\"1\")</script> & 'b'"
     table = pa.table({name: rng.random(14), "class": rng.integers(0, 2, 14)})
     release = rb.craft(table, label="class", n_rados=20, seed=7, intercept=False)

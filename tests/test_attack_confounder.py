@@ -12,32 +12,32 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
+from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
 from radoboost.lab.theory import confounder as module
 from radoboost.lab.theory.confounder import (
     CONSTRUCTIONS,
     Search,
-    _farthest,
-    cells_along,
-    confound,
+    _farthest_confounder_point,
+    confound_columns,
     confound_points,
-    signatures_of,
+    confounder_cells_along,
+    signatures_of_confounder,
     smallest_integer_type,
 )
 from radoboost.lab.theory.sphere_packing import (
     CENTRE,
     FAR,
     FEW,
-    bound_follows,
     covered_disc,
-    first_few,
-    gaps_of_proof,
-    most_a_split_gives,
-    next_whole,
-    packing_of_the_paper,
-    printed_bound,
+    farthest_split_edge,
+    first_m_with_few_spheres,
+    gaps_of_sphere_proof,
+    next_m_without_gap,
+    printed_sphere_bound,
+    printed_sphere_bound_follows,
+    sphere_packing_of_paper,
     spheres_along,
-    where_it_works,
+    where_sphere_proof_works,
 )
 from radoboost.learner.boost import boost
 from radoboost.learner.rado_moments import learn_rados
@@ -59,20 +59,20 @@ def _hausdorff(first, second):
     """The same with the package's distances, for larger sets."""
     reach = max(int(np.abs(points.astype(object)).max()) for points in (first, second))
     first, second = smallest_integer_type(reach, first, second)
-    return max(_farthest(first, second), _farthest(second, first))
+    return max(_farthest_confounder_point(first, second), _farthest_confounder_point(second, first))
 
 
 def _points(rng, m, d, kind):
     """Edge vectors of several shapes, on a coarse or a fine grid."""
     if kind == "ball":
-        return module._in_ball(rng, m, d)
+        return module._random_points_in_ball(rng, m, d)
     if kind == "coarse":
         return rng.integers(-4, 5, (m, d))
     if kind == "sphere":
         points = rng.normal(size=(m, d))
         return np.rint(points / np.linalg.norm(points, axis=1, keepdims=True) * 2**22).astype(np.int64)
     if kind == "half":  # nothing to balance a sum with
-        return np.abs(module._in_ball(rng, m, d)) + 1
+        return np.abs(module._random_points_in_ball(rng, m, d)) + 1
     return rng.integers(-(2**22), 2**22, (m, d)) * np.array([2 ** int(k) for k in rng.integers(0, 9, d)])
 
 
@@ -83,7 +83,7 @@ def _check(found, points, rng):
     assert (found.edges == points.astype(object) * finer).all() and found.others.shape == (m + 1, d)
     inside = rng.random((40, m)) < 0.5
     inside[0], inside[1] = True, False
-    others = signatures_of(found, inside)
+    others = signatures_of_confounder(found, inside)
     assert others.shape == (40, m + 1) and others.dtype == np.bool_
     assert (others.astype(object) @ found.others == inside.astype(object) @ found.edges).all()
     assert all(sum(int(x) ** 2 for x in point) <= found.square_radius for point in found.others)
@@ -107,7 +107,7 @@ def test_two_hundred_data_sets_have_a_confounder_beyond_the_bound(rng):
             assert not points.any()
             continue
         _check(found, points, rng)
-        b = Fraction(1, d * cells_along(m, d) ** 2)
+        b = Fraction(1, d * confounder_cells_along(m, d) ** 2)
         assert found.reaches_bound == (found.square_distance / found.square_radius >= b)
         short += not found.reaches_bound
         below += m < 2**d
@@ -134,7 +134,7 @@ def test_an_empty_cell_is_always_among_the_centres(rng):
         square = Fraction(max((points**2).sum(axis=1)))
         search = Search(points, square, rng, lambda: 9.0, 1.0, False)
         listed = search._centres()[-(m + 1) :]
-        assert search.tree.query(listed)[0].max() >= (1 - 1e-9) / (math.sqrt(d) * cells_along(m, d))
+        assert search.tree.query(listed)[0].max() >= (1 - 1e-9) / (math.sqrt(d) * confounder_cells_along(m, d))
         assert len(np.unique(listed, axis=0)) == m + 1
 
 
@@ -160,7 +160,7 @@ def test_hausdorff_is_that_of_the_definition(rng):
 def test_cells_along_is_exact():
     for m in (*range(1, 70), 2**53 - 1, 2**53, 3**40 - 1, 3**40):
         for d in (1, 2, 3, 7):
-            k = cells_along(m, d)
+            k = confounder_cells_along(m, d)
             assert (k - 1) ** d < m + 1 <= k**d
 
 
@@ -170,12 +170,12 @@ def test_cells_along_is_exact():
 def test_a_release_has_the_same_rados_and_gives_the_same_classifier(rng):
     X, y = rng.normal(size=(150, 4)) * (1, 5, 0.1, 2), rng.integers(0, 2, 150)
     release = rb.craft(X, y, n_rados=80, seed=3)
-    edges, steps = table_edges(release, X, y), np.array([column.step for column in release.columns])
-    inside = inclusion_bits(release, 3, 150)
+    edges, steps = edge_vectors_of_table(release, X, y), np.array([column.step for column in release.columns])
+    inside = inclusion_bits_of_seed(release, 3, 150)
     for as_table in (False, True):
-        found = confound(release, edges, as_table=as_table)
+        found = confound_columns(release, edges, as_table=as_table)
         finer = (steps / found.unit).astype(np.int64)
-        sums = signatures_of(found, inside).astype(np.int64) @ found.others
+        sums = signatures_of_confounder(found, inside).astype(np.int64) @ found.others
         assert (sums == rado_integers(release) * finer).all()
         assert (sums * found.unit).tobytes() == release.rados.tobytes()
         theirs = sums * found.unit
@@ -191,7 +191,7 @@ def test_a_release_has_the_same_rados_and_gives_the_same_classifier(rng):
     # Flipped: the same examples with other labels.
     turned = list(found.records)
     assert (found.edge_vectors[turned] == -(edges * steps)[turned]).all()
-    assert confound(release, edges, radius=1e3).square_radius == (Fraction(1000) / Fraction(found.unit)) ** 2
+    assert confound_columns(release, edges, radius=1e3).square_radius == (Fraction(1000) / Fraction(found.unit)) ** 2
 
 
 @pytest.mark.slow
@@ -199,7 +199,7 @@ def test_tables_have_confounders_that_are_tables(rng):
     for m, d in itertools.product((40, 41, 100, 101), (2, 5)):
         X, y = rng.normal(size=(m, d)), rng.integers(0, 2, m)
         release = rb.craft(X, y, n_rados=10)
-        found = confound(release, table_edges(release, X, y), as_table=True)
+        found = confound_columns(release, edge_vectors_of_table(release, X, y), as_table=True)
         assert found.keeps_constant and found.distance > 0.25, (m, d)
 
 
@@ -207,7 +207,7 @@ def test_tables_have_confounders_that_are_tables(rng):
 def test_a_split_shows_in_the_constant_column(rng):
     X, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
     release = rb.craft(X, y, n_rados=20)
-    points = table_edges(release, X, y) * np.array([1, 1, 4])
+    points = edge_vectors_of_table(release, X, y) * np.array([1, 1, 4])
     found = confound_points(points, constructions=("split",), unit=2.0**-24, has_constant=True)
     assert found.keeps_constant is False and "is no table" in found.sentence()
     assert confound_points(points, constructions=("split", "zero"), unit=2.0**-24, as_table=True) is None
@@ -216,18 +216,18 @@ def test_a_split_shows_in_the_constant_column(rng):
 def test_what_cannot_be_used_is_refused():
     columns = rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, intercept=False).columns
     with pytest.raises(rb.ArgumentError, match="outside of the ball"):
-        confound(columns, np.array([[2**22]]), radius=0.1)
+        confound_columns(columns, np.array([[2**22]]), radius=0.1)
     with pytest.raises(rb.ArgumentError, match="constant column"):
-        confound(columns, np.array([[2**22]]), as_table=True)
+        confound_columns(columns, np.array([[2**22]]), as_table=True)
     apart = rb.craft([[1e-200, 1e200], [2e-200, 1e199]], [0, 1], n_rados=2, scale=None)
     with pytest.raises(rb.ArgumentError, match="too far apart"):
-        confound(apart, table_edges(apart, [[1e-200, 1e200]], [0]))
+        confound_columns(apart, edge_vectors_of_table(apart, [[1e-200, 1e200]], [0]))
     wide = rb.craft([[1e-20, 1e20], [2e-20, 1e19]], [0, 1], n_rados=2, scale=None)
-    assert confound(wide, table_edges(wide, [[1e-20, 1e20], [2e-20, 1e19]], [0, 1])).reaches_bound
+    assert confound_columns(wide, edge_vectors_of_table(wide, [[1e-20, 1e20], [2e-20, 1e19]], [0, 1])).reaches_bound
     with pytest.raises(rb.ArgumentError, match="1 columns"):
-        confound(columns, np.array([[1, 2]]))
+        confound_columns(columns, np.array([[1, 2]]))
     with pytest.raises(rb.ArgumentError, match="signatures of 1 records"):
-        signatures_of(confound_points(np.array([[4]])), np.ones((2, 3), np.bool_))
+        signatures_of_confounder(confound_points(np.array([[4]])), np.ones((2, 3), np.bool_))
     with pytest.raises(rb.ArgumentError, match="time limit"):
         confound_points(np.array([[4]]), seconds=0)
 
@@ -235,7 +235,7 @@ def test_what_cannot_be_used_is_refused():
 @pytest.mark.slow
 def test_the_time_limit_is_kept(rng):
 
-    points = module._in_ball(rng, 4000, 3)
+    points = module._random_points_in_ball(rng, 4000, 3)
     begun = time.process_time()
     found = confound_points(points, seconds=0.3)
     assert time.process_time() - begun < 10
@@ -282,20 +282,22 @@ def _difficult(m, d, rng):
 def test_where_the_printed_proof_has_no_gap():
     """By counting: from which m on there are too few spheres, and for which m nothing is missing."""
     every = range(1, 3001)
-    whole = {d: _runs(m for m in every if not gaps_of_proof(m, d)) for d in (2, 3, 4)}
+    whole = {d: _runs(m for m in every if not gaps_of_sphere_proof(m, d)) for d in (2, 3, 4)}
     assert whole == {2: [(4, 7), (16, 24)], 3: [(9, 26), (81, 124)], 4: [(16, 63), (256, 624)]}
     page = (Path(__file__).parent.parent / "docs" / "attacks.md").read_text()
     assert all(f"{first} to {last} at d = {d}" in page for d, ((first, last), _) in whole.items() if d < 4)
     for d in (2, 3, 4, 6, 7):  # the next run without a gap, against a search
         for after in (2**d - 1, 40, 300, 1000):
-            beyond = [m for m in range(after + 1, 20_000) if not gaps_of_proof(m, d)]
-            run = next_whole(d, after)
+            beyond = [m for m in range(after + 1, 20_000) if not gaps_of_sphere_proof(m, d)]
+            run = next_m_without_gap(d, after)
             assert (run[0] if run and run[0] < 20_000 else None) == next(iter(beyond), None)
             if run and run[1] < 19_999:
-                assert gaps_of_proof(run[1], d) == () != gaps_of_proof(run[1] + 1, d)
-    assert "for d = 10 from 10,000 to 99,999" in where_it_works().note
-    assert gaps_of_proof(10_000, 10) == () and gaps_of_proof(9_999, 10) != () != gaps_of_proof(100_000, 10)
-    few = {d: _runs(m for m in every if FEW in gaps_of_proof(m, d)) for d in (2, 3, 4, 6, 10)}
+                assert gaps_of_sphere_proof(run[1], d) == () != gaps_of_sphere_proof(run[1] + 1, d)
+    assert "for d = 10 from 10,000 to 99,999" in where_sphere_proof_works().note
+    assert gaps_of_sphere_proof(10_000, 10) == () and gaps_of_sphere_proof(9_999, 10) != () != gaps_of_sphere_proof(
+        100_000, 10
+    )
+    few = {d: _runs(m for m in every if FEW in gaps_of_sphere_proof(m, d)) for d in (2, 3, 4, 6, 10)}
     assert few == {
         2: [(25, 31), (36, 3000)],
         3: [(8, 8), (64, 80), (125, 3000)],
@@ -303,10 +305,12 @@ def test_where_the_printed_proof_has_no_gap():
         6: [],
         10: [],
     }
-    assert [m for d in range(2, 11) for m in every if FAR in gaps_of_proof(m, d)] == [1, 2, 3]  # at d = 2
-    assert gaps_of_proof(1, 1) == (FAR,) and gaps_of_proof(2, 1) == ()
+    assert [m for d in range(2, 11) for m in every if FAR in gaps_of_sphere_proof(m, d)] == [1, 2, 3]  # at d = 2
+    assert gaps_of_sphere_proof(1, 1) == (FAR,) and gaps_of_sphere_proof(2, 1) == ()
     for d in range(2, 8):
-        assert FEW in gaps_of_proof(first_few(d), d) and FEW not in gaps_of_proof(first_few(d) - 1, d)
+        assert FEW in gaps_of_sphere_proof(first_m_with_few_spheres(d), d) and FEW not in gaps_of_sphere_proof(
+            first_m_with_few_spheres(d) - 1, d
+        )
     for m, d in itertools.product(range(1, 400), range(2, 7)):
         if m >= 2**d:
             assert spheres_along(m, d) == math.ceil(math.log(m + 1) / math.log(d) - 1e-12)
@@ -317,9 +321,9 @@ def test_where_the_printed_proof_has_no_gap():
 def test_the_printed_construction_works_where_the_proof_has_no_gap(d, sizes, rng):
     """k odd and k^d > m: it reaches its bound whatever the data set, also those that go for the gaps."""
     for m in sizes:
-        assert gaps_of_proof(m, d) == ()
+        assert gaps_of_sphere_proof(m, d) == ()
         for points in _difficult(m, d, rng):
-            made = packing_of_the_paper(*_on_grid(points))
+            made = sphere_packing_of_paper(*_on_grid(points))
             assert (made.verdict, made.gap) == ("reaches its bound", None) and made.distance >= made.bound
 
 
@@ -328,35 +332,35 @@ def test_the_printed_construction_works_where_the_proof_has_no_gap(d, sizes, rng
 def test_with_an_even_number_of_spheres_along_an_edge_the_footnotes_ball_may_hold_an_example(m, d, rng):
     """All examples around 0 and in no sphere: 0 is near them. One of them in an inner sphere, and the proof works."""
     around_0 = np.full((m, d), 1e-6)
-    made = packing_of_the_paper(*_on_grid(around_0))
-    assert (made.verdict, made.gap) == ("misses its bound", CENTRE) and CENTRE in gaps_of_proof(m, d)
+    made = sphere_packing_of_paper(*_on_grid(around_0))
+    assert (made.verdict, made.gap) == ("misses its bound", CENTRE) and CENTRE in gaps_of_sphere_proof(m, d)
     assert confound_points(*_on_grid(around_0)).distance >= made.bound  # where the proof has a gap, the lemma holds
     centres, _ = _sphere_centres(m, d)
     around_0[0] = centres[np.linalg.norm(centres, axis=1).argmin()]
-    assert packing_of_the_paper(*_on_grid(around_0)).verdict == "reaches its bound"
+    assert sphere_packing_of_paper(*_on_grid(around_0)).verdict == "reaches its bound"
 
 
 @pytest.mark.slow
 def test_a_difference_leaves_the_ball_only_of_one_column_or_of_up_to_three_examples_in_two(rng):
     """d = 1, one edge vector at 9 of 10: the empty sphere is around -5, and 9 - (-5) is outside."""
-    assert packing_of_the_paper(np.array([[9]]), 100).verdict == "leaves the ball"
-    assert packing_of_the_paper(np.array([[9]]), 100).gap == FAR
+    assert sphere_packing_of_paper(np.array([[9]]), 100).verdict == "leaves the ball"
+    assert sphere_packing_of_paper(np.array([[9]]), 100).gap == FAR
     assert confound_points(np.array([[9]]), 100).reaches_bound
-    assert "no bound" in packing_of_the_paper(np.array([[9], [1]])).verdict  # log(1) = 0
+    assert "no bound" in sphere_packing_of_paper(np.array([[9], [1]])).verdict  # log(1) = 0
     radius = 1 / (2 * math.sqrt(2))
     far = [[radius, 1.99 * radius], [-radius, 1.99 * radius], [-radius, 1.99 * radius]]
     for m in (2, 3):
-        assert packing_of_the_paper(*_on_grid(far[:m])).gap == FAR and FAR in gaps_of_proof(m, 2)
+        assert sphere_packing_of_paper(*_on_grid(far[:m])).gap == FAR and FAR in gaps_of_sphere_proof(m, 2)
     for angle in np.linspace(0, 2 * math.pi, 100):  # of one edge vector, another choice stays in the ball
         point = [radius * (1 + 0.99 * math.cos(angle)), radius * (1 + 0.99 * math.sin(angle))]
-        assert packing_of_the_paper(*_on_grid([point])).verdict == "reaches its bound"
+        assert sphere_packing_of_paper(*_on_grid([point])).verdict == "reaches its bound"
     assert (
-        packing_of_the_paper(*_on_grid([*far, far[0]])).verdict == "reaches its bound"
+        sphere_packing_of_paper(*_on_grid([*far, far[0]])).verdict == "reaches its bound"
     )  # m = 4, the least without a gap
     # Touching spheres: 3 r <= R for every other m and d, so that e - c stays in the ball.
     for m, d in ((4, 2), (5, 2), (8, 2), (2, 3), (7, 3), (26, 3), (15, 4)):
         for points in _difficult(m, d, rng):
-            assert packing_of_the_paper(*_on_grid(points)).gap in (None, CENTRE)
+            assert sphere_packing_of_paper(*_on_grid(points)).gap in (None, CENTRE)
 
 
 @pytest.mark.slow
@@ -366,10 +370,10 @@ def test_from_some_m_on_every_sphere_can_hold_an_example(m, d):
     centres, _ = _sphere_centres(m, d)
     assert len(centres) <= m
     points = centres[np.arange(m) % len(centres)] * (1 - 1e-9)
-    made = packing_of_the_paper(*_on_grid(points))
-    assert (made.verdict, made.gap) == ("no sphere is empty", FEW) and FEW in gaps_of_proof(m, d)
+    made = sphere_packing_of_paper(*_on_grid(points))
+    assert (made.verdict, made.gap) == ("no sphere is empty", FEW) and FEW in gaps_of_sphere_proof(m, d)
     points[(points == points[0]).all(axis=1)] = points[1]
-    assert packing_of_the_paper(*_on_grid(points)).verdict == "reaches its bound"
+    assert sphere_packing_of_paper(*_on_grid(points)).verdict == "reaches its bound"
     assert confound_points(*_on_grid(points)).distance >= made.bound
 
 
@@ -379,11 +383,11 @@ def test_a_covered_disc_has_no_hole_of_the_printed_size(rng):
     points, square = covered_disc(), 2**40
     m = len(points)
     assert m < 1500 and (np.square(points).sum(axis=1) <= square).all()
-    most, printed = most_a_split_gives(points, square), printed_bound(m, 2)
+    most, printed = farthest_split_edge(points, square), printed_sphere_bound(m, 2)
     assert most < 0.03395 and f"{printed:.6f}" == "0.033996"
     page = (Path(__file__).parent.parent / "docs" / "proofs" / "confounder.md").read_text()
     assert f"{m:,} edge vectors" in page and "0.03395 R" in page and "0.033996 R" in page
-    assert packing_of_the_paper(points, square).gap == FEW and not bound_follows(m, 2)
+    assert sphere_packing_of_paper(points, square).gap == FEW and not printed_sphere_bound_follows(m, 2)
     found = confound_points(points, square, constructions=("zero", "split"))
     assert found.reaches_bound and found.distance <= most
     flipped = confound_points(points, square, constructions=("flip",))
@@ -398,12 +402,12 @@ def test_only_releases_of_sums_have_confounders(rng):
     for mechanism in (rb.Moments(1.0), rb.NoisyRados(1.0), rb.NoisyExamples(1.0)):
         release = rb.craft(X, y, n_rados=5, mechanism=mechanism, **declared)
         with pytest.raises(rb.ArgumentError, match="not sums of edge vectors alone"):
-            confound(release, table_edges(release, X, y))
+            confound_columns(release, edge_vectors_of_table(release, X, y))
     release = rb.craft(X, y, n_rados=5)
-    assert "that this table has" in confound(release, table_edges(release, X, y)).sentence()
+    assert "that this table has" in confound_columns(release, edge_vectors_of_table(release, X, y)).sentence()
     for radius in (math.inf, math.nan, 1e300, -10.0, 0.0):
         with pytest.raises(rb.ArgumentError, match="radius must be a positive number"):
-            confound(release, table_edges(release, X, y), radius=radius)
+            confound_columns(release, edge_vectors_of_table(release, X, y), radius=radius)
 
 
 @pytest.mark.slow

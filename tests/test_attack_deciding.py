@@ -13,8 +13,8 @@ from radoboost.lab.theory import decision_problems
 from radoboost.lab.theory.decision_problems import (
     ProbeQuestion,
     SparseQuestion,
-    check_probe,
-    check_sparse,
+    check_probe_witness,
+    check_sparse_witness,
     decide_probe,
     decide_sparse,
 )
@@ -126,46 +126,46 @@ EDGES, BITS = [[3, 0], [0, 2]], [[1, 0], [1, 1]]
 )
 def test_the_checker_of_sparse_refuses_what_is_wrong(p, ell, r):
     asked = SparseQuestion([[3, 0], [3, 2]], m=2, ell=ell, r=r, p=p, bound=3)
-    assert check_sparse(asked, EDGES, BITS)
-    assert not check_sparse(asked, [[0, 1], [0, 2]], BITS), "other rados"
-    assert not check_sparse(asked, EDGES, [[0, 1], [0, 0]]), "other signatures"
-    assert not check_sparse(asked, EDGES, [[1, 0]]), "a rado too few"
-    assert not check_sparse(asked, EDGES, [[1, 0], [1, 2]]), "an example twice"
-    assert not check_sparse(asked, [[3, 0]], [[1], [1]]), "an example too few"
-    assert not check_sparse(asked, [[3, 0], [0, 2], [0, 0]], [[1, 0, 0], [1, 1, 0]]), "an example too many"
+    assert check_sparse_witness(asked, EDGES, BITS)
+    assert not check_sparse_witness(asked, [[0, 1], [0, 2]], BITS), "other rados"
+    assert not check_sparse_witness(asked, EDGES, [[0, 1], [0, 0]]), "other signatures"
+    assert not check_sparse_witness(asked, EDGES, [[1, 0]]), "a rado too few"
+    assert not check_sparse_witness(asked, EDGES, [[1, 0], [1, 2]]), "an example twice"
+    assert not check_sparse_witness(asked, [[3, 0]], [[1], [1]]), "an example too few"
+    assert not check_sparse_witness(asked, [[3, 0], [0, 2], [0, 0]], [[1, 0, 0], [1, 1, 0]]), "an example too many"
     tight = SparseQuestion([[3, 0], [3, 2]], m=2, ell=ell, r=r, p=p, bound=2)
-    assert not check_sparse(tight, EDGES, BITS), "beyond the bound"
+    assert not check_sparse_witness(tight, EDGES, BITS), "beyond the bound"
     sparse = SparseQuestion([[3, 0], [3, 2]], m=2, ell=0.9 if p == 0 else 2.9, r=r, p=p)
-    assert not check_sparse(sparse, EDGES, BITS), "beyond ell"
+    assert not check_sparse_witness(sparse, EDGES, BITS), "beyond ell"
 
 
 @pytest.mark.slow
 def test_the_checker_counts_exactly():
     """Where floats would round: 2**53 + 1 is more than 2.0**53."""
     near = SparseQuestion([[2**53 + 1]], m=1, ell=0, r=2.0**53, p=1)
-    assert not check_sparse(near, [[0]], [[0]]) and decide_sparse(near).answer == "no"
-    assert check_sparse(SparseQuestion([[2**53]], m=1, ell=0, r=2.0**53, p=1), [[0]], [[0]])
-    assert not check_sparse(SparseQuestion([[3, 4]], m=1, ell=4.999999, p=2), [[3, 4]], [[1]])
-    assert check_sparse(SparseQuestion([[3, 4]], m=1, ell=5, p=2), [[3, 4]], [[1]])
+    assert not check_sparse_witness(near, [[0]], [[0]]) and decide_sparse(near).answer == "no"
+    assert check_sparse_witness(SparseQuestion([[2**53]], m=1, ell=0, r=2.0**53, p=1), [[0]], [[0]])
+    assert not check_sparse_witness(SparseQuestion([[3, 4]], m=1, ell=4.999999, p=2), [[3, 4]], [[1]])
+    assert check_sparse_witness(SparseQuestion([[3, 4]], m=1, ell=5, p=2), [[3, 4]], [[1]])
 
 
 def test_the_checker_of_probes_refuses_what_is_wrong():
     asked = ProbeQuestion([[5], [7], [11]], [[12], [7]], m=2)
-    assert check_probe(asked, (0, 1), [[1, 1], [0, 1]])
-    assert check_probe(asked, (1, 0), [[1, 1], [1, 0]])
-    assert not check_probe(asked, (0, 2), [[1, 1], [0, 1]]), "other rados"
-    assert not check_probe(asked, (0, 1), [[1, 1], [1, 1]]), "other signatures"
-    assert not check_probe(asked, (0,), [[1], [1]]), "too few"
-    assert not check_probe(asked, (0, 1, 2), [[1, 1, 0], [0, 1, 0]]), "too many"
-    assert not check_probe(ProbeQuestion([[6], [7]], [[12]], m=2), (0, 0), [[1, 1]]), "one twice"
-    assert not check_probe(asked, (0, 3), [[1, 1], [0, 1]]), "no such candidate"
-    assert not check_probe(asked, (0, -2), [[1, 1], [0, 1]]), "counted from the end"
+    assert check_probe_witness(asked, (0, 1), [[1, 1], [0, 1]])
+    assert check_probe_witness(asked, (1, 0), [[1, 1], [1, 0]])
+    assert not check_probe_witness(asked, (0, 2), [[1, 1], [0, 1]]), "other rados"
+    assert not check_probe_witness(asked, (0, 1), [[1, 1], [1, 1]]), "other signatures"
+    assert not check_probe_witness(asked, (0,), [[1], [1]]), "too few"
+    assert not check_probe_witness(asked, (0, 1, 2), [[1, 1, 0], [0, 1, 0]]), "too many"
+    assert not check_probe_witness(ProbeQuestion([[6], [7]], [[12]], m=2), (0, 0), [[1, 1]]), "one twice"
+    assert not check_probe_witness(asked, (0, 3), [[1, 1], [0, 1]]), "no such candidate"
+    assert not check_probe_witness(asked, (0, -2), [[1, 1], [0, 1]]), "counted from the end"
 
 
 @pytest.mark.slow
 def test_a_witness_that_does_not_pass_is_never_told(monkeypatch):
-    monkeypatch.setattr(decision_problems, "check_sparse", lambda *a: False)
-    monkeypatch.setattr(decision_problems, "check_probe", lambda *a: False)
+    monkeypatch.setattr(decision_problems, "check_sparse_witness", lambda *a: False)
+    monkeypatch.setattr(decision_problems, "check_probe_witness", lambda *a: False)
     with pytest.raises(AssertionError, match="a fault in radoboost"):
         decide_sparse(SparseQuestion([[1]], m=1, ell=1))
     with pytest.raises(AssertionError, match="a fault in radoboost"):
@@ -265,6 +265,6 @@ def test_answers_are_json_and_say_it_in_a_sentence(rng):
 
 
 def test_a_witness_must_be_of_integers():
-    assert not check_sparse(SparseQuestion([[1]], m=2, ell=1, p=1), [[0.5], [0.5]], [[1, 1]])
-    assert not check_sparse(SparseQuestion([[3]], m=1, ell=9, r=1, p=0), [[math.nan]], [[1]])
-    assert check_sparse(SparseQuestion([[1]], m=2, ell=1, p=1), [[1.0], [0.0]], [[1, 1]])
+    assert not check_sparse_witness(SparseQuestion([[1]], m=2, ell=1, p=1), [[0.5], [0.5]], [[1, 1]])
+    assert not check_sparse_witness(SparseQuestion([[3]], m=1, ell=9, r=1, p=0), [[math.nan]], [[1]])
+    assert check_sparse_witness(SparseQuestion([[1]], m=2, ell=1, p=1), [[1.0], [0.0]], [[1, 1]])

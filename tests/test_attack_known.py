@@ -8,12 +8,12 @@ import pytest
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.lab.attacks.adversary_knowledge import (
-    deadline,
+    attack_deadline,
+    edge_vectors_of_table,
     import_attack_library,
-    inclusion_bits,
-    n_examples,
+    inclusion_bits_of_seed,
+    known_number_of_examples,
     rado_integers,
-    table_edges,
 )
 
 
@@ -31,11 +31,11 @@ def test_bits_and_edges_give_the_rados_again(rng, scale, signatures, intercept):
     options = {"scale": scale, "signatures": signatures, "intercept": intercept, "bounds": bounds}
     with pytest.warns(rb.ClippedWarning) if bounds else _nothing():
         release = rb.craft(X, y, n_rados=n_rados, seed=5, **options)
-    bits, edges = inclusion_bits(release, 5, 100), table_edges(release, X, y)
+    bits, edges = inclusion_bits_of_seed(release, 5, 100), edge_vectors_of_table(release, X, y)
     assert bits.shape == (n_rados, 100) and edges.shape == (100, 3 + intercept)
     assert (bits @ edges == rado_integers(release)).all()
     if n_rados > 1:
-        assert (inclusion_bits(release, 6, 100) @ edges != rado_integers(release)).any()
+        assert (inclusion_bits_of_seed(release, 6, 100) @ edges != rado_integers(release)).any()
 
 
 class _nothing:
@@ -50,8 +50,8 @@ def test_of_a_feature_band_the_bits_are_those_before_turning_over(rng):
     X, y = small(rng)
     X[:, 1] = rng.integers(0, 2, 100)
     release = rb.craft(X, y, n_rados=40, seed=5, mechanism=rb.FeatureBand("x1", 2.0, delta=0.1))
-    edges = table_edges(release, X, y)
-    turned = inclusion_bits(release, 5, 100) ^ (edges[:, 1] > 0)
+    edges = edge_vectors_of_table(release, X, y)
+    turned = inclusion_bits_of_seed(release, 5, 100) ^ (edges[:, 1] > 0)
     assert (turned @ edges == rado_integers(release)).all()
 
 
@@ -60,35 +60,35 @@ def test_a_table_on_disk_has_the_same_edges(rado, clinic):
         "craft", clinic, "--label", "readmitted", "-n", "9", "--seed", "3", "-o", clinic.with_suffix(".r")
     )
     release = rb.load(clinic.with_suffix(".r"))
-    edges = table_edges(release, str(clinic), label="readmitted")
-    assert code == 0 and (inclusion_bits(release, 3, 60) @ edges == rado_integers(release)).all()
+    edges = edge_vectors_of_table(release, str(clinic), label="readmitted")
+    assert code == 0 and (inclusion_bits_of_seed(release, 3, 60) @ edges == rado_integers(release)).all()
 
 
 def test_what_does_not_go_together_is_refused(rng):
     X, y = small(rng)
     release = rb.craft(X, y, n_rados=5)
     with pytest.raises(TableError):
-        table_edges(release, X[:, :2], y)
+        edge_vectors_of_table(release, X[:, :2], y)
     with pytest.raises(TableError, match=r"'x1'.*such as 1e\+300; leave"):
-        table_edges(release, np.where(np.arange(3) == 1, 1e300, X), y)
+        edge_vectors_of_table(release, np.where(np.arange(3) == 1, 1e300, X), y)
     with pytest.raises(TableError, match="row 2"):
-        table_edges(release, np.where(np.arange(100)[:, None] == 1, np.nan, X), y)
-    assert n_examples(release, None) == n_examples(release, 100) == 100
+        edge_vectors_of_table(release, np.where(np.arange(100)[:, None] == 1, np.nan, X), y)
+    assert known_number_of_examples(release, None) == known_number_of_examples(release, 100) == 100
     with pytest.raises(ArgumentError, match="from 100 rows, not 99"):
-        n_examples(release, 99)
+        known_number_of_examples(release, 99)
     hidden = rb.craft(X, y, n_rados=5, mechanism=rb.NoisyRados(1.0), bounds=[(-999, 999)] * 3, classes=(0, 1))
-    assert n_examples(hidden, 99) == 99
+    assert known_number_of_examples(hidden, 99) == 99
     with pytest.raises(ArgumentError, match="--rows"):
-        n_examples(hidden, None)
+        known_number_of_examples(hidden, None)
     for seed, rows, match in ((1, 0, "at least 1"), (1, 10**10, "too many"), (-1, 100, "seed")):
         with pytest.raises(ArgumentError, match=match):
-            inclusion_bits(release, seed, rows)
+            inclusion_bits_of_seed(release, seed, rows)
     off = replace(release, blocks={"rados": release.rados + 1e-9})
     with pytest.raises(ReleaseError, match="not on their grid"):
         rado_integers(off)
     other = replace(release, signatures={"name": "unheard-of"})
     with pytest.raises(ReleaseError, match="'unheard-of' is not known"):
-        inclusion_bits(other, 1, 100)
+        inclusion_bits_of_seed(other, 1, 100)
 
 
 def test_a_missing_library_is_named_with_what_to_do():
@@ -101,4 +101,4 @@ def test_a_missing_library_is_named_with_what_to_do():
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
 def test_a_time_limit_is_a_positive_number(seconds):
     with pytest.raises(ArgumentError, match="positive number of seconds"):
-        deadline(seconds)
+        attack_deadline(seconds)

@@ -12,7 +12,12 @@ from scipy.stats import binom
 import radoboost as rb
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.lab.attacks import feature_band_leak
-from radoboost.lab.attacks.feature_band_leak import leak, recover_bit, simulate_band_rados, study
+from radoboost.lab.attacks.feature_band_leak import (
+    leak_protected_bit,
+    recover_protected_bit,
+    simulate_band_rados,
+    study,
+)
 from radoboost.lab.attacks.subset_sum import Subsets
 from radoboost.privacy import band
 from radoboost.report.findings import Findings
@@ -60,7 +65,7 @@ def test_the_likelihood_ratio_is_that_of_enumeration(rng):
             ratio -= math.log(minus) if minus else -math.inf
         truth = edges[row, protected]
         edges[row, protected] *= rng.choice([-1, 1])  # the adversary's copy says nothing
-        found = recover_bit(edges, protected, row, rados, interval)
+        found = recover_protected_bit(edges, protected, row, rados, interval)
         if abs(ratio) < 1e-9:
             assert (found.bit, found.log_ratio) == (None, 0.0)
             undecided += 1
@@ -75,7 +80,7 @@ def test_the_likelihood_ratio_is_that_of_enumeration(rng):
 def test_likelihoods_that_differ_by_rounding_only_say_nothing():
     """Six rados whose ratios cancel; their logarithms sum to 4e-16."""
     edges, rados = simulate_band_rados(np.random.default_rng(838), 9, 6, 1, 2, (0, 9))
-    found = recover_bit(edges, 0, 0, rados, (0, 9))
+    found = recover_protected_bit(edges, 0, 0, rados, (0, 9))
     assert (found.bit, found.log_ratio) == (None, 0.0) and "as likely with either" in found.sentence()
 
 
@@ -90,7 +95,7 @@ def test_the_bit_is_read_in_99_of_100_releases_of_24_rows_and_16_rados(rng):
         truth = x[row, 0]
         if flipped:
             x[row, 0] = 1 - truth
-        found = leak(release, x, y, row=row)
+        found = leak_protected_bit(release, x, y, row=row)
         right += found.value == truth
         copied.append(found.value == x[row, 0])
     assert right >= 99
@@ -106,7 +111,7 @@ def test_of_the_protected_column_alone_the_claim_holds(rng):
     allowed = feature_band_leak._leak_statement((24, 16, 0, 1)).best_guess
     for _ in range(trials):
         edges, rados = simulate_band_rados(rng, 24, 16, 0, 1, interval)
-        bit = recover_bit(edges, 0, 0, rados, interval).bit
+        bit = recover_protected_bit(edges, 0, 0, rados, interval).bit
         right += (bit or rng.choice([-1, 1])) == edges[0, 0]
     # At most as often as allowed: an exact binomial tail, with a false-alarm probability of 1e-6.
     assert 0.6 * trials < right <= binom.ppf(1 - 1e-6, trials, allowed)
@@ -126,7 +131,7 @@ def test_the_value_is_in_the_column_s_own_coding_from_a_csv_file(tmp_path, rng):
         for copy in (-1.0, 1.0):
             told = x.copy()
             told[row, 0] = copy
-            found = leak(release, written(told), label="ill", row=row)
+            found = leak_protected_bit(release, written(told), label="ill", row=row)
             assert found.value == x[row, 0]
     text = found.sentence()
     assert text.startswith(f"The value of 'smokes' in row 5 (the first is row 0) is {x[5, 0]:g}: ")
@@ -140,7 +145,7 @@ def test_coarse_columns_leave_a_probability(rng):
     said, right = [], []
     for _ in range(300):
         edges, rados = simulate_band_rados(rng, 16, 8, 1, 4, (1, 15))
-        found = recover_bit(edges, 0, 0, rados, (1, 15))
+        found = recover_protected_bit(edges, 0, 0, rados, (1, 15))
         if found.bit is not None:
             said.append(found.probability)
             right.append(found.bit == edges[0, 0])
@@ -166,7 +171,7 @@ def test_beyond_41_rows_lattice_reduction_reads_the_bit(rng):
         truth = x[row, 0]
         for copy in (0, 1):
             x[row, 0] = copy
-            found = leak(release, x, y, row=row)
+            found = leak_protected_bit(release, x, y, row=row)
             assert (found.engine, found.value, found.log_ratio) == ("lattice", truth, None)
             assert 1 <= found.n_decided <= 12
             assert "were found to have the row, though that no other rows give the same" in found.sentence()
@@ -178,7 +183,7 @@ def test_without_enough_bits_the_bit_stays_unknown(rng):
     interval = band(100, 6.0)
     for columns, why in ((1, "subsets of 100 rows take 100 bits"), (5, "lattice reduction found no subset")):
         edges, rados = simulate_band_rados(rng, 100, 2, columns, 2**22, interval)
-        found = recover_bit(edges, 0, 0, rados, interval)
+        found = recover_protected_bit(edges, 0, 0, rados, interval)
         assert found.bit is None and found.probability == 0.5
         assert found.sentence().startswith(f"The protected bit in row 0 (the first is row 0) stays unknown: {why}")
 
@@ -188,10 +193,10 @@ def test_the_time_limit_is_kept(rng):
     interval = band(40, 6.0)
     edges, rados = simulate_band_rados(rng, 40, 200, 3, 4, interval)
     begun = time.process_time()
-    found = recover_bit(edges, 0, 0, rados, interval, seconds=1e-6)
+    found = recover_protected_bit(edges, 0, 0, rados, interval, seconds=1e-6)
     assert found.bit is None and found.n_read == 0 and "time was over" in found.why
     edges, rados = simulate_band_rados(rng, 200, 5, 40, 2**22, band(200, 6.0))
-    found = recover_bit(edges, 0, 0, rados, band(200, 6.0), seconds=0.5)
+    found = recover_protected_bit(edges, 0, 0, rados, band(200, 6.0), seconds=0.5)
     assert found.bit is None and found.why == "the time was over"
     assert time.process_time() - begun < 60
 
@@ -205,24 +210,24 @@ def test_a_release_of_another_table_is_refused(m, rng):
     other = x.copy()
     other[:, 1] = other[0, 1] if m > 24 else np.roll(other[:, 1], 1)
     with pytest.raises(rb.TableError, match="release of another table"):
-        leak(release, other, y, row=2)
+        leak_protected_bit(release, other, y, row=2)
     with pytest.raises(rb.TableError, match=f"has {m - 1} rows and the release is of {m}"):
-        leak(release, x[1:], y[1:], row=2)
+        leak_protected_bit(release, x[1:], y[1:], row=2)
 
 
 def test_contradicting_rados_are_of_another_table():
     edges = np.array([[1, 7], [1, -9], [-1, 4], [1, 30]])
     with pytest.raises(rb.TableError, match="some with the other"):
-        recover_bit(edges, 0, 1, np.array([[2, -2], [0, -2]]), (0, 4))
+        recover_protected_bit(edges, 0, 1, np.array([[2, -2], [0, -2]]), (0, 4))
     with pytest.raises(rb.TableError, match="rado 1 is not a sum of these rows"):
-        recover_bit(edges, 0, 1, np.array([[2, -2], [1, 8]]), (0, 4))
+        recover_protected_bit(edges, 0, 1, np.array([[2, -2], [1, 8]]), (0, 4))
 
 
 def test_the_band_alone_decides_at_its_ends():
     """Of three rows with edges +1 and a band of sizes 0 .. 1, a value of 3 needs m(+) = 3."""
     edges = np.array([[1, 0], [1, 0], [1, 0]])
-    assert recover_bit(edges, 0, 0, np.array([[3, 0]]), (0, 1)).bit == 1
-    assert recover_bit(edges, 0, 0, np.array([[1, 0]]), (0, 1)).bit == -1
+    assert recover_protected_bit(edges, 0, 0, np.array([[3, 0]]), (0, 1)).bit == 1
+    assert recover_protected_bit(edges, 0, 0, np.array([[1, 0]]), (0, 1)).bit == -1
 
 
 @pytest.mark.slow
@@ -250,7 +255,7 @@ def test_votes_of_subsets_that_are_found(subsets, values, bit, why, rng, monkeyp
             return Subsets("lattice", None, None, next(listed)[None, :])
 
     monkeypatch.setattr(feature_band_leak, "Lattice", Told)
-    found = recover_bit(edges, 0, 0, rados, (0, 50))
+    found = recover_protected_bit(edges, 0, 0, rados, (0, 50))
     assert found.bit == bit and why in found.why
 
 
@@ -264,10 +269,10 @@ def test_beyond_41_rows_a_bit_that_rows_can_be_exchanged_for_stays_unknown(kind,
         x[11, 0] = x[10, 0] if kind == "opposite" else 1 - x[10, 0]
         release = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 6.0), n_rados=n_rados, seed=1)
         for row in (10, 11):
-            found = leak(release, x, y, row=row)
+            found = leak_protected_bit(release, x, y, row=row)
             assert found.engine == "the band" or (found.bit is None and "can be exchanged" in found.sentence())
         # Others' bits are read only if the exchange leaves the protected column as it is.
-        other = leak(release, x, y, row=30)
+        other = leak_protected_bit(release, x, y, row=30)
         assert other.engine == "the band" or ("can be exchanged" in other.why) == (kind != "opposite")
         assert other.value in (None, x[30, 0])
     assert other.engine == "lattice" and (other.bit is None) == (kind != "opposite")
@@ -286,31 +291,31 @@ def test_what_stands_in_the_row_s_place_is_not_used(coding, rng):
         for cell in (*coding, -1, 9, 99, 0.5, 3, -1e300):
             told = x.copy()
             told[row, 0] = cell
-            results.append(leak(release, told, y, row=row))
+            results.append(leak_protected_bit(release, told, y, row=row))
         assert results == results[:1] * len(results)
         assert results[0].value == x[row, 0]
         seen.add((x[row, 0], y[row]))
     assert len(seen) > 2
     told[row, 0] = np.nan
     with pytest.raises(rb.TableError, match="x0"):
-        leak(release, told, y, row=row)
+        leak_protected_bit(release, told, y, row=row)
 
 
 def test_what_cannot_be_attacked_is_refused(rng):
     x, y = table(24, rng)
     release = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 6.0, delta=1e-2), n_rados=4)
     with pytest.raises(rb.ArgumentError, match="on the mechanism feature-band, and the release is of plain"):
-        leak(rb.craft(x, y, n_rados=4), x, y, row=0)
+        leak_protected_bit(rb.craft(x, y, n_rados=4), x, y, row=0)
     for row in (-1, 24):
         with pytest.raises(rb.ArgumentError, match=r"row must be one of 0 \.\. 23"):
-            leak(release, x, y, row=row)
+            leak_protected_bit(release, x, y, row=row)
     with pytest.raises(rb.ArgumentError, match="time limit"):
-        leak(release, x, y, row=0, seconds=0)
+        leak_protected_bit(release, x, y, row=0, seconds=0)
     x[3, 0] = 0.5
     with pytest.raises(rb.TableError, match="must hold two values"):
-        leak(release, x, y, row=0)
+        leak_protected_bit(release, x, y, row=0)
     with pytest.raises(rb.TableError, match="x1"):
-        leak(release, x[:, :1], y, row=0)
+        leak_protected_bit(release, x[:, :1], y, row=0)
 
 
 @pytest.mark.slow
@@ -345,18 +350,18 @@ def test_a_claim_is_judged_only_where_the_trials_could_have_shown_that_it_is_exc
     """
     allowed = 0.793
     for trials in (0, 1, 10, 20, 50):
-        check = feature_band_leak._judged("", trials, trials, allowed)
+        check = feature_band_leak._check_right_bits("", trials, trials, allowed)
         assert check.seen is None and "So few trials show nothing" in check.why
     for trials in (60, 100):
-        assert feature_band_leak._judged("", trials, trials, allowed).seen is False
-        assert feature_band_leak._judged("", round(allowed * trials), trials, allowed).seen is None
+        assert feature_band_leak._check_right_bits("", trials, trials, allowed).seen is False
+        assert feature_band_leak._check_right_bits("", round(allowed * trials), trials, allowed).seen is None
         assert allowed**trials < 1e-6  # of all being right, were it so
     assert (
-        feature_band_leak._judged("", 793, 1000, allowed).seen
-        is feature_band_leak._judged("", 500, 1000, allowed).seen
+        feature_band_leak._check_right_bits("", 793, 1000, allowed).seen
+        is feature_band_leak._check_right_bits("", 500, 1000, allowed).seen
         is True
     )
-    assert feature_band_leak._judged("", 900, 1000, allowed).seen is False
+    assert feature_band_leak._check_right_bits("", 900, 1000, allowed).seen is False
     assert allowed**50 > 1e-6
     quick = study(trials=10, largest=12, longest=0)
     assert [check.seen for check in quick.checks][:2] == [None, None]

@@ -12,12 +12,12 @@ from scipy.stats import binom, chi2, multivariate_normal
 import radoboost as rb
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
-from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt
-from radoboost.lab.attacks.membership import ASSUMES, NAME, TITLE, membership, membership_of, study
-from radoboost.lab.attacks.plain_likelihood import PlainTable, counted_law, normal_law, plain_runs
-from radoboost.lab.attacks.roc import Claim, roc_of
+from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, mechanism_of_release
+from radoboost.lab.attacks.membership import ASSUMES, NAME, TITLE, membership_attack, membership_of_release, study
+from radoboost.lab.attacks.plain_likelihood import PlainTable, counted_rado_law, normal_rado_law, plain_likelihood_runs
+from radoboost.lab.attacks.roc import Claim, roc_of_scores
 from radoboost.lab.audits.canaries import Scenario, noisy_sums_runs
-from radoboost.lab.audits.moments_audit import moments_runs
+from radoboost.lab.audits.moments_audit import moments_canary_runs
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, Repeated, SubsampledGaussian, event_to_dict
 from radoboost.report.findings import Findings
 from test_audits import HalvedNoise, faulty, halved
@@ -33,7 +33,7 @@ RECORD = Relation.RECORD
 @pytest.mark.parametrize("spread", [3, 1000])
 def test_rates_are_those_of_plain_loops(rng, spread):
     present, absent = rng.integers(0, spread, 1601) + spread // 3, rng.integers(0, spread, 1601)
-    roc = roc_of(present, absent)
+    roc = roc_of_scores(present, absent)
     assert roc.runs == 1201 and list(roc.thresholds) == sorted(set(roc.thresholds), reverse=True)
     advantages = []
     for threshold, alarms, hits in zip(roc.thresholds, roc.false_alarms, roc.hits, strict=True):
@@ -55,10 +55,10 @@ def test_rates_are_those_of_plain_loops(rng, spread):
 @pytest.mark.parametrize("mu", [0.3, 1.0])
 def test_a_claim_is_beaten_where_its_curve_is(rng, mu):
     present, absent = rng.standard_normal((2, 40_000)) + np.array([[mu], [0]])
-    roc = roc_of(present, absent)
+    roc = roc_of_scores(present, absent)
     assert Claim(Gaussian(1 / mu, RECORD), 1e-6).margin(roc) <= 0  # false alarm: 1e-6
     assert Claim(Gaussian(1 / (0.6 * mu), RECORD), 1e-6).margin(roc) > 0
-    assert Claim(Gaussian(1 / (0.6 * mu), RECORD), 1e-6).margin(roc_of(-absent, -present)) > 0
+    assert Claim(Gaussian(1 / (0.6 * mu), RECORD), 1e-6).margin(roc_of_scores(-absent, -present)) > 0
     # A statement may also say an epsilon that its event does not have.
     claim = Claim(Gaussian(1 / mu, RECORD), 1e-6, ((1e-6, 0.1),))
     assert claim.epsilon == 0.1 and claim.margin(roc) > 0
@@ -81,7 +81,7 @@ def test_so_much_noise_must_be_missing_to_be_shown(rng, mu, runs):
     share = claim.shown_share(runs - runs // 4)
     for factor, beaten in ((0.7, True), (1.4, False)):  # four standard deviations or more of what a margin spreads by
         present, absent = rng.standard_normal((2, runs)) + np.array([[mu / (factor * share)], [0]])
-        assert (claim.margin(roc_of(present, absent)) > 0) == beaten
+        assert (claim.margin(roc_of_scores(present, absent)) > 0) == beaten
     assert Claim(Gaussian(1e4, RECORD), 1e-6).shown_share(750) is None
     assert Claim(NotPrivate("nothing", RECORD), 1e-6).shown_share(750) is None
 
@@ -92,13 +92,13 @@ def test_what_only_one_table_gives_beats_a_claim_either_way_round(rng, who):
     scores = {"present": rng.standard_normal(20_000), "absent": rng.standard_normal(20_000)}
     told = rng.random(20_000) < 0.05
     scores[who] = np.where(told, 100.0 if who == "present" else -100.0, scores[who])
-    assert Claim(Gaussian(4.0, RECORD), 1e-6).margin(roc_of(scores["present"], scores["absent"])) > 0
+    assert Claim(Gaussian(4.0, RECORD), 1e-6).margin(roc_of_scores(scores["present"], scores["absent"])) > 0
 
 
 def test_without_a_promise_everything_is_allowed():
     claim = Claim(NotPrivate("nothing", RECORD), 1e-6)
     assert claim.hits([0.0, 0.5]).tolist() == [1, 1] and claim.epsilon == math.inf and claim.advantage == 1
-    assert claim.margin(roc_of(np.ones(4000), np.zeros(4000))) <= 0
+    assert claim.margin(roc_of_scores(np.ones(4000), np.zeros(4000))) <= 0
 
 
 # ---- mechanisms with noise
@@ -114,7 +114,7 @@ def test_the_score_of_noisy_rados_is_the_likelihood_ratio_of_the_mixture():
 
 
 def test_the_score_of_moments_has_all_stages():
-    made = moments_runs(rb.Moments(4.0), Scenario(runs=20, key=KEY))
+    made = moments_canary_runs(rb.Moments(4.0), Scenario(runs=20, key=KEY))
     for scores in (made.present, made.absent):
         names = ("counts", "second moments", "sum", "whitened moments", "mean rados", "scores")
         stages = [scores[name] for name in names]
@@ -124,29 +124,29 @@ def test_the_score_of_moments_has_all_stages():
 
 def test_noisy_rados_keep_their_whole_curve_and_half_their_noise_does_not():
     mechanism, attack = rb.NoisyRados(4.0), {"n_rados": 50, "runs": 10_000, "key": KEY, "seconds": 600}
-    found = membership(mechanism, **attack)
+    found = membership_attack(mechanism, **attack)
     assert found.beats_claim is False and found.runs == 10_000  # false alarm: 1e-6
     assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
     assert found.neighbours == "one record added or removed" and found.claim.epsilon <= 4.0
-    assert membership(mechanism, **attack, run=faulty(halved)).beats_claim is True
+    assert membership_attack(mechanism, **attack, run=faulty(halved)).beats_claim is True
 
 
 def test_noisy_examples_keep_their_whole_curve_and_half_their_noise_does_not():
     attack = {"runs": 10_000, "key": KEY, "seconds": 600}
-    found = membership(rb.NoisyExamples(4.0), **attack)
+    found = membership_attack(rb.NoisyExamples(4.0), **attack)
     assert found.beats_claim is False and found.neighbours == "one edge vector replaced"  # false alarm: 1e-6
     assert 0.75 * found.claim.advantage < found.roc.advantage < 1.1 * found.claim.advantage
-    assert membership(rb.NoisyExamples(4.0), **attack, run=faulty(halved)).beats_claim is True
+    assert membership_attack(rb.NoisyExamples(4.0), **attack, run=faulty(halved)).beats_claim is True
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("unit", "sharpen"), [("record", True), ("label", False)])
 def test_moments_keep_their_whole_curve_and_half_their_noise_does_not(unit, sharpen):
     mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
-    found = membership(mechanism, runs=1000, key=KEY, seconds=600)
+    found = membership_attack(mechanism, runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.neighbours == mechanism.neighbours.value  # false alarm: 1e-6
     assert found.roc.advantage > 0.75 * found.claim.advantage
-    assert membership(mechanism, runs=1000, key=KEY, seconds=600, run=HalvedNoise).beats_claim is True
+    assert membership_attack(mechanism, runs=1000, key=KEY, seconds=600, run=HalvedNoise).beats_claim is True
 
 
 # ---- releases
@@ -171,8 +171,8 @@ def with_noise(release, factor):
 @pytest.mark.parametrize("mechanism", [rb.NoisyRados(epsilon=4.0), rb.NoisyExamples(epsilon=4.0)], ids=lambda m: m.name)
 def test_a_release_whose_statement_and_noise_differ_is_found_out(table, mechanism):
     release = rb.craft(**table, n_rados=20, mechanism=mechanism)
-    found = membership_of(release, runs=4000, key=KEY, seconds=600)
-    same = membership(mechanism, n_rados=20, runs=4000, key=KEY, seconds=600)
+    found = membership_of_release(release, runs=4000, key=KEY, seconds=600)
+    same = membership_attack(mechanism, n_rados=20, runs=4000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.roc == same.roc
     assert found.claim.epsilon == release.statement.epsilon
     quieter = event_to_dict(Gaussian(4.0, release.statement.neighbours))
@@ -185,14 +185,14 @@ def test_a_release_whose_statement_and_noise_differ_is_found_out(table, mechanis
         (altered(release, best_guess=0.52), True),
         (altered(release, epsilon_at=((0.5, 0.0),), best_guess=1.0), False),
     ):
-        assert membership_of(other, runs=4000, key=KEY, seconds=600).beats_claim is beaten
+        assert membership_of_release(other, runs=4000, key=KEY, seconds=600).beats_claim is beaten
 
 
 def test_the_attack_is_on_as_many_rados_as_the_release_has(table):
     release = rb.craft(**table, n_rados=7, mechanism=rb.NoisyRados(noise_std=3.0))
-    found = membership_of(release, runs=1000, key=KEY, seconds=600)
-    assert found.roc == membership(rb.NoisyRados(noise_std=3.0), n_rados=7, runs=1000, key=KEY, seconds=600).roc
-    assert found.roc != membership(rb.NoisyRados(noise_std=3.0), n_rados=8, runs=1000, key=KEY, seconds=600).roc
+    found = membership_of_release(release, runs=1000, key=KEY, seconds=600)
+    assert found.roc == membership_attack(rb.NoisyRados(noise_std=3.0), n_rados=7, runs=1000, key=KEY, seconds=600).roc
+    assert found.roc != membership_attack(rb.NoisyRados(noise_std=3.0), n_rados=8, runs=1000, key=KEY, seconds=600).roc
 
 
 @pytest.mark.parametrize("unit", ["record", "label"])
@@ -200,13 +200,13 @@ def test_the_attack_is_on_as_many_rados_as_the_release_has(table):
 def test_moments_are_rebuilt_with_the_noise_of_their_release(table, unit, sharpen):
     mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
     release = rb.craft(**table, n_rados=20, mechanism=mechanism)
-    again = rebuilt(release)
+    again = mechanism_of_release(release)
     for rounds, eta in ((8, 1.0), (32, 4.0)) if sharpen else ((0, 0.0),):
         many = {**release.mechanism, "rounds": rounds, "eta": eta}
         if sharpen:
             noise = mechanism.scales(rounds, NoiseShape(4))["rounds"] / 2**15
             many["noise"] = {**many["noise"], "rounds": noise}
-        again = rebuilt(replace(release, mechanism=many))
+        again = mechanism_of_release(replace(release, mechanism=many))
         for n in (8, 32) if sharpen else (0,):
             assert again.scales(n, NoiseShape(4)) == pytest.approx(mechanism.scales(n, NoiseShape(4)), rel=1e-6)
         assert again.distance(NoiseShape(4)) == pytest.approx(mechanism.distance(NoiseShape(4)), rel=1e-6)
@@ -217,7 +217,7 @@ def test_moments_are_rebuilt_with_the_noise_of_their_release(table, unit, sharpe
 def test_releases_of_every_plan_are_rebuilt_with_their_noise(table, columns, unit, sharpen):
     mechanism = rb.Moments(4.0, unit=unit, sharpen=sharpen)
     release = rb.craft(**table, mechanism=mechanism, columns=columns)
-    again, rounds = rebuilt(release), release.mechanism["rounds"]
+    again, rounds = mechanism_of_release(release), release.mechanism["rounds"]
     n_inputs, n_columns = len(release.map.input_names if release.map else release.columns[:-1]), len(release.columns)
     planned = {} if columns == "linear" else {"n_planned": n_columns}
     shape = NoiseShape(n_inputs + 1, widest=n_columns if planned else 0)
@@ -236,10 +236,10 @@ def test_a_plan_by_the_rule_is_attacked_with_the_stages_that_it_has(rng):
         x, rng.integers(0, 2, 60_000), classes=(0, 1), bounds=[[-3, 3]] * 16, mechanism=rb.Moments(4.0), counts=None
     )
     assert release.mechanism["plan"]["classes"]
-    again = rebuilt(release)
+    again = mechanism_of_release(release)
     assert again.columns == "degree-2"
     assert again.distance(NoiseShape(17)) == pytest.approx(again.distance(NoiseShape(3)))
-    found = membership_of(release, runs=1000, key=KEY, seconds=600)
+    found = membership_of_release(release, runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.roc.advantage > 0.75 * found.claim.advantage
 
 
@@ -248,9 +248,9 @@ def test_a_release_without_the_noise_of_a_stage_is_refused_or_found_out(table, s
     release = rb.craft(**table, mechanism=rb.Moments(4.0), columns="degree-3")
     noise = {name: value for name, value in release.mechanism["noise"].items() if name != stage}
     with pytest.raises(rb.ReleaseError, match="does not say how"):
-        rebuilt(replace(release, mechanism={**release.mechanism, "noise": noise}))
+        mechanism_of_release(replace(release, mechanism={**release.mechanism, "noise": noise}))
     bare = replace(release, mechanism={**release.mechanism, "noise": {**noise, stage: 0.0}})
-    assert rebuilt(bare).distance(NoiseShape(4)) == 100
+    assert mechanism_of_release(bare).distance(NoiseShape(4)) == 100
 
 
 @pytest.mark.slow
@@ -258,9 +258,11 @@ def test_a_release_of_moments_with_half_the_noise_is_found_out(table):
     release = rb.craft(**table, n_rados=20, mechanism=rb.Moments(4.0, sharpen=False))
     noise = {stage: value / 2 for stage, value in release.mechanism["noise"].items()}
     faulty = replace(release, mechanism={**release.mechanism, "noise": noise})
-    assert membership_of(faulty, runs=1000, key=KEY, seconds=600).beats_claim is True
+    assert membership_of_release(faulty, runs=1000, key=KEY, seconds=600).beats_claim is True
     bare = replace(release, mechanism={**release.mechanism, "noise": dict.fromkeys(noise, 0.0)})
-    assert rebuilt(bare).distance(NoiseShape(4)) == 100 and set(rebuilt(bare).scales(0).values()) == {0.0}
+    assert mechanism_of_release(bare).distance(NoiseShape(4)) == 100 and set(
+        mechanism_of_release(bare).scales(0).values()
+    ) == {0.0}
 
 
 @pytest.mark.slow
@@ -268,18 +270,18 @@ def test_a_seed_or_no_clip_promises_nothing(table):
     seeded = rb.craft(**table, n_rados=10, mechanism=rb.NoisyRados(epsilon=4.0), seed=1, i_know=True)
     unclipped = rb.craft(**table, n_rados=10, mechanism=rb.NoisyExamples(noise_std=1.0, clip=None))
     for release in (seeded, unclipped):
-        found = membership_of(release, runs=1000, key=KEY, seconds=600)
+        found = membership_of_release(release, runs=1000, key=KEY, seconds=600)
         assert found.beats_claim is False and found.claim.epsilon == math.inf and found.shown_share is None
         assert "promises nothing" in found.sentence() and found.neighbours in found.sentence()
         assert json.loads(json.dumps(found.to_dict()))["claim"]["epsilon"] == "infinite"
-    bare = membership(rb.NoisyExamples(noise_std=1.0, clip=None), runs=1000, key=KEY, seconds=600)
+    bare = membership_attack(rb.NoisyExamples(noise_std=1.0, clip=None), runs=1000, key=KEY, seconds=600)
     assert bare.claim.epsilon == math.inf and "that the bounds allow" in bare.granted[1]
 
 
 def refused(*cases):
     for wrong, word in cases:
         with pytest.raises(rb.ReleaseError, match=word):
-            membership_of(wrong, runs=1000, seconds=600)
+            membership_of_release(wrong, runs=1000, seconds=600)
 
 
 def test_statements_that_promise_what_cannot_be_are_refused(table):
@@ -306,7 +308,7 @@ def test_statements_that_promise_what_cannot_be_are_refused(table):
 
 
 def test_what_could_not_be_compared_is_not_called_true():
-    found = membership(rb.NoisyExamples(4.0), runs=1000, key=KEY, seconds=600)
+    found = membership_attack(rb.NoisyExamples(4.0), runs=1000, key=KEY, seconds=600)
     odd = replace(found, margin=math.nan)
     assert odd.beats_claim is None and "could not be compared" in odd.sentence()
     assert json.dumps(odd.to_dict(), allow_nan=False)
@@ -351,7 +353,7 @@ def test_counted_subsets_are_those_of_plain_loops(rng, band):
     edges = rng.integers(-2, 3, (8, 2))
     edges[:, 0] = np.where(edges[:, 0] < 0, -1, 1)
     rados = [rado for rado, _ in all_rados(edges, band)]
-    law = counted_law(edges, band)
+    law = counted_rado_law(edges, band)
     for rado in {*rados, (99, 0)}:
         assert round(np.exp(law(np.array([rado])))[0]) == rados.count(rado)
 
@@ -362,7 +364,7 @@ def test_the_normal_law_has_the_moments_of_all_subsets(rng, band):
     edges = rng.integers(-9, 10, (8, 3))
     edges[:, 0] = np.where(edges[:, 0] < 0, -1, 1)
     rados = np.array([rado for rado, _ in all_rados(edges, band)])
-    law, at = normal_law(edges, band), rng.integers(-5, 6, (6, 3))
+    law, at = normal_rado_law(edges, band), rng.integers(-5, 6, (6, 3))
     if band is None:
         expected = multivariate_normal(rados.mean(axis=0), np.cov(rados.T, bias=True)).logpdf(at)
     else:
@@ -387,7 +389,7 @@ def test_the_normal_law_has_the_moments_of_all_subsets(rng, band):
 @pytest.mark.slow
 @pytest.mark.parametrize("n_rados", [1, 3])
 def test_a_record_is_told_unless_it_is_in_no_rado(n_rados):
-    present, absent = plain_runs(PlainTable(12, 2, n_rados), runs=20_000, key=KEY)
+    present, absent = plain_likelihood_runs(PlainTable(12, 2, n_rados), runs=20_000, key=KEY)
     told = 1 - 2.0**-n_rados
     for right, wrong in (((present > 0).sum(), (present < 0).sum()), ((absent < 0).sum(), (absent > 0).sum())):
         assert wrong == 0
@@ -399,7 +401,7 @@ def test_a_record_is_told_unless_it_is_in_no_rado(n_rados):
 def test_many_rados_are_told_like_a_gaussian_mechanism(m, n_rados, limits):
     of = PlainTable(m, 4, n_rados, limits)
     assert of.drawn == (m == 400)
-    present, absent = plain_runs(of, runs=1000, key=KEY)
+    present, absent = plain_likelihood_runs(of, runs=1000, key=KEY)
     # mu**2 is 2 n d / m on average. Over 1000 tables, each a chi square of d degrees, it spreads by 2 %, and the ratios
     # of 1000 runs by 4 % more; the formula is itself 5 % off: 30 % has a probability below 1e-6.
     mu_squared = 2 * n_rados * 4 / m
@@ -411,9 +413,9 @@ def test_many_rados_are_told_like_a_gaussian_mechanism(m, n_rados, limits):
 def test_plain_and_banded_rados_tell_and_promise_nothing(table):
     runs = {"runs": 2000, "key": KEY, "seconds": 600}
     for found in (
-        membership(rb.Plain(), **runs),
-        membership(rb.FeatureBand("x", 1.0), **runs),
-        membership_of(rb.craft(table["table"], table["y"], n_rados=100), **runs),
+        membership_attack(rb.Plain(), **runs),
+        membership_attack(rb.FeatureBand("x", 1.0), **runs),
+        membership_of_release(rb.craft(table["table"], table["y"], n_rados=100), **runs),
     ):
         assert found.beats_claim is found.claim is found.margin is None and found.roc.advantage > 0.5
         assert found.neighbours == "one record replaced by another" and "nothing is promised" in found.sentence()
@@ -422,20 +424,24 @@ def test_plain_and_banded_rados_tell_and_promise_nothing(table):
     X = np.column_stack([np.tile([-1.0, 1.0], 50), np.linspace(0, 1, 100)])
     band = rb.FeatureBand("x0", 3.0, delta=0.1)
     banded = rb.craft(X, np.arange(100) % 3 == 0, n_rados=3, mechanism=band, scale=None)
-    found = membership_of(banded, **runs)
+    found = membership_of_release(banded, **runs)
     assert found.mechanism == "feature-band" and banded.signatures["low"] == 19
-    assert found.roc == membership(band, n_rados=3, **runs).roc != membership(rb.Plain(), n_rados=3, **runs).roc
+    assert (
+        found.roc
+        == membership_attack(band, n_rados=3, **runs).roc
+        != membership_attack(rb.Plain(), n_rados=3, **runs).roc
+    )
 
 
 @pytest.mark.slow
 def test_runs_on_plain_rados_are_about_tables_of_their_own():
     """If runs shared a table, their ratios would lean the same way."""
-    present, absent = plain_runs(PlainTable(100, 3, 20), runs=4000, key=KEY)
+    present, absent = plain_likelihood_runs(PlainTable(100, 3, 20), runs=4000, key=KEY)
     differences = present - absent
     # Means of blocks of 50 are then no farther apart than independent runs are; a chi square of 79 degrees.
     blocks = differences.reshape(80, 50).mean(axis=1)
     assert 50 * blocks.var(ddof=1) / differences.var() < chi2.ppf(1 - 1e-6, 79) / 79
-    few, _ = plain_runs(PlainTable(5, 5, 3), runs=1000, key=KEY)  # counted subsets take no covariance
+    few, _ = plain_likelihood_runs(PlainTable(5, 5, 3), runs=1000, key=KEY)  # counted subsets take no covariance
     assert (few > 0).mean() == pytest.approx(7 / 8, abs=0.06)  # false alarm: 1e-7
 
 
@@ -451,9 +457,9 @@ def test_every_mechanism_can_be_attacked_with_the_same_result_again(name):
         "moments": {"epsilon": 4.0, "sharpen": False},
     }
     mechanism = MECHANISMS[name](**given.get(name, {"epsilon": 4.0}))
-    found = membership(mechanism, n_rados=10, runs=1000, key=KEY, seconds=600)
+    found = membership_attack(mechanism, n_rados=10, runs=1000, key=KEY, seconds=600)
     if name != "moments":  # it takes long
-        assert membership(mechanism, n_rados=10, runs=1000, key=KEY, seconds=600).roc == found.roc
+        assert membership_attack(mechanism, n_rados=10, runs=1000, key=KEY, seconds=600).roc == found.roc
     assert found.granted and found.status == "measured"
     told = json.loads(json.dumps(found.to_dict()))
     assert told["attack"] == NAME and told["mechanism"] == name and told["sentence"] == found.sentence()
@@ -466,7 +472,7 @@ def test_every_mechanism_can_be_attacked_with_the_same_result_again(name):
 
 @pytest.mark.parametrize("mechanism", [rb.Plain(), rb.NoisyRados(4.0), rb.NoisyExamples(4.0), rb.Moments(4.0)])
 def test_without_time_nothing_is_said(mechanism):
-    found = membership(mechanism, n_rados=5, runs=5000, seconds=1e-6)
+    found = membership_attack(mechanism, n_rados=5, runs=5000, seconds=1e-6)
     assert (found.status, found.roc, found.beats_claim) == ("unknown", None, None)
     assert found.runs < 1000 and found.sentence().startswith("Unknown") and json.dumps(found.to_dict())
 
@@ -474,11 +480,11 @@ def test_without_time_nothing_is_said(mechanism):
 def test_arguments_that_cannot_be_used():
     plain = rb.Plain()
     for attack, words in (
-        (lambda: membership("plain"), "mechanism"),
-        (lambda: membership(plain, runs=999), "runs"),
-        (lambda: membership(plain, key="key"), "key"),
-        (lambda: membership(plain, n_examples=20, n_columns=19), "too few"),
-        (lambda: membership(rb.Moments(1e-4, unit="label", sharpen=False)), "noise"),
+        (lambda: membership_attack("plain"), "mechanism"),
+        (lambda: membership_attack(plain, runs=999), "runs"),
+        (lambda: membership_attack(plain, key="key"), "key"),
+        (lambda: membership_attack(plain, n_examples=20, n_columns=19), "too few"),
+        (lambda: membership_attack(rb.Moments(1e-4, unit="label", sharpen=False)), "noise"),
     ):
         with pytest.raises(rb.ArgumentError, match=words):
             attack()

@@ -9,8 +9,8 @@ import pytest
 
 import radoboost as rb
 from radoboost.lab.attacks import row_probe as attack
-from radoboost.lab.attacks.adversary_knowledge import rado_integers, table_edges
-from radoboost.lab.attacks.row_probe import IN, NOT_SEEN, OPEN, OUT, members, probe, study
+from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, rado_integers
+from radoboost.lab.attacks.row_probe import IN, NOT_SEEN, OPEN, OUT, probe_members_of_rados, probe_rows_of_table, study
 from radoboost.report.findings import Findings
 
 
@@ -40,9 +40,9 @@ def test_instances_against_brute_force(rng):
         truth = brute_force(edges, rados)
         if truth is None:
             with pytest.raises(rb.TableError, match="release of another table"):
-                members(edges, rados)
+                probe_members_of_rados(edges, rados)
         else:
-            found = members(edges, rados)
+            found = probe_members_of_rados(edges, rados)
             assert found.rows == truth and found.proved and found.missed == 0.25
         kinds |= set(truth or ["refused"])
     assert kinds == {IN, OPEN, NOT_SEEN, "refused"}
@@ -69,12 +69,14 @@ def test_clients_are_found_in_a_release_of_some_of_them(clients, tmp_path):
     mine, theirs, inside = clients
     release = rb.craft(theirs, label="ill", drop=["name"], n_rados=40)
     release.save(tmp_path / "theirs.rado.parquet")
-    found = probe(rb.load(tmp_path / "theirs.rado.parquet"), mine, label="ill")
+    found = probe_rows_of_table(rb.load(tmp_path / "theirs.rado.parquet"), mine, label="ill")
     assert found.members == inside and set(found.rows) == {IN, OUT}
     assert found.proved and found.missed == 2.0**-40 and (found.n_read, found.n_solved) == (40, 40)
     assert found.sentence() == "Of 30 rows, 18 are in the release, and as it is of no more, the others are not."
     assert json.loads(json.dumps(found.to_dict()))["members"] == list(inside)
-    unsized = members(table_edges(release, mine, label="ill"), rado_integers(release))  # not told that they are 18
+    unsized = probe_members_of_rados(
+        edge_vectors_of_table(release, mine, label="ill"), rado_integers(release)
+    )  # not told that they are 18
     assert unsized.members == inside and set(unsized.rows) == {IN, NOT_SEEN}
     text = unsized.sentence()
     assert text.startswith("Of 30 rows, 18 are in the release, 12 were not seen in any of the 40 rados")
@@ -86,22 +88,22 @@ def test_a_feature_band_and_a_fixed_support_are_exact_sums_too(rng):
     y = rng.integers(0, 2, 26)
     y[:2] = 0, 1
     banded = rb.craft(x[:20], y[:20], mechanism=rb.FeatureBand("x0", 6.0, delta=0.01), n_rados=40)
-    assert probe(banded, x, y).members == tuple(range(20))
+    assert probe_rows_of_table(banded, x, y).members == tuple(range(20))
     few = rb.craft(x[:20], y[:20], signatures=rb.FixedSupport(5), n_rados=100)
-    found = probe(few, x, y)
+    found = probe_rows_of_table(few, x, y)
     assert found.members == tuple(range(20))
     assert found.n_read == found.n_solved == 64
     assert found.missed == pytest.approx(0.75**64)
     # The number of rows helps where the columns are coarse: (2,) is one row of 2 and no pair of ones.
     ones = np.array([[1], [1], [2]])
-    assert members(ones, np.array([[2]])).rows == (OPEN, OPEN, OPEN)
-    assert members(ones, np.array([[2]]), support=(1, 3)).rows == (NOT_SEEN, NOT_SEEN, IN)
+    assert probe_members_of_rados(ones, np.array([[2]])).rows == (OPEN, OPEN, OPEN)
+    assert probe_members_of_rados(ones, np.array([[2]]), support=(1, 3)).rows == (NOT_SEEN, NOT_SEEN, IN)
 
 
 def test_beyond_40_candidates_a_subset_is_found_and_not_proved_to_be_the_only_one(rng):
     x, y = rng.normal(size=(60, 5)), rng.integers(0, 2, 60)
     release = rb.craft(x[:35], y[:35], n_rados=30)
-    found = probe(release, x, y)
+    found = probe_rows_of_table(release, x, y)
     assert found.members == tuple(range(35)) and found.engine == "lattice"
     assert not found.proved and found.expected_others < 1e-9
     assert set(found.rows) == {IN, NOT_SEEN}  # though the release says that it is of 35 rows
@@ -114,8 +116,8 @@ def test_rows_are_out_only_if_all_of_the_release_were_seen():
     """Ten rows, of which the first six are in, and the sixth is in no rado."""
     edges = 3 ** np.arange(10)[:, None]
     rados = np.array([[1 + 3], [9 + 27], [81]])
-    assert members(edges, rados, n_members=6).rows == (IN,) * 5 + (NOT_SEEN,) * 5
-    assert members(edges, rados, n_members=5).rows == (IN,) * 5 + (OUT,) * 5
+    assert probe_members_of_rados(edges, rados, n_members=6).rows == (IN,) * 5 + (NOT_SEEN,) * 5
+    assert probe_members_of_rados(edges, rados, n_members=5).rows == (IN,) * 5 + (OUT,) * 5
 
 
 @pytest.mark.slow
@@ -126,7 +128,7 @@ def test_beyond_40_candidates_opposite_twins_stay_open(n, rng):
         edges = rng.integers(-(2**22), 2**22, (n, 6))
         edges[-1] = -edges[-2]
         chosen = rng.integers(0, 2, (3, n)) * (np.arange(n) < 30)
-        found = members(edges, chosen @ edges, n_members=30)
+        found = probe_members_of_rados(edges, chosen @ edges, n_members=30)
         assert found.members == tuple(np.flatnonzero(chosen.any(axis=0)))
         assert found.rows[-2:] == (OPEN, OPEN) and OUT not in found.rows
 
@@ -136,20 +138,20 @@ def test_more_rows_than_the_release_has_are_not_believed(rng):
     """Lattice reduction may find false subsets; equal rows are not told apart."""
     edges = rng.integers(-(2**22), 2**22, (50, 6))
     rados = rng.integers(0, 2, (12, 50)) @ edges
-    assert len(members(edges, rados, n_members=50).members) == 50
-    fewer = members(edges, rados, n_members=30)
+    assert len(probe_members_of_rados(edges, rados, n_members=50).members) == 50
+    fewer = probe_members_of_rados(edges, rados, n_members=30)
     assert set(fewer.rows) == {OPEN} and "more rows than the 30 of the release" in fewer.sentence()
     with pytest.raises(rb.TableError, match="3 of these rows are in rados of a release of 2"):
-        members(np.array([[1], [10], [100]]), np.array([[111]]), n_members=2)
+        probe_members_of_rados(np.array([[1], [10], [100]]), np.array([[111]]), n_members=2)
     edges[1] = edges[0]
-    one = members(edges, edges[[0, 7]].sum(axis=0)[None])
+    one = probe_members_of_rados(edges, edges[[0, 7]].sum(axis=0)[None])
     assert (one.rows[0], one.rows[1], one.rows[7], one.rows[8]) == (OPEN, OPEN, IN, NOT_SEEN)
-    assert members(edges, edges[[0, 1, 7]].sum(axis=0)[None]).members == (0, 1, 7)
+    assert probe_members_of_rados(edges, edges[[0, 1, 7]].sum(axis=0)[None]).members == (0, 1, 7)
 
 
 def test_sizes_without_hope_end_with_a_reason(rng):
     edges = rng.integers(-(2**22), 2**22, (120, 6))
-    found = members(edges, rng.integers(0, 2, (20, 120)) @ edges)
+    found = probe_members_of_rados(edges, rng.integers(0, 2, (20, 120)) @ edges)
     assert found.n_solved == 0 and found.n_read < 20 and set(found.rows) == {OPEN} and found.missed == 1
     assert "120 rows need columns of well over 120 bits, and these carry about 15" in found.sentence()
 
@@ -157,14 +159,14 @@ def test_sizes_without_hope_end_with_a_reason(rng):
 def test_the_time_limit_is_kept(rng, monkeypatch):
     begun = time.process_time()
     edges = rng.integers(-(2**22), 2**22, (300, 40))
-    found = members(edges, rng.integers(0, 2, (9, 300)) @ edges, seconds=0.5)
+    found = probe_members_of_rados(edges, rng.integers(0, 2, (9, 300)) @ edges, seconds=0.5)
     assert found.why == "the time was over" and set(found.rows) == {OPEN}
     assert found.sentence().endswith("stays unknown: the time was over.")
     assert time.process_time() - begun < 60
     looks = iter([1.0] * 7)  # a clock that is looked at before each rado
-    monkeypatch.setattr(attack, "deadline", lambda seconds: lambda: next(looks, 0.0))
+    monkeypatch.setattr(attack, "attack_deadline", lambda seconds: lambda: next(looks, 0.0))
     edges = rng.integers(-(2**22), 2**22, (12, 1))
-    found = members(edges, rng.integers(0, 2, (40, 12)) @ edges, rados_read=40)
+    found = probe_members_of_rados(edges, rng.integers(0, 2, (40, 12)) @ edges, rados_read=40)
     assert found.n_read == 7 and found.why == "the time was over"
     assert "Not all rados were solved: the time was over" in found.sentence()
 
@@ -172,16 +174,16 @@ def test_the_time_limit_is_kept(rng, monkeypatch):
 def test_what_cannot_be_attacked_is_refused(clients, rng):
     mine, theirs, _ = clients
     release = rb.craft(mine, label="ill", drop=["name"], n_rados=10)
-    assert probe(release, mine, label="ill").n_solved == 10  # no one else need be among the candidates
+    assert probe_rows_of_table(release, mine, label="ill").n_solved == 10  # no one else need be among the candidates
     with pytest.raises(rb.TableError, match="has 18 rows and the release is of 30"):
-        probe(release, theirs, label="ill")
+        probe_rows_of_table(release, theirs, label="ill")
     x, y = rng.normal(size=(30, 3)), rng.integers(0, 2, 30)
     of_theirs = rb.craft(x[:20], y[:20], n_rados=10)
     other = np.vstack([rng.normal(size=(1, 3)), x[1:]])  # the first of the release's rows is not among them
     with pytest.raises(rb.TableError, match=r"no subset of these 30 rows gives rado .*another table, or not all"):
-        probe(of_theirs, other, y)
+        probe_rows_of_table(of_theirs, other, y)
     with pytest.raises(rb.TableError, match="x2"):
-        probe(of_theirs, x[:, :2], y)
+        probe_rows_of_table(of_theirs, x[:, :2], y)
     bounds = {f"x{k}": (-4.0, 4.0) for k in range(3)}
     for mechanism in (
         rb.NoisyRados(1.0, clip=1.0),
@@ -190,9 +192,9 @@ def test_what_cannot_be_attacked_is_refused(clients, rng):
     ):
         noisy = rb.craft(x, y, mechanism=mechanism, bounds=bounds, classes=(0, 1), n_rados=4)
         with pytest.raises(rb.ArgumentError, match=f"{mechanism.name} hold noise, and this attack needs exact sums"):
-            probe(noisy, x, y)
+            probe_rows_of_table(noisy, x, y)
     with pytest.raises(rb.TableError, match="do not go together"):
-        members(np.array([[1]]), np.array([[1, 2]]))
+        probe_members_of_rados(np.array([[1]]), np.array([[1, 2]]))
 
 
 @pytest.mark.slow
@@ -202,7 +204,7 @@ def test_the_study_finds_all_or_says_so():
     assert found.checks[0].seen is True
     cells = {tuple(row[:3]): row[3] for row in found.tables[0].rows}
     assert cells[16, 4, 2**22] == 1.0
-    assert members(np.array([[1]]), np.array([[1]])).rows == (IN,)
+    assert probe_members_of_rados(np.array([[1]]), np.array([[1]])).rows == (IN,)
 
 
 @pytest.mark.slow
@@ -212,5 +214,5 @@ def test_the_study_looks_at_related_rows_beyond_40(monkeypatch):
     opposite, coarse = found.tables[1].rows
     assert opposite[1] == 20 / 25 and opposite[2] == 0 and coarse[1] == coarse[2] == 0
     # Without a look at relations the check fails: in some trial a stranger is taken for a member.
-    monkeypatch.setattr(attack, "_mixed", lambda relations, equal: np.zeros(len(equal), dtype=bool))
+    monkeypatch.setattr(attack, "_exchangeable_rows", lambda relations, equal: np.zeros(len(equal), dtype=bool))
     assert study(sizes=(44,), columns=(6,), levels=(2**22,), trials=1).checks[0].seen is False

@@ -15,15 +15,15 @@ from radoboost.lab.theory.solver_limits import (
     UNCOVERABLE,
     Cover,
     ThreeSets,
-    all_of_six,
+    all_three_sets_of_six,
     any_norm_sparse,
-    decide,
-    find_cover,
+    decide_question,
+    find_exact_cover,
     fixed_norm_sparse,
-    planted_sets,
+    planted_three_sets,
     printed_probe,
     printed_sparse,
-    random_sets,
+    random_three_sets,
     try_printed_probe,
 )
 from radoboost.report.findings import Findings
@@ -40,9 +40,9 @@ def mixed(count, sizes, rng):
     instances = []
     for number in range(count):
         q = sizes[number // 2 % len(sizes)]
-        instance = planted_sets(q, rng) if number % 2 else random_sets(q, rng)
-        while number % 2 == 0 and find_cover(instance).answer == "yes":
-            instance = random_sets(q, rng)
+        instance = planted_three_sets(q, rng) if number % 2 else random_three_sets(q, rng)
+        while number % 2 == 0 and find_exact_cover(instance).answer == "yes":
+            instance = random_three_sets(q, rng)
         instances.append(instance)
     return instances
 
@@ -51,7 +51,7 @@ def agree_on(name, instances):
     """The question's answer is that of the search; how often there was a cover."""
     reduction, covered = REDUCTIONS[name], 0
     for instance in instances:
-        search, answer = find_cover(instance), decide(reduction(instance))
+        search, answer = find_exact_cover(instance), decide_question(reduction(instance))
         assert answer.answer == search.answer, instance
         if search.answer == "yes":
             covered += 1
@@ -75,8 +75,8 @@ def brute_cover(sets):
 def test_the_search_agrees_with_trying_all_choices(rng):
     found = []
     for number in range(200):
-        instance = random_sets(2 + number % 4, rng)
-        search, covers = find_cover(instance), brute_cover(instance.sets)
+        instance = random_three_sets(2 + number % 4, rng)
+        search, covers = find_exact_cover(instance), brute_cover(instance.sets)
         assert search.answer == ("yes" if covers else "no")
         assert not covers or search.chosen in covers
         found.append(bool(covers))
@@ -85,9 +85,9 @@ def test_the_search_agrees_with_trying_all_choices(rng):
 
 def test_planted_covers_are_there(rng):
     for q in (2, 3, 5, 10):
-        instance = planted_sets(q, rng)
+        instance = planted_three_sets(q, rng)
         assert instance.q == q
-        search = find_cover(instance)
+        search = find_exact_cover(instance)
         assert search.answer == "yes" and is_exact_cover(instance, search.chosen)
         json.dumps(search.to_dict())
 
@@ -116,9 +116,9 @@ def test_what_is_no_instance_is_refused(sets, says):
 
 @pytest.mark.slow
 def test_the_search_keeps_its_time_limit(rng):
-    instance = random_sets(60, rng)
+    instance = random_three_sets(60, rng)
     begun = time.process_time()
-    search = find_cover(instance, seconds=1e-6)
+    search = find_exact_cover(instance, seconds=1e-6)
     assert search.answer == "unknown" and time.process_time() - begun < 2
     assert all(Cover(answer, (0, 1), 0.0).sentence().endswith(".") for answer in ("yes", "no", "unknown"))
 
@@ -147,8 +147,8 @@ def test_all_reductions_hold_on_larger_instances(name, rng):
 def test_our_reduction_needs_its_number_of_examples():
     """With one example more the answer is yes: the goal itself is cut into pieces that no set is."""
     asked = fixed_norm_sparse(UNCOVERABLE, 1)
-    assert decide(asked).answer == "no"
-    assert decide(SparseQuestion(asked.rados, asked.m + 1, asked.ell, p=1)).answer == "yes"
+    assert decide_question(asked).answer == "no"
+    assert decide_question(SparseQuestion(asked.rados, asked.m + 1, asked.ell, p=1)).answer == "yes"
 
 
 def test_norms_outside_of_a_reduction_are_refused():
@@ -163,7 +163,7 @@ def test_norms_outside_of_a_reduction_are_refused():
 
 def test_at_p_0_the_printed_reduction_to_sparse_approximation_is_right_on_all_330_instances():
     """p is part of the instance of Sparse-Approximation, so this is all that lem_comp1 needs."""
-    instances = all_of_six()
+    instances = all_three_sets_of_six()
     assert len(instances) == 330
     assert 0.9 < agree_on("sparse-0", instances) < 0.95
 
@@ -172,7 +172,7 @@ def test_at_p_0_the_printed_reduction_to_sparse_approximation_is_right_on_all_33
 def test_the_branch_for_p_above_0_is_no_for_every_cover(rng):
     """At p = 1, by the solver; at other p by the norms, which leave no choice."""
     for instance in mixed(12, (2, 3), rng):
-        assert decide(printed_sparse(instance, 1)).answer == "no"
+        assert decide_question(printed_sparse(instance, 1)).answer == "no"
     ell = 2.0**-53
     for p, m in itertools.product((1, 1.5, 2, 7, 100), (2, 10**6, 10**9)):
         assert m * ell < 3 ** (1 / p) - 2 ** (1 / p)  # farther from every rado than r, whatever the examples are
@@ -183,11 +183,11 @@ def test_the_branch_for_p_above_0_is_no_for_every_cover(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [0, 0.5, 1, 2, 7])
 def test_the_printed_reduction_to_probes_is_right_on_all_330_instances(p):
-    covers = [bool(brute_cover(one.sets)) for one in all_of_six()]
-    assert [try_printed_probe(one, p) for one in all_of_six()] == covers and covers.count(True) == 300
+    covers = [bool(brute_cover(one.sets)) for one in all_three_sets_of_six()]
+    assert [try_printed_probe(one, p) for one in all_three_sets_of_six()] == covers and covers.count(True) == 300
     if p in (0, 1):
-        some = all_of_six()[::11]
-        assert [decide(printed_probe(one, p)).answer == "yes" for one in some] == covers[::11]
+        some = all_three_sets_of_six()[::11]
+        assert [decide_question(printed_probe(one, p)).answer == "yes" for one in some] == covers[::11]
 
 
 # ---- The study.
@@ -219,5 +219,7 @@ def test_the_study_keeps_its_time_and_says_what_it_left_out():
 @pytest.mark.slow
 def test_the_study_would_notice_a_wrong_answer(monkeypatch):
     """A solver that says no to everything."""
-    monkeypatch.setattr(hardness, "decide", lambda question, **more: hardness.Answer(question, "no", 0.01, "lazy"))
+    monkeypatch.setattr(
+        hardness, "decide_question", lambda question, **more: hardness.Answer(question, "no", 0.01, "lazy")
+    )
     assert [one.seen for one in hardness.study().checks] == [False, False, True, False, False]

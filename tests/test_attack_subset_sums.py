@@ -10,16 +10,22 @@ import pytest
 
 import radoboost as rb
 from radoboost.lab.attacks import subset_sum
-from radoboost.lab.attacks.adversary_knowledge import deadline
-from radoboost.lab.attacks.subset_sum import HalfSums, Lattice, bits_of, check_targets, expected_others
+from radoboost.lab.attacks.adversary_knowledge import attack_deadline
+from radoboost.lab.attacks.subset_sum import (
+    HalfSums,
+    Lattice,
+    bits_of_subset_sums,
+    check_subset_sum_targets,
+    expected_other_subsets,
+)
 
 
 def solve(vectors, target, *, most=1000, seconds=60.0):
     """All subsets where there are few rows, and else one."""
-    vectors, targets = check_targets(vectors, np.atleast_2d(target))
+    vectors, targets = check_subset_sum_targets(vectors, np.atleast_2d(target))
     if len(vectors) <= 40:
         return HalfSums(vectors).solve(targets[0], most)
-    left = deadline(seconds)
+    left = attack_deadline(seconds)
     return Lattice(vectors, left).solve(targets[0], left)
 
 
@@ -90,14 +96,14 @@ def exact_ways(values):
 @pytest.mark.slow
 def test_hashes_that_collide_are_verified_away(rng, monkeypatch):
     """Factors of 1 make (1, 0) and (0, 1) look alike, and so do all sums with the same total."""
-    good = subset_sum._factors
+    good = subset_sum._subset_hash_factors
     calls = []
 
     def factors(rng, width):
         calls.append(width)
         return np.ones(width, dtype=np.uint64) if len(calls) == 1 else good(rng, width)
 
-    monkeypatch.setattr(subset_sum, "_factors", factors)
+    monkeypatch.setattr(subset_sum, "_subset_hash_factors", factors)
     vectors = rng.integers(0, 3, (9, 2))
     by_sum = all_sums(vectors.tolist())
     halves = HalfSums(vectors)
@@ -129,9 +135,9 @@ def test_the_expected_number_of_others_is_about_what_is_counted(rng):
         vectors = 7 * (2 * rng.integers(0, levels, (18, columns)) - levels + 1)
         targets = rng.integers(0, 2, (300, 18)) @ vectors
         seen = float((HalfSums(vectors).count(targets) - 1).mean())
-        assert 0.6 < seen / expected_others(vectors) < 1.7
+        assert 0.6 < seen / expected_other_subsets(vectors) < 1.7
     doubled = np.hstack([vectors, vectors])
-    assert bits_of(doubled)[columns:].sum() < 0.01  # a column that repeats another adds nothing
+    assert bits_of_subset_sums(doubled)[columns:].sum() < 0.01  # a column that repeats another adds nothing
 
 
 def test_lattice_reduction_finds_a_planted_subset_and_says_that_there_may_be_others(rng):

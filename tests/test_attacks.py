@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from radoboost.lab.attacks import _FULL, _QUICK, ATTACKS, STUDIES, run_study
+from radoboost.lab.attacks import _FULL, _QUICK, ATTACKS, STUDIES, run_attack_study
 from radoboost.report.documents import Document
 
 ROOT = Path(__file__).parent.parent
@@ -41,7 +41,7 @@ def test_a_study_keeps_a_time_limit_and_gives_findings(name):
     """Half a second of work; what runs over is a single case that was begun, and loading."""
     importlib.import_module(ATTACKS[name])
     begun = time.process_time()
-    document = run_study(name, quick=True, seconds=0.5)
+    document = run_attack_study(name, quick=True, seconds=0.5)
     assert time.process_time() - begun < 60
     assert Document.from_dict(json.loads(json.dumps(document.to_dict(), allow_nan=False))) == document
     assert document.findings.name == name and document.said["Assumed to be known"]

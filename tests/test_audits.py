@@ -13,7 +13,7 @@ from radoboost.holder.gaussian_noise import SCALE_UNIT, rounded_normals
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.lab.audits.audit import audit, audit_feature_band, audit_moments, audit_noisy_examples, audit_noisy_rados
 from radoboost.lab.audits.canaries import Scenario
-from radoboost.lab.audits.moments_audit import moments_runs
+from radoboost.lab.audits.moments_audit import moments_canary_runs
 from radoboost.privacy import band, flatten
 from stage_audits import audit_stages
 
@@ -117,7 +117,7 @@ def test_half_of_the_noise_of_moments_is_caught():
 def test_a_few_runs_show_every_stage_and_no_more_than_its_part():
     """At an epsilon that leaves little noise, some dozen runs tell the tables apart by every stage."""
     mechanism, runs = rb.Moments(LARGE), 60
-    scores = moments_runs(mechanism, Scenario(runs=runs, key=KEY, columns="degree-2"))
+    scores = moments_canary_runs(mechanism, Scenario(runs=runs, key=KEY, columns="degree-2"))
     for name, claim in scores.by_stage.items():
         mu2 = sum(count / leaf.noise_multiplier**2 for leaf, count in flatten(claim).items())
         gains = scores.present[name].mean() - scores.absent[name].mean()  # mu squared, if all of it is used

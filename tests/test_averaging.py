@@ -10,7 +10,7 @@ import pytest
 import radoboost as rb
 from radoboost.learner import model_averaging
 from radoboost.learner.moments import learn_released_moments
-from radoboost.learner.probabilities import ProbabilityLink, counted_link, score_link
+from radoboost.learner.probabilities import ProbabilityLink, probability_link_by_counts, probability_link_of_scores
 from radoboost.privacy import (
     Composed,
     Gaussian,
@@ -21,7 +21,7 @@ from radoboost.privacy import (
     gaussian_multiplier,
 )
 from radoboost.release.compatibility import PartyRelease
-from radoboost.release.composition import _costliest_first, together
+from radoboost.release.composition import _costliest_events_first, statement_of_parties_together
 from radoboost.release.parties import Parties, PartyGuarantee
 from radoboost.release.statement_check import check_statement
 from radoboost.release.statement_text import statement_text
@@ -51,7 +51,7 @@ def three():
 
 def of_own_rows(release):
     """What weights are to be multiplied with, so that log odds are those of the release's rows and not of new ones."""
-    return counted_link(release).scale / score_link(release).scale
+    return probability_link_by_counts(release).scale / probability_link_of_scores(release).scale
 
 
 def test_the_average_is_that_of_the_formula(three):
@@ -76,7 +76,9 @@ def test_the_average_is_that_of_the_formula(three):
 def test_one_holder_many_times_over_is_its_own_average(three):
     """Copies under other names: weights are equal, and so is what is averaged; noise is as if it were independent."""
     copies = [replace(three[0], id=f"{k:032x}") for k in range(4)]
-    fit = model_averaging.average([PartyRelease(str(k), release) for k, release in enumerate(copies)])
+    fit = model_averaging.average_moments_of_parties(
+        [PartyRelease(str(k), release) for k, release in enumerate(copies)]
+    )
     alone = learn_released_moments(three[0])
     factor = of_own_rows(three[0])
     assert factor > 1
@@ -91,11 +93,13 @@ def test_standard_errors_are_those_of_the_noise(monkeypatch):
     A factor of 2 is 5.6 of those, for each of 4 columns: false alarms below 1e-6. The scale that all weights share is
     read off counts, and what their noise does to it is in no standard error, of one release or of several.
     """
-    monkeypatch.setattr(model_averaging, "counted_link", lambda release: ProbabilityLink())
+    monkeypatch.setattr(model_averaging, "probability_link_by_counts", lambda release: ProbabilityLink())
     rng = np.random.default_rng(1)
     tables = [rows(rng, n) for n in (2500, 1500)]
     fits = [
-        model_averaging.average([PartyRelease(str(k), private(*table, epsilon=2.0)) for k, table in enumerate(tables)])
+        model_averaging.average_moments_of_parties(
+            [PartyRelease(str(k), private(*table, epsilon=2.0)) for k, table in enumerate(tables)]
+        )
         for _ in range(60)
     ]
     spread = np.std([fit.theta for fit in fits], axis=0)
@@ -117,7 +121,7 @@ def test_shifted_columns_do_not_mislead_it():
 
 def test_holders_that_tell_nothing_are_left_out(three, monkeypatch):
     empty = private(np.zeros((1, 3)), np.array([1]))
-    chances = [model_averaging.empty_chance(release) for release in (*three, empty)]
+    chances = [model_averaging.chance_of_empty_table(release) for release in (*three, empty)]
     assert max(chances[:3]) < 1e-6
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model_averaging, "NOTHING", min(0.5, chances[3] / 2))
@@ -174,7 +178,9 @@ def test_a_record_at_one_holder_pays_once_and_one_at_several_more(three):
     assert round(two.epsilon, 2) == 1.45 and 1.75 < everywhere.epsilon < 1.9
     assert statement.holders.how == "averaged"
     assert [part["id"] for part in statement.holders.parts] == [release.id for release in three]
-    low = together([PartyRelease(str(k), private(np.zeros((9, 3)), np.ones(9), 0.3)) for k in range(2)])
+    low = statement_of_parties_together(
+        [PartyRelease(str(k), private(np.zeros((9, 3)), np.ones(9), 0.3)) for k in range(2)]
+    )
     assert round(low.epsilon, 3) == 0.3 and round(low.holders.figures[0].epsilon, 2) == 0.43
     check_statement(statement)
 
@@ -182,7 +188,7 @@ def test_a_record_at_one_holder_pays_once_and_one_at_several_more(three):
 def test_the_costliest_release_speaks_for_all(rng):
     x, y = rows(rng, 60)
     parts = [PartyRelease(str(k), private(x, y, epsilon)) for k, epsilon in enumerate((0.5, 2.0, 1.0))]
-    statement = together(parts)
+    statement = statement_of_parties_together(parts)
     assert statement.epsilon == pytest.approx(2.0, abs=1e-6)
     events = {k: event_from_dict(part.release.statement.event) for k, part in enumerate(parts)}
     assert statement.holders.figures[0].epsilon == epsilon_at(Composed((events[1], events[2])), 1e-6)
@@ -217,11 +223,11 @@ def test_an_average_promises_no_more_than_its_parts(three):
 
 def test_events_of_which_none_costs_most_everywhere_are_composed():
     wide, narrow = Gaussian(4.0, Relation.RECORD, total_variation=9e-7), Gaussian(3.9, Relation.RECORD)
-    crossed = _costliest_first([wide, narrow], [1e-6, 1e-4])
+    crossed = _costliest_events_first([wide, narrow], [1e-6, 1e-4])
     assert crossed[0] not in (wide, narrow)
     for delta in (1e-6, 1e-4):
         assert epsilon_at(crossed[0], delta) >= max(epsilon_at(event, delta) for event in (wide, narrow))
-    assert _costliest_first([narrow, Gaussian(2.0, Relation.RECORD)], [1e-6])[0].noise_multiplier == 2.0
+    assert _costliest_events_first([narrow, Gaussian(2.0, Relation.RECORD)], [1e-6])[0].noise_multiplier == 2.0
 
 
 def test_releases_of_one_table_compose(rng):
@@ -229,10 +235,12 @@ def test_releases_of_one_table_compose(rng):
     first, other = private(x, y), private(x, y)
     second = private(x, y, compose=[first])
     third = private(x, y, compose=[first])
-    seen = together([PartyRelease("a", first), PartyRelease("b", second), PartyRelease("c", other)])
+    seen = statement_of_parties_together(
+        [PartyRelease("a", first), PartyRelease("b", second), PartyRelease("c", other)]
+    )
     assert round(seen.epsilon, 2) == 1.45  # of the table that two are of
     assert seen.holders.figures[0].case == "one who is at two of the holders" and len(seen.holders.figures) == 1
-    through_a_third = together([PartyRelease("b", second), PartyRelease("c", third)])
+    through_a_third = statement_of_parties_together([PartyRelease("b", second), PartyRelease("c", third)])
     assert round(through_a_third.epsilon, 2) == 1.45
     (earlier,) = through_a_third.holders.figures
     assert "earlier releases" in earlier.case and 1.75 < earlier.epsilon < 1.9

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.learner.moment_completion import PartMoments, complete
+from radoboost.learner.moment_completion import PartMoments, complete_moments
 
 
 def dealt(rng, m=800):
@@ -74,7 +74,7 @@ def test_weighted_blocks_have_the_cross_moments_of_completion_by_the_label(rng):
     left, right = (rb.craft_blocks({name: x[:, k]}, y, cuts={}, scale=None) for k, name in ((1, "b"), (2, "c")))
     cross = (left.sums[:, 0] / left.counts) @ right.sums[:, 0] / 800
     parts = [PartMoments.of_rows(x[:, [k]], x[:, :0], y.astype(float)) for k in (1, 2)]
-    assert np.isclose(complete(*parts)[1][0, 1], cross, atol=1e-6)
+    assert np.isclose(complete_moments(*parts)[1][0, 1], cross, atol=1e-6)
     assert np.mean(rb.learn_blocks(left, right).predict({"b": x[:, 1], "c": x[:, 2]}) != y) < 0.5
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import oracles
 import radoboost as rb
 from radoboost.errors import ArgumentError
-from radoboost.learner.boost import _kernels, boost
+from radoboost.learner.boost import _compile_boosting_kernels, boost
 from radoboost.learner.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
 from radoboost.learner.weak_oracles import WEAK_ORACLES, Median, Prudential, Strongest
 
@@ -85,7 +85,7 @@ def test_weights_stay_on_the_simplex(rows, exponential):
     largest = np.abs(rows).max(axis=0)
     scaled = np.ascontiguousarray((rows / np.where(largest > 0, largest, 1.0)).T)
     n = len(rows)
-    compute_edges, take_step = _kernels()
+    compute_edges, take_step = _compile_boosting_kernels()
     weights, margins, losses, edges = np.full(n, 1 / n), np.zeros(n), np.full(n, 1 / n), np.zeros(len(scaled))
     for _ in range(20):
         compute_edges(scaled, weights, edges)

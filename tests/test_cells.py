@@ -18,9 +18,9 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.tables import cells, open_table
-from radoboost.tables.cells import array_numbers, numbers_or_nan, object_numbers
+from radoboost.tables.cells import array_cell_numbers, numbers_or_nan, object_cell_numbers
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.private_reader import each_label
+from radoboost.tables.private_reader import object_labels_as_text
 
 RULE = LabelEncoder("y", ("no", "yes"))
 
@@ -45,10 +45,10 @@ def test_numbers_are_the_same_as_text_and_as_objects(values):
         column = pa.array([word.encode() for word in words], pa.binary()).cast(kind)
         np.testing.assert_array_equal(numbers_or_nan(column), finite)
         np.testing.assert_array_equal(numbers_or_nan(pa.array(words).dictionary_encode()), finite)
-    np.testing.assert_array_equal(object_numbers(values), expected)
-    np.testing.assert_array_equal(object_numbers(words), finite)
-    np.testing.assert_array_equal(array_numbers(np.array(values, dtype=object)), expected)
-    np.testing.assert_array_equal(array_numbers(np.array(words)), finite)
+    np.testing.assert_array_equal(object_cell_numbers(values), expected)
+    np.testing.assert_array_equal(object_cell_numbers(words), finite)
+    np.testing.assert_array_equal(array_cell_numbers(np.array(values, dtype=object)), expected)
+    np.testing.assert_array_equal(array_cell_numbers(np.array(words)), finite)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_what_no_object_is_a_number_gives_nan():
         np.timedelta64(1, "ns"), 1j, 10**400,
         "\ud800", Decimal("sNaN"), np.void(b"1"), [1], {1}, object(), "", "1 2", "\u0663", b"\xff", "0x1", "1_0", "nan",
     ]  # fmt: skip
-    assert np.isnan(object_numbers(odd)).all()
+    assert np.isnan(object_cell_numbers(odd)).all()
     usual = [
         True,
         np.bool_(True),
@@ -102,7 +102,7 @@ def test_what_no_object_is_a_number_gives_nan():
         Decimal("1.0"),
         "tRue",
     ]
-    assert (object_numbers(usual) == 1).all()
+    assert (object_cell_numbers(usual) == 1).all()
 
 
 # ---- frames and arrays whose type one value changes
@@ -234,8 +234,10 @@ def test_a_long_category_is_read_in_its_own_batch_alone(monkeypatch):
     words = pa.array(["1", "9" * 10**6])
     column = pa.DictionaryArray.from_arrays(pa.array([0] * 9 + [1], pa.int32()), words)
     lengths = []
-    text_numbers = cells._text_numbers
-    monkeypatch.setattr(cells, "_text_numbers", lambda c, *marks: (lengths.append(len(c)), text_numbers(c, *marks))[1])
+    text_numbers = cells._text_cell_numbers
+    monkeypatch.setattr(
+        cells, "_text_cell_numbers", lambda c, *marks: (lengths.append(len(c)), text_numbers(c, *marks))[1]
+    )
     assert (numbers_or_nan(column.slice(0, 5)) == 1).all() and lengths == [1]
     assert np.isinf(numbers_or_nan(column.slice(9))).all() and lengths == [1, 1]
 
@@ -255,12 +257,12 @@ def test_chunks_of_labels_whose_dictionaries_cannot_be_joined():
     """Their indices have 8 bits: Arrow refused all labels on account of one more."""
     chunks = [pa.array([f"{k} {j}" for j in range(100)] + ["yes"]).dictionary_encode() for k in range(3)]
     narrow = [pa.DictionaryArray.from_arrays(chunk.indices.cast(pa.int8()), chunk.dictionary) for chunk in chunks]
-    labels = each_label(pa.chunked_array(narrow))
+    labels = object_labels_as_text(pa.chunked_array(narrow))
     assert np.flatnonzero(RULE.signs_or_zero(labels)).tolist() == [100, 201, 302]
     series = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array(narrow)))
-    assert RULE.signs_or_zero(each_label(series)).sum() == 3
-    assert len(each_label(pa.chunked_array([], pa.string()))) == 0
-    assert RULE.signs_or_zero(each_label(pa.chunked_array([[[1]], [[2]]]))).tolist() == [0, 0]
+    assert RULE.signs_or_zero(object_labels_as_text(series)).sum() == 3
+    assert len(object_labels_as_text(pa.chunked_array([], pa.string()))) == 0
+    assert RULE.signs_or_zero(object_labels_as_text(pa.chunked_array([[[1]], [[2]]]))).tolist() == [0, 0]
 
 
 def test_labels_are_the_same_in_every_type():
@@ -280,7 +282,7 @@ def test_labels_are_the_same_in_every_type():
 
 def test_labels_may_be_longer_than_two_gibibytes_together():
     """Arrow cuts small strings into pieces there, which cannot be read as one array."""
-    assert each_label(["yes", "no"]).type == pa.large_string()
+    assert object_labels_as_text(["yes", "no"]).type == pa.large_string()
 
 
 def test_a_huge_integer_as_label_is_not_spelled_out():
@@ -288,7 +290,7 @@ def test_a_huge_integer_as_label_is_not_spelled_out():
     sys.set_int_max_str_digits(0)  # without the limit that Python has, the digits of this one take minutes
     try:
         begun = time.process_time()
-        assert RULE.signs_or_zero(each_label(["yes", 1 << 10**7])).tolist() == [1, 0]
+        assert RULE.signs_or_zero(object_labels_as_text(["yes", 1 << 10**7])).tolist() == [1, 0]
         assert time.process_time() - begun < 5
     finally:
         sys.set_int_max_str_digits(digits)

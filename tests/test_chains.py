@@ -10,7 +10,7 @@ import pytest
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.privacy import Gaussian, Relation, Repeated, event_from_dict, event_to_dict
-from radoboost.release.composition import account_for_releases, composed_with, earlier_releases
+from radoboost.release.composition import account_for_releases, compose_with_earlier, earlier_releases
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_seeded_releases_have_no_id_and_damaged_ids_are_refused(table, tmp_path)
 
 def test_composing_k_times_is_count_k():
     one = Gaussian(4.0, Relation.RECORD)
-    release = composed_with(one, earlier_releases([]), 1e-6)
+    release = compose_with_earlier(one, earlier_releases([]), 1e-6)
     assert release["earlier_releases"] == 0
     assert event_from_dict(event_to_dict(Repeated(one, 3))) == Repeated(one, 3)
 

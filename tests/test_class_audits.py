@@ -10,8 +10,8 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
-from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt
-from radoboost.lab.attacks.membership import membership, membership_of
+from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, mechanism_of_release
+from radoboost.lab.attacks.membership import membership_attack, membership_of_release
 from radoboost.lab.audits.audit import audit, audit_moments
 from radoboost.lab.audits.canaries import Scenario
 from test_audits import KEY, HalvedNoise
@@ -47,7 +47,7 @@ def craft(rng, what, **options):
 @pytest.mark.parametrize(("sharpen", "columns"), [(True, "linear"), (False, "degree-2")])
 def test_releases_are_rebuilt_with_their_noise_and_classes(rng, what, sharpen, columns):
     release = craft(rng, what, sharpen=sharpen, columns=columns)
-    again, mechanism = rebuilt(release), moments(4.0, what, sharpen=sharpen)
+    again, mechanism = mechanism_of_release(release), moments(4.0, what, sharpen=sharpen)
     assert again.n_classes == 4 and again.columns == columns
     shape = NoiseShape(3, n_classes=4)
     assert again.distance(shape) == pytest.approx(mechanism.distance(shape), rel=1e-4)
@@ -59,13 +59,13 @@ def test_half_of_the_noise_of_a_release_is_found_out(rng):
     release = craft(rng, "record", sharpen=False, columns="linear")
     noise = {stage: value / 2 for stage, value in release.mechanism["noise"].items()}
     faulty = replace(release, mechanism={**release.mechanism, "noise": noise})
-    found = membership_of(faulty, runs=1000, key=KEY, seconds=600)
+    found = membership_of_release(faulty, runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is True and "of a third class" in found.granted[1]
 
 
 @pytest.mark.slow
 def test_the_attack_on_a_release_keeps_to_its_statement(rng):
-    found = membership_of(craft(rng, "record"), runs=1000, key=KEY, seconds=600)
+    found = membership_of_release(craft(rng, "record"), runs=1000, key=KEY, seconds=600)
     assert found.beats_claim is False and found.roc.advantage > 0.5 * found.claim.advantage
 
 
@@ -80,7 +80,7 @@ def test_classes_are_a_number_and_only_for_moments():
         with pytest.raises(rb.ArgumentError, match=message):
             audit(mechanism, runs=1000, n_classes=n_classes)
     with pytest.raises(rb.ArgumentError, match="for two classes"):
-        membership(rb.NoisyRados(epsilon=4.0), runs=1000, n_classes=3)
+        membership_attack(rb.NoisyRados(epsilon=4.0), runs=1000, n_classes=3)
 
 
 def test_the_command(rado, monkeypatch):

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 
 import radoboost as rb
 from radoboost.holder.table_check import check_table
-from radoboost.learner.effects import Effects, parts_of
+from radoboost.learner.effects import Effects, effect_terms_of_score
 from radoboost.learner.explain import Explanations
 from radoboost.learner.model import Model
 from radoboost.learner.predict import predict_table
 from radoboost.private_score import GRID, CountOutcomes
 from radoboost.progress import no_progress
-from radoboost.release.class_summary import class_facts
-from radoboost.report.describe import describe, describe_model
-from radoboost.report.effects_report import effect_lines, explain, findings_of, write_page
+from radoboost.release.class_summary import facts_of_classes
+from radoboost.report.describe import describe_model, describe_release
+from radoboost.report.effects_report import effect_findings, effect_lines, explain, write_effects_page
 from radoboost.tables import open_table
-from radoboost.tables.labels import LabelCollector, LabelEncoder, class_advice
+from radoboost.tables.labels import LabelCollector, LabelEncoder, many_classes_advice
 
 GRADES = ("low", "middle", "high")
 
@@ -135,7 +135,7 @@ def test_sizes_of_classes_are_what_the_release_tells(seed, signatures):
     rng = np.random.default_rng(seed)
     labels = np.concatenate([np.arange(4), rng.choice(4, 496, p=[0.1, 0.2, 0.3, 0.4])])
     release = rb.craft(rng.normal(size=(500, 2)), labels, n_rados=50, seed=seed, signatures=signatures)
-    facts = class_facts(release)
+    facts = facts_of_classes(release)
     # Each beyond six deviations with probability below 1e-6: counts of a sample are less spread than normal tails.
     for place, entry in enumerate(facts):
         assert abs(entry.rows - (labels == place).sum()) < 6 * entry.give_or_take
@@ -143,16 +143,16 @@ def test_sizes_of_classes_are_what_the_release_tells(seed, signatures):
 
 
 def test_what_sets_a_class_apart_is_named(release):
-    facts = {entry.value: entry for entry in class_facts(release)}
+    facts = {entry.value: entry for entry in facts_of_classes(release)}
     assert next(iter(facts["high"].columns)) == "age" and facts["high"].columns["age"] > 0.5
     assert next(iter(facts["low"].columns)) == "age" and facts["low"].columns["age"] < -0.5
     bare = rb.craft(np.arange(12.0).reshape(6, 2), [0, 1, 2] * 2, n_rados=3, intercept=False)
-    assert [(entry.rows, entry.columns) for entry in class_facts(bare)] == [(None, {})] * 3
-    assert "not told" in describe(bare)
+    assert [(entry.rows, entry.columns) for entry in facts_of_classes(bare)] == [(None, {})] * 3
+    assert "not told" in describe_release(bare)
 
 
 def test_a_release_and_a_model_are_described_by_class(release, model):
-    text = describe(release)
+    text = describe_release(release)
     assert "classes      3, of which this is told:" in text and "is -1" not in text
     assert all(repr(name) in text for name in GRADES)
     lines = describe_model(model).splitlines()
@@ -203,7 +203,7 @@ def test_pairs_of_columns_have_effects_by_class():
     explanation = explain(by_hand(release))
     corners = np.array([each.pairs[0].corners for each in explanation.by_class])
     np.testing.assert_allclose(corners.sum(axis=0), 0, atol=1e-9)
-    tables = {entry.name: entry for entry in findings_of(explanation).tables}
+    tables = {entry.name: entry for entry in effect_findings(explanation).tables}
     assert len(tables["pairs"].rows) == 3
 
 
@@ -212,7 +212,7 @@ def test_the_page_shows_the_classes_that_stand_out_most(tmp_path, n_classes):
     classes = tuple(f"grade {k}" for k in range(n_classes))
     model = by_hand(crafted(raw_table(classes=classes)))
     explanation = explain(model)
-    findings = findings_of(explanation)
+    findings = effect_findings(explanation)
     panel = findings.figures[0].panels[0]
     shown = [series.label for series in panel.series]
     assert len(shown) == min(n_classes, 10)
@@ -221,7 +221,7 @@ def test_the_page_shows_the_classes_that_stand_out_most(tmp_path, n_classes):
     assert len({(series.label, series.style) for series in panel.series}) == len(shown)
     tables = {entry.name: entry for entry in findings.tables}
     assert [row[0] for row in tables["classes"].rows] == list(model.classes)
-    write_page(model, tmp_path / "a.html", name="a.model.json", command="rado show a.model.json")
+    write_effects_page(model, tmp_path / "a.html", name="a.model.json", command="rado show a.model.json")
     text = (tmp_path / "a.html").read_text()
     assert all(str(value) in text for value in classes) and "speaks for" not in text
     assert ("stand out most, of 12" in text) == (n_classes == 12)
@@ -340,7 +340,7 @@ def test_a_label_that_looks_like_an_amount_is_refused(rado, files):
     declared = LabelCollector("price", [k / 2 for k in range(11)])
     declared.see(pa.array([0.5, 1.0]))
     assert declared.settle().n_classes == 11
-    assert class_advice("rings", range(20)) is None and "28 classes" in class_advice("rings", range(28))
+    assert many_classes_advice("rings", range(20)) is None and "28 classes" in many_classes_advice("rings", range(28))
     (files / "rings.csv").write_text("age,rings\n" + "".join(f"{k % 7},{k % 28}\n" for k in range(84)))
     code, _, err = rado("craft", "rings.csv", "--label", "rings", "-n", "3")
     assert code == 0 and "the label 'rings' has 28 classes" in err
@@ -365,7 +365,7 @@ def test_a_column_of_one_weight_has_a_band_by_its_standard_error(model):
 
 def test_bands_of_classes_go_by_what_the_model_keeps(tmp_path, release):
     plain = by_hand(release)
-    parts = parts_of(plain.columns, plain.map, plain.schema)
+    parts = effect_terms_of_score(plain.columns, plain.map, plain.schema)
     n_columns = len(plain.column_names)
     rng = np.random.default_rng(2)
     roots = [rng.normal(size=(len(part.kept), len(part.kept))) for part in parts]
@@ -381,6 +381,6 @@ def test_bands_of_classes_go_by_what_the_model_keeps(tmp_path, release):
     expected = 2 * abs(roots[places][0, 0]) * np.abs(column.apply(values))  # standardised: 0 is the mean over rows
     for curve in curves:
         np.testing.assert_allclose(curve.band, expected, rtol=1e-9, atol=1e-12)
-    panels = findings_of(explanation).figures[0].panels
+    panels = effect_findings(explanation).figures[0].panels
     assert all(len(panel.bands) == 3 or panel.title == "ward" for panel in panels)
     assert "± is the widest band" in "\n".join(effect_lines(explanation))

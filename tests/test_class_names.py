@@ -14,7 +14,7 @@ from scipy import sparse
 import radoboost as rb
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
-from radoboost.tables.class_values import are_alike
+from radoboost.tables.class_values import classes_are_of_one_kind
 from radoboost.tables.labels import LabelCollector, LabelEncoder, check_classes
 
 NUMBERS = {name: {"kind": "number", "low": -4, "high": 4} for name in "pq"}
@@ -96,7 +96,7 @@ def test_names_are_what_check_classes_makes_of_them():
             except rb.RadoError:
                 continue  # one class only
             assert check_classes(names) == names and len({type(name) is str for name in names}) == 1
-            assert are_alike(names)
+            assert classes_are_of_one_kind(names)
 
 
 @pytest.mark.parametrize("classes", [(1, "a"), (True, "unknown", False), (1, 2, "3E"), (True, 2.5)])

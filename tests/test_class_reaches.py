@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from radoboost.holder.engines import ENGINES, get_engine, reference
 from radoboost.holder.mechanisms.moments import aggregations
 from radoboost.holder.mechanisms.moments.aggregations import MeanRado, SphereRows, SumProducts, WhitenedRows
-from radoboost.holder.mechanisms.moments.budget import NoiseShape, planned_stages
+from radoboost.holder.mechanisms.moments.budget import NoiseShape, plan_stage_budget
 from radoboost.holder.mechanisms.moments.score_histogram import HitCounts
 from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.release.columns import Column
@@ -70,7 +70,7 @@ class Sums:
     def beyond(self, relation, one, other):
         """The stages that change by more than their reach between two tables; exact ones, if they change at all."""
         unit, replaced = RELATIONS[relation]
-        stages = planned_stages(unit, True, 0.1, self.shape, 8, replaced=replaced)
+        stages = plan_stage_budget(unit, True, 0.1, self.shape, 8, replaced=replaced)
         sums, others = self(one), self(other)
         assert sums.keys() == {stage.name for stage in stages}
         found = []
@@ -114,8 +114,8 @@ def in_every_slot(rows, n_classes):
     ("where", "what", "fault", "relation", "stage"),
     [
         (reference, "tilt_classes", not_scaled_as_one, "record", "rounds"),
-        (aggregations, "slot_sums", in_every_slot, "record", "sum"),
-        (aggregations, "slot_sums", in_every_slot, "replaced", "sum"),
+        (aggregations, "moment_sums_by_class", in_every_slot, "record", "sum"),
+        (aggregations, "moment_sums_by_class", in_every_slot, "replaced", "sum"),
     ],
 )
 def test_planted_faults_are_found(where, what, fault, relation, stage, monkeypatch):
@@ -147,7 +147,7 @@ def test_reaches_are_nearly_attained(relation, n_classes):
     unit, replaced = RELATIONS[relation]
     tables = ([(*row, 2)], []) if relation == "record" else ([(*row, 0)], [(*row, 1)])
     one, other = (sums(table) for table in tables)
-    for stage in planned_stages(unit, True, 0.1, sums.shape, 8, replaced=replaced):
+    for stage in plan_stage_budget(unit, True, 0.1, sums.shape, 8, replaced=replaced):
         if stage.name in ("sum", "rounds"):
             change = math.sqrt(int(((one[stage.name] - other[stage.name]) ** 2).sum()))
             attained = math.sqrt(0.5) if (relation, stage.name) == ("replaced", "sum") else 1.0

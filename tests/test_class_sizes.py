@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.release.class_summary import ClassSizes, _apart, class_facts, class_sizes
-from radoboost.report.describe import describe
+from radoboost.release.class_summary import (
+    ClassSizes,
+    _class_mean_differences,
+    class_sizes_by_moments,
+    facts_of_classes,
+)
+from radoboost.report.describe import describe_release
 
 SHARES = (0.4, 0.3, 0.2, 0.1)
 UNITS = [{}, {"unit": "label"}, {"relation": "replace"}]
@@ -42,7 +47,7 @@ def test_sizes_are_near_and_the_true_ones_within_limits(options, columns, most):
     """
     x, y = unequal()
     release, sizes = crafted(x, y, columns=columns, **options), np.bincount(y)
-    facts = class_facts(release)
+    facts = facts_of_classes(release)
     rows = np.array([entry.rows for entry in facts])
     off = most * sizes + 6 * ClassSizes.of(release.blocks, release.mechanism).noise
     assert (np.abs(rows - sizes) < off).all() and (off < 0.5 * sizes).all()
@@ -50,14 +55,14 @@ def test_sizes_are_near_and_the_true_ones_within_limits(options, columns, most):
     assert all(entry.between[0] < size < entry.between[1] for entry, size in zip(facts, sizes, strict=True))
     assert sum_of_rows(facts) == pytest.approx(release.mechanism["rows"]["good"])
     assert [entry.give_or_take for entry in facts] == [None] * 4  # a deviation would hide the bias
-    assert "rows are estimates, with the least and the most that fit" in " ".join(describe(release).split())
+    assert "rows are estimates, with the least and the most that fit" in " ".join(describe_release(release).split())
 
 
 @pytest.mark.parametrize("options", UNITS)
 def test_columns_that_do_not_differ_are_not_said_to(options):
     x, y = unequal()
     scaled = 2 * x - 1
-    for place, entry in enumerate(class_facts(crafted(x, y, **options))):
+    for place, entry in enumerate(facts_of_classes(crafted(x, y, **options))):
         truth = scaled[y == place].mean(axis=0) - scaled.mean(axis=0)
         assert set(entry.columns) == ({"x0"} if abs(truth[0]) > 0.1 else set())
         assert all(difference == pytest.approx(truth[0], abs=0.05) for difference in entry.columns.values())
@@ -67,7 +72,7 @@ def test_columns_that_do_not_differ_are_not_said_to(options):
 def test_rows_that_are_spoiled_are_of_no_class(options):
     x, y = unequal(2000)
     release = crafted(x, np.where(y == 3, 9, y), epsilon=50.0, classes=(0, 1, 2), **options)
-    rows = sum_of_rows(class_facts(release))
+    rows = sum_of_rows(facts_of_classes(release))
     # Counts have noise of a deviation below 3 at this epsilon.
     assert rows == pytest.approx((y != 3).sum(), abs=60) and rows < 1900
 
@@ -77,7 +82,7 @@ def test_noise_alone_tells_nothing():
     none = replace(release, mechanism={**release.mechanism, "rows": {"good": 0.0, "spoiled": 0.0}})
     faint = replace(release, blocks={**release.blocks, "moment:b": release.blocks["moment:b"] / 1e6})
     for strange in (none, faint):
-        assert {entry.rows for entry in class_facts(strange)} == {None}
+        assert {entry.rows for entry in facts_of_classes(strange)} == {None}
         with pytest.raises(rb.ReleaseError, match="does not tell which share"):
             rb.class_shares(strange)
 
@@ -90,7 +95,7 @@ def test_limits_hold_for_any_rows_of_length_1(seed, n_classes, n_columns):
     x = rng.normal(size=(n_classes, n_columns))[y] * rng.exponential(3) + rng.normal(size=(len(y), n_columns))
     w = x / np.linalg.norm(x, axis=1, keepdims=True)
     sums = np.stack([w[y == place].sum(axis=0) for place in range(n_classes)])
-    sizes = class_sizes(sums, w.T @ w, float(len(y)), sum_noise=0.0, second_noise=0.0, rows_noise=0.0)
+    sizes = class_sizes_by_moments(sums, w.T @ w, float(len(y)), sum_noise=0.0, second_noise=0.0, rows_noise=0.0)
     if sizes is not None:
         truth, slack = np.bincount(y, minlength=n_classes), 1e-6 * len(y)
         assert (sizes.least <= truth + slack).all() and (truth - slack <= sizes.most).all()
@@ -104,8 +109,11 @@ def test_noise_is_as_large_as_it_says():
     w /= np.linalg.norm(w, axis=1, keepdims=True)
     sums, second, deviation = np.stack([w[y == k].sum(axis=0) for k in range(4)]), w.T @ w, 20.0
     args = {"sum_noise": deviation, "second_noise": 0.0, "rows_noise": 0.0}
-    middle = class_sizes(sums, second, len(y), **args)
-    draws = [class_sizes(sums + deviation * rng.normal(size=sums.shape), second, len(y), **args) for _ in range(200)]
+    middle = class_sizes_by_moments(sums, second, len(y), **args)
+    draws = [
+        class_sizes_by_moments(sums + deviation * rng.normal(size=sums.shape), second, len(y), **args)
+        for _ in range(200)
+    ]
     assert isinstance(middle, ClassSizes)
     spread = np.std([draw.rows for draw in draws], axis=0)
     assert (spread < 4 / 3 * middle.noise).all() and (spread > middle.noise / 3).all()
@@ -140,5 +148,5 @@ def test_two_classes_are_counted(options):
 def test_a_class_that_noise_leaves_no_weight_is_not_described():
     """Its mean would be a number over nothing: it overflowed, and warnings are errors here."""
     sums = np.array([[300.0, 100.0], [-300.0, 100.0], [2.0, -1.0], [2.0, 0.0]])
-    apart = _apart(sums, np.eye(2), 1.0, np.array([0.5, 0.5, 0.0, 0.0]), 1.0)
+    apart = _class_mean_differences(sums, np.eye(2), 1.0, np.array([0.5, 0.5, 0.0, 0.0]), 1.0)
     assert apart[:, 0].tolist() == [3.0, -3.0, 0.0, 0.0]

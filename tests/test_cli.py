@@ -20,7 +20,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.cli.craft import MORE_ACCURATE
-from radoboost.cli.options import default_output
+from radoboost.cli.options import default_output_path
 from radoboost.release import release as release_module
 from schema_files import write_schema
 
@@ -177,7 +177,9 @@ def test_a_pattern_names_the_release_after_its_folder(rado, clinic, monkeypatch)
         "../*.csv": "data",
         "part-?.csv": "visits",
     }
-    assert {source: str(default_output(source, "x")) for source in names} == {a: f"{b}.x" for a, b in names.items()}
+    assert {source: str(default_output_path(source, "x")) for source in names} == {
+        a: f"{b}.x" for a, b in names.items()
+    }
     assert rado("craft", "/*.csv", "-l", "y")[2].startswith("rado: cannot name the result after")
 
 

@@ -15,7 +15,7 @@ from answering import answering
 from radoboost.cli.craft import craft as command
 from radoboost.errors import TableError
 from radoboost.holder.runners import spark_connection, worker
-from radoboost.holder.runners.cluster import check_answers, is_loopback, shown_address
+from radoboost.holder.runners.cluster import check_cluster_answers, is_loopback_address, shown_cluster_address
 from radoboost.tables.object_stores import store_path
 
 SETTINGS = b"\0\0\x12\4\0\0\0\0\0\0\3\x7f\xff\xff\xff\0\4\0\x10\0\0\0\6\0\0 \0"  # of Spark Connect
@@ -60,9 +60,9 @@ def test_an_address_where_nobody_answers(craft, scheme, monkeypatch):
 
 def test_one_host_of_several_is_enough():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        check_answers(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}", port=7077)
+        check_cluster_answers(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}", port=7077)
     with pytest.raises(rb.errors.ClusterError, match="nobody answers"):
-        check_answers("spark://127.0.0.1:1,127.0.0.1:2", port=7077)
+        check_cluster_answers("spark://127.0.0.1:1,127.0.0.1:2", port=7077)
 
 
 def test_dask_over_tls_needs_certificates(craft):
@@ -95,7 +95,7 @@ def test_no_secret_of_an_address_is_shown(craft, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     for address in ("sc://me:hush@127.0.0.1:1/;token=hush", "ftp://me:hush@host/;token=hush"):
         assert "hush" not in craft(address)
-    assert shown_address("nonsense") == "nonsense"
+    assert shown_cluster_address("nonsense") == "nonsense"
 
 
 def test_addresses_are_completed():
@@ -137,8 +137,8 @@ def test_what_answers_is_no_server_of_spark_connect(craft, monkeypatch, says, tl
 
 
 def asked_for_connect(port, settings=""):
-    talk = partial(spark_connection._is_connect_server, f"sc://127.0.0.1{settings}")
-    check_answers(f"sc://127.0.0.1:{port}", port=15002, talk=talk)
+    talk = partial(spark_connection._wrong_spark_connect_server, f"sc://127.0.0.1{settings}")
+    check_cluster_answers(f"sc://127.0.0.1:{port}", port=15002, talk=talk)
 
 
 def test_a_server_of_spark_connect_is_known_by_its_answer():
@@ -180,9 +180,9 @@ def test_where_spark_connect_uses_tls(monkeypatch):
         ("sc://localhost/;token=abc", ""),
         ("sc://localhost/;token=abc;use_ssl=true", "localhost"),
     ):
-        assert spark_connection._tls_host(address) == host
+        assert spark_connection._spark_tls_host(address) == host
     monkeypatch.setenv("SPARK_CONNECT_AUTHENTICATE_TOKEN", "abc")
-    assert spark_connection._tls_host("sc://host:15002") == "host"
+    assert spark_connection._spark_tls_host("sc://host:15002") == "host"
 
 
 def test_yarn_that_is_nowhere(craft, monkeypatch):
@@ -209,17 +209,17 @@ def test_addresses_of_this_machine():
                  "mesos://127.0.0.1:5050", "spark://localhost:7077,10.0.0.5:7077", "spark://localhost:7077,",
                  "localhost.evil.com:8786", "tcp://localhost.evil.com:8786", "tcp://localhost@10.0.0.5:1", "locally",
                  "local[2].evil.com", "local-cluster", "localhost:8786", "tcp://[::1:8786", "yarn", "")  # fmt: skip
-    assert [address for address in here if not is_loopback(address)] == []
-    assert [address for address in elsewhere if is_loopback(address)] == []
+    assert [address for address in here if not is_loopback_address(address)] == []
+    assert [address for address in elsewhere if is_loopback_address(address)] == []
 
 
 def test_a_spark_master_is_known_by_its_answer(monkeypatch):
     """What a master of Spark 4 answers to the request, as it was read from one."""
     failure = b"\0\0\0\0\0\0\0I\x08\0\0\0\x10/files/radoboost\0\0\0(Stream '/files/radoboost' was not found."
     with answering(failure) as port:
-        check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_connection._is_master)
+        check_cluster_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_connection._wrong_spark_master)
     with answering(b"") as port:  # one that wants TLS
-        check_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_connection._is_master)
+        check_cluster_answers(f"spark://127.0.0.1:{port}", port=7077, talk=spark_connection._wrong_spark_master)
 
 
 def test_a_network_is_trusted_with_a_cluster_only(rado, clinic):
@@ -232,8 +232,8 @@ def test_a_store_that_a_worker_cannot_open_names_the_worker(monkeypatch):
     monkeypatch.setattr(worker, "worker_name", lambda: "node7")
     path = store_path("s3://clinic/t.parquet")
     error = TableError(f"cannot read {path}: AWS Error ACCESS_DENIED")
-    line = str(worker.from_worker(error, SimpleNamespace(path=path)))
+    line = str(worker.store_error_on_worker(error, SimpleNamespace(path=path)))
     assert "worker node7" in line and "s3://clinic/t.parquet" in line
     for other in (TableError("a missing value (row 7)"), error):
         piece = SimpleNamespace(path=path if other is not error else Path("t.parquet"))
-        assert worker.from_worker(other, piece) is other
+        assert worker.store_error_on_worker(other, piece) is other

@@ -26,10 +26,10 @@ import radoboost as rb
 import radoboost.holder
 from pickling import PartsFrame, PartsFrames, Pickling, sent
 from radoboost.holder import aggregation, keystream
-from radoboost.holder.aggregation import AddedFields, merge_sums
+from radoboost.holder.aggregation import AddedFields, merge_accumulators
 from radoboost.holder.curator import RowNoise
-from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
-from radoboost.holder.runners.worker import PartitionSums, WorkerError, sum_part
+from radoboost.holder.keystream import Key, make_key, pickle_without_fresh_keys
+from radoboost.holder.runners.worker import PartitionSums, WorkerError, worker_sum_part
 from radoboost.holder.secret_sharing import LimbSums, SumLimbs
 from radoboost.holder.table_check import CheckRows
 from radoboost.lab.block_rados import BlockSums, SumBlocks
@@ -61,7 +61,7 @@ class Noting(Pickling):
     def sum_parts(self, tasks, source, firsts, rows):
         self.tasks += tasks if isinstance(tasks, list) else [tasks]
         total = super().sum_parts(tasks, source, firsts, rows)
-        states = [sum_part(*pickle.loads(message)) for message in self.messages[-len(source.pieces) :][:3]]
+        states = [worker_sum_part(*pickle.loads(message)) for message in self.messages[-len(source.pieces) :][:3]]
         self.states += [state.sums for state in states]
         return total
 
@@ -177,7 +177,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_value_has_the_line_of_one_machine(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(table_frames, "_library", lambda table: PartsFrames)
+    monkeypatch.setattr(table_frames, "_cluster_frame_module", lambda table: PartsFrames)
     table, options = BAD[name].select(["a", "b", "c", "y"]), {"label": "y", "classes": (0, 1), "n_rados": 20}
     paths = files_of(table, tmp_path)
     with small_parts():
@@ -221,7 +221,7 @@ def test_files_that_a_worker_cannot_read_are_one_line(tmp_path):
 
 
 def test_a_part_with_another_number_of_rows_is_refused(monkeypatch):
-    monkeypatch.setattr(table_frames, "_library", lambda table: PartsFrames)
+    monkeypatch.setattr(table_frames, "_cluster_frame_module", lambda table: PartsFrames)
 
     class Moving(PartsFrame):
         moved = False
@@ -249,8 +249,8 @@ def test_a_part_that_is_counted_twice_or_lost_is_refused():
     class Twice(Pickling):
         def sum_parts(self, tasks, source, firsts, rows):
             total = super().sum_parts(tasks, source, firsts, rows)
-            again = sum_part(*pickle.loads(self.messages[-1]))
-            return merge_sums([total, again])
+            again = worker_sum_part(*pickle.loads(self.messages[-1]))
+            return merge_accumulators([total, again])
 
     class Lost(Pickling):
         def sum_parts(self, tasks, source, firsts, rows):
@@ -268,7 +268,7 @@ def test_of_several_refusals_the_first_in_the_table_counts(rng):
     states += [PartitionSums(aggregation.RowCount(3), {1: 3}), PartitionSums(aggregation.RowCount(4), {7: 4})]
     for _ in range(20):
         order = rng.permutation(len(states))
-        assert merge_sums([states[k] for k in order]).refusal.part == 2
+        assert merge_accumulators([states[k] for k in order]).refusal.part == 2
 
 
 # ---- keys
@@ -387,7 +387,7 @@ def test_a_key_prints_as_nothing():
     assert type(bare) is bytes and not mute(repr(bare), key) and not mute(key.hex(), key)  # what is printed is found
     assert key + b"" == b"" + key == bytes(key) == bare and (b"a" + key)[1:] == bare and hash(key) == hash(bare)
     for some in (key[:16], key + b"x", b"x" + key, bytes(key), make_key(1) + key):
-        assert some.fresh and bare[:12] not in pickled_without_fresh(some)
+        assert some.fresh and bare[:12] not in pickle_without_fresh_keys(some)
     assert not (make_key(1)[:16].fresh or (make_key(1) + b"x").fresh)
     assert pickle.loads(pickle.dumps(key)) == key and pickle.loads(pickle.dumps(key)).fresh
 
@@ -421,7 +421,7 @@ def test_no_pass_and_no_failure_prints_a_key(drawn):
             lines = traceback.TracebackException.from_exception(error, capture_locals=True)
             texts += [str(error), "".join(lines.format())]
     try:
-        keystream.words(Key.from_system(), None, 0, 1)
+        keystream.keystream_words(Key.from_system(), None, 0, 1)
     except TypeError as error:
         texts.append("".join(traceback.TracebackException.from_exception(error, capture_locals=True).format()))
     assert len(texts) >= 40
@@ -437,5 +437,5 @@ def test_a_refusal_travels_without_what_led_to_it():
         def batches(self, rows):
             raise rb.TableError("no")
 
-    state = sum_part(task, Broken(), 3, 0, 10)
+    state = worker_sum_part(task, Broken(), 3, 0, 10)
     assert state.refusal.part == 3 and pickle.loads(pickle.dumps(state)).refusal.error.__traceback__ is None

@@ -102,7 +102,7 @@ CASES = {
 @pytest.fixture(autouse=True)
 def room(monkeypatch):
     """Enough memory, which is not asked for here: that would take a quarter of the time, once for each small part."""
-    monkeypatch.setattr("radoboost.memory.available", lambda: 1 << 32)
+    monkeypatch.setattr("radoboost.memory.available_memory", lambda: 1 << 32)
 
 
 @pytest.fixture
@@ -276,7 +276,7 @@ def test_where_files_are_cut_changes_no_byte(rows, cuts, group, part_values, tre
 @pytest.fixture
 def parts_frames(monkeypatch):
     """Frames that are nowhere but on workers."""
-    monkeypatch.setattr(frames, "_library", lambda table: PartsFrames)
+    monkeypatch.setattr(frames, "_cluster_frame_module", lambda table: PartsFrames)
 
 
 @pytest.mark.parametrize("name", ["plain", "support 0.3", "weights", "noisy-rados, persons", "moments, degree-2"])

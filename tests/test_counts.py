@@ -10,14 +10,14 @@ import pytest
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, compose_stages
+from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, compose_stage_events
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
 from radoboost.holder.table_check import check_table
 from radoboost.privacy import Composed, epsilon_at, event_from_dict, flatten
-from radoboost.privacy.budget_filter import cost
+from radoboost.privacy.budget_filter import cost_in_filter
 from radoboost.tables import open_table
 
 BOUNDS = np.array([[0.0, 1.0]] * 2)
@@ -143,12 +143,15 @@ def test_whatever_number_of_mean_rados_is_made_all_three_accounts_are_booked(eps
     """An event of 8 rounds has less total variation than one of 32, at equal mu squared: it must not be booked (L7)."""
     for mechanism in (rb.Moments(epsilon, unit=unit), rb.Moments(epsilon, 1e-9, unit=unit)):
         relation, but = mechanism.relation_for(shape), ["counts"]
-        booked, stated = cost(mechanism.dearest(shape, but=but), relation), cost(mechanism.dearest(shape), relation)
+        booked, stated = (
+            cost_in_filter(mechanism.dearest(shape, but=but), relation),
+            cost_in_filter(mechanism.dearest(shape), relation),
+        )
         for rounds in (8, 32):
             stages = [stage for stage in mechanism.stages(shape, rounds) if stage.name not in but]
-            made = compose_stages(stages, mechanism.distance(shape), relation, shape)
-            assert cost(made, relation).within(booked)
-            assert cost(mechanism.event(shape, rounds), relation).within(stated)
+            made = compose_stage_events(stages, mechanism.distance(shape), relation, shape)
+            assert cost_in_filter(made, relation).within(booked)
+            assert cost_in_filter(mechanism.event(shape, rounds), relation).within(stated)
         assert epsilon_at(mechanism.dearest(shape), mechanism.delta) <= epsilon
 
 

@@ -51,7 +51,7 @@ def plain_engine(library):
 
 
 def test_the_numbers_of_the_kernels_are_those_of_the_engine():
-    source = cuda_device.kernel_source()
+    source = cuda_device.cuda_kernel_source()
     written = {name: int(text) for name, text in
                (line.split()[1:3] for line in source.splitlines() if line.startswith("#define"))
                if text.isdigit()}  # fmt: skip
@@ -334,11 +334,11 @@ def test_releases_have_the_same_bits(engine, options, rng):
 
 def test_without_cupy_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    cuda_device._device.cache_clear()
+    cuda_device._cuda_device_of_number.cache_clear()
     with pytest.raises(rb.ArgumentError, match="CuPy") as caught:
         get_engine("cuda")
     assert "\n" not in str(caught.value)
-    assert not cuda_device.may_have_device()
+    assert not cuda_device.may_have_cuda_device()
 
 
 def test_without_a_device_one_line_says_so(monkeypatch):
@@ -350,7 +350,7 @@ def test_without_a_device_one_line_says_so(monkeypatch):
                     raise RuntimeError("cudaErrorNoDevice:\n no CUDA-capable device is detected")
 
     monkeypatch.setitem(sys.modules, "cupy", Broken)
-    cuda_device._device.cache_clear()
+    cuda_device._cuda_device_of_number.cache_clear()
     with pytest.raises(rb.ArgumentError, match="no CUDA-capable device is detected") as caught:
         rb.craft(np.eye(9), [0, 1] * 4 + [0], engine="cuda")
     assert "\n" not in str(caught.value)
@@ -376,7 +376,7 @@ def test_unknown_engines_are_refused_with_all_names():
 )
 def test_a_cubin_is_built(architecture, tmp_path):
     """By NVRTC, which is what CuPy calls, or by nvcc."""
-    source = cuda_device.kernel_source()
+    source = cuda_device.cuda_kernel_source()
     library = find_nvrtc()
     if library is not None:
         cubin = compile_by_nvrtc(library, source, architecture)

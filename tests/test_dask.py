@@ -463,9 +463,9 @@ def late_worker(client, monkeypatch, *options, before=True, number=0):
 
     Another address of this machine stands for one elsewhere.
     """
-    real, joined, started = cluster_module.is_loopback, [], []
+    real, joined, started = cluster_module.is_loopback_address, [], []
     for module in (cluster_module, dask_connection):
-        monkeypatch.setattr(module, "is_loopback", lambda address: "127.0.0.2" not in address and real(address))
+        monkeypatch.setattr(module, "is_loopback_address", lambda address: "127.0.0.2" not in address and real(address))
     command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address, "--host", "127.0.0.2"]
 
     passes = count()
@@ -501,7 +501,7 @@ def until(condition, seconds=300.0):
 def test_a_worker_elsewhere_that_comes_later_gets_nothing(folder, monkeypatch, client):
     """Not even where nobody sees it: tasks are for the hosts of this machine."""
     with late_worker(client, monkeypatch) as joined, monkeypatch.context() as blind:
-        blind.setattr(dask_connection, "check_addresses", lambda addresses, trust_network: None)
+        blind.setattr(dask_connection, "check_dask_addresses", lambda addresses, trust_network: None)
         crafted(f"{folder}/*.parquet", **PLAIN, cluster=client)
         log = client.run(lambda dask_worker: str(dask_worker.state.log), workers=joined)[joined[0]]
         assert "radoboost" not in log
@@ -524,7 +524,7 @@ def test_a_worker_elsewhere_that_comes_later_ends_it(folder, monkeypatch, client
 
 def test_a_worker_that_is_called_like_a_host_is_refused(folder, monkeypatch, client):
     """Dask would take it for the workers of that host, and give it their tasks; that it is elsewhere is not seen."""
-    monkeypatch.setattr(dask_connection, "check_addresses", lambda addresses, trust_network: None)
+    monkeypatch.setattr(dask_connection, "check_dask_addresses", lambda addresses, trust_network: None)
     with (
         late_worker(client, monkeypatch, "--name", "localhost"),
         pytest.raises(ArgumentError, match="called localhost"),
@@ -549,10 +549,10 @@ def test_a_cluster_without_workers_is_not_waited_for_forever(folder, monkeypatch
 def test_a_worker_of_another_version_is_refused(monkeypatch):
     sealed = jobs.SealedPayload(1)
     monkeypatch.setattr(jobs, "__version__", "9.9")
-    state = jobs.sum_job(sealed, None)
+    state = jobs.dask_sum_job(sealed, None)
     assert "has radoboost 9.9, and this machine" in str(state.refusal.error)
-    assert "9.9" in str(jobs.keep_job(sealed, None).refusal)
-    assert "9.9" in str(jobs.map_job(sealed, None).error)
+    assert "9.9" in str(jobs.dask_keep_job(sealed, None).refusal)
+    assert "9.9" in str(jobs.dask_map_job(sealed, None).error)
 
 
 def test_merges_form_a_tree_and_change_no_argument(client, monkeypatch, folder, tmp_path, table):
@@ -563,7 +563,7 @@ def test_merges_form_a_tree_and_change_no_argument(client, monkeypatch, folder, 
     assert sizes == [5, 5]
     states = [PartitionSums(Sum(k), {k: 1}) for k in range(3)]
     before = pickle.dumps(states)
-    assert jobs.merge_job(*states).sums.total == 3
+    assert jobs.dask_merge_job(*states).sums.total == 3
     assert pickle.dumps(states) == before
 
 
@@ -589,7 +589,7 @@ def test_keys_are_nowhere_to_be_seen(client, folder, monkeypatch, caplog):
         if case == "noisy rados":
             crafted(dd.read_parquet(files), **CASES[case], cluster=client)
     keys.append(b"".join([make_key(3)]))
-    failing = client.submit(jobs.merge_job, jobs.SealedPayload(*keys), jobs.SealedPayload(1), key="f")
+    failing = client.submit(jobs.dask_merge_job, jobs.SealedPayload(*keys), jobs.SealedPayload(1), key="f")
     assert failing.exception() is not None
     texts.append(client.run_on_scheduler(everything_on_the_scheduler))
     texts += [all_logs(client), caplog.text]

@@ -18,8 +18,8 @@ from radoboost.holder.runners import dask_runner as jobs
 from radoboost.holder.runners import dask_runner as runners
 from radoboost.holder.runners.dask_connection import WITHHELD, dask_error
 from radoboost.progress import silent
-from radoboost.tables.dask_frames import UnsafePlan, check_steps, stamps
-from radoboost.tables.frames import check_determined
+from radoboost.tables.dask_frames import UnsafePlan, check_dask_steps, dask_file_stamps
+from radoboost.tables.frames import check_cluster_frame_determined
 
 pytest.importorskip("distributed")
 import dask.dataframe as dd
@@ -146,7 +146,7 @@ def names_of_one_file(frame):
 
 def undetermined(frame):
     try:
-        check_steps(frame.expr)
+        check_dask_steps(frame.expr)
     except UnsafePlan as step:
         return str(step)
     return ""
@@ -168,7 +168,7 @@ def test_other_steps_are_refused_in_words_also_once_they_are_fused(step, files):
     if step != "shuffle":  # which is started by being optimised
         assert undetermined(frame.optimize()) != ""
     with pytest.raises(ArgumentError, match="Parquet") as failure:
-        check_determined(frame, None)
+        check_cluster_frame_determined(frame, None)
     assert "\n" not in str(failure.value)
 
 
@@ -193,14 +193,14 @@ def test_files_of_tables_with_old_versions_are_refused(tmp_path, notes, kind):
         dd.read_parquet([f"memory://{place}/data/{name}" for name in ("a.parquet", "b.parquet")]),
     ]
     for frame in frames:
-        check_determined(frame, None)
+        check_cluster_frame_determined(frame, None)
     (tmp_path / notes).parent.mkdir()
     (tmp_path / notes).touch()
     store.pipe(f"/{place}/{notes}", b"{}")
     for frame in frames:
         with pytest.raises(TableError, match=kind):
-            check_determined(frame, None)
-    check_determined(dd.read_parquet(tmp_path / "a.parquet"), None)  # one file alone is what it says
+            check_cluster_frame_determined(frame, None)
+    check_cluster_frame_determined(dd.read_parquet(tmp_path / "a.parquet"), None)  # one file alone is what it says
 
 
 def test_a_runner_that_is_given_changes_nothing_about_that(here):
@@ -269,11 +269,14 @@ def test_words_of_dask_are_withheld_where_something_is_promised(here, caplog):
 
 def test_a_job_that_fails_gives_a_refusal_without_words():
     sealed = jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.aggregation.CountRows(), withheld=True)
-    assert str(jobs.sum_job(sealed, None).refusal.error) == WITHHELD
-    assert str(jobs.keep_job(sealed, None).refusal) == WITHHELD
-    assert str(jobs.map_job(jobs.SealedPayload([(0, Broken(), 0)], 0, Broken(), withheld=True), None).error) == WITHHELD
+    assert str(jobs.dask_sum_job(sealed, None).refusal.error) == WITHHELD
+    assert str(jobs.dask_keep_job(sealed, None).refusal) == WITHHELD
+    assert (
+        str(jobs.dask_map_job(jobs.SealedPayload([(0, Broken(), 0)], 0, Broken(), withheld=True), None).error)
+        == WITHHELD
+    )
     with pytest.raises(ValueError, match="SSN"):
-        jobs.sum_job(jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.aggregation.CountRows()), None)
+        jobs.dask_sum_job(jobs.SealedPayload([(0, Broken(), 0)], 5, rb.holder.aggregation.CountRows()), None)
 
 
 class Broken:
@@ -304,6 +307,6 @@ def test_files_that_change_between_passes_are_refused(filesystem, mechanism, tmp
 
 def test_stamps_are_those_of_all_files_of_a_frame(files):
     frame = dd.concat([dd.read_parquet(files), dd.from_pandas(ROWS, npartitions=2)])
-    found = stamps(frame[["a"]].optimize())
+    found = dask_file_stamps(frame[["a"]].optimize())
     assert sorted(name.rpartition("/")[2] for name in found) == [f"{k}.parquet" for k in range(4)]
-    assert stamps(dd.from_pandas(ROWS)) == {}
+    assert dask_file_stamps(dd.from_pandas(ROWS)) == {}

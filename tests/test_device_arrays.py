@@ -21,7 +21,7 @@ from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import Key
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.tables import open_table
-from radoboost.tables.gpu_arrays import is_on_device, on_host
+from radoboost.tables.gpu_arrays import copy_gpu_array_to_host, is_gpu_array
 
 REFERENCE = get_engine("reference")
 
@@ -265,7 +265,7 @@ def test_where_too_many_values_have_more_bits_they_are_copied(engine, rng, monke
 
 
 def test_sums_of_a_block_fit():
-    source = cuda_device.kernel_source()
+    source = cuda_device.cuda_kernel_source()
     assert f"#define SURVEY_THREADS {cuda_module._THREADS}\n" in source
     assert f"#define SUMS {cuda_module._SUMS} " in source
     assert cuda_module._SUMS == 3 * cuda_module._DIGITS - 1
@@ -314,8 +314,8 @@ def test_where_an_array_lies():
         def __getattr__(self, name):
             raise AssertionError("it was asked")
 
-    assert is_on_device(DeviceArray(np.eye(2))) and is_on_device(Tensor(2)) and is_on_device(Tensor(13))
-    assert is_on_device(Tensor(2, RuntimeError))  # takes part in gradients
+    assert is_gpu_array(DeviceArray(np.eye(2))) and is_gpu_array(Tensor(2)) and is_gpu_array(Tensor(13))
+    assert is_gpu_array(Tensor(2, RuntimeError))  # takes part in gradients
     others = [
         np.eye(2),
         [1],
@@ -327,7 +327,7 @@ def test_where_an_array_lies():
         None,
         Anything(),
     ]
-    assert not any(map(is_on_device, others))
+    assert not any(map(is_gpu_array, others))
 
 
 def test_tensors_are_copied_as_their_library_does_it():
@@ -366,7 +366,7 @@ def test_tensors_are_copied_as_their_library_does_it():
             return np.array(None, dtype=object)
 
     with pytest.raises(rb.TableError, match="an array of CuPy or a tensor of PyTorch"):
-        on_host(Opaque(x))
+        copy_gpu_array_to_host(Opaque(x))
 
 
 @pytest.mark.parametrize("kind", [np.int64, np.float16])
@@ -422,16 +422,16 @@ def test_several_threads_share_an_engine(engine, rng, few_rows, monkeypatch):
 
 def test_the_engine_proves_itself(engine, monkeypatch):
     """Where it arrives it takes the device that is there, and computes the integers that it should."""
-    monkeypatch.setattr(cuda, "current_device", lambda: engine._device)
+    monkeypatch.setattr(cuda, "current_cuda_device", lambda: engine._device)
     arrived = pickle.loads(pickle.dumps(engine))
     assert arrived._held is None
-    self_test._digest_of.cache_clear()
-    assert self_test.proves_itself(arrived)
-    assert self_test.digest(engine) == self_test.DIGEST
+    self_test._self_test_digest_of_engine.cache_clear()
+    assert self_test.engine_passes_self_test(arrived)
+    assert self_test.dense_self_test_digest(engine) == self_test.DIGEST
     monkeypatch.setattr(engine._device, "matrix_unit", False)
-    assert self_test.digest(engine) == self_test.DIGEST
+    assert self_test.dense_self_test_digest(engine) == self_test.DIGEST
     monkeypatch.setattr(cuda, "_i64", lambda x: np.int64(x - (x == self_test._ROWS)))
-    assert self_test.digest(engine) != self_test.DIGEST
+    assert self_test.dense_self_test_digest(engine) != self_test.DIGEST
 
 
 class OffByOne(cuda_twin.Twin):
@@ -453,7 +453,7 @@ def test_every_device_is_proven_before_it_is_used(engine, rng, monkeypatch):
     monkeypatch.setattr("radoboost.holder.curator.Curator.book", lambda self, event: booked.append(event))
     for options in ({"n_rados": 5}, private):
         for one in (cuda.Cuda(wrong), "cuda"):
-            monkeypatch.setattr(cuda, "current_device", lambda: wrong)
+            monkeypatch.setattr(cuda, "current_cuda_device", lambda: wrong)
             with pytest.raises(rb.ArgumentError, match="other integers"):
                 rb.craft(x, y, engine=one, **options)
         monkeypatch.setattr("radoboost.holder.craft.auto_engine", lambda **options: cuda.Cuda(wrong))
@@ -463,9 +463,9 @@ def test_every_device_is_proven_before_it_is_used(engine, rng, monkeypatch):
 
 
 def test_a_device_is_proven_once(engine, rng, monkeypatch):
-    self_test._digest_of.cache_clear()
-    proofs, digest = [], self_test.digest
-    monkeypatch.setattr(self_test, "digest", lambda engine: proofs.append(engine) or digest(engine))
+    self_test._self_test_digest_of_engine.cache_clear()
+    proofs, digest = [], self_test.dense_self_test_digest
+    monkeypatch.setattr(self_test, "dense_self_test_digest", lambda engine: proofs.append(engine) or digest(engine))
     x, y = table(rng, 100)
     for _ in range(3):
         rb.craft(x, y, n_rados=5, engine=cuda.Cuda(engine._device))
@@ -486,7 +486,7 @@ def asked(monkeypatch):
         names.append(engine)
         return real("reference") if engine == "cuda" else real(engine)
 
-    monkeypatch.setattr(cuda_device, "may_have_device", lambda: True)
+    monkeypatch.setattr(cuda_device, "may_have_cuda_device", lambda: True)
     monkeypatch.setattr(engines, "get_engine", noting)
     return names
 
@@ -503,13 +503,13 @@ def test_auto_takes_a_device_where_it_pays(asked):
 
 
 def test_auto_asks_no_device_where_there_is_none(asked, monkeypatch):
-    monkeypatch.setattr(cuda_device, "may_have_device", lambda: False)
+    monkeypatch.setattr(cuda_device, "may_have_cuda_device", lambda: False)
     auto_engine(on_device=True, n_rados=10**5, additions=None)
     assert "cuda" not in asked
 
 
 def test_auto_does_without_a_device_that_does_not_work(monkeypatch):
-    monkeypatch.setattr(cuda_device, "may_have_device", lambda: True)
+    monkeypatch.setattr(cuda_device, "may_have_cuda_device", lambda: True)
     monkeypatch.setitem(sys.modules, "cupy", None)
     assert type(auto_engine(on_device=True, n_rados=1, additions=None)).__name__ == "Kernel"
 
@@ -546,11 +546,11 @@ def test_a_device_is_looked_for_without_importing_anything(monkeypatch, tmp_path
     monkeypatch.setattr(cuda_device.importlib.util, "find_spec", lambda name: object())
     (tmp_path / "dev").mkdir()
     (tmp_path / "dev" / "nvidiactl").touch()
-    assert not cuda_device.may_have_device()
+    assert not cuda_device.may_have_cuda_device()
     (tmp_path / "dev" / "nvidia5").touch()  # a container may have any of a machine's devices
-    assert cuda_device.may_have_device()
+    assert cuda_device.may_have_cuda_device()
     monkeypatch.setattr(cuda_device.importlib.util, "find_spec", lambda name: None)
-    assert not cuda_device.may_have_device()
+    assert not cuda_device.may_have_cuda_device()
 
 
 def test_the_command_says_in_one_line_what_to_install(rado, clinic, monkeypatch, tmp_path):

@@ -14,7 +14,7 @@ import radoboost as rb
 from radoboost.learner import multiclass_moments
 from radoboost.learner.boost import boost
 from radoboost.learner.model import Model
-from radoboost.learner.multiclass_moments import class_moments, learn_classes
+from radoboost.learner.multiclass_moments import learn_class_discriminant, moments_of_classes
 
 ROWS = np.array([[3, -1], [0, 2], [-5, 4], [1, 1], [2, -7], [6, 0], [-2, 3]])
 CLASSES = np.array([0, 0, 1, 1, 1, 2, 2])
@@ -66,7 +66,7 @@ def test_identities_over_all_signatures(support):
 @pytest.mark.parametrize("support", [None, 1, 3, 6])
 def test_all_signatures_together_tell_the_moments_of_every_class(support):
     """K4: sizes, means and scatter are those of the rows, and classes do not correlate."""
-    moments = class_moments(enumerated(support))
+    moments = moments_of_classes(enumerated(support))
     np.testing.assert_allclose(moments.sizes, [2, 3, 2], rtol=1e-12)
     for place in range(3):
         rows = ROWS[place == CLASSES]
@@ -87,19 +87,19 @@ def test_kinds_of_rados_that_are_not_known_are_refused():
         {"n_examples": None},
     ):
         with pytest.raises(rb.ReleaseError, match="cannot learn more than two classes from; upgrade"):
-            learn_classes(replace(release, **change))
+            learn_class_discriminant(replace(release, **change))
     with pytest.raises(rb.ReleaseError, match="every rado sums all examples"):
-        learn_classes(rb.craft(ROWS, CLASSES, n_rados=1, signatures=rb.FixedSupport(len(ROWS))))
+        learn_class_discriminant(rb.craft(ROWS, CLASSES, n_rados=1, signatures=rb.FixedSupport(len(ROWS))))
 
 
 @pytest.mark.parametrize("support", [None, 3])
 def test_without_a_constant_column_the_first_newton_step_is_taken(support, monkeypatch):
     """K C^-1 (S_c - mean S), exactly, from all signatures and without shrinkage; also with a fixed support."""
-    monkeypatch.setattr(multiclass_moments, "_shrunk", lambda rows: (rows.T @ rows / len(rows), 0.0))
+    monkeypatch.setattr(multiclass_moments, "_shrunk_product_mean", lambda rows: (rows.T @ rows / len(rows), 0.0))
     release = enumerated(support, intercept=False)
     sums = np.array([ROWS[place == CLASSES].sum(axis=0) for place in range(3)])
     step = 3 * (sums - sums.mean(axis=0)) @ np.linalg.inv(ROWS.T @ ROWS)
-    np.testing.assert_allclose(learn_classes(release).theta, step, rtol=1e-9)
+    np.testing.assert_allclose(learn_class_discriminant(release).theta, step, rtol=1e-9)
 
 
 # ---- the discriminant
@@ -127,7 +127,7 @@ def error(theta, release, x, y):
 def test_middle_classes_are_not_masked():
     x, y = ordered(3, 8_000)
     release = rb.craft(x[:6_000], y[:6_000], seed=0)
-    ours = error(learn_classes(release).theta, release, x[6_000:], y[6_000:])
+    ours = error(learn_class_discriminant(release).theta, release, x[6_000:], y[6_000:])
     z = np.column_stack([x, np.ones(len(x))])
     squares = np.linalg.lstsq(z[:6_000], np.eye(5)[y[:6_000]], rcond=None)[0]
     one_against_others = float(np.mean(np.argmax(z[6_000:] @ squares, axis=1) != y[6_000:]))
@@ -143,7 +143,7 @@ def test_classes_that_scatter_alike_get_the_discriminant_of_scikit_learn():
     x, y = clouds(2, 20_000, 4, 5)
     release = rb.craft(x, y, n_rados=4_000, seed=0)
     lda = LinearDiscriminantAnalysis().fit(x, y)
-    ours = Model.from_release(release, learn_classes(release).theta, {"name": "test"})
+    ours = Model.from_release(release, learn_class_discriminant(release).theta, {"name": "test"})
     theirs = lda.coef_ - lda.coef_.mean(axis=0)
     np.testing.assert_allclose(ours.coef, theirs, atol=0.12 * np.abs(theirs).max())
     assert np.mean(ours.predict(x) == lda.predict(x)) > 0.98
@@ -154,8 +154,11 @@ def test_classes_that_scatter_alike_get_the_discriminant_of_scikit_learn():
 def test_every_signature_set_teaches_the_same(signatures):
     x, y = clouds(3, 3_000, 3, 4)
     release = rb.craft(x, y, signatures=signatures, seed=0)
-    fit = learn_classes(release)
-    assert error(fit.theta, release, x, y) < error(learn_classes(rb.craft(x, y, seed=1)).theta, release, x, y) + 0.02
+    fit = learn_class_discriminant(release)
+    assert (
+        error(fit.theta, release, x, y)
+        < error(learn_class_discriminant(rb.craft(x, y, seed=1)).theta, release, x, y) + 0.02
+    )
     np.testing.assert_allclose(fit.sizes, np.bincount(y), rtol=0.15)
     np.testing.assert_allclose(fit.theta.sum(axis=0), 0, atol=1e-9)
 
@@ -164,7 +167,7 @@ def test_units_do_not_matter():
     x, y = clouds(4, 400, 3, 3)
     units = np.array([2.0**300, 1.0, 2.0**-300])
     release, scaled = (rb.craft(values, y, scale=None, seed=0) for values in (x, x * units))
-    theta, again = learn_classes(release).theta, learn_classes(scaled).theta
+    theta, again = learn_class_discriminant(release).theta, learn_class_discriminant(scaled).theta
     np.testing.assert_allclose(again * np.append(units, 1.0), theta, rtol=1e-6, atol=1e-9)
 
 
@@ -172,14 +175,14 @@ def test_units_do_not_matter():
 def test_few_rados(n_rados):
     x, y = clouds(5, 500, 4, 30, apart=2.0)
     release = rb.craft(x, y, n_rados=n_rados, seed=0)
-    assert error(learn_classes(release).theta, release, x, y) < 0.5
+    assert error(learn_class_discriminant(release).theta, release, x, y) < 0.5
 
 
 def test_a_class_of_one_example():
     x, y = clouds(6, 600, 3, 4, apart=3.0)
     x, y = np.vstack([x, [[30.0, 30.0, -30.0, 30.0]]]), np.append(y, 3)
     release = rb.craft(x, y, seed=0)
-    fit = learn_classes(release)
+    fit = learn_class_discriminant(release)
     assert error(fit.theta, release, x, y) < 0.05 and abs(fit.sizes[3] - 1) < 0.2
 
 
@@ -211,7 +214,7 @@ def test_columns_that_say_everything_nothing_or_the_same():
     x = np.column_stack([y, np.full(300, 4.0), noise, 2 * noise])
     for scale in ("standard", None):
         release = rb.craft(x, y, scale=scale, seed=0)
-        theta = learn_classes(release).theta
+        theta = learn_class_discriminant(release).theta
         assert error(theta, release, x, y) == 0
         assert np.abs(theta[:, 1]).max() < 1e-9 * np.abs(theta).max()
 
@@ -219,12 +222,12 @@ def test_columns_that_say_everything_nothing_or_the_same():
 def test_tables_with_nothing_in_them():
     release = rb.craft(np.full((9, 2), 3.0), [0, 1, 2] * 3, n_rados=9, seed=0, scale=None)
     with pytest.raises(rb.ReleaseError, match="no column of the rados varies"):
-        learn_classes(release)
+        learn_class_discriminant(release)
     empty = rb.craft(np.zeros((9, 2)), [0, 1, 2] * 3, n_rados=9, intercept=False)
     with pytest.raises(rb.ReleaseError, match="zero in all columns"):
         rb.MomentsClassifier().fit_rados(empty)
     single = rb.craft(np.eye(3), [0, 1, 2], n_rados=7, seed=0)  # a class has one row, and does not scatter
-    assert np.isfinite(learn_classes(single).theta).all()
+    assert np.isfinite(learn_class_discriminant(single).theta).all()
 
 
 def test_columns_beyond_linear_and_many_classes():

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radoboost.tables import csv_files, open_table
-from radoboost.tables.cells import GAPS, date_parts, date_seconds, numbers_or_nan
+from radoboost.tables.cells import GAPS, date_cell_seconds, numbers_or_nan, weekday_or_month
 from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Number
 from radoboost.tables.csv_dialect import CsvDialect
 from radoboost.tables.schema import Schema
@@ -266,7 +266,7 @@ def test_texts_as_numbers(cells, style):
     st.sampled_from(["ymd", "dmy", "mdy"]),
 )
 def test_texts_as_dates(cells, order):
-    seconds, known = date_seconds(pa.array(cells), order)
+    seconds, known = date_cell_seconds(pa.array(cells), order)
     assert [s if k else None for s, k in zip(seconds.tolist(), known.tolist(), strict=True)] == [
         oracle_seconds(cell, order) for cell in cells
     ]
@@ -275,7 +275,10 @@ def test_texts_as_dates(cells, order):
 @given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)))
 def test_weekday_and_month(moment):
     seconds = np.array([(moment - datetime(1970, 1, 1)) // timedelta(seconds=1)])
-    assert date_parts(seconds, "weekday") == moment.weekday() and date_parts(seconds, "month") == moment.month - 1
+    assert (
+        weekday_or_month(seconds, "weekday") == moment.weekday()
+        and weekday_or_month(seconds, "month") == moment.month - 1
+    )
 
 
 @pytest.mark.parametrize("row_by_row", [False, True])

@@ -55,7 +55,7 @@ def test_the_iterate_kept_is_the_last_with_the_fewest_training_errors(seed):
     rng = np.random.default_rng(seed)
     edges = rng.integers(-3, 4, (40, 5)) + 0.3 * rng.normal(size=(40, 5))
     rounds = boost(edges, n_rounds=60, update="exponential").rounds
-    np.testing.assert_array_equal(evaluate.best_on_examples(rounds, edges, 5), plain_best(rounds, edges, 5))
+    np.testing.assert_array_equal(evaluate.best_iterate_on_examples(rounds, edges, 5), plain_best(rounds, edges, 5))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), st.sampled_from([-1.0, 0.5, 1.0])), max_size=12))
@@ -64,7 +64,7 @@ def test_margins_of_zero_and_ties(steps):
     edges = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 0.0], [0.0, 1.0], [2.0, 1.0]])
     feature, leverage = np.array([k for k, _ in steps], dtype=np.int64), np.array([a for _, a in steps])
     rounds = Rounds(feature, np.zeros(len(steps)), leverage, np.zeros(len(steps)))
-    np.testing.assert_array_equal(evaluate.best_on_examples(rounds, edges, 2), plain_best(rounds, edges, 2))
+    np.testing.assert_array_equal(evaluate.best_iterate_on_examples(rounds, edges, 2), plain_best(rounds, edges, 2))
 
 
 def test_rows_beyond_one_block_count(rng):
@@ -72,7 +72,7 @@ def test_rows_beyond_one_block_count(rng):
     rounds = boost(edges, n_rounds=30).rounds
     errors = [(edges @ rounds.theta(3, t) < 0).sum() for t in range(1, len(rounds) + 1)]
     last = len(errors) - 1 - int(np.argmin(errors[::-1]))
-    np.testing.assert_array_equal(evaluate.best_on_examples(rounds, edges, 3), rounds.theta(3, last + 1))
+    np.testing.assert_array_equal(evaluate.best_iterate_on_examples(rounds, edges, 3), rounds.theta(3, last + 1))
 
 
 def test_uniform_rados_are_sums_over_fair_coins(rng):
@@ -111,7 +111,7 @@ def test_numbers_of_rados():
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), min_size=2, max_size=12))
 def test_the_paired_t_test_is_scipys(pairs):
     a, b = np.array(pairs).T / 20
-    p = evaluate.paired_t(a, b)
+    p = evaluate.paired_t_test(a, b)
     if len(set(np.round(a - b, 9))) == 1:
         assert p == 1.0 or p < 1e-6
     else:
@@ -119,16 +119,16 @@ def test_the_paired_t_test_is_scipys(pairs):
 
 
 def test_summaries_and_their_distance():
-    ours = evaluate.summarise([0.10, 0.20, 0.30, 0.40])
+    ours = evaluate.summarise_fold_errors([0.10, 0.20, 0.30, 0.40])
     assert (ours.mean, ours.std, ours.n) == (25.0, pytest.approx(12.90994448735806), 4)
     theirs = evaluate.Summary(20.0, 5.0, 10)
-    assert evaluate.standard_errors_apart(ours, theirs) == pytest.approx(5 / math.sqrt(ours.std**2 / 4 + 2.5))
+    assert evaluate.standard_errors_between(ours, theirs) == pytest.approx(5 / math.sqrt(ours.std**2 / 4 + 2.5))
     same = evaluate.Summary(1.0, 0.0, 10)
-    assert evaluate.standard_errors_apart(same, same) == 0
-    assert evaluate.standard_errors_apart(same, evaluate.Summary(2.0, 0.0, 10)) == math.inf
+    assert evaluate.standard_errors_between(same, same) == 0
+    assert evaluate.standard_errors_between(same, evaluate.Summary(2.0, 0.0, 10)) == math.inf
 
 
 def test_a_score_of_zero_is_decided_by_a_coin():
     edges = np.zeros((4000, 1))
-    error = evaluate.share_wrong(np.ones(1), edges, np.random.default_rng(0))
+    error = evaluate.share_of_test_errors(np.ones(1), edges, np.random.default_rng(0))
     assert abs(error - 0.5) < 5 * 0.5 / math.sqrt(4000)

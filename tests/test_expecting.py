@@ -17,9 +17,9 @@ from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.mechanisms.moments.preview import (
     NEAR,
     TYPICAL,
-    all_plans,
-    expect,
-    expected_error,
+    forecast_error,
+    forecast_of_release,
+    preview_all_plans,
 )
 from schema_files import write_schema
 
@@ -31,20 +31,20 @@ epsilons = st.sampled_from([0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
     epsilons, st.integers(1, 10**7), st.integers(1, 300), st.floats(0.01, 0.49), st.sampled_from(["record", "label"])
 )
 def test_more_rows_and_a_larger_epsilon_never_hurt(epsilon, rows, columns, best, unit):
-    few = expected_error(rb.Moments(epsilon, unit=unit), rows, NoiseShape(columns), best)
+    few = forecast_error(rb.Moments(epsilon, unit=unit), rows, NoiseShape(columns), best)
     assert best - 1e-12 <= few <= 0.5
-    assert expected_error(rb.Moments(epsilon, unit=unit), 2 * rows, NoiseShape(columns), best) <= few + 1e-12
-    assert expected_error(rb.Moments(2 * epsilon, unit=unit), rows, NoiseShape(columns), best) <= few + 1e-12
-    assert expected_error(rb.Moments(epsilon, unit=unit), rows, NoiseShape(columns + 1), best) >= few - 1e-12
+    assert forecast_error(rb.Moments(epsilon, unit=unit), 2 * rows, NoiseShape(columns), best) <= few + 1e-12
+    assert forecast_error(rb.Moments(2 * epsilon, unit=unit), rows, NoiseShape(columns), best) <= few + 1e-12
+    assert forecast_error(rb.Moments(epsilon, unit=unit), rows, NoiseShape(columns + 1), best) >= few - 1e-12
 
 
 @pytest.mark.parametrize(("epsilon", "rows", "columns"), [(0.1, 100, 10), (1.0, 559, 10), (0.3, 20_000, 97)])
 def test_what_is_said_to_be_enough_is_enough(epsilon, rows, columns):
-    found = expect(rb.Moments(epsilon), rows, NoiseShape(columns))
-    assert expected_error(rb.Moments(epsilon), found.enough_rows, NoiseShape(columns), TYPICAL) <= NEAR
-    assert expected_error(rb.Moments(epsilon), int(0.85 * found.enough_rows), NoiseShape(columns), TYPICAL) > NEAR
-    assert expected_error(rb.Moments(found.enough_epsilon), rows, NoiseShape(columns), TYPICAL) <= NEAR
-    assert expected_error(rb.Moments(0.98 * found.enough_epsilon), rows, NoiseShape(columns), TYPICAL) > NEAR
+    found = forecast_of_release(rb.Moments(epsilon), rows, NoiseShape(columns))
+    assert forecast_error(rb.Moments(epsilon), found.enough_rows, NoiseShape(columns), TYPICAL) <= NEAR
+    assert forecast_error(rb.Moments(epsilon), int(0.85 * found.enough_rows), NoiseShape(columns), TYPICAL) > NEAR
+    assert forecast_error(rb.Moments(found.enough_epsilon), rows, NoiseShape(columns), TYPICAL) <= NEAR
+    assert forecast_error(rb.Moments(0.98 * found.enough_epsilon), rows, NoiseShape(columns), TYPICAL) > NEAR
 
 
 def cells():
@@ -66,7 +66,7 @@ def cells():
 def distances(group, word):
     """Expected less measured errors in points, of one group of tables: of linear columns, or of plans beyond them."""
     return [
-        100 * expected_error(foreseen.mechanism, foreseen.n_examples, foreseen.shape, min(max(best, 0.1), 49.9) / 100)
+        100 * forecast_error(foreseen.mechanism, foreseen.n_examples, foreseen.shape, min(max(best, 0.1), 49.9) / 100)
         - error
         for size, _, of, error, best, _, foreseen in cells()
         if size["group"] == group and of == word and foreseen.plan.beyond == (word != "linear")
@@ -133,15 +133,18 @@ def test_columns_that_have_nothing_to_do_with_each_other(rng):
         model = rb.MomentsClassifier().fit_rados(rb.craft(x[:m], y[:m], mechanism=mechanism, **about))
         errors.append(np.mean(model.predict(x[m:]) != y[m:]))
     told, unrelated = (
-        expected_error(mechanism, m, NoiseShape(d + 1), 0.1, related=related) for related in (True, False)
+        forecast_error(mechanism, m, NoiseShape(d + 1), 0.1, related=related) for related in (True, False)
     )
     assert told + 0.05 < np.mean(errors) < unrelated + 0.05
-    assert "% if columns have nothing to do with each other" in expect(mechanism, m, NoiseShape(d + 1)).sentence()
+    assert (
+        "% if columns have nothing to do with each other"
+        in forecast_of_release(mechanism, m, NoiseShape(d + 1)).sentence()
+    )
 
 
 def test_an_epsilon_that_unrelated_columns_cannot_carry_is_refused():
     """However well a table of so many related columns might do."""
-    found = expect(rb.Moments(0.1), 1000, NoiseShape(201))
+    found = forecast_of_release(rb.Moments(0.1), 1000, NoiseShape(201))
     assert dict(found.errors)[0.2] < 0.35 and found.unrelated > 0.48 and not found.carries
 
 
@@ -156,7 +159,7 @@ def test_crafting_refuses_what_declared_rows_cannot_carry():
     with pytest.raises(rb.ArgumentError, match="whole number of at least 1"):
         rb.craft("there is no such file.csv", mechanism=mechanism, rows=0, **declared)
     with pytest.raises(rb.ArgumentError, match="between 0 and 1/2"):
-        expected_error(mechanism, 10, NoiseShape(3), 0.5)
+        forecast_error(mechanism, 10, NoiseShape(3), 0.5)
 
 
 def test_the_account_says_it(rado):
@@ -220,21 +223,21 @@ def test_what_was_foreseen_is_what_is_crafted(rng, rows, columns, about, word):
 
 
 def test_wider_plans_are_expected_to_lose_more_to_noise():
-    plans = all_plans(rb.Moments(0.3), 40_000, 10)
+    plans = preview_all_plans(rb.Moments(0.3), 40_000, 10)
     assert list(plans) == ["linear", *DEGREES]
     errors = [dict(plan.forecast().errors)[TYPICAL] for plan in plans.values()]
     by_width = sorted(zip((plan.plan.n_columns for plan in plans.values()), errors, strict=True))
     assert [error for _, error in by_width] == pytest.approx(sorted(errors), abs=0.002)
     assert errors[0] < 0.201 < max(errors)
-    assert "degree-2" not in all_plans(rb.Moments(0.3), 4000, 200)
+    assert "degree-2" not in preview_all_plans(rb.Moments(0.3), 4000, 200)
 
 
 def test_noise_enters_no_more_directions_than_stand_out_of_it():
     """Where all second moments have noise; of labels they have none, and every column counts."""
-    few, many = (expected_error(rb.Moments(0.1), 20_000, NoiseShape(columns), 0.02) for columns in (150, 600))
+    few, many = (forecast_error(rb.Moments(0.1), 20_000, NoiseShape(columns), 0.02) for columns in (150, 600))
     assert few == pytest.approx(many, abs=0.001)
     few, many = (
-        expected_error(rb.Moments(0.1, unit="label"), 20_000, NoiseShape(columns), 0.02) for columns in (150, 600)
+        forecast_error(rb.Moments(0.1, unit="label"), 20_000, NoiseShape(columns), 0.02) for columns in (150, 600)
     )
     assert many > few + 0.1
 

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.holder import curator as run_module
-from radoboost.learner.effects import parts_of
+from radoboost.learner.effects import effect_terms_of_score
 from radoboost.learner.explain import Explanation, NumberEffect, explain_model, explain_row
 from radoboost.report.describe import describe_model
-from radoboost.report.effects_report import MARGINS, effect_lines, findings_of
+from radoboost.report.effects_report import MARGINS, effect_findings, effect_lines
 
 BOUNDS = {"a": (0.0, 10.0), "b": (-1.0, 1.0), "c": (0.0, 1.0)}
 
@@ -37,7 +37,7 @@ def release(rng, columns="auto", epsilon=3.0, **options):
 def test_parts_and_rest_add_up_to_the_score(columns, rng):
     """Less their means, effects of single columns and pairs, and the rest, are the score less that of the middle."""
     model = rb.MomentsClassifier().fit_rados(release(rng, columns)).model_
-    parts = parts_of(model.columns, model.map, model.schema)
+    parts = effect_terms_of_score(model.columns, model.map, model.schema)
     assert sorted(place for part in parts for place in part.places) == list(range(len(model.column_names)))
     assert {name for part in parts if part.kind == "number" for name in part.names} == {"a", "b", "c"}
     explanation = explain_model(model)
@@ -137,7 +137,7 @@ def test_categories_are_bars(rng):
         assert bars.name == "ward" and bars.values == ("north", "south", "west")
         assert bars.effects[2] > max(bars.effects[:2]) + 1 and all(band > 0 for band in bars.band)
         assert "ward" in " ".join(effect_lines(explanation))
-        assert findings_of(explanation).figures
+        assert effect_findings(explanation).figures
 
 
 @pytest.mark.parametrize("unit", ["record", "label"])
@@ -214,7 +214,7 @@ def test_lines_say_what_noise_has_drawn(rng):
     pairs = tuple(pair for pair in explanation.pairs if pair.names == ("seen", "ward=south"))
     (pair,) = [line for line in effect_lines(replace(explanation, pairs=pairs)) if line.startswith("seen and")]
     assert re.search(r"\d[? ] [+-][\d.]+ low, [+-][\d.]+ high; ward=south present$", pair)
-    assert "never (too rare)" in str(findings_of(explanation).figures)
+    assert "never (too rare)" in str(effect_findings(explanation).figures)
     boosted = explain_model(rb.RadoBoostClassifier(n_rounds=1, random_state=0).fit_rados(made).model_)
     still = [item for item in (*boosted.curves, *boosted.bars) if any(item.effects)]
     assert len(still) <= 1 and len([line for line in effect_lines(boosted) if " at " in line]) == len(still)
@@ -230,7 +230,7 @@ def test_the_rest_is_known_or_not(rng, tmp_path):
     outputs = model.map.apply(rows)
     values = np.array([column.apply(outputs[:, k]) for k, column in enumerate(model.columns[:-1])])
     added = {part.kind + str(part.names): model.theta[list(part.places)] @ values[list(part.places)]
-             for part in parts_of(model.columns, model.map, model.schema)}  # fmt: skip
+             for part in effect_terms_of_score(model.columns, model.map, model.schema)}  # fmt: skip
     variances = {name: float(np.var(effects)) for name, effects in added.items()}
     true = variances["rest()"] / sum(variances.values())
     assert rest.n_columns == 1 and rest.share == pytest.approx(true, abs=0.1) and true > 0.2
@@ -242,7 +242,7 @@ def test_the_rest_is_known_or_not(rng, tmp_path):
         assert explain_model(unknown).rest.share is None
         lines = effect_lines(explain_model(unknown))
         assert not lines or any("the rest: a part that is not known" in line for line in lines)
-        assert "not known" in findings_of(explain_model(unknown)).notes[-1]
+        assert "not known" in effect_findings(explain_model(unknown)).notes[-1]
     hidden.save(tmp_path / "a.model.json")
     assert explain_model(rb.load_model(tmp_path / "a.model.json")) == explain_model(hidden)
 
@@ -307,7 +307,7 @@ def test_pairs_are_drawn_with_bands(rng):
     explanation = rb.explain(rb.craft(pa.table(x), y, **options))
     first = explanation.pairs[0]
     assert first.names == ("a", "b") and len(first.levels) == 3
-    findings = findings_of(explanation)
+    findings = effect_findings(explanation)
     figure = next(figure for figure in findings.figures if figure.name == "pairs")
     assert len(figure.panels) == 6 and "pairs" in [table.name for table in findings.tables]
     panel = figure.panels[0]
@@ -318,10 +318,10 @@ def test_pairs_are_drawn_with_bands(rng):
     slots = [pair for pair in explanation.pairs if len(pair.present) == 1]
     both = [pair for pair in explanation.pairs if len(pair.present) == 2]
     assert all(pair.along in BOUNDS and pair.levels == (0.0, 1.0) for pair in slots) and slots and both
-    drawn = findings_of(replace(explanation, pairs=(slots[0], both[0]))).figures[-1].panels
+    drawn = effect_findings(replace(explanation, pairs=(slots[0], both[0]))).figures[-1].panels
     assert len(drawn[0].bands) == 2 and [series.style for series in drawn[1].series] == ["points"] * 2
     assert drawn[1].series[0].error is not None and not drawn[1].bands
-    assert [figure.name for figure in findings_of(replace(explanation, pairs=())).figures] == ["effects"]
+    assert [figure.name for figure in effect_findings(replace(explanation, pairs=())).figures] == ["effects"]
 
 
 def test_one_row_has_the_effects_of_the_curves(rng):
@@ -398,7 +398,7 @@ def test_a_page_that_fails_leaves_the_model(rng, tmp_path, monkeypatch):
     def fail(*_args, **_options):
         raise rb.RadoError("cannot write t.html: the disk is full")
 
-    monkeypatch.setattr("radoboost.report.model_report.write_inside", fail)
+    monkeypatch.setattr("radoboost.report.model_report.write_model_report", fail)
     failed = CliRunner().invoke(app, ["learn", "t.rado.parquet", "--report", "t.html"])
     assert failed.exit_code == 1 and "disk is full; the model itself is in t.model.json" in failed.stderr
     assert rb.load_model("t.model.json").column_names == ("a", "b", "c")
@@ -426,9 +426,9 @@ def test_bands_are_promised_where_there_are_some(rng):
     x = rng.normal(size=(300, 2))
     y = x[:, 0] + x[:, 1] ** 2 + x[:, 0] * x[:, 1] > 0.5
     quadratic = rb.explain(rb.craft(x, y, n_rados=200, seed=1, columns="degree-2"))
-    caption = findings_of(quadratic).figures[0].caption
+    caption = effect_findings(quadratic).figures[0].caption
     assert "There are no bands" in caption and "Bands are" not in caption
     assert "drawn to two deviations on either side" in caption
     assert MARGINS in effect_lines(quadratic)  # for pairs have bands
-    linear = findings_of(rb.explain(rb.craft(x, y, n_rados=200, seed=1))).figures[0].caption
+    linear = effect_findings(rb.explain(rb.craft(x, y, n_rados=200, seed=1))).figures[0].caption
     assert "Bands are two standard errors." in linear and "no bands" not in linear

@@ -18,8 +18,8 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.learner.export.sql import identifier
-from radoboost.learner.predict import written_names
+from radoboost.learner.export.sql import sql_identifier
+from radoboost.learner.predict import prediction_column_names
 from radoboost.learner.probabilities import ProbabilityLink
 from radoboost.release.feature_map import FeatureMap, Input, Term
 from raw_cells import N_ROWS, ODD_NAMES, WARDS, learned, learned_classes, of_classes, raw_rows
@@ -64,8 +64,8 @@ def by_duckdb(model, table):
         connection.register("the 'raw' table", numbered)
         query = rb.export(model, "sql", table="the 'raw' table", keep=["row number"])
         result = connection.sql(query).to_arrow_table().sort_by("row number")
-    assert result.column_names[1:] == written_names(model)
-    shares = probabilities_of(model, [result.column(name).to_numpy() for name in written_names(model)])
+    assert result.column_names[1:] == prediction_column_names(model)
+    shares = probabilities_of(model, [result.column(name).to_numpy() for name in prediction_column_names(model)])
     return np.array(result["prediction"].to_pylist()), shares
 
 
@@ -420,7 +420,7 @@ def test_postgresql_runs_the_same_query():
 
     texts, _ = raw_rows(4, 2000)
     with postgres.postgres_server(binaries) as address, contextlib.closing(psycopg.connect(address)) as connection:
-        names = ", ".join(f"{identifier(name)} text" for name in texts)
+        names = ", ".join(f"{sql_identifier(name)} text" for name in texts)
         connection.execute(f'CREATE TABLE "a ""table""" (number integer, {names})')
         with connection.cursor().copy('COPY "a ""table""" FROM STDIN') as copy:
             for number, row in enumerate(zip(*texts.values(), strict=True)):
@@ -430,5 +430,5 @@ def test_postgresql_runs_the_same_query():
             for own in (model, of_classes(model, ("a", "b'", "c"))):
                 rows = connection.execute(rb.export(own, "sql", table='a "table"', keep=["number"])).fetchall()
                 written = list(zip(*sorted(rows), strict=True))[1:]
-                labels = np.array(written[written_names(own).index("prediction")])
+                labels = np.array(written[prediction_column_names(own).index("prediction")])
                 check(own, texts, [(labels, probabilities_of(own, written))])

@@ -10,7 +10,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.holder.mechanisms.mechanism import RoomParticipation
-from radoboost.holder.mechanisms.statements import in_room
+from radoboost.holder.mechanisms.statements import statement_in_room
 from radoboost.privacy import Gaussian, Relation, event_from_dict, event_to_dict
 from radoboost.release.parties import PartyGuarantee
 
@@ -38,7 +38,7 @@ def test_figures_of_a_room_follow_from_its_event(tmp_path, holders, tolerate, pr
     )
     release = craft(rb.Moments(1.0))
     event = event_from_dict(release.statement.event)
-    statement = in_room(
+    statement = statement_in_room(
         release.statement, event, RoomParticipation(holders, tolerate, 2, present, parts), rb.Moments.secrets
     )
     honest = replace(release, statement=statement)

@@ -11,8 +11,8 @@ import oracles
 import radoboost as rb
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.grid import grid_step, make_columns, resolve_scale
-from radoboost.holder.schema_file import check_bounds, read_bounds
+from radoboost.holder.grid import grid_step, make_grid_columns, resolve_scale_name
+from radoboost.holder.schema_file import check_declared_bounds, read_bounds
 from schema_files import write_schema
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -109,7 +109,7 @@ def test_clipped_values_are_counted_for_the_holder_and_not_released(engine):
 )
 def test_bounds_that_do_not_fit_are_refused(bounds, scale, message):
     with pytest.raises(ArgumentError, match=message):
-        check_bounds(read_bounds(bounds), ["age", "dose"], scale)
+        check_declared_bounds(read_bounds(bounds), ["age", "dose"], scale)
 
 
 def test_bounds_from_a_file(tmp_path):
@@ -127,15 +127,15 @@ def test_bounds_from_a_file(tmp_path):
 
 
 def test_scales():
-    assert [resolve_scale(s, "standard", True) for s in ("auto", None, "bounds")] == ["standard", "none", "bounds"]
+    assert [resolve_scale_name(s, "standard", True) for s in ("auto", None, "bounds")] == ["standard", "none", "bounds"]
     with pytest.raises(ArgumentError, match="scale must be"):
-        resolve_scale("minmax", "standard", False)
+        resolve_scale_name("minmax", "standard", False)
     with pytest.raises(ArgumentError, match="needs bounds"):
-        resolve_scale("bounds", "standard", False)
+        resolve_scale_name("bounds", "standard", False)
 
 
 def test_the_constant_feature_is_last_and_one():
     seen = survey("kernel", np.array([[1.0], [3.0]]))
-    last = make_columns(["a"], "standard", {}, seen, intercept=True)[-1]
+    last = make_grid_columns(["a"], "standard", {}, seen, intercept=True)[-1]
     assert (last.name, last.scale, last.step) == ("(constant)", "constant", 2.0**-22)
     assert last.apply(np.array([7.0, 8.0])).tolist() == [1.0, 1.0]

@@ -12,7 +12,7 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.privacy import Composed, epsilon_at, event_from_dict, group_epsilon, group_event
 from radoboost.release.compatibility import PartyRelease
-from radoboost.release.composition import together
+from radoboost.release.composition import statement_of_parties_together
 from radoboost.release.statement_check import check_statement
 from radoboost.release.statement_text import statement_text
 
@@ -68,7 +68,7 @@ def figure(statement, case):
 
 
 def test_two_rooms_of_the_same_holders_compose(rooms):
-    statement = together(parts(rooms["abc"], rooms["bca"]))
+    statement = statement_of_parties_together(parts(rooms["abc"], rooms["bca"]))
     events = [event_from_dict(release.statement.event) for release in (rooms["abc"], rooms["bca"])]
     assert statement.epsilon == epsilon_at(Composed(tuple(events)), DELTA) > 1.45
     pairs = Composed(tuple(group_event(event, 2) for event in events))
@@ -84,19 +84,19 @@ def test_two_rooms_of_the_same_holders_compose(rooms):
 
 
 def test_rooms_with_one_holder_in_common_compose(rooms):
-    statement = together(parts(rooms["abc"], rooms["cde"]))
+    statement = statement_of_parties_together(parts(rooms["abc"], rooms["cde"]))
     assert statement.epsilon > 1.45 and statement.holders.count == 5
     assert any("cannot be seen" in sentence for sentence in statement.not_protected)
 
 
 def test_a_room_beside_others_counts_one_who_is_in_it_twice(rooms, alone):
-    statement = together(parts(rooms["abc"], *alone))
+    statement = statement_of_parties_together(parts(rooms["abc"], *alone))
     event = event_from_dict(rooms["abc"].statement.event)
     assert statement.epsilon == pytest.approx(1.0, rel=1e-6)
     twice = figure(statement, "one who is at two of the holders")
     assert twice == group_epsilon(event, DELTA, 2) > 2.1
     assert figure(statement, "one who is at all 5 holders") > group_epsilon(event, DELTA, 3)
-    declared = together(parts(rooms["abc"], *alone), one_holder=True)
+    declared = statement_of_parties_together(parts(rooms["abc"], *alone), one_holder=True)
     assert declared.epsilon > 1.75 and figure(declared, "one who is at two of the holders") > twice
     check_statement(declared)
 
@@ -141,7 +141,7 @@ def test_units_of_all_releases_are_named():
         )
         for most in (1, 8)
     ]  # fmt: skip
-    statement = together(parts(*releases))
+    statement = statement_of_parties_together(parts(*releases))
     for release in releases:
         assert release.statement.unit_of_privacy in statement.unit_of_privacy
     assert releases[0].statement.unit_of_privacy != releases[1].statement.unit_of_privacy

@@ -12,7 +12,7 @@ from radoboost.examples.hospital import N_NEW, N_PATIENTS, NEW_WARD, write_hospi
 
 
 def test_the_table_has_gaps_text_dates_and_skew():
-    table, chance = hospital._patients(N_PATIENTS, 1)
+    table, chance = hospital._make_patients(N_PATIENTS, 1)
     assert table.num_rows == N_PATIENTS == 20_000
     shares = {
         name: column.null_count / N_PATIENTS for name, column in zip(table.column_names, table.columns, strict=True)
@@ -32,8 +32,8 @@ def test_the_table_has_gaps_text_dates_and_skew():
 
 
 def test_the_same_seed_gives_the_same_table():
-    assert hospital.hospital(500).equals(hospital.hospital(500))
-    assert not hospital.hospital(500).equals(hospital.hospital(500, seed=2))
+    assert hospital.make_hospital_table(500).equals(hospital.make_hospital_table(500))
+    assert not hospital.make_hospital_table(500).equals(hospital.make_hospital_table(500, seed=2))
 
 
 def test_the_colleague_has_other_patients_and_one_more_ward(tmp_path):
@@ -42,11 +42,11 @@ def test_the_colleague_has_other_patients_and_one_more_ward(tmp_path):
     assert (len(first), len(second)) == (1 + N_PATIENTS, 1 + N_NEW) and first[0] == second[0]
     assert not {line.split(",")[0] for line in first[1:]} & {line.split(",")[0] for line in second[1:]}
     assert not [line for line in first if NEW_WARD in line] and [line for line in second if NEW_WARD in line]
-    assert Schema.from_dict(json.loads(files[2].read_text())) == hospital.code_book()
+    assert Schema.from_dict(json.loads(files[2].read_text())) == hospital.hospital_code_book()
 
 
 def test_the_code_book_is_about_this_table():
-    table, book = hospital.hospital(), hospital.code_book()
+    table, book = hospital.make_hospital_table(), hospital.hospital_code_book()
     assert [*book.columns, book.label] == table.column_names and not book.undecided() and not book.from_data
     for name, kind in book.columns.items():
         column = table[name]

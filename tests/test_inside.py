@@ -16,11 +16,23 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.learner.diagnostics import NormalScores
-from radoboost.learner.evaluation import Bin, Reliability, counted_error, judge, margins
-from radoboost.report.coefficients import coefficient_findings, coefficients
-from radoboost.report.learner_comparison import nothing_held_out
-from radoboost.report.learning_curve import CurveForecast, LearningCurve, Point, _subsets, no_curve
-from radoboost.report.model_report import curve_findings, inside_documents, reliability_findings
+from radoboost.learner.evaluation import (
+    Bin,
+    Reliability,
+    error_by_noisy_counts,
+    judge_reliability,
+    margins_on_held_out_rados,
+)
+from radoboost.report.coefficients import coefficient_findings, coefficients_of_model
+from radoboost.report.learner_comparison import why_no_rados_held_out
+from radoboost.report.learning_curve import (
+    CurveForecast,
+    LearningCurve,
+    Point,
+    _disjoint_subsets_of_rados,
+    why_no_learning_curve,
+)
+from radoboost.report.model_report import learning_curve_findings, model_report_documents, reliability_findings
 
 
 def table(rng, rows=900, d=4):
@@ -46,7 +58,7 @@ def test_all_signatures_tell_the_moments_of_scores(rng, support):
     theta = rng.normal(size=3) + np.array([1.0, -1.0, 0.0])
     theta *= np.sign((signs * (rows @ theta)).sum())
     scores = rows @ theta
-    found = margins(whole, [(theta, np.repeat(rados, 50, axis=0))])  # often, so that n - 1 is n
+    found = margins_on_held_out_rados(whole, [(theta, np.repeat(rados, 50, axis=0))])  # often, so that n - 1 is n
     assert found.r2 == pytest.approx((signs * scores).mean() ** 2 / (scores**2).mean(), rel=1e-3)
     parts = [scores[signs > 0].mean(), scores[signs < 0].mean()]
     share = (signs > 0).mean()
@@ -59,7 +71,7 @@ def test_margins_are_those_of_the_rows(rng):
     release = rb.craft(x, y, n_rados=3000, seed=1)
     model = rb.MomentsClassifier().fit_rados(rb.craft(x, y, n_rados=500, seed=2)).model_
     scores, signs = scaled(release, x) @ model.theta, np.where(y == "yes", 1, -1)
-    found = margins(release, [(model.theta, release.rados)])
+    found = margins_on_held_out_rados(release, [(model.theta, release.rados)])
     true = (signs * scores).mean() ** 2 / (scores**2).mean()
     assert abs(found.r2 - true) < 5 * found.spread  # false alarms: below 1e-6
     assert found.error == pytest.approx((model.predict(x) != y).mean(), abs=0.02)
@@ -73,16 +85,18 @@ def test_noise_is_taken_out_of_margins(rng):
     mechanism = {"name": "noisy-rados", "law": "noisy sums", "noise_std": noise}
     rados = plain.rados + noise * rng.normal(size=plain.rados.shape)
     noisy = replace(plain, blocks={"rados": rados}, mechanism=mechanism)
-    clear, through = (margins(release, [(theta, release.rados)]) for release in (plain, noisy))
+    clear, through = (margins_on_held_out_rados(release, [(theta, release.rados)]) for release in (plain, noisy))
     assert abs(through.r2 - clear.r2) < 0.15 * clear.r2
-    assert margins(replace(plain, blocks={"rados": rados}), [(theta, rados)]).r2 < 0.75 * clear.r2  # as if it were none
+    assert (
+        margins_on_held_out_rados(replace(plain, blocks={"rados": rados}), [(theta, rados)]).r2 < 0.75 * clear.r2
+    )  # as if it were none
 
 
 def test_reliability_beside_plain_loops(rng):
     x, y = table(rng)
     model = rb.MomentsClassifier().fit_rados(rb.craft(x, y, n_rados=400, seed=0)).model_
     rows = {f"x{k}": x[:, k] for k in range(4)}
-    found = judge([model, model], {**rows, "ill": y}, "ill")
+    found = judge_reliability([model, model], {**rows, "ill": y}, "ill")
     assert found[0] == found[1]
     (first, _), chances = found, model.predict_proba(x)
     assert first.n_wrong == (model.predict(x) != y).sum() and first.error == first.n_wrong / 900
@@ -98,14 +112,14 @@ def test_reliability_beside_plain_loops(rng):
     assert first.calibration_error == pytest.approx(gap)
     json.dumps(first.to_dict(), allow_nan=False)
     with pytest.raises(rb.TableError, match="has no row whose label in 'ill' is a class of the model"):
-        judge([model], {**rows, "ill": ["maybe"] * 900}, "ill")
+        judge_reliability([model], {**rows, "ill": ["maybe"] * 900}, "ill")
 
 
 def test_reliability_of_more_classes(rng):
     x = rng.normal(size=(600, 2))
     y = np.array(["a", "b", "c"])[(x[:, 0] > 0.3).astype(int) + (x[:, 1] > 0.5)]
     model = rb.MomentsClassifier().fit_rados(rb.craft(x, y, n_rados=300, seed=0)).model_
-    (found,) = judge([model], {"x0": x[:, 0], "x1": x[:, 1], "of": y}, "of")
+    (found,) = judge_reliability([model], {"x0": x[:, 0], "x1": x[:, 1], "of": y}, "of")
     assert found.log_loss == pytest.approx(log_loss(y, model.predict_proba(x), labels=list(model.classes)))
     assert sum(each.n_rows for each in found.bins) == 600 and found.bins[0].n_rows == 0  # the largest of three chances
     assert found.n_wrong == (model.predict(x) != y).sum()
@@ -113,10 +127,10 @@ def test_reliability_of_more_classes(rng):
 
 def test_subsets_share_no_rado():
     for n_rados in (32, 100, 1000, 1023):
-        for size, parts in _subsets(n_rados).items():
+        for size, parts in _disjoint_subsets_of_rados(n_rados).items():
             together = np.concatenate(parts)
             assert len(set(together.tolist())) == len(together) == size * len(parts)
-        assert list(_subsets(n_rados))[-1] == n_rados
+        assert list(_disjoint_subsets_of_rados(n_rados))[-1] == n_rados
 
 
 def test_the_curve_foresees_larger_releases(rng):
@@ -172,11 +186,13 @@ def test_what_does_not_apply_is_said(rng):
     few = rb.craft(x, y, n_rados=8, seed=0)
     moments, _ = private(rng)
     for release, words in ((three, "more than two classes"), (moments, "holds moments"), (few, "of 8 rados")):
-        assert words in no_curve(release) and "\n" not in no_curve(release)
+        assert words in why_no_learning_curve(release) and "\n" not in why_no_learning_curve(release)
         with pytest.raises(rb.ArgumentError, match=words):
             rb.learning_curve(release)
-    assert "more than two classes" in nothing_held_out(three) and "no rados to hold out" in nothing_held_out(moments)
-    assert "too few" in nothing_held_out(few) and nothing_held_out(rb.craft(x, y, n_rados=13, seed=0)) is None
+    assert "more than two classes" in why_no_rados_held_out(three) and "no rados to hold out" in why_no_rados_held_out(
+        moments
+    )
+    assert "too few" in why_no_rados_held_out(few) and why_no_rados_held_out(rb.craft(x, y, n_rados=13, seed=0)) is None
     with pytest.raises(rb.ArgumentError, match="nothing to look into"):
         rb.model_report(None)
 
@@ -200,11 +216,11 @@ def test_learners_are_compared(rng):
 
 def test_a_private_release_counts_its_errors(rng):
     release, rows = private(rng)
-    error, deviation = counted_error(release)
+    error, deviation = error_by_noisy_counts(release)
     model = rb.MomentsClassifier().fit_rados(release).model_
-    (found,) = judge([model], rows, "ill")
+    (found,) = judge_reliability([model], rows, "ill")
     assert abs(error - found.error) < 5 * deviation + 0.01 and 0 < deviation < 0.05
-    assert counted_error(rb.craft(np.eye(4), [0, 1, 0, 1], n_rados=4)) is None
+    assert error_by_noisy_counts(rb.craft(np.eye(4), [0, 1, 0, 1], n_rados=4)) is None
     text = str(coefficient_findings(model, release).tables[0].rows)
     assert "noisy numbers of its own rows" in text
 
@@ -213,14 +229,14 @@ def test_coefficients_are_in_units_of_columns(rng):
     x, y = table(rng)
     x = x * np.array([1.0, 100.0, 0.01, 5.0])
     clf = rb.MomentsClassifier().fit_rados(rb.craft(x, y, n_rados=500, seed=0))
-    found = {each.name: each for each in coefficients(clf.model_)}
+    found = {each.name: each for each in coefficients_of_model(clf.model_)}
     for k, name in enumerate(clf.model_.column_names):
         assert found[name].value == pytest.approx(clf.coef_[0, k], rel=1e-9)
         assert found[name].standard_error == pytest.approx(clf.standard_errors_[k] / clf.model_.columns[k].std)
     order = list(found)
     assert order[:2] == ["x0", "x1"] and found["x0"].clear and not found["x2"].clear
     boosted = rb.RadoBoostClassifier(n_rounds=9).fit_rados(clf.release_).model_
-    assert all(each.standard_error is None and each.clear is None for each in coefficients(boosted))
+    assert all(each.standard_error is None and each.clear is None for each in coefficients_of_model(boosted))
     assert "no standard errors" in coefficient_findings(boosted).tables[1].note
 
 
@@ -232,7 +248,7 @@ def test_what_is_read_once_is_read_once(rng):
     inside = rb.model_report(release, table=once, label="ill")
     assert inside.reliability.n_rows == 200 and inside.curve.points[-1].measured is not None
     assert inside.learners[0].measured == inside.reliability
-    assert [each.findings.name for each in inside_documents(inside, "rado learn")] == [
+    assert [each.findings.name for each in model_report_documents(inside, "rado learn")] == [
         "learned", "effects", "curve", "reliability", "learners",
     ]  # fmt: skip
     json.dumps(inside.to_dict(), allow_nan=False)
@@ -329,7 +345,7 @@ def curve_of(errors, r2, n_rados, measured=None, ever=0.0):
     ],
 )
 def test_what_more_rados_bring_is_judged_in_points(curve, words):
-    found = curve_findings(curve, None)
+    found = learning_curve_findings(curve, None)
     assert words in found.notes[0]
     assert "at most" not in " ".join(found.notes)  # one R2 a name
     assert all(error is None or error <= y for s in found.figures[0].panels[0].series if s.error
@@ -353,7 +369,7 @@ def test_short_words(rng, tmp_path, monkeypatch):
     inside = rb.model_report(release)
     assert len(repr(inside)) < 120 and all(len(repr(each)) < 120 for each in inside.learners)
     clf = rb.MomentsClassifier().fit_rados(release)
-    told = {each.name: each.standard_error for each in coefficients(clf.model_)}
+    told = {each.name: each.standard_error for each in coefficients_of_model(clf.model_)}
     assert clf.coef_standard_errors_.shape == clf.coef_.shape
     assert clf.coef_standard_errors_[0] == pytest.approx([told[f"x{k}"] for k in range(4)])
     run = CliRunner()

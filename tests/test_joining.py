@@ -19,10 +19,10 @@ from radoboost.holder.keystream import Key
 from radoboost.holder.mechanisms.table_survey import SumShared
 from radoboost.holder.rado_sums import SumRados
 from radoboost.holder.signatures import AllSignatures
-from radoboost.lab.attacks.adversary_knowledge import inclusion_bits
-from radoboost.learner.moment_completion import PartMoments, complete, solve
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits_of_seed
+from radoboost.learner.moment_completion import PartMoments, complete_moments, solve_completed_moments
 from radoboost.release.columns import Column, constant_column
-from radoboost.report.describe import describe, describe_model
+from radoboost.report.describe import describe_model, describe_release
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelEncoder
 
@@ -60,7 +60,7 @@ def test_sums_without_labels_are_those_of_the_same_examples(rng, share, scale):
     columns = {column.name: column for column in release.columns}
     values = {f"x{k}": x[:, k] for k in range(4)} | {"(constant)": np.ones(500)}
     snapped = [np.rint(columns[n].apply(values[n]) / columns[n].step) * columns[n].step for n in names]
-    expected = inclusion_bits(release, 5, 500).astype(float) @ np.column_stack(snapped)
+    expected = inclusion_bits_of_seed(release, 5, 500).astype(float) @ np.column_stack(snapped)
     assert (release.blocks["shared"] == expected).all()
     assert (release.rados == rb.craft(x, y, n_rados=30, scale=scale, seed=5).rados).all()
 
@@ -114,7 +114,7 @@ def test_learners_of_rados_do_not_take_the_label_for_a_feature(both):
 
 def test_a_release_says_what_it_shares_and_what_that_tells(both):
     clinic, *_ = both
-    text = " ".join(describe(clinic).split())
+    text = " ".join(describe_release(clinic).split())
     assert "shared age, and the label: sums without labels stand beside the rados" in text
     assert "how many examples it sums and the sums of 'age'" in text
     assert any("sums without labels" in sentence for sentence in clinic.statement.not_protected)
@@ -177,7 +177,7 @@ def test_completion_is_the_matched_table_where_holders_are_unrelated_given_the_r
     n_left, n_right, n_shared, seed = size
     left, right, shared, signs = unrelated(np.random.default_rng(seed), 40, n_left, n_right, n_shared)
     parts = [PartMoments.of_rows(own, shared, signs) for own in (left, right)]
-    for found, expected in zip(complete(*parts), matched(left, right, shared, signs), strict=True):
+    for found, expected in zip(complete_moments(*parts), matched(left, right, shared, signs), strict=True):
         assert np.allclose(found, expected, atol=1e-9 * np.abs(expected).max())
 
 
@@ -189,7 +189,7 @@ def test_completion_is_exact_where_own_columns_follow_from_what_is_shared(size):
     common = np.column_stack([shared, signs[:, None] * shared, signs, np.ones(40)])
     left, right = (common @ rng.normal(size=(common.shape[1], count)) for count in (n_left, n_right))
     parts = [PartMoments.of_rows(own, shared, signs) for own in (left, right)]
-    found, expected = complete(*parts)[1], matched(left, right, shared, signs)[1]
+    found, expected = complete_moments(*parts)[1], matched(left, right, shared, signs)[1]
     assert np.allclose(found, expected, atol=1e-8 * np.abs(expected).max())
 
 
@@ -202,9 +202,9 @@ def test_completed_moments_are_positive_semidefinite_and_keep_what_each_holder_k
     for count, own in ((m, n_left), (n, n_right)):
         values = rng.normal(size=(count, own)) ** 3
         parts.append(PartMoments.of_rows(values, rng.normal(size=(count, n_shared)), rng.choice([-1.0, 1.0], count)))
-    values = np.linalg.eigvalsh(complete(*parts)[1])
+    values = np.linalg.eigvalsh(complete_moments(*parts)[1])
     assert values[0] >= -1e-9 * max(values[-1], 1)
-    same = complete(parts[0], replace(parts[0]))[1]
+    same = complete_moments(parts[0], replace(parts[0]))[1]
     expected = parts[0].second[:n_left, :n_left]
     assert np.allclose(same[:n_left, :n_left], expected, atol=1e-7 * max(np.abs(expected).max(), 1))
 
@@ -218,7 +218,11 @@ def test_units_of_columns_do_not_matter(size):
     thetas = []
     for x in (values, values * units):
         left, right, shared = np.split(x, [n_left, n_left + n_right], axis=1)
-        thetas.append(solve(*complete(*(PartMoments.of_rows(own, shared, signs) for own in (left, right)))))
+        thetas.append(
+            solve_completed_moments(
+                *complete_moments(*(PartMoments.of_rows(own, shared, signs) for own in (left, right)))
+            )
+        )
     assert np.allclose(thetas[0], thetas[1] * np.append(units, 1.0), atol=1e-6 * np.abs(thetas[0]).max())
 
 
@@ -235,7 +239,7 @@ def test_rados_over_all_signatures_have_the_moments_of_the_rows(rng):
 
 def test_without_a_ridge_the_matched_moments_give_least_squares(rng):
     x, signs = rng.normal(size=(60, 3)), rng.choice([-1.0, 1.0], 60)
-    theta = solve(*matched(x[:, :1], x[:, 1:], x[:, :0], signs), ridge=0.0)
+    theta = solve_completed_moments(*matched(x[:, :1], x[:, 1:], x[:, :0], signs), ridge=0.0)
     fit = np.linalg.lstsq(np.column_stack([x, np.ones(60)]), signs, rcond=None)[0]
     assert np.allclose(theta, 2 * fit)
 

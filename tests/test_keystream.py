@@ -10,7 +10,7 @@ import oracles
 from radoboost.errors import ArgumentError
 from radoboost.holder import keystream
 from radoboost.holder.keystream import MAX_RADOS, SLAB_TILES, make_key
-from radoboost.holder.signatures import AllSignatures, check_enough_examples, check_n_rados
+from radoboost.holder.signatures import AllSignatures, check_enough_signatures, check_number_of_rados
 
 FALSE_ALARM = 1e-6
 
@@ -31,7 +31,7 @@ def test_the_oracle_is_rfc_8439():
 def test_words_are_what_the_text_says(seed, n, tile, plane):
     key = make_key(seed)
     assert key == oracles.key_from_seed(seed)
-    found = keystream.words(key, n, tile, 3 if n < 100 else 1, plane=plane)
+    found = keystream.keystream_words(key, n, tile, 3 if n < 100 else 1, plane=plane)
     for row in range(len(found)):
         for j in {0, n // 3, n - 1}:
             assert int(found[row, j]) == oracles.word(key, n, tile + row, j, plane)
@@ -39,8 +39,8 @@ def test_words_are_what_the_text_says(seed, n, tile, plane):
 
 def test_long_reads_equal_short_ones():
     key = make_key(4)
-    whole = keystream.words(key, 3001, 10, 70)  # more than one call of the cipher
-    assert (whole[66:] == keystream.words(key, 3001, 76, 4)).all()
+    whole = keystream.keystream_words(key, 3001, 10, 70)  # more than one call of the cipher
+    assert (whole[66:] == keystream.keystream_words(key, 3001, 76, 4)).all()
 
 
 def test_keys():
@@ -76,14 +76,14 @@ def test_every_bit_is_a_fair_coin_and_neighbours_are_independent():
 
 
 def test_number_of_rados():
-    assert check_n_rados(np.int32(8)) == 8
+    assert check_number_of_rados(np.int32(8)) == 8
     for bad in (0, -1, MAX_RADOS + 1):
         with pytest.raises(ArgumentError, match="between 1 and 524,288"):
-            check_n_rados(bad)
+            check_number_of_rados(bad)
     for bad in (1.0, "8", True):
         with pytest.raises(ArgumentError, match="whole number"):
-            check_n_rados(bad)
-    check_enough_examples(8, 3, AllSignatures())
-    check_enough_examples(MAX_RADOS, 10**6, AllSignatures())
+            check_number_of_rados(bad)
+    check_enough_signatures(8, 3, AllSignatures())
+    check_enough_signatures(MAX_RADOS, 10**6, AllSignatures())
     with pytest.raises(ArgumentError, match="only 8 signatures"):
-        check_enough_examples(9, 3, AllSignatures())
+        check_enough_signatures(9, 3, AllSignatures())

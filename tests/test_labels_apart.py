@@ -11,9 +11,9 @@ import pytest
 import radoboost as rb
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.signed_messages import Identity
-from radoboost.holder.table_preparation import _memory, _share_memory
+from radoboost.holder.table_preparation import _label_shares_memory, _memory_of_column
 from radoboost.privacy import event_from_dict
-from radoboost.privacy.events import label_of
+from radoboost.privacy.events import label_of_event
 from radoboost.release.composition import account_for_releases
 
 pytestmark = pytest.mark.filterwarnings("ignore::radoboost.BudgetWarning")  # shells are fitted more than once
@@ -53,7 +53,7 @@ def test_two_labels_given_apart_are_two_labels(make, tmp_path):
     """Both were called y: a ledger booked both, though each release has the other's label among its exact features."""
     ledger = rb.Ledger.create(tmp_path / "l", "t", epsilon=3.0, relation="label")
     first = make(("a", "ill"), FRAME["dead"], ledger=ledger)
-    assert label_of(event_from_dict(first.statement.event)) == '"dead" of 0, 1'
+    assert label_of_event(event_from_dict(first.statement.event)) == '"dead" of 0, 1'
     with pytest.raises(
         rb.BudgetError, match=r'labels "dead" of 0, 1, and claims about labels "ill" of 0, 1 do not add'
     ):
@@ -75,7 +75,7 @@ def test_the_caller_may_name_the_label(tmp_path):
         crafted(FRAME, y, ("a",), label="dead"),  # a column that is not used is no feature
         crafted(ARRAY[:, :1], y, bounds=[[0, 1]], label="dead"),
     ]
-    assert {label_of(event_from_dict(release.statement.event)) for release in releases} == {'"dead" of 0, 1'}
+    assert {label_of_event(event_from_dict(release.statement.event)) for release in releases} == {'"dead" of 0, 1'}
     with pytest.raises(rb.ArgumentError, match="give the labels once"):
         crafted(FRAME[["a"]], y, ("a",), label="dead", mechanism=rb.Moments(1.0))
 
@@ -91,7 +91,7 @@ def test_the_label_of_a_schema_names_no_label_that_is_given_apart(tmp_path):
         crafted(FRAME, FRAME["dead"], **options)
     assert not ledger.entries()
     release = crafted(FRAME, (FRAME["ill"] == 1).to_numpy(), **{**options, "label": "ill"})
-    assert label_of(event_from_dict(release.statement.event)) == '"ill" of 0, 1'
+    assert label_of_event(event_from_dict(release.statement.event)) == '"ill" of 0, 1'
 
 
 @pytest.mark.parametrize("table", [FRAME[["a"]], ARRAY[:, :1]])
@@ -117,7 +117,7 @@ def test_a_label_without_a_name_adds_up_with_nothing(tmp_path):
 def test_labels_of_persons_go_by_their_names_too():
     frame = FRAME.assign(who=np.arange(400) // 2)
     release = crafted(frame, frame["ill"], ("a",), person="who", max_rows=2)
-    assert label_of(event_from_dict(release.statement.event)) == '"ill" of 0, 1'
+    assert label_of_event(event_from_dict(release.statement.event)) == '"ill" of 0, 1'
 
 
 # ---- no feature
@@ -176,8 +176,8 @@ def test_an_estimator_refuses_labels_without_a_name_beside_a_frame():
 @pytest.mark.parametrize("kind", ["int64", "Int64", "boolean", "category", "str", "string", "int64[pyarrow]"])
 def test_columns_of_pandas_show_where_they_lie(kind):
     frame = pd.DataFrame({"ill": FRAME["ill"].astype(kind), "dead": FRAME["dead"].astype(kind)})
-    assert _share_memory(frame["ill"].rename("z"), frame["ill"])
-    assert not _share_memory(frame["dead"], frame["ill"])
+    assert _label_shares_memory(frame["ill"].rename("z"), frame["ill"])
+    assert not _label_shares_memory(frame["dead"], frame["ill"])
 
 
 def test_an_array_on_a_device_shows_where_it_lies():
@@ -192,8 +192,8 @@ def test_an_array_on_a_device_shows_where_it_lies():
             return self.at
 
     column = Array(8, 24)
-    assert _share_memory(Array(8, 24), column) and not _share_memory(Array(16, 24), column)
-    assert _memory(SimpleNamespace()) == []
+    assert _label_shares_memory(Array(8, 24), column) and not _label_shares_memory(Array(16, 24), column)
+    assert _memory_of_column(SimpleNamespace()) == []
 
 
 def test_a_room_about_labels_looks_at_labels_too():

@@ -12,7 +12,7 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.privacy import Composed, Gaussian, NotPrivate, Relation, convert_relation, event_from_dict, event_to_dict
 from radoboost.privacy.budget_filter import Cost
-from radoboost.privacy.events import SubsampledGaussian, flatten, label_of
+from radoboost.privacy.events import SubsampledGaussian, flatten, label_of_event
 from radoboost.release.composition import account_for_releases
 from radoboost.release.statement_check import check_statement
 from radoboost.tables.labels import LabelEncoder, label_spelling
@@ -70,7 +70,12 @@ def test_only_claims_about_one_label_add_up():
             assert isinstance(leaf, NotPrivate) and leaf.relation == LABEL
             assert "different columns or classes" in leaf.reason
             assert rb.privacy.epsilon_at(Composed(pair), 1e-6) == np.inf
-    assert (label_of(first), label_of(unsaid), label_of(record), label_of(Gaussian(1.0, RECORD))) == (
+    assert (
+        label_of_event(first),
+        label_of_event(unsaid),
+        label_of_event(record),
+        label_of_event(Gaussian(1.0, RECORD)),
+    ) == (
         FIRST,
         "",
         None,
@@ -95,7 +100,7 @@ def test_the_label_is_written_only_where_there_is_one():
 
 def test_totals_across_class_sets_and_label_columns_are_infinite():
     first = crafted()
-    assert label_of(event_from_dict(first.statement.event)) == '"y" of 0, 1, 2, 3'
+    assert label_of_event(event_from_dict(first.statement.event)) == '"y" of 0, 1, 2, 3'
     again = crafted(classes=(3, 2, 1, 0), compose=[first])
     assert 1 < again.statement.composed["epsilon"] < 2
     for other in ({"classes": (0, 1, 2)}, {"label": "z", "classes": (0, 1), "features": ("a", "b", "y")}):
@@ -119,7 +124,7 @@ def test_protected_records_add_up_with_any_label():
 def test_persons_labels_name_the_label_too():
     release = crafted(person="who", max_rows=2)
     event = event_from_dict(release.statement.event)
-    assert event.relation == Relation.PERSON_LABELS and label_of(event) == '"y" of 0, 1, 2, 3'
+    assert event.relation == Relation.PERSON_LABELS and label_of_event(event) == '"y" of 0, 1, 2, 3'
 
 
 # ---- ledgers

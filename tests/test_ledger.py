@@ -37,8 +37,8 @@ from radoboost.privacy import (
     delta_at,
     epsilon_at,
 )
-from radoboost.privacy.budget_filter import cost, sampled_mu
-from radoboost.privacy.ledger import Ledger, as_ledger, named_relation
+from radoboost.privacy.budget_filter import cost_in_filter, mu_of_subsampled_uses
+from radoboost.privacy.ledger import Ledger, as_ledger, relation_by_name
 
 RECORD, EDGE, LABEL = Relation.RECORD, Relation.EDGE, Relation.LABEL
 JOINT = [relation for relation in Relation if relation is not Relation.VALUE]
@@ -84,11 +84,13 @@ def test_the_allowance_uses_the_total_up_and_no_more(epsilon, delta):
 def test_costs_of_gaussians_are_exact_and_rounded_up():
     for noise, count, relation, reach in ((3.0, 7, RECORD, 1), (0.7, 1, LABEL, 2), (12.3, 2**40, EDGE, 2)):
         exact = count * (reach / Fraction(noise)) ** 2
-        spent = cost(Repeated(Gaussian(noise, RECORD, 1e-30), count), relation)
+        spent = cost_in_filter(Repeated(Gaussian(noise, RECORD, 1e-30), count), relation)
         assert exact <= spent.mu_squared <= exact * (1 + Fraction(1, 2**51))
         assert spent.total_variation >= count * Fraction(1e-30) and spent.delta0 == 0
     whole = SubsampledGaussian(4.0, 1.0)
-    assert cost(whole, RECORD).mu_squared == Fraction(1, 16) and cost(whole, LABEL).mu_squared == Fraction(1, 4)
+    assert cost_in_filter(whole, RECORD).mu_squared == Fraction(1, 16) and cost_in_filter(
+        whole, LABEL
+    ).mu_squared == Fraction(1, 4)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_costs_of_gaussians_are_exact_and_rounded_up():
 def test_a_pair_of_mu_and_delta0_covers_the_curve_everywhere(noise, probability, count, relation):
     """At epsilons that the search did not use, and in both directions; a mu a little smaller does not cover it."""
     leaf, delta0 = SubsampledGaussian(noise, probability, relation=relation), 1e-10
-    event, mu = Repeated(leaf, count), sampled_mu(leaf, count, delta0)
+    event, mu = Repeated(leaf, count), mu_of_subsampled_uses(leaf, count, delta0)
 
     def excess(distance, epsilon):
         gaussian = norm.sf(epsilon / distance - distance / 2) - math.exp(epsilon) * norm.sf(
@@ -123,7 +125,7 @@ def test_a_pair_of_mu_and_delta0_covers_the_curve_everywhere(noise, probability,
 
 
 def test_the_pair_of_the_proof_page():
-    assert sampled_mu(SubsampledGaussian(18.75, 0.5), 100, 1e-10) == pytest.approx(0.26845, abs=5e-6)
+    assert mu_of_subsampled_uses(SubsampledGaussian(18.75, 0.5), 100, 1e-10) == pytest.approx(0.26845, abs=5e-6)
 
 
 def test_more_rados_than_the_accountant_resolves_take_a_larger_delta0():
@@ -230,10 +232,10 @@ def test_relations_convert_or_are_refused(tmp_path):
     with pytest.raises(ArgumentError, match=r"is for one record added or removed, and the release is for one edge"):
         records.book(Gaussian(8.0, EDGE))
     assert records.entries() == []
-    assert named_relation("edge") is EDGE and named_relation(EDGE.value) is EDGE
+    assert relation_by_name("edge") is EDGE and relation_by_name(EDGE.value) is EDGE
     for wrong in ("value", Relation.VALUE, 3):
         with pytest.raises(ArgumentError, match="record, replace, edge, label"):
-            named_relation(wrong)
+            relation_by_name(wrong)
 
 
 def test_the_digest_is_set_once_and_all_else_stays(ledger):
@@ -358,7 +360,7 @@ STEMS = {"a": ["a-person", "a-person-rows-2-2", "a-2", "a-label-record"]} | {
 
 @pytest.mark.parametrize(("name", "stem"), [(name, stem) for stem, names in STEMS.items() for name in names])
 def test_names_of_totals_that_the_program_proposed(name, stem):
-    assert ledgers._stem(name) == stem
+    assert ledgers._stem_of_booked_table(name) == stem
 
 
 def test_a_total_that_is_replaced_between_price_and_booking(ledger, monkeypatch):

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 import radoboost as rb
-from radoboost.cli.ledger import complete_relation, complete_table
+from radoboost.cli.ledger import complete_ledger_relation, complete_table
 from radoboost.errors import ArgumentError, BudgetError, LedgerError
 from radoboost.privacy import Composed, Gaussian, Relation, event_from_dict, event_to_dict
 from radoboost.privacy.ledger import Ledger
@@ -221,4 +221,4 @@ def test_names_are_completed(rado):
     there, nowhere = SimpleNamespace(params={"ledger": "c.ledger"}), SimpleNamespace(params={"ledger": "none"})
     assert complete_table(there, "pa") == ["patients"] and complete_table(there, "x") == []
     assert complete_table(nowhere, "") == []
-    assert complete_relation("l") == ["label"]
+    assert complete_ledger_relation("l") == ["label"]

@@ -17,8 +17,8 @@ from scipy import sparse
 import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_files, csv_records, frames, open_table
-from radoboost.tables.labels import LabelEncoder, comparable
-from radoboost.tables.private_reader import each_label
+from radoboost.tables.labels import LabelEncoder, comparable_labels
+from radoboost.tables.private_reader import object_labels_as_text
 
 RULE = LabelEncoder("y", ("no", "yes"))
 CELLS = [
@@ -134,7 +134,7 @@ def test_one_odd_label_moves_no_other(k, kind):
     for place, odd in enumerate(ODD_LABELS):
         y = [("yes", b"yes", np.str_("yes"))[(k + place) % 3]] * 6
         y[3] = odd
-        signs = RULE.signs_or_zero(each_label(kind(y)))
+        signs = RULE.signs_or_zero(object_labels_as_text(kind(y)))
         assert np.delete(signs, 3).tolist() == [1] * 5, place
 
 
@@ -147,21 +147,21 @@ def test_labels_of_numbers_and_truth_values():
         np.array([False, True, True])[[0, 1]],
         [0.0, 1],
     ):
-        signs = rule.signs_or_zero(each_label(y))
+        signs = rule.signs_or_zero(object_labels_as_text(y))
         assert signs.tolist()[:2] == [-1, 1] and set(signs.tolist()[2:]) <= {0}
     masked = np.ma.masked_array([0, 1, 1], [False, False, True])
-    assert rule.signs_or_zero(each_label(masked)).tolist() == [-1, 1, 0]
+    assert rule.signs_or_zero(object_labels_as_text(masked)).tolist() == [-1, 1, 0]
     for swapped in ("<u8", ">u8"):
         y = np.array([0, 1, 2**63], dtype=swapped)
         assert rule.signs_or_zero(open_table(np.eye(3), y, row_by_row=True).parts()[0].labels).tolist() == [-1, 1, 0]
-    assert rule.signs_or_zero(each_label(np.array([0, 1], "M8[ns]"))).tolist() == [0, 0]
-    assert rule.signs_or_zero(each_label(pa.chunked_array([[0], [1, None]]))).tolist() == [-1, 1, 0]
+    assert rule.signs_or_zero(object_labels_as_text(np.array([0, 1], "M8[ns]"))).tolist() == [0, 0]
+    assert rule.signs_or_zero(object_labels_as_text(pa.chunked_array([[0], [1, None]]))).tolist() == [-1, 1, 0]
     broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"0", b"\xff"]).buffers())
     series = pd.Series(pd.arrays.ArrowExtensionArray(broken))
-    assert rule.signs_or_zero(each_label(series)).tolist() == [-1, 0]
+    assert rule.signs_or_zero(object_labels_as_text(series)).tolist() == [-1, 0]
     for bad in ("yes", np.eye(2), 5):
         with pytest.raises(rb.TableError, match="sequence of labels"):
-            each_label(bad)
+            object_labels_as_text(bad)
 
 
 # ---- whatever the container, a value does not decide
@@ -361,7 +361,7 @@ def test_an_unsigned_index_of_any_size_costs_its_row_alone(index):
     labels = pa.DictionaryArray.from_arrays(indices, pa.array(["no", "yes"]), safe=False)
     frame = {"a": A, "b": B}
     for y in (labels, pa.chunked_array([labels[:1], labels[1:]]), pd.Series(pd.arrays.ArrowExtensionArray(labels))):
-        assert RULE.signs_or_zero(each_label(y)).tolist() == [1, -1, 0, 1]
+        assert RULE.signs_or_zero(object_labels_as_text(y)).tolist() == [1, -1, 0, 1]
         for table in (pa.table(frame), pd.DataFrame(frame), np.column_stack([A, B])):
             craft(table, y, bounds=[(0, 10)] * 2 if isinstance(table, np.ndarray) else BOUNDS)
         craft(pa.table({**frame, "y": pa.chunked_array([labels])}), bounds=BOUNDS)
@@ -371,9 +371,9 @@ def test_labels_of_categories_may_be_longer_than_two_gibibytes_together():
     """Taken out of a dictionary of small texts they did not fit: one label more decided."""
     words = pa.array(["yes", "y" * 2**20])
     labels = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), words)
-    assert comparable(labels).type == pa.large_string()
+    assert comparable_labels(labels).type == pa.large_string()
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), words)
-    assert comparable(runs).type == pa.large_string()
+    assert comparable_labels(runs).type == pa.large_string()
 
 
 def test_half_a_surrogate_pair_costs_its_row_alone():

@@ -10,9 +10,14 @@ from scipy.special import expit
 import radoboost as rb
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.holder.mechanisms.moments.score_histogram import ScoreCounts
-from radoboost.learner.probabilities import ProbabilityLink, fitted_link, for_new_rows, score_link
+from radoboost.learner.probabilities import (
+    ProbabilityLink,
+    fit_probability_link,
+    probability_link_of_scores,
+    shorten_link_for_new_rows,
+)
 from radoboost.release.columns import Column
-from radoboost.release.moment_math import EDGES, weights_and_unit
+from radoboost.release.moment_math import EDGES, column_weights_and_score_unit
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelEncoder
 
@@ -77,15 +82,15 @@ def test_the_link_is_found_from_counts(up, down, bend, rng):
     scores = 2 * rng.normal(size=200_000)
     truth = ProbabilityLink(up, down, bend)
     labels = np.where(rng.random(len(scores)) < expit(truth.log_odds(scores)), 1, -1)
-    link = fitted_link(exact_counts(scores, labels, 2.0), 30.0, 2.0)
+    link = fit_probability_link(exact_counts(scores, labels, 2.0), 30.0, 2.0)
     some = np.linspace(-3.3, 3.3, 34)
     assert np.abs(expit(link.log_odds(link.scale * some)) - expit(truth.log_odds(some))).max() < 0.04
     assert link.up * link.down == pytest.approx(1)
 
 
 def test_counts_of_nothing_but_noise_leave_what_was_likely_before():
-    link = fitted_link(np.full((2, 2, 3), 5.0), 1e6, 1.0)
-    guess = fitted_link(np.zeros((2, 2, 3)), 0.0, 1.0)
+    link = fit_probability_link(np.full((2, 2, 3), 5.0), 1e6, 1.0)
+    guess = fit_probability_link(np.zeros((2, 2, 3)), 0.0, 1.0)
     assert guess.scale == pytest.approx(0.7, rel=0.01) and link.scale == pytest.approx(0.7, rel=0.1)
     assert link.up == pytest.approx(1, abs=1e-6)
 
@@ -105,8 +110,8 @@ def test_log_odds_are_shortened_for_rows_that_nothing_was_fitted_to(rng):
         theta = np.linalg.lstsq(x, y, rcond=None)[0]
         scores, unit = x @ theta, float(np.sqrt(np.square(x @ theta).mean()))
         counts = exact_counts(scores, y, unit)
-        plain = fitted_link(counts, 1.0, unit)
-        for name, link in (("counted", plain), ("new", for_new_rows(plain, counts, unit, 60))):
+        plain = fit_probability_link(counts, 1.0, unit)
+        for name, link in (("counted", plain), ("new", shorten_link_for_new_rows(plain, counts, unit, 60))):
             odds = link.log_odds(link.scale * (new @ theta))
             slopes.setdefault(name, []).append(_slope(odds, seen))
     assert np.mean(slopes["counted"]) < 0.88 < np.mean(slopes["new"]) < 1.1
@@ -139,8 +144,8 @@ def test_a_rare_class_stays_rare(epsilon, rng):
 @pytest.mark.parametrize(("noise", "total"), [(1e6, 5.0), (30.0, 0.0), (30.0, -20.0)])
 def test_without_a_gain_most_of_the_log_odds_is_left(noise, total):
     counts = np.full((2, 2, 3), total)
-    link = fitted_link(counts, noise, 1.0)
-    short = for_new_rows(link, counts, 1.0, 50)
+    link = fit_probability_link(counts, noise, 1.0)
+    short = shorten_link_for_new_rows(link, counts, 1.0, 50)
     some = np.linspace(-3, 3, 13)
     np.testing.assert_allclose(
         short.log_odds(short.scale * some), 0.8 * link.log_odds(link.scale * some), rtol=0, atol=1e-12
@@ -154,7 +159,7 @@ def test_probabilities_follow_the_link_in_shells_models_and_files(rng, tmp_path)
     counts = np.array([[90, 40, 5], [70, 15, 1], [60, 10, 1], [99, 60, 9]]) * 10.0
     release = replace(release, blocks={**release.blocks, "scores": counts})
     clf = rb.MomentsClassifier().fit_rados(release)
-    link = score_link(release)
+    link = probability_link_of_scores(release)
     assert clf.model_.link == link and link.up != link.down
     positive = expit(link.log_odds(clf.model_.scores(x)))
     assert clf.classes_.tolist() == ["a", "b"]
@@ -179,7 +184,7 @@ def test_released_counts_are_those_of_the_scores_that_the_blocks_give(unit, shar
     y = (rng.random(2000) < expit(2 * x[:, 0])).astype(int)
     mechanism = rb.Moments(1000.0, unit=unit, sharpen=sharpen)
     release = rb.craft(x, y, mechanism=mechanism, bounds=BOUNDS, classes=(0, 1), columns=columns, intercept=intercept)
-    weights, size = weights_and_unit(release.blocks, release.mechanism, release.columns)
+    weights, size = column_weights_and_score_unit(release.blocks, release.mechanism, release.columns)
     assert size == release.mechanism["score_unit"]
     model = rb.Model(weights, release.columns, (0, 1), {"name": "by hand"}, map=release.map)
     exact = exact_counts(model.scores(x), np.where(y > 0, 1, -1), size).reshape(4, 3)
@@ -198,7 +203,7 @@ def test_learned_scores_are_those_that_were_counted(columns, n_classes, rng):
     y = np.searchsorted([0.0, 1.0][: n_classes - 1], score)
     classes = tuple(range(n_classes))
     release = rb.craft(x, y, mechanism=rb.Moments(100.0), bounds=BOUNDS, classes=classes, columns=columns)
-    weights, _ = weights_and_unit(release.blocks, release.mechanism, release.columns)
+    weights, _ = column_weights_and_score_unit(release.blocks, release.mechanism, release.columns)
     outputs = x if release.map is None else release.map.apply(x)
     values = [column.apply(outputs[:, k]) for k, column in enumerate(release.columns[:-1])] + [np.ones(2000)]
     counted, learned = np.array(values).T @ weights.T, rb.MomentsClassifier().fit_rados(release).decision_function(x)

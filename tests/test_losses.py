@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 import oracles
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import boost
-from radoboost.learner.penalised_boost import PENALTIES, Penalty, boost_penalised, penalty_on
+from radoboost.learner.penalised_boost import PENALTIES, Penalty, boost_penalised, penalty_on_rados
 from radoboost.learner.risks import log_rado_risk, logistic_rado_risk, logistic_risk
 from test_boost import matrices
 
@@ -65,7 +65,7 @@ def test_a_penalty_on_rados_is_a_penalty_on_examples(table, name, penalty, weigh
     edges, rados, theta = table
     assume(np.abs(theta).max() > 1e-3)
     over_examples, over_rados, share = PAIRS[name]
-    amount = penalty_on(rados, penalty, weight)(theta)
+    amount = penalty_on_rados(rados, penalty, weight)(theta)
     regularised = rados - amount * theta / (theta @ theta)
     assert np.allclose(regularised @ theta, rados @ theta - amount, rtol=1e-9, atol=1e-9)
     expected = over_examples(edges, theta) + amount / share(len(edges))
@@ -95,7 +95,7 @@ def test_identities_fail_for_some_of_the_rados(rng):
 def some_penalty(rows, name, weight, free=None):
     """A penalty in units in which 1 is neither nothing nor all."""
     unit = {"lasso": np.abs(rows.mean(axis=0)).max(), "ridge": rows.var(axis=0).mean() + 1e-9, "scores": 1.0}[name]
-    return penalty_on(rows, name, weight * unit, free)
+    return penalty_on_rados(rows, name, weight * unit, free)
 
 
 def as_lists(penalty):
@@ -136,7 +136,7 @@ def test_without_a_penalty_it_is_adaboost_over_rados(rng):
     rows = rng.normal(0.4, 1, (60, 5))
     plain = boost(rows, n_rounds=80, update="exponential")
     for name in ("lasso", "ridge"):
-        boosted = boost_penalised(rows, penalty_on(rows, name, 0.0), n_rounds=80)
+        boosted = boost_penalised(rows, penalty_on_rados(rows, name, 0.0), n_rounds=80)
         assert boosted.rounds.feature.tolist() == plain.rounds.feature.tolist()
         np.testing.assert_allclose(boosted.theta, plain.theta, rtol=1e-9)
         np.testing.assert_allclose(boosted.rounds.edge, plain.rounds.edge, rtol=1e-9)
@@ -197,20 +197,20 @@ def test_leverages_that_take_a_weight_back_add_up_to_zero(rng):
 )  # fmt: skip
 def test_it_is_always_finite(rows, name):
     for weight in (0.0, 1e-9, 1.0, 1e9):
-        boosted = boost_penalised(rows, penalty_on(rows, name, weight), n_rounds=50)
+        boosted = boost_penalised(rows, penalty_on_rados(rows, name, weight), n_rounds=50)
         assert np.isfinite(boosted.theta).all() and np.isfinite(boosted.rounds.log_risk).all()
 
 
 @pytest.mark.parametrize("weight", [-1.0, math.nan, True])
 def test_weights_are_checked(weight):
     with pytest.raises(ArgumentError, match="weight of a penalty"):
-        penalty_on(np.eye(2), "lasso", weight)
+        penalty_on_rados(np.eye(2), "lasso", weight)
 
 
 def test_penalties_are_checked():
     with pytest.raises(ArgumentError, match="penalty must be one of"):
-        penalty_on(np.eye(2), "slope", 1.0)
+        penalty_on_rados(np.eye(2), "slope", 1.0)
     with pytest.raises(ArgumentError, match="boosting needs"):
         boost_penalised(np.zeros((0, 2)), Penalty(np.zeros(2), np.zeros(2)))
     with pytest.raises(ArgumentError, match="beyond float64"):
-        penalty_on([[1e300], [-1e300]], "scores", 1.0)
+        penalty_on_rados([[1e300], [-1e300]], "scores", 1.0)

@@ -20,7 +20,11 @@ from test_clusters import CASES, TABLE
 @pytest.fixture(autouse=True)
 def proofs_anew():
     """A process proves itself once; here, in every test, before and after."""
-    caches = (self_test._digest_of, self_test._sparse_digest_of, self_test.self_test_digest)
+    caches = (
+        self_test._self_test_digest_of_engine,
+        self_test._self_test_digest_of_sparse_engine,
+        self_test.self_test_digest,
+    )
     for cache in caches:
         cache.cache_clear()
     yield
@@ -31,17 +35,17 @@ def proofs_anew():
 @pytest.mark.parametrize("name", ENGINES)
 def test_digests_are_those_of_every_engine(name):
     """They are computed anew: a digest that is typed in cannot go stale."""
-    assert self_test.digest(get_engine(name)) == self_test.DIGEST
-    assert self_test.sparse_digest(get_engine(name)) == self_test.SPARSE_DIGEST
+    assert self_test.dense_self_test_digest(get_engine(name)) == self_test.DIGEST
+    assert self_test.sparse_self_test_digest(get_engine(name)) == self_test.SPARSE_DIGEST
     begun = time.process_time()
-    self_test.digest(get_engine(name)), self_test.sparse_digest(get_engine(name))
+    self_test.dense_self_test_digest(get_engine(name)), self_test.sparse_self_test_digest(get_engine(name))
     assert time.process_time() - begun < 0.05
 
 
 @pytest.mark.parametrize("compiled", [True, False])
 def test_digests_of_the_rest_are_made_anew(compiled, monkeypatch):
     if not compiled:
-        monkeypatch.setattr(feature_map, "_kernel", lambda n_values: None)
+        monkeypatch.setattr(feature_map, "_compiled_feature_map", lambda n_values: None)
     assert {name: self_test.self_test_digest(name) for name in self_test._MADE} == self_test.DIGESTS
     self_test.self_test_digest.cache_clear()
     begun = time.process_time()
@@ -71,9 +75,9 @@ def fused_whiten(rows, a, signs, grid):
     images = np.zeros(rows.shape)
     for k, row in enumerate(rows):
         images = fused(a[k][:, None], row, images)
-    squares = reference._squares(images)
+    squares = reference._squared_row_norms(images)
     factors = np.divide(grid, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0.0)
-    edges, fits = reference._truncated(images, factors, float(grid))
+    edges, fits = reference._truncate_numpy_rows(images, factors, float(grid))
     return np.where(fits, edges * signs, 0.0).astype(np.int32)
 
 
@@ -81,8 +85,10 @@ def fused_tilt(rows, theta, grid, cap):
     scores = np.zeros(rows.shape[1])
     for row, coefficient in zip(rows, theta, strict=True):
         scores = fused(row.astype(np.float64), coefficient, scores)
-    weights = np.minimum(1.0 / (1.0 + reference.exp(scores * (1.0 / grid))), cap)
-    kept, fits = reference._truncated(rows.astype(np.float32), weights.astype(np.float32), float(int(cap * grid)))
+    weights = np.minimum(1.0 / (1.0 + reference.reference_exp(scores * (1.0 / grid))), cap)
+    kept, fits = reference._truncate_numpy_rows(
+        rows.astype(np.float32), weights.astype(np.float32), float(int(cap * grid))
+    )
     return np.where(fits, kept, 0.0).astype(np.int64).sum(axis=1)
 
 
@@ -111,27 +117,27 @@ class OfAnotherRow(Reference):
 @NEEDS_LONGER
 @pytest.mark.parametrize("kind", [Fused, FusedScores, OffByOne, OfAnotherRow])
 def test_an_engine_with_a_fault_does_not_prove_itself(kind):
-    assert not self_test.proves_itself(kind())
-    state = worker.sum_part(Counting(kind()), Rows(), 4, 0, 10)
+    assert not self_test.engine_passes_self_test(kind())
+    state = worker.worker_sum_part(Counting(kind()), Rows(), 4, 0, 10)
     assert state.refusal.part == 4 and state.sums is None
     assert socket.gethostname() in str(state.refusal.error) and "may not join" in str(state.refusal.error)
 
 
 @NEEDS_LONGER
 def test_fused_squares_are_found(monkeypatch):
-    monkeypatch.setattr(reference, "_squares", fused_squares)
-    assert self_test.digest(Reference()) != self_test.DIGEST
+    monkeypatch.setattr(reference, "_squared_row_norms", fused_squares)
+    assert self_test.dense_self_test_digest(Reference()) != self_test.DIGEST
 
 
 def test_another_exponential_is_found(monkeypatch):
     """It is another one by a unit in the last place, for one number in five."""
-    ours = reference.exp
+    ours = reference.reference_exp
 
     def nearly(x):
         return np.where(x.view(np.int64) % 5 == 0, np.nextafter(ours(x), 9.0), ours(x))
 
-    monkeypatch.setattr(reference, "exp", nearly)
-    assert self_test.digest(Reference()) != self_test.DIGEST
+    monkeypatch.setattr(reference, "reference_exp", nearly)
+    assert self_test.dense_self_test_digest(Reference()) != self_test.DIGEST
 
 
 class Counting(CountRows):
@@ -156,29 +162,33 @@ def fault_of(name, **options):
 def test_a_machine_with_another_logarithm_sums_no_mapped_rows(monkeypatch):
     options = {"columns": {"a": "signed-log"}, "seed": 1}
     expected = rb.craft(TABLE, **{**CASES["plain"], **options})
-    monkeypatch.setattr(feature_map, "_kernel", lambda n_values: None)
-    monkeypatch.setattr(feature_map, "log1p", lambda x: np.nextafter(exact_math.log1p(x), 2.0))
+    monkeypatch.setattr(feature_map, "_compiled_feature_map", lambda n_values: None)
+    monkeypatch.setattr(feature_map, "exact_log1p", lambda x: np.nextafter(exact_math.exact_log1p(x), 2.0))
     assert "(feature maps)" in fault_of("plain", **options)
     rb.craft(TABLE, **CASES["plain"], cluster=Pickling())  # which needs none
     assert expected.columns[0].name == "log(a)"
 
 
 def test_compiled_feature_maps_are_proved_too(monkeypatch):
-    fill = feature_map_jit.fill
+    fill = feature_map_jit.fill_map_outputs
 
     def off(*args):
         fill(*args)
         args[-1][0] = np.nextafter(args[-1][0], 9.0)
 
-    monkeypatch.setattr(feature_map_jit, "fill", off)
+    monkeypatch.setattr(feature_map_jit, "fill_map_outputs", off)
     assert self_test.self_test_digest("feature maps") != self_test.DIGESTS["feature maps"]
 
 
 PLANTED = {
-    "contributions": ("noisy-rados", "radoboost.holder.engines.self_test:clip_rows", 1),
+    "contributions": ("noisy-rados", "radoboost.holder.engines.self_test:clip_record_rows", 1),
     "bins": ("moments, private bounds", "radoboost.holder.mechanisms.moments.private_bounds:EqualBins.numbers", 1),
     "scores": ("moments, linear", "radoboost.holder.mechanisms.moments.score_histogram:ScoreCounts.scores", 1e-15),
-    "choice of rows": ("noisy-rados, persons", "radoboost.holder.contribution_bounding:_mixed", np.uint64(1)),
+    "choice of rows": (
+        "noisy-rados, persons",
+        "radoboost.holder.contribution_bounding:_mix_person_hash_bits",
+        np.uint64(1),
+    ),
     "noise": ("noisy-examples", "radoboost.holder.engines.self_test:rounded_normals", 1),
 }
 
@@ -198,12 +208,12 @@ def test_whatever_a_worker_computes_is_proved(name, monkeypatch):
 
 def test_rows_that_are_kept_are_proved_too():
     """The pass that whitens has its engine within another one."""
-    assert self_test.fault(type("Whitening", (), {"sphere": Counting(Fused())})(), None) == self_test.ENGINE
-    state = worker.keep_part(Counting(Fused()), Rows(), 10)
+    assert self_test.self_test_fault(type("Whitening", (), {"sphere": Counting(Fused())})(), None) == self_test.ENGINE
+    state = worker.worker_keep_part(Counting(Fused()), Rows(), 10)
     with pytest.raises(rb.TableError, match="may not join"):
         next(state.batches(10))
 
 
 def test_a_sound_machine_has_no_fault():
     for task in (CountRows(), Counting(get_engine("kernel")), Counting(Reference())):
-        assert self_test.fault(task, None) == ""
+        assert self_test.self_test_fault(task, None) == ""

@@ -23,8 +23,8 @@ from radoboost import serving
 from radoboost.errors import RoomError
 from radoboost.holder.rooms import http_mailbox, mailbox_server, served_room
 from radoboost.holder.rooms import mailbox as folder_module
-from radoboost.holder.rooms.agreement import agree
-from radoboost.holder.rooms.handshake import hello_message, make_roster, new_nonce, ready_for
+from radoboost.holder.rooms.agreement import make_agreement
+from radoboost.holder.rooms.handshake import greeting_message, make_roster, new_greeting_nonce, ready_message
 from radoboost.holder.rooms.http_mailbox import WebMailbox
 from radoboost.holder.rooms.mailbox import FolderMailbox
 from radoboost.holder.rooms.mailbox_server import TIME_HEADER, Limits, MailboxStore
@@ -46,11 +46,11 @@ class Session:
 
     def __init__(self, shelves, identities, room=ROOM):
         self.shelves, self.room, self.identities = shelves, room, identities
-        self.agreement = agree(bounds={"a": (0, 1)}, classes=(0, 1), parties=3)
+        self.agreement = make_agreement(bounds={"a": (0, 1)}, classes=(0, 1), parties=3)
         shelves.open(room)
         assert self.put("agreement", self.agreement.to_bytes())
         for name, identity in identities.items():
-            assert self.put(f"0000/hello/{name}", hello_message(self.agreement, identity, self.nonce(name)))
+            assert self.put(f"0000/hello/{name}", greeting_message(self.agreement, identity, self.nonce(name)))
         self.seats = make_roster(self.agreement, [self.party(name) for name in identities])
 
     def nonce(self, name):
@@ -130,7 +130,7 @@ def test_what_is_remembered_for_other_readers_is_bounded(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_an_outage_that_holders_wait_for(tmp_path, identities, monkeypatch):
-    write, failures, lines = folder_module._write_durably, [], []
+    write, failures, lines = folder_module._write_message_durably, [], []
 
     def full(*args):
         if len(failures) < 2:
@@ -142,7 +142,7 @@ def test_a_full_disk_is_an_outage_that_holders_wait_for(tmp_path, identities, mo
     session = Session(kept, identities)
     with served(kept) as address:
         box = WebMailbox(f"{address}/{ROOM}")
-        monkeypatch.setattr(folder_module, "_write_durably", full)
+        monkeypatch.setattr(folder_module, "_write_message_durably", full)
         assert box.put("0001/keys/north", session.said("north", "keys")) and len(failures) == 2
         assert lines == [f"{tmp_path}: No space left on device"]  # once, and for whoever keeps the server
         failures.clear()
@@ -304,7 +304,7 @@ def test_a_message_of_an_earlier_room_is_refused_and_takes_no_place(identities):
             session.put("0001/keys/west", session.said("west", "keys", about=about))
         assert caught.value.status == 403 and kept.get(ROOM, "0001/keys/west") is None
     with pytest.raises(Refused, match="another agreement"):
-        session.put("0000/hello-2/west", hello_message(earlier.agreement, identities["west"]))
+        session.put("0000/hello-2/west", greeting_message(earlier.agreement, identities["west"]))
     assert session.put("0001/keys/west", session.said("west", "keys"))
     assert session.put("0000/stop/north", session.said("north", "stop", 0))  # also before anybody is ready
 
@@ -314,7 +314,7 @@ def test_all_sessions_that_holders_may_be_in_are_known(identities, tmp_path, res
     """Whoever joins again makes another session; so does one whose word that it is ready names earlier greetings."""
     kept = MailboxStore(folder=tmp_path)
     session = Session(kept, identities)
-    nonce = new_nonce()
+    nonce = new_greeting_nonce()
     again = sign_message(
         identities["west"], session.agreement.digest, 0, "hello-2",
         {"public_key": identities["west"].party.public_key.hex(), "nonce": nonce.hex()},
@@ -323,13 +323,13 @@ def test_all_sessions_that_holders_may_be_in_are_known(identities, tmp_path, res
     second = make_roster(
         session.agreement, [session.party("east"), session.party("north"), session.party("west", nonce)]
     )
-    ready = session.said("east", "ready", 0, session.agreement.digest, ready_for(session.seats))
+    ready = session.said("east", "ready", 0, session.agreement.digest, ready_message(session.seats))
     assert session.put("0000/ready/east", ready)
     if restarted:
         session.shelves = MailboxStore(folder=tmp_path)
     for stage, seats in ((1, session.seats), (2, second)):
         assert session.put(f"{stage:04}/keys/east", session.said("east", "keys", stage, seats.agreement))
-    forged = ready_for(make_roster(session.agreement, [session.party(name, bytes(16)) for name in NAMES]))
+    forged = ready_message(make_roster(session.agreement, [session.party(name, bytes(16)) for name in NAMES]))
     forged["seats"] = "00" * 32  # what a holder merely says is no session
     assert session.put("0000/ready/north", session.said("north", "ready", 0, session.agreement.digest, forged))
     with pytest.raises(Refused, match="another agreement"):
@@ -380,7 +380,7 @@ def half_requests(address, count, sent=b"GET / HTTP/1.1\r\nHost: x\r\nX-Half: ")
 
 @pytest.mark.parametrize("end", ["X-Half: ", "\r\n"])
 def test_connections_that_ask_nothing_make_way_and_a_busy_one_stays(monkeypatch, end):
-    monkeypatch.setattr(serving, "most_connections", lambda: 8)
+    monkeypatch.setattr(serving, "most_server_connections", lambda: 8)
     kept, asked, go_on = MailboxStore(), threading.Event(), threading.Event()
     news, answers = kept.news, []
 
@@ -429,7 +429,7 @@ def test_a_body_that_was_refused_is_not_read_for_ever(monkeypatch):
 
 
 def test_too_many_files_are_no_reason_to_ask_without_a_pause(monkeypatch):
-    with serving.listening("127.0.0.1", 0) as door:
+    with serving.listening_socket("127.0.0.1", 0) as door:
         clients = [socket.create_connection(door.getsockname(), timeout=30) for _ in range(2)]
         connection, _ = door.accept()
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
@@ -455,7 +455,7 @@ def test_connections_leave_files_for_the_rest(monkeypatch):
     resource = pytest.importorskip("resource")
     for files, most in ((200, 100), (50, 16), (10**6, serving.MOST_CONNECTIONS), (-1, serving.MOST_CONNECTIONS)):
         monkeypatch.setattr(resource, "getrlimit", lambda _, files=files: (files, files))
-        assert serving.most_connections() == most
+        assert serving.most_server_connections() == most
 
 
 # ---- under load

@@ -44,7 +44,7 @@ def one_key(monkeypatch):
     """The operating system gives one key for everything; parts are few row groups each."""
     monkeypatch.setattr(secrets, "token_bytes", lambda size=32: KEY[:size])
     monkeypatch.setattr(secrets, "token_hex", lambda size=16: "00" * size)
-    with small_parts(), spark_jobs.quiet():
+    with small_parts(), spark_jobs.silence_pyspark_warnings():
         yield
 
 
@@ -118,7 +118,7 @@ def test_dask_merges_by_a_deep_tree(dask, paths, monkeypatch, name):
 
 @pytest.mark.slow
 def test_a_dask_worker_dies_with_several_parts(dask, paths, monkeypatch, tmp_path):
-    marker, whole = str(tmp_path / "died"), dask_module.sum_job
+    marker, whole = str(tmp_path / "died"), dask_module.dask_sum_job
 
     def deadly(job, shared, *lent):
         import os
@@ -130,7 +130,7 @@ def test_a_dask_worker_dies_with_several_parts(dask, paths, monkeypatch, tmp_pat
             os.kill(os.getpid(), signal.SIGKILL)
         return state
 
-    monkeypatch.setattr(dask_module, "sum_job", deadly)
+    monkeypatch.setattr(dask_module, "dask_sum_job", deadly)
     run = dask_module.dask_runner(dask, None, silent, 1, trust_network=False, once=True)
     assert_kept_sums_are_right(run, paths)
     assert os.path.exists(marker)
@@ -148,12 +148,12 @@ def test_spark_has_several_parts_in_a_partition(request, paths, monkeypatch, nam
     spark, states = request.getfixturevalue("spark"), []
 
     def noted(*arguments, **options):
-        table = spark_jobs.collect_frame(*arguments, **options)
+        table = spark_jobs.collect_spark_frame(*arguments, **options)
         if "state" in table.column_names:
             states.extend(len(pickle.loads(state.as_buffer()).rows) for state in table.column("state"))
         return table
 
-    monkeypatch.setattr(spark_module, "collect_frame", noted)
+    monkeypatch.setattr(spark_module, "collect_spark_frame", noted)
     same(paths, spark, **ALL[name])
     assert max(states) >= 2
     assert min(states) >= 1
@@ -214,28 +214,30 @@ class Piece:
 
 
 def test_a_task_hands_over_one_state_that_names_its_parts():
-    pieces, shared = [Piece(5), Piece(0), Piece(7), Piece(-1), Piece(-2)], spark_runner.for_all(CountRows())
-    (state,) = states_of(spark_runner.sum_jobs(shared, jobs(pieces, [2, 0, 1])))
+    pieces, shared = [Piece(5), Piece(0), Piece(7), Piece(-1), Piece(-2)], spark_runner.spark_payload(CountRows())
+    (state,) = states_of(spark_runner.spark_sum_jobs(shared, jobs(pieces, [2, 0, 1])))
     assert (state.sums.n_rows, dict(state.rows), state.refusal) == (12, {0: 5, 1: 0, 2: 7}, None)
-    (state,) = states_of(spark_runner.sum_jobs(shared, jobs(pieces, [4, 2, 3])))
+    (state,) = states_of(spark_runner.spark_sum_jobs(shared, jobs(pieces, [4, 2, 3])))
     assert (state.sums, state.refusal.part, str(state.refusal.error)) == (None, 3, "refused -1")
-    (state,) = states_of(spark_runner.sum_jobs(shared, jobs(pieces, [2, 0, 2])))
+    (state,) = states_of(spark_runner.spark_sum_jobs(shared, jobs(pieces, [2, 0, 2])))
     assert "counted part 3 of the table twice" in str(state.refusal.error)
-    assert states_of(spark_runner.sum_jobs(shared, [])) == []
+    assert states_of(spark_runner.spark_sum_jobs(shared, [])) == []
 
 
 def test_a_task_over_kept_rows_hands_over_one_state():
     rows = [np.ones((2, n), np.int32) for n in (3, 4, 5)]
-    work = spark_runner.for_all(
+    work = spark_runner.spark_payload(
         spark_runner.SparkTask(CountRows(), [spark_runner.KeptThere(n) for n in (7, 5)], [0, 0], 100)
     )
 
     def kept(*numbers):
-        return [spark_runner._row(part, rows[k].shape[1], 2, rows[k].tobytes(), None) for part, k in numbers]
+        return [
+            spark_runner._spark_row_of_batch(part, rows[k].shape[1], 2, rows[k].tobytes(), None) for part, k in numbers
+        ]
 
-    (state,) = states_of(spark_runner.sum_cached_rows(work, kept((0, 0), (0, 1), (1, 2))))
+    (state,) = states_of(spark_runner.spark_sum_cached_rows(work, kept((0, 0), (0, 1), (1, 2))))
     assert (state.sums.n_rows, dict(state.rows)) == (12, {0: 7, 1: 5})
-    (state,) = states_of(spark_runner.sum_cached_rows(work, kept((0, 0), (1, 2), (0, 1))))
+    (state,) = states_of(spark_runner.spark_sum_cached_rows(work, kept((0, 0), (1, 2), (0, 1))))
     assert "counted part 1 of the table twice" in str(state.refusal.error)
 
 
@@ -270,8 +272,8 @@ def test_large_states_come_in_fewer_tasks(monkeypatch):
             return None
 
     run = spark_module.SparkRunner(Session(), False, lambda *told: None, 1)
-    monkeypatch.setattr(spark_module, "is_connect", lambda session: False)
+    monkeypatch.setattr(spark_module, "is_spark_connect", lambda session: False)
     for size in (0, spark_module._MOST_STATES // 7, 1 << 40):
         run._rows_of_jobs([b""] * 100, size)
     assert asked == [12, 7, 4]
-    assert spark_module._state_bytes(CountRows()) < 1000
+    assert spark_module._bytes_of_spark_state(CountRows()) < 1000

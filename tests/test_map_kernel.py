@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.feature_maps import map_table, value_blocks
+from radoboost.holder.feature_maps import map_table, mapped_value_blocks
 from radoboost.release import exact_math, feature_map_jit
 from radoboost.release import feature_map as feature_maps
 from radoboost.release.feature_map import FeatureMap, Input, Term
@@ -36,20 +36,20 @@ def test_the_bits_are_those_of_numpy(feature_map, data, seed, step):
     values = np.random.default_rng(seed).normal(size=(300, width)) * 2
     some = data.draw(st.lists(st.tuples(*[numbers] * width), max_size=9))
     values[: len(some)] = np.array(some).reshape(-1, width)
-    blocks = [block.T.copy() for block in feature_map_jit.blocks(feature_map, values, step)]
+    blocks = [block.T.copy() for block in feature_map_jit.compiled_map_blocks(feature_map, values, step)]
     assert [len(block) for block in blocks[:-1]] == [step] * (len(blocks) - 1)
     same_bits(np.concatenate(blocks), by_numpy(feature_map, values))
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
-    same_bits(next(feature_map_jit.blocks(feature_map, single, 300)).T, by_numpy(feature_map, single))
+    same_bits(next(feature_map_jit.compiled_map_blocks(feature_map, single, 300)).T, by_numpy(feature_map, single))
 
 
 @given(st.lists(st.floats(-1e6, 1e6) | special, min_size=1, max_size=200))
 def test_logarithms_have_the_bits_of_numpy(some):
     x = np.array(some)
     y = x.copy()
-    feature_map_jit._log(y, *np.empty((6, len(x))))
-    same_bits(y, np.copysign(exact_math.log1p(np.abs(x)), x))
+    feature_map_jit._log_map_input(y, *np.empty((6, len(x))))
+    same_bits(y, np.copysign(exact_math.exact_log1p(np.abs(x)), x))
 
 
 def wide_map(n_inputs=28, degree=5):
@@ -73,7 +73,7 @@ def test_blocks_go_to_the_sphere_as_they_are(engine, rng):
     engine, signs, low, high = get_engine(engine), np.ones(1000, np.int8), -np.ones(width), np.ones(width)
     whole, good = engine.sphere(batch.values(), signs, low, high, 0.5, 2**15)
     parts, start = [], 0
-    for block in value_blocks(batch, 64):
+    for block in mapped_value_blocks(batch, 64):
         assert block.flags.f_contiguous and block.shape[1] == width
         parts.append(engine.sphere(block, signs[: len(block)], low, high, 0.5, 2**15)[0])
         start += len(block)
@@ -98,7 +98,7 @@ def test_a_signalling_nan_is_no_reason_to_stop(rng):
     values.view(np.uint32)[3, 1] = 0x7F800001
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for make in (feature_map_jit.blocks, FeatureMap._blocks):
+        for make in (feature_map_jit.compiled_map_blocks, FeatureMap._blocks):
             (block,) = make(wide_map(), values, 64)
             assert np.isnan(block[1, 3]) and not np.isnan(block[0]).any()
 
@@ -119,5 +119,5 @@ def test_without_a_compiler_numpy_does_it(rng, monkeypatch):
     expected = feature_map.apply(values)
     monkeypatch.setitem(sys.modules, "radoboost.release.feature_map_jit", None)
     monkeypatch.delattr("radoboost.release.feature_map_jit")
-    assert feature_maps._kernel(1 << 40) is None
+    assert feature_maps._compiled_feature_map(1 << 40) is None
     same_bits(feature_map.apply(values), expected)

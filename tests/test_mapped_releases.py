@@ -19,15 +19,20 @@ from radoboost.cli import app
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.feature_maps import check_columns, make_map, make_terms, n_outputs
+from radoboost.holder.feature_maps import (
+    check_feature_map_argument,
+    make_feature_map,
+    make_map_terms,
+    number_of_map_columns,
+)
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms.record_level import clip_rows
+from radoboost.holder.mechanisms.record_level import clip_record_rows
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import read_bounds
 from radoboost.release.columns import Column
 from radoboost.release.feature_map import FeatureMap, Input, Term
-from radoboost.report.describe import describe, describe_model
+from radoboost.report.describe import describe_model, describe_release
 from radoboost.tables import open_table
 
 MAPS = ["degree-2", "degree-4"]
@@ -112,7 +117,7 @@ def test_private_blocks_do_not_depend_on_form_threads_or_engine(tmp_path, mechan
     results = []
     for k, form in enumerate(forms(tmp_path, *table())):
         source = open_table(form, label="y", features=list(BOUNDS), row_by_row=True)
-        chosen = check_columns(columns, {})
+        chosen = check_feature_map_argument(columns, {})
         results.append(made(mechanism, source, chosen, 1 + k % 2, "reference" if k == 3 else "auto"))
     for other in results[1:]:
         assert other.map == results[0].map
@@ -129,7 +134,7 @@ wide = st.floats(allow_nan=False, allow_infinity=False)
 @given(st.lists(st.tuples(wide, wide, wide), min_size=1, max_size=8), st.sampled_from([*MAPS, BY_COLUMN]))
 def test_private_outputs_are_within_one(rows, columns):
     scaled = [Column(name, "bounds", 1.0, *pair) for name, pair in BOUNDS.items()]
-    outputs = make_map(check_columns(columns, {}), scaled, {}).apply(np.array(rows))
+    outputs = make_feature_map(check_feature_map_argument(columns, {}), scaled, {}).apply(np.array(rows))
     assert (np.abs(outputs) <= 1.0).all()
 
 
@@ -138,10 +143,10 @@ def test_linear_terms_contribute_the_integers_that_they_would_without_a_map(rows
     values, step = np.array(rows), 2.0**-22
     signs = np.ones(len(values), dtype=np.int8)
     scaled = [Column(name, "bounds", step, *pair) for name, pair in BOUNDS.items()]
-    feature_map = make_map("degree-2", scaled, {})
+    feature_map = make_feature_map("degree-2", scaled, {})
     mapped_columns = [Column(name, "bounds", step, -1.0, 1.0) for name in feature_map.output_names]
-    plain, _ = clip_rows(values, signs, scaled, None, step)
-    through, good = clip_rows(feature_map.apply(values), signs, mapped_columns, None, step)
+    plain, _ = clip_record_rows(values, signs, scaled, None, step)
+    through, good = clip_record_rows(feature_map.apply(values), signs, mapped_columns, None, step)
     assert good.all()
     np.testing.assert_array_equal(through[:, :3], plain)
 
@@ -149,7 +154,7 @@ def test_linear_terms_contribute_the_integers_that_they_would_without_a_map(rows
 def test_a_row_that_is_bad_without_a_map_is_bad_with_any():
     scaled = [Column(name, "bounds", 1.0, *pair) for name, pair in BOUNDS.items()]
     for columns in (*MAPS, BY_COLUMN):
-        feature_map = make_map(check_columns(columns, {}), scaled, {})
+        feature_map = make_feature_map(check_feature_map_argument(columns, {}), scaled, {})
         for odd in (math.nan, math.inf, -math.inf):
             for k in range(3):
                 row = np.full((1, 3), 0.05)
@@ -247,23 +252,23 @@ def test_a_plain_release_warns_of_clipped_values_of_the_table():
 
 def test_slots_of_a_category_stay_linear():
     names, groups = ["age", "w=A", "w=B", "age=(missing)"], {"w=A": "w", "w=B": "w", "age=(missing)": "age"}
-    made_of = {(word, bounded): [term.name for term in make_terms(word, names, groups, bounded=bounded)]
+    made_of = {(word, bounded): [term.name for term in make_map_terms(word, names, groups, bounded=bounded)]
                for word in ("degree-2", "degree-3") for bounded in (True, False)}  # fmt: skip
     assert made_of["degree-2", True] == [*names, "P2(age)"]
     assert made_of["degree-3", False] == [*names, "rank(age)", "P2(rank(age))", "P3(rank(age))"]
     for (word, bounded), outputs in made_of.items():
-        assert n_outputs(word, names, groups, bounded=bounded) == len(outputs)
+        assert number_of_map_columns(word, names, groups, bounded=bounded) == len(outputs)
     bounds = [Column(name, "bounds", 1.0, *((0.0, 90.0) if name == "age" else (-1.0, 1.0))) for name in names]
     standard = [Column(name, "standard", 1.0, mean=0.3, std=0.2) for name in names]
     for scaled in (bounds, standard):
-        row = make_map("degree-2", scaled, groups).apply(np.array([[45.0, 1.0, 0.0, 0.0]]))
+        row = make_feature_map("degree-2", scaled, groups).apply(np.array([[45.0, 1.0, 0.0, 0.0]]))
         assert row[0, 1:4].tolist() == [1.0, 0.0, 0.0]
 
 
 def test_standardised_ranks_are_soft():
     z = np.linspace(-5, 5, 101)
     standard = [Column("a", "standard", 1.0, mean=2.0, std=3.0)]
-    rank = make_map("degree-2", standard, {}).apply((2 + 3 * z)[:, None])[:, 1]
+    rank = make_feature_map("degree-2", standard, {}).apply((2 + 3 * z)[:, None])[:, 1]
     within = np.clip(z, -4, 4)
     np.testing.assert_allclose(rank, within / np.sqrt(2 + within**2) / (4 / np.sqrt(18)), atol=1e-3)
 
@@ -292,12 +297,12 @@ def test_terms_of_a_schema_are_those_of_a_mapping():
 
 
 def test_the_table_of_an_attack_is_read_through_the_map():
-    from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
+    from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
 
     values, labels = table(rows=60)
     release = rb.craft(values, labels, columns="degree-2", n_rados=9, seed=3)
-    edges = table_edges(release, values, labels)
-    np.testing.assert_array_equal(inclusion_bits(release, 3, 60) @ edges, rado_integers(release))
+    edges = edge_vectors_of_table(release, values, labels)
+    np.testing.assert_array_equal(inclusion_bits_of_seed(release, 3, 60) @ edges, rado_integers(release))
 
 
 # ---- refusals
@@ -466,14 +471,14 @@ def test_a_file_whose_map_or_blocks_do_not_fit_is_refused(tmp_path, change, word
 def test_a_release_and_a_model_with_a_map_are_described():
     values, labels = table()
     release = rb.craft(values, labels, columns="degree-2", n_rados=20)
-    assert "12 columns made of 3: 6 linear, 6 legendre" in describe(release)
+    assert "12 columns made of 3: 6 linear, 6 legendre" in describe_release(release)
     model = rb.MomentsClassifier().fit_rados(release).model_
     text = describe_model(model)
     assert "12 columns made of 3" in text and "P1(rank(x0))*P1(rank(x1))" in text
     assert len(model.to_json().splitlines()) < 120
     bounds = {"x0": (-2, 2), "x1": "private", "x2": (0, 1)}
     found = rb.craft(values, labels, bounds=bounds, mechanism=rb.Moments(5.0), classes=(0, 1), columns="degree-2")
-    assert re.search(r"x0 +-2 +2  declared\nx1 +[-\d.]+ +[-\d.]+  found privately\n", describe(found))
+    assert re.search(r"x0 +-2 +2  declared\nx1 +[-\d.]+ +[-\d.]+  found privately\n", describe_release(found))
 
 
 def test_shells_pass_columns_on():
@@ -504,7 +509,7 @@ def test_the_command_takes_columns(tmp_path):
 
 def test_a_column_that_only_lends_its_name_to_a_product_stays_linear():
     columns = [Column(name, "bounds", 1.0, 0.0, 1.0) for name in ("age", "dose", "weight")]
-    feature_map = make_map(check_columns({"age": ["dose*weight"]}, {}), columns, {})
+    feature_map = make_feature_map(check_feature_map_argument({"age": ["dose*weight"]}, {}), columns, {})
     assert feature_map.output_names == ("age", "dose", "weight", "dose*weight")
     assert np.isnan(feature_map.apply(np.array([[np.nan, 0.5, 0.5]]))).any()
 

@@ -85,7 +85,7 @@ def test_the_bits_are_those_of_the_page(feature_map, table):
     result = feature_map.apply(values)
     assert result.dtype == np.float64 and result.flags.c_contiguous
     same_bits(result, expected)
-    for make in (FeatureMap._blocks, feature_map_jit.blocks):  # by NumPy, and compiled
+    for make in (FeatureMap._blocks, feature_map_jit.compiled_map_blocks):  # by NumPy, and compiled
         same_bits(next(make(feature_map, values, len(values))).T, expected)
     assert FeatureMap.from_dict(document) == feature_map
 

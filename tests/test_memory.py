@@ -11,25 +11,25 @@ import pytest
 
 from radoboost import memory
 from radoboost.holder.runners.row_cache import RowBatch
-from radoboost.holder.runners.worker import keep_part
+from radoboost.holder.runners.worker import worker_keep_part
 
 
 def test_a_container_may_have_less(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_CONTROL_GROUPS", tmp_path)
-    assert memory._in_container() == []
+    assert memory._memory_left_in_container() == []
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("700\n")
     (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 100\n")
-    assert memory._in_container() == []
+    assert memory._memory_left_in_container() == []
     (tmp_path / "memory.max").write_text("1000\n")
-    assert memory._in_container() == [400]
+    assert memory._memory_left_in_container() == [400]
     (tmp_path / "memory.max").unlink()
     old = tmp_path / "memory"
     old.mkdir()
     (old / "memory.limit_in_bytes").write_text("1000\n")
     (old / "memory.usage_in_bytes").write_text("900\n")
     (old / "memory.stat").write_text("total_inactive_file 5\n")
-    assert memory._in_container() == [105]
+    assert memory._memory_left_in_container() == [105]
 
 
 def test_a_process_may_have_a_limit_of_its_own():
@@ -38,16 +38,16 @@ def test_a_process_may_have_a_limit_of_its_own():
         "from radoboost import memory\n"
         "before = psutil.Process().memory_info().vms\n"
         "resource.setrlimit(resource.RLIMIT_AS, (before + 2**26, before + 2**26))\n"
-        "print(memory.available() <= 2**26)"
+        "print(memory.available_memory() <= 2**26)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr
 
 
 def test_a_machine_without_any_limit(monkeypatch):
-    monkeypatch.setattr(memory, "_in_container", list)
-    monkeypatch.setattr(memory, "_under_limit", list)
-    assert memory.available() > 0
+    monkeypatch.setattr(memory, "_memory_left_in_container", list)
+    monkeypatch.setattr(memory, "_memory_left_under_limit", list)
+    assert memory.available_memory() > 0
 
 
 ARRAYS = """
@@ -62,8 +62,8 @@ def faults(times=50):
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 found = [faults()]
-with memory.reused():
-    with memory.reused():
+with memory.reuse_freed_memory():
+    with memory.reuse_freed_memory():
         found.append(faults())
     found.append(faults())  # somebody else still uses it
 found.append(faults())
@@ -106,7 +106,7 @@ def test_a_worker_without_memory_says_so(monkeypatch):
 
     monkeypatch.setattr("radoboost.holder.runners.worker.mmap.mmap", nothing_left)
     with pytest.raises(MemoryError, match="12 bytes of kept rows: Cannot allocate memory"):
-        keep_part(Same(), OnePart(), 10)
+        worker_keep_part(Same(), OnePart(), 10)
 
 
 class Same:
@@ -129,7 +129,7 @@ class OnePart:
 
 def test_kept_rows_of_a_worker_have_pages_of_their_own():
     """So they go back to the system once they are let go, however much else a worker keeps for reuse."""
-    kept = keep_part(Same(), OnePart(), 10).arrays
+    kept = worker_keep_part(Same(), OnePart(), 10).arrays
     assert [(array.dtype, array.tolist()) for array in kept] == [
         (array.dtype, array.tolist()) for array in OnePart.arrays[:2]
     ]

@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
-from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers, table_edges
+from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
 from radoboost.release.columns import MAX_EXAMPLES
-from radoboost.report.describe import describe
+from radoboost.report.describe import describe_release
 from schema_files import write_schema
 
 CUTS = (0, 1001, 5000, 5013, 12345)
@@ -116,14 +116,14 @@ def test_a_first_row_is_in_the_release_and_attacks_with_the_seed_know_it(table):
     x, y = table
     release = rb.craft(x, y, seed=3, first_row=1001, n_rados=40)
     assert release.signatures == {"name": "all", "first_row": 1001}
-    bits, edges = inclusion_bits(release, 3, len(y)), table_edges(release, x, y)
+    bits, edges = inclusion_bits_of_seed(release, 3, len(y)), edge_vectors_of_table(release, x, y)
     np.testing.assert_array_equal(bits @ edges, rado_integers(release))
     merged = rb.merge([release, rb.craft(x, y, seed=3, first_row=1301, n_rados=40)])
     assert merged.signatures == {"name": "all", "first_row": 1001} and merged.n_examples == 600
     apart = rb.merge([release, rb.craft(x, y, seed=3, first_row=1302, n_rados=40)])
     assert apart.signatures == {"name": "all"}
     with pytest.raises(rb.ArgumentError, match="do not have one seed"):
-        inclusion_bits(apart, 3, 600)
+        inclusion_bits_of_seed(apart, 3, 600)
 
 
 @pytest.mark.parametrize(
@@ -261,20 +261,20 @@ def test_learners_and_words_take_merged_releases(table, learner, how, n_classes,
     # A wrong scale or intercept would change every third class.
     assert (classifier.predict(x) == alone.predict(x)).mean() > 0.8
     np.testing.assert_allclose(rb.class_shares(merged), [np.mean(y == c) for c in merged.classes], atol=0.05)
-    assert "made of releases of 2 holders, merged" in describe(merged)
-    assert "Nothing: this release carries no privacy guarantee" in describe(merged)
+    assert "made of releases of 2 holders, merged" in describe_release(merged)
+    assert "Nothing: this release carries no privacy guarantee" in describe_release(merged)
 
 
 def test_attacks_refuse_pooled_moments(table):
     from radoboost.lab.attacks.exact_reconstruction import reconstruct
-    from radoboost.lab.attacks.membership import membership_of
+    from radoboost.lab.attacks.membership import membership_of_release
 
     x, y = table
     merged = rb.merge([rb.craft(x[:150], y[:150], n_rados=20), rb.craft(x[150:], y[150:], n_rados=30)])
     with pytest.raises(rb.ArgumentError, match="not sums of examples"):
         reconstruct(merged, seed=1)
     with pytest.raises(rb.RadoError):
-        membership_of(merged, seconds=1)
+        membership_of_release(merged, seconds=1)
 
 
 def test_too_many_rows_are_pooled(table):

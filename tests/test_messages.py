@@ -17,8 +17,8 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.tables.databases import QueryResult
-from radoboost.tables.opening import table_types
-from radoboost.tables.raw_table import column_types
+from radoboost.tables.opening import column_storage_of_table
+from radoboost.tables.raw_table import raw_column_types
 from radoboost.tables.streams import StandardInput, spool_stream
 
 CLASSES = ("--class", "low", "--class", "middle", "--class", "high")
@@ -110,7 +110,7 @@ def test_numeric_of_postgresql_is_a_number(monkeypatch):
             pass
 
     monkeypatch.setattr("radoboost.tables.streams.query_result_of", lambda _: Asked())
-    assert column_types("...") == {"dose": pa.float64(), "note": pa.string()}
+    assert raw_column_types("...") == {"dose": pa.float64(), "note": pa.string()}
     assert rb.schema_template("...").columns["dose"] == rb.Number()
 
 
@@ -148,8 +148,8 @@ def test_a_named_matrix_is_the_table_of_these_columns():
     bounds = {"fever": (0, 1)}
     private = rb.craft(NAMED, Y, bounds=bounds, classes=(0, 1), mechanism=rb.Moments(1.0), counts=None)
     assert private.columns[0].name == "fever"
-    assert table_types(NAMED) == dict.fromkeys(NAMED.names, "number")
-    assert rb.propose_schema(NAMED).columns.keys() == {"cough", "fever", "ward"} == column_types(NAMED).keys()
+    assert column_storage_of_table(NAMED) == dict.fromkeys(NAMED.names, "number")
+    assert rb.propose_schema(NAMED).columns.keys() == {"cough", "fever", "ward"} == raw_column_types(NAMED).keys()
 
 
 def test_a_matrix_by_position_stays_sparse_for_a_model_with_names():

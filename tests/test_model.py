@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import radoboost as rb
-from radoboost.learner.model import _parse
+from radoboost.learner.model import _parse_model
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
 from radoboost.tables import Table
@@ -53,7 +53,7 @@ def test_scores_are_the_line_that_coef_and_intercept_say(data):
         abs(theta[k]) * (abs(c.constants[2] * c.constants[3] / c.constants[4]) + 1) for k, c in enumerate(columns)
     )
     assert rows[0] @ model.coef + model.intercept == pytest.approx(expected, abs=1e-9 * slopes + 1e-300)
-    again = _parse(json.loads(model.to_json()))
+    again = _parse_model(json.loads(model.to_json()))
     assert again.columns == columns and again.theta.tobytes() == model.theta.tobytes()
 
 

@@ -147,14 +147,14 @@ def test_capping_weights_one_by_one_would_not_be_enough(rng):
 def test_weights_do_not_depend_on_other_rows_and_engines_agree(n, rng):
     rows, theta = rows_and_thetas(rng, 5, 6, n)
     rows[-1, ::7] = 0
-    total = reference.tilt_classes(rows, theta, GRID, WEIGHTS, MOST_SQUARES)
+    total = reference.reference_tilt_classes(rows, theta, GRID, WEIGHTS, MOST_SQUARES)
     order, cut = rng.permutation(n), n // 3
     for kind in (np.int16, np.int32):
         some = np.minimum(rows, 2**15 - 1).astype(kind)
-        expected = reference.tilt_classes(some, theta, GRID, WEIGHTS, MOST_SQUARES)
-        assert cpu_rows.tilt_classes(some, theta, GRID, WEIGHTS, MOST_SQUARES).tolist() == expected.tolist()
+        expected = reference.reference_tilt_classes(some, theta, GRID, WEIGHTS, MOST_SQUARES)
+        assert cpu_rows.compiled_tilt_class_rows(some, theta, GRID, WEIGHTS, MOST_SQUARES).tolist() == expected.tolist()
     parts = [rows[:, order[:cut]].copy(), rows[:, order[cut:]].copy()]
-    sums = sum(cpu_rows.tilt_classes(part, theta, GRID, WEIGHTS, MOST_SQUARES) for part in parts)
+    sums = sum(cpu_rows.compiled_tilt_class_rows(part, theta, GRID, WEIGHTS, MOST_SQUARES) for part in parts)
     assert sums.tolist() == total.tolist()
 
 
@@ -419,10 +419,13 @@ def test_statements_say_how_many_classes_there_are(table):
 
 
 def test_the_account_and_the_plan_know_the_number_of_classes():
-    from radoboost.holder.privacy_cost import account_for
+    from radoboost.holder.privacy_cost import privacy_cost_of_mechanism
 
     asked = {"epsilon": 1.0, "n_examples": 5000, "n_features": 10}
-    two, five = account_for("moments", **asked), account_for("moments", n_classes=5, **asked)
+    two, five = (
+        privacy_cost_of_mechanism("moments", **asked),
+        privacy_cost_of_mechanism("moments", n_classes=5, **asked),
+    )
     assert five["expected"]["n_classes"] == 5 and "n_classes" not in two["expected"]
     assert five["plan"]["n_columns"] < two["plan"]["n_columns"]
     assert five["epsilon"] == pytest.approx(two["epsilon"], rel=1e-6)
@@ -435,7 +438,7 @@ def test_the_account_and_the_plan_know_the_number_of_classes():
         with pytest.raises(rb.errors.ArgumentError, match="number of classes must be a whole number from 2 to 64"):
             rb.preview_plan(rb.Moments(1.0), 100, 3, n_classes=wrong)
     with pytest.raises(rb.errors.ArgumentError, match="n-classes"):
-        account_for("noisy-rados", epsilon=1.0, n_classes=3)
+        privacy_cost_of_mechanism("noisy-rados", epsilon=1.0, n_classes=3)
 
 
 def test_the_number_of_declared_rows_is_held_against_the_number_of_classes(table):

@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.feature_maps import CLASSES, DEGREES, MOST_COLUMNS, classes_within, n_products
+from radoboost.holder.feature_maps import (
+    CLASSES,
+    DEGREES,
+    MOST_COLUMNS,
+    number_of_products_in_class,
+    product_classes_that_fit,
+)
 from radoboost.holder.gaussian_noise import TOTAL_VARIATION
 from radoboost.holder.mechanisms.moments import stages as stages_module
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID
@@ -21,18 +27,18 @@ from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.mechanisms.moments.feature_plan import (
     MOST_ROUNDS,
     FeatureCandidates,
-    beta_levels,
-    choose,
-    plan_map,
-    planned_columns,
-    read_outline,
+    beta_rank_levels,
+    choose_feature_plan,
+    columns_of_plan,
+    feature_map_of_plan,
+    read_input_moments,
 )
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.row_cache import CachePolicy
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared, read_bounds
 from radoboost.privacy import Relation
-from radoboost.privacy.budget_filter import cost
+from radoboost.privacy.budget_filter import cost_in_filter
 from radoboost.release.columns import Column
 from radoboost.tables import open_table
 from radoboost.tables.column_types import Category, Number
@@ -123,7 +129,7 @@ def recomputed(made, mechanism):
     if not plan.beyond:
         return plan, None
     columns = [Column(name, "bounds", 1 / GRID, *ends) for name, ends in limits.items()]
-    return plan, plan_map(outlook, plan, columns, read_outline(second, noise))
+    return plan, feature_map_of_plan(outlook, plan, columns, read_input_moments(second, noise))
 
 
 def assert_recomputed(made, mechanism):
@@ -132,7 +138,7 @@ def assert_recomputed(made, mechanism):
     assert feature_map == made.map  # to the last bit: all of it is data
     assert (made.parameters["rounds"], made.parameters["eta"]) == (plan.rounds, plan.eta)
     if feature_map is not None:
-        assert made.columns[:-1] == planned_columns(feature_map)
+        assert made.columns[:-1] == columns_of_plan(feature_map)
         assert len(made.columns) == plan.n_columns == len(made.blocks["moment:C"])
 
 
@@ -210,7 +216,7 @@ def remembering(monkeypatch):
 def test_a_plan_by_exact_numbers_is_caught(remembering, monkeypatch):
     def by_exact_numbers(budget, outlook, size, strength, shape):
         true = float(np.trace(exact("products", 3, 3))) / GRID**2
-        return choose(outlook, true, strength * true / size, sharpen=budget.sharpen)
+        return choose_feature_plan(outlook, true, strength * true / size, sharpen=budget.sharpen)
 
     mechanism = rb.Moments(1.0)
     honest = make(mechanism, "declared", "auto", 1000, run=remembering)
@@ -230,11 +236,11 @@ def test_a_plan_by_exact_numbers_is_caught(remembering, monkeypatch):
 @pytest.mark.parametrize("which", ["mean", "deviation"])
 def test_means_and_deviations_by_exact_numbers_are_caught(remembering, monkeypatch, word, which):
     def by_exact_numbers(second, noise):
-        true = read_outline(exact("products", *second.shape) / GRID**2, noise)
-        return replace(read_outline(second, noise), **{which: getattr(true, which)})
+        true = read_input_moments(exact("products", *second.shape) / GRID**2, noise)
+        return replace(read_input_moments(second, noise), **{which: getattr(true, which)})
 
     mechanism = rb.Moments(2.0)
-    monkeypatch.setattr(stages_module, "read_outline", by_exact_numbers)
+    monkeypatch.setattr(stages_module, "read_input_moments", by_exact_numbers)
     made = make(mechanism, "declared", word, run=remembering)
     with pytest.raises(AssertionError):
         assert_recomputed(made, mechanism)
@@ -258,39 +264,41 @@ def outlook_of(n_numbers, n_slots=0, word="auto"):
 )  # fmt: skip
 def test_the_thresholds_of_the_rule(size, strength, classes, n_columns):
     """Ten numbers: 21 columns with ranks; (3) makes 41 of squares, (1, 1) makes 76."""
-    plan = choose(outlook_of(10), size, strength)
+    plan = choose_feature_plan(outlook_of(10), size, strength)
     assert plan.n_columns == n_columns and classes in (None, plan.classes)
-    halved = choose(outlook_of(10), size, strength / 2, doubled=True)
+    halved = choose_feature_plan(outlook_of(10), size, strength / 2, doubled=True)
     assert halved.classes == plan.classes or strength / 2 < 200
 
 
 def test_classes_come_by_degree_and_each_is_taken_whole():
     assert CLASSES[:9] == [(2,), (1, 1), (3,), (2, 1), (1, 1, 1), (4,), (3, 1), (2, 2), (2, 1, 1)]
     assert max(map(sum, CLASSES)) == 8 and max(map(len, CLASSES)) == 3
-    counts = [n_products(5, degrees) for degrees in CLASSES[:9]]
+    counts = [number_of_products_in_class(5, degrees) for degrees in CLASSES[:9]]
     assert counts == [5, 10, 5, 20, 10, 5, 20, 10, 30]
-    assert classes_within(5, 11, lambda degree: 120 / degree) == [(2,), (1, 1), (3,), (1, 1, 1)][:3]
-    assert classes_within(0, 11, lambda degree: 600.0) == []
+    assert product_classes_that_fit(5, 11, lambda degree: 120 / degree) == [(2,), (1, 1), (3,), (1, 1, 1)][:3]
+    assert product_classes_that_fit(0, 11, lambda degree: 600.0) == []
 
 
 def test_a_class_without_room_is_left_out_and_the_next_is_asked_for():
-    plan = choose(outlook_of(28), 1e9, 1e9)
+    plan = choose_feature_plan(outlook_of(28), 1e9, 1e9)
     assert plan.classes[:4] == ((2,), (1, 1), (3,), (4,)) and plan.n_columns <= MOST_COLUMNS
 
 
 @pytest.mark.parametrize(("word", "n_columns"), [("degree-2", 9), ("degree-3", 13), ("degree-8", 48)])
 def test_a_word_is_its_plan_whatever_the_size(word, n_columns):
     outlook = outlook_of(2, 1, word)
-    plans = {replace(choose(outlook, size, size), rounds=0, eta=0.0) for size in (0.0, 1e3, 1e9)}
+    plans = {replace(choose_feature_plan(outlook, size, size), rounds=0, eta=0.0) for size in (0.0, 1e3, 1e9)}
     (plan,) = plans
     assert plan.n_columns == n_columns and max(map(sum, plan.classes)) == DEGREES[word]
 
 
 @given(st.floats(0, 1e7), st.floats(0, 1e7), st.integers(1, 60), st.integers(0, 40))
 def test_no_rule_makes_more_columns_or_rounds_than_there_may_be(size, strength, n_numbers, n_slots):
-    plan = choose(outlook_of(n_numbers, n_slots), size, strength)
+    plan = choose_feature_plan(outlook_of(n_numbers, n_slots), size, strength)
     assert plan.rounds in (8, 16, 32) and plan.rounds <= MOST_ROUNDS
-    assert choose(outlook_of(n_numbers, n_slots), size, strength, sharpen=False) == replace(plan, rounds=0, eta=0.0)
+    assert choose_feature_plan(outlook_of(n_numbers, n_slots), size, strength, sharpen=False) == replace(
+        plan, rounds=0, eta=0.0
+    )
     assert plan.n_columns <= MOST_COLUMNS or not plan.beyond
 
 
@@ -303,7 +311,7 @@ def test_no_rule_makes_more_columns_or_rounds_than_there_may_be(size, strength, 
 @example(250, 0, "auto", 1e9, 1.0, True)
 def test_no_plan_is_wider_or_draws_more_than_was_counted_beforehand(n_numbers, n_slots, word, size, mu, sharpen):
     outlook = outlook_of(max(n_numbers, 1 - n_slots), n_slots, word)
-    plan = choose(outlook, size, mu * size, sharpen=sharpen)
+    plan = choose_feature_plan(outlook, size, mu * size, sharpen=sharpen)
     assert plan.n_columns <= max(outlook.widest, outlook.n_own)
     shape = outlook.shaped(NoiseShape(outlook.n_own, 3))
     chosen = replace(shape, n_planned=plan.n_columns if plan.beyond else 0)
@@ -320,10 +328,12 @@ def test_no_plan_is_wider_or_draws_more_than_was_counted_beforehand(n_numbers, n
 @given(st.integers(1, 17), st.integers(0, 5), st.floats(0, 7).map(lambda power: 10**power))
 def test_a_plan_has_as_many_columns_as_its_map(n_numbers, n_slots, size):
     outlook = outlook_of(n_numbers, n_slots)
-    plan = choose(outlook, size, size / 4)
+    plan = choose_feature_plan(outlook, size, size / 4)
     if plan.beyond:
         columns = [Column(name, "bounds", 1 / GRID, 0.0, 1.0) for name in outlook.names]
-        feature_map = plan_map(outlook, plan, columns, read_outline(size * np.eye(len(columns) + 1), 1.0))
+        feature_map = feature_map_of_plan(
+            outlook, plan, columns, read_input_moments(size * np.eye(len(columns) + 1), 1.0)
+        )
         assert len(feature_map.terms) + 1 == plan.n_columns
         assert not any(
             "ward=" in label for term in feature_map.terms if term.kind == "legendre" for label in term.inputs
@@ -337,7 +347,7 @@ def test_a_plan_has_as_many_columns_as_its_map(n_numbers, n_slots, size):
 
 @given(st.floats(-1, 1), st.floats(0.1, 1))
 def test_ranks_never_fall_and_end_at_one(mean, deviation):
-    levels = np.array(beta_levels(mean, deviation))
+    levels = np.array(beta_rank_levels(mean, deviation))
     assert len(levels) == 65 and (np.diff(levels) >= 0).all()
     assert levels[0] == -1.0 and levels[-1] == 1.0 and (levels == np.rint(levels * 2**20) / 2**20).all()
 
@@ -346,7 +356,7 @@ def test_ranks_are_those_of_the_distribution_that_they_are_named_after():
     rng = np.random.default_rng(0)
     for a, b in ((2.0, 5.0), (1.0, 3.0), (20.0, 3.0)):
         x = 2 * rng.beta(a, b, 200_000) - 1
-        levels = beta_levels(float(x.mean()), float(x.std()))
+        levels = beta_rank_levels(float(x.mean()), float(x.std()))
         ranks = np.interp(x, np.linspace(-1, 1, 65), levels)
         # Even numbers: were the levels those of the truth, the largest distance is below 0.007 but for 1e-8.
         assert np.abs(np.sort(ranks) - np.linspace(-1, 1, len(x))).max() < 0.02
@@ -449,13 +459,13 @@ def test_all_deviates_are_booked(sharpen):
     shape, plan = made.circumstances.shape, made.parameters["plan"]
     stages = mechanism.stages(replace(shape, n_planned=plan["n_columns"]), plan["rounds"])
     drawn = sum(stage.deviates * stage.times for stage in stages)
-    assert sum(cost(event, Relation.RECORD).total_variation for event in booked) >= drawn * TOTAL_VARIATION
+    assert sum(cost_in_filter(event, Relation.RECORD).total_variation for event in booked) >= drawn * TOTAL_VARIATION
 
 
 def test_room_for_rados_is_asked_for_before_anything_is_spent(monkeypatch, tmp_path):
     frame = numbers(300)
     ledger = rb.Ledger.create(tmp_path / "t.ledger", "t", epsilon=5.0)
-    monkeypatch.setattr("radoboost.memory.available", lambda: 1 << 30)
+    monkeypatch.setattr("radoboost.memory.available_memory", lambda: 1 << 30)
     with pytest.raises(rb.RadoError, match="draw fewer rados"):
         rb.craft(
             frame, label="y", bounds={"x0": (-3, 3), "x1": (-3, 3)}, classes=(0, 1), mechanism=rb.Moments(1.0),

@@ -26,7 +26,7 @@ from radoboost.holder.gaussian_noise import (
     MAX_ROWS,
     SCALE_UNIT,
     SLAB_ROWS,
-    round_scale_up,
+    round_noise_scale_up,
     rounded_normals,
 )
 from radoboost.holder.keystream import make_key
@@ -42,7 +42,7 @@ def sample(words, scale, n_columns):
     """What the kernel makes of these words, a list of rows of one length; None for a row that ran out."""
     block = np.array(words, dtype=np.uint64)
     out = np.zeros((len(block), n_columns), dtype=np.int64)
-    short = set(gaussian_noise._kernel()(block, np.uint64(int(scale / SCALE_UNIT)), out).tolist())
+    short = set(gaussian_noise._compile_noise_sampler()(block, np.uint64(int(scale / SCALE_UNIT)), out).tolist())
     return [None if i in short else row for i, row in enumerate(out.tolist())]
 
 
@@ -225,7 +225,7 @@ def test_the_kernel_has_no_floats():
         return [kind for kind in kinds if isinstance(kind, numba.types.Float)]
 
     block, out = np.zeros((1, 9), np.uint64), np.zeros((1, 1), np.int64)
-    assert not floats(gaussian_noise._kernel().py_func, block, np.uint64(1), out)
+    assert not floats(gaussian_noise._compile_noise_sampler().py_func, block, np.uint64(1), out)
     assert floats(lambda word: word * 0.5, np.uint64(1))
 
 
@@ -246,7 +246,7 @@ def test_any_split_gives_the_same_rows(first_row, cuts, n_columns):
 
 def test_blocks_and_threads_do_not_matter(monkeypatch):
     whole = rounded_normals(KEY, 4096.0, 900, 700, 11)
-    monkeypatch.setattr(gaussian_noise, "_BLOCK_WORDS", 5 * gaussian_noise._row_words(11))
+    monkeypatch.setattr(gaussian_noise, "_BLOCK_WORDS", 5 * gaussian_noise._keystream_words_per_noise_row(11))
     assert (rounded_normals(KEY, 4096.0, 900, 700, 11) == whole).all()
     with ThreadPoolExecutor(4) as pool:
         rows = list(pool.map(lambda i: rounded_normals(KEY, 4096.0, 900 + i, 1, 11), range(700)))
@@ -277,7 +277,7 @@ def test_widths_share_words():
 
 def ranges(row, n_columns, plane):
     """The nonce and the bytes of a row's own words, and the nonce of its overflow stream (N7)."""
-    size = gaussian_noise._row_words(n_columns) * 8
+    size = gaussian_noise._keystream_words_per_noise_row(n_columns) * 8
     return (plane, row // SLAB_ROWS), range(row % SLAB_ROWS * size, (row % SLAB_ROWS + 1) * size), (plane + 2**31, row)
 
 
@@ -292,7 +292,7 @@ def test_addresses_are_disjoint_and_within_the_counter(monkeypatch):
             2**64, size=len(target) // 8, dtype=np.uint64
         )
 
-    monkeypatch.setattr(gaussian_noise, "_fill", fill)
+    monkeypatch.setattr(gaussian_noise, "_fill_from_keystream", fill)
     monkeypatch.setattr(gaussian_noise, "_WORDS_PER_NUMBER", 17)  # some rows need their overflow stream
     monkeypatch.setattr(gaussian_noise, "_WORDS_PER_ROW", 0)
     rows, overflows = range(SLAB_ROWS - 20, SLAB_ROWS + 20), 0
@@ -421,7 +421,7 @@ def test_every_step_of_the_proof_is_cited():
 @example(2.0**33 - 2.0**-20)
 @example(2.0**33 + 2.0**-19)
 def test_scales_are_rounded_up_exactly(scale):
-    up = Fraction(round_scale_up(scale))
+    up = Fraction(round_noise_scale_up(scale))
     unit = Fraction(SCALE_UNIT)
     assert up % unit == 0 and up - unit < Fraction(scale) <= up
 
@@ -443,7 +443,7 @@ def test_wrong_arguments_are_named(name, wrong):
 @pytest.mark.parametrize("scale", [0.0, math.nan, 2.0**40 + 1, "1"])
 def test_bad_scales_are_not_rounded(scale):
     with pytest.raises(ArgumentError, match="scale"):
-        round_scale_up(scale)
+        round_noise_scale_up(scale)
 
 
 def test_numbers_of_numpy_are_numbers():

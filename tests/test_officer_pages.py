@@ -18,9 +18,9 @@ from radoboost.privacy import Relation
 from radoboost.release import statement_check
 from radoboost.release.file_format import DamagedFile
 from radoboost.release.statement_check import StatementContradiction
-from radoboost.release.statement_text import _WHO, answers, verdict_of
-from radoboost.report.plots import release_pictures
-from radoboost.report.release_report import about_release
+from radoboost.release.statement_text import _WHO, statement_faq_answers, verdict_of
+from radoboost.report.plots import plot_release_matrices
+from radoboost.report.release_report import make_release_report
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_verdict_names_its_neighbours(name, tone, release):
     assert verdict.tone == tone
     if tone != "none":
         assert f"for {statement.neighbours}" in verdict.headline
-    own = [answer for answer in answers(release(name)) if answer.question != "What is not protected?"]
+    own = [answer for answer in statement_faq_answers(release(name)) if answer.question != "What is not protected?"]
     for sentence in (sentence for answer in own for sentence in answer.sentences if "epsilon" in sentence):
         assert statement.neighbours in sentence or sentence.startswith("Several rows of one person: epsilon at most")
 
@@ -63,20 +63,20 @@ def test_a_guess_that_is_nearly_always_right_is_a_weak_promise(rng):
 
 def test_pictures_of_every_kind_of_release(release):
     for name in ("plain", "moments", "noisy-rados", "feature-band"):
-        assert [picture.name for picture in release_pictures(release(name))] == ["rados", "moments"]
+        assert [picture.name for picture in plot_release_matrices(release(name))] == ["rados", "moments"]
     rng = np.random.default_rng(3)
     few = rb.craft(rng.random((60, 30)), rng.integers(0, 3, 60), n_rados=80, seed=1)
-    rados, moments = release_pictures(few)
+    rados, moments = plot_release_matrices(few)
     assert "the first 24 of 31 columns" in rados.caption and "the first 56 of 80 rados" in rados.caption
     assert b"<script" not in moments.wide_svg and len(rados.wide_svg) < 60_000
     alone = rb.craft(rng.random((60, 2)), rng.integers(0, 2, 60), n_rados=1, seed=1)
-    assert [picture.name for picture in release_pictures(alone)] == ["rados"]
+    assert [picture.name for picture in plot_release_matrices(alone)] == ["rados"]
 
 
 def test_names_of_columns_are_no_markup():
     rng = np.random.default_rng(3)
     table = pa.table({"<b>&\x1b": rng.random(20), "class": rng.integers(0, 2, 20)})
-    about = about_release(rb.craft(table, label="class", n_rados=9), "a")
+    about = make_release_report(rb.craft(table, label="class", n_rados=9), "a")
     svg = about.pictures[0].wide_svg.decode()
     assert "<b>" not in svg and "&lt;b&gt;&amp;" in svg and "\x1b" not in svg
 
@@ -101,7 +101,7 @@ def test_a_missing_package_is_what_an_attack_would_need(plain, monkeypatch):
 
     for name in ("reconstruct", "linear", "membership"):
         monkeypatch.setitem(attack_suite._RUNS, name, missing)
-    monkeypatch.setattr(attack_suite, "run_study", study)
+    monkeypatch.setattr(attack_suite, "run_attack_study", study)
     code, out, err = plain("attack", "report", "plain.rado.parquet", "--seed", "7", "--json")
     assert code == 0, err
     found = json.loads(out)
@@ -112,7 +112,9 @@ def test_a_missing_package_is_what_an_attack_would_need(plain, monkeypatch):
 
 
 def test_a_statement_that_an_attack_beats_ends_in_exit_code_1(rado, rng, monkeypatch):
-    monkeypatch.setattr(statement_check, "_check_one_noise", lambda release: None)  # which would refuse the file
+    monkeypatch.setattr(
+        statement_check, "_check_stated_rado_noise", lambda release: None
+    )  # which would refuse the file
     declared = {"bounds": [(0, 1)] * 2, "classes": (0, 1), "n_rados": 20}
     honest = rb.craft(rng.random((30, 2)), rng.integers(0, 2, 30), mechanism=rb.NoisyRados(4.0), **declared)
     half = {**honest.mechanism, "noise_std": honest.mechanism["noise_std"] / 2}
@@ -149,7 +151,9 @@ def test_an_attack_on_records_does_not_apply_to_a_release_about_persons_and_is_n
 
 
 def test_an_attack_that_ends_with_an_error_is_not_called_tried(plain, monkeypatch):
-    monkeypatch.setattr(attack_suite, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    monkeypatch.setattr(
+        attack_suite, "run_attack_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now"))
+    )
     monkeypatch.setitem(
         attack_suite._RUNS, "membership", lambda *_: (_ for _ in ()).throw(rb.ArgumentError("not here"))
     )
@@ -162,9 +166,11 @@ def test_an_attack_that_ends_with_an_error_is_not_called_tried(plain, monkeypatc
 
 
 def test_a_sign_off_runs_nothing_and_says_what_the_report_says(plain, monkeypatch):
-    monkeypatch.setattr(attack_suite, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    monkeypatch.setattr(
+        attack_suite, "run_attack_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now"))
+    )
     assert plain("attack", "report", "plain.rado.parquet", "--seconds", "5")[0] == 0
-    monkeypatch.setattr(attack_suite, "attack_all", None)
+    monkeypatch.setattr(attack_suite, "run_all_attacks", None)
     assert plain(*SIGN, "refuse", "--report", "plain.attacks.html")[0] == 0
     attacks = Path("plain.signoff.html").read_text().partition('id="attacks"')[2].partition("</section>")[0]
     ran, _, others = attacks.partition("Attacks that did not run")
@@ -180,7 +186,9 @@ def test_who_approves_a_release_that_promises_nothing_types_so(plain, release):
 
 @pytest.mark.parametrize("name", ["plain", "moments", "noisy-rados", "feature-band"])
 def test_what_is_not_protected_begins_with_it(name, release):
-    (answer,) = [answer for answer in answers(release(name)) if answer.question == "What is not protected?"]
+    (answer,) = [
+        answer for answer in statement_faq_answers(release(name)) if answer.question == "What is not protected?"
+    ]
     assert not answer.sentences[0].startswith(("Nothing", "No "))
     assert name != "plain" or answer.sentences[0].startswith("The sums are exact: no noise is added.")
 

@@ -16,9 +16,9 @@ import pytest
 
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.report import html, terminal
-from radoboost.report.documents import Document, keep, kept_in, read_document
+from radoboost.report.documents import Document, documents_in_folder, read_document, write_document
 from radoboost.report.findings import STYLES, Band, Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
-from radoboost.report.plots import draw
+from radoboost.report.plots import draw_figure
 
 HOSTILE = "<script>alert(\"1\")</script> & 'b' $x_{$ \x1b[31m --> 漢"
 SAFE = HOSTILE.replace("\x1b", "\ufffd")
@@ -149,9 +149,9 @@ KEPT = sorted([*(RESULTS / "reproduce").glob("*.json"), *(RESULTS / "attacks").g
 @pytest.mark.parametrize("place", KEPT, ids=lambda place: f"{place.parent.name}-{place.stem}")
 def test_kept_documents_load_and_are_written_as_they_are(place, tmp_path):
     document = read_document(place)
-    keep(tmp_path, document)
+    write_document(tmp_path, document)
     assert (tmp_path / place.name).read_bytes() == place.read_bytes()
-    assert kept_in(tmp_path, (place.stem, "nothing")) == [document]
+    assert documents_in_folder(tmp_path, (place.stem, "nothing")) == [document]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_wrong_documents_are_refused(wrong, tmp_path):
         Findings.from_dict(data)
     (tmp_path / "table1.json").write_text(json.dumps({**document(sample()).to_dict(), "findings": data}))
     with pytest.raises(OutputError, match=r"cannot read .*table1\.json, from an earlier run"):
-        kept_in(tmp_path, ("table1",))
+        documents_in_folder(tmp_path, ("table1",))
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_a_question_of_our_own_is_told_from_the_paper_s():
     checks = [Check("theirs", True, "a"), Check("nobody's but ours", False, "b", ours=True)]
     asked = Findings("theory", "Theory", checks=checks)
     assert "ours" not in checks[0].to_dict() and checks[1].to_dict()["ours"] is True
-    assert "not seen    our question: nobody's but ours: b" in terminal.show(asked).splitlines()
-    reader = Reader(html.page([document(asked), document(Findings("gaussian", "Noise"))], COVER))
+    assert "not seen    our question: nobody's but ours: b" in terminal.findings_for_terminal(asked).splitlines()
+    reader = Reader(html.html_page([document(asked), document(Findings("gaussian", "Noise"))], COVER))
     assert reader.tables[0] == [
         ["part", "seen", "not seen", "not judged", "our questions", "time"],
         ["Theory", "1", "0", "0", "1", "1 min 12 s"],
@@ -258,7 +258,7 @@ def test_a_cover_may_have_an_overview_of_its_own_and_a_part_paragraphs():
     overview = ReportTable("glance", "Glance", ["part", "in a word"], [["theory", HOSTILE]])
     said = dataclasses.replace(document(Findings("theory", "Theory")), said={"In a sentence": HOSTILE})
     cover = html.PageHeader("Attacks", "What they get.", overview, "Lists", {"First": [HOSTILE, "a"], HOSTILE: []})
-    shown = html.page([said], cover)
+    shown = html.html_page([said], cover)
     assert shown.count(str(markupsafe.escape(SAFE))) == 4 and "not judged" not in shown.split("</style>")[1]
     assert "<strong>In a sentence:</strong>" in shown and "<script>" not in shown
 
@@ -299,7 +299,7 @@ def test_hostile_names_are_only_text(written):
     assert f"{SAFE} a" in reader.text
     raw = (output / "report.html").read_text()
     assert "<script" not in raw and "\x1b" not in raw
-    assert "\x1b" not in terminal.show(sample(domain=HOSTILE))
+    assert "\x1b" not in terminal.findings_for_terminal(sample(domain=HOSTILE))
 
 
 def test_hostile_text_is_escaped_wherever_it_stands():
@@ -314,7 +314,7 @@ def test_hostile_text_is_escaped_wherever_it_stands():
     check = Check(next(text), None, next(text), ours=True)
     findings = Findings("theory", next(text), tables=[table], figures=[figure], checks=[check], notes=[next(text)])
     run = Document(next(text), {"numpy": next(text)}, 1.0, {next(text): [next(text)]}, findings)
-    shown = html.page([run], html.PageHeader(next(text), next(text)))
+    shown = html.html_page([run], html.PageHeader(next(text), next(text)))
     assert "<script" not in shown
     reader = Reader(shown)
     seen = " ".join([*reader.text, *(cell for table in reader.tables for row in table for cell in row)])
@@ -334,7 +334,7 @@ def test_long_text_is_not_cut_off_on_a_narrow_screen():
     numbers = ReportTable(
         "n", "N", ["a long name of a domain that is text only", "b"], [["a long name of a domain " * 2, 1]]
     )
-    reader = Reader(html.page([document(Findings("theory", "Theory", tables=[words, numbers]))], COVER))
+    reader = Reader(html.html_page([document(Findings("theory", "Theory", tables=[words, numbers]))], COVER))
     tables = [attributes.get("class") for tag, attributes, _ in reader.tags if tag == "table"]
     assert tables == [None, "stacked", None]
 
@@ -352,7 +352,7 @@ def test_the_same_results_give_the_same_bytes(written, tmp_path):
 
 
 def test_the_screen_shows_tables_checks_and_notes():
-    lines = terminal.show(sample()).splitlines()
+    lines = terminal.findings_for_terminal(sample()).splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("--"))
     assert [line.split() for line in lines[start + 1 : start + 4]] == [
         ["banknote", "1,372", "2.71", "<0.001", "0.123457", "yes"],
@@ -368,7 +368,7 @@ def test_the_screen_shows_tables_checks_and_notes():
 def test_a_wide_table_comes_in_pieces():
     columns = ["domain", *(ReportColumn(f"learner number {place}", "%", 2) for place in range(14))]
     wide = ReportTable("wide", "Wide", columns, [["banknote", *(place + 0.25 for place in range(14))]])
-    text = terminal.show(Findings("table1", "T", tables=[wide]))
+    text = terminal.findings_for_terminal(Findings("table1", "T", tables=[wide]))
     assert max(map(len, text.splitlines())) <= 100
     assert len(re.findall("^banknote", text, re.M)) > 1
     assert re.findall(r"\d+\.25", text) == [f"{place}.25" for place in range(14)]
@@ -390,7 +390,7 @@ ODD = {
 @pytest.mark.parametrize("name", ODD)
 def test_odd_figures_are_drawn(name):
     findings = Findings("theory", "Theory", figures=[Figure("odd", "Odd", "Odd.", [ODD[name]])])
-    picture = draw(findings.figures[0])
+    picture = draw_figure(findings.figures[0])
     assert picture.wide_png and b"</svg>" in picture.wide_svg and b"</svg>" in picture.narrow_svg
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.lab.paper import reproduce
-from radoboost.lab.paper.domains import find, load
+from radoboost.lab.paper.domains import find_domains, load_domain
 from radoboost.lab.paper.protocol import N_FOLDS, number_of_rados, stratified_folds
 from radoboost.lab.paper.versus_paper import SMALL
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("what", ["table1", "table3"])
 def test_a_table_of_the_paper_comes_out(domains, tmp_path, what):
     """At least 24 of 26 cells within two combined standard errors, and cells outside explained."""
-    if not set(SMALL) <= set(find(domains)):
+    if not set(SMALL) <= set(find_domains(domains)):
         pytest.skip(f"not all of {', '.join(SMALL)} are in {domains}")
     (document,) = reproduce(what, data=domains, domains=tuple(SMALL), output=tmp_path)
     checks = document.findings.checks
@@ -25,9 +25,9 @@ def test_a_table_of_the_paper_comes_out(domains, tmp_path, what):
 
 def error(folder, name, clf):
     """Test error in percent over ten folds, from half as many rados as examples, or 1000."""
-    if name not in find(folder):
+    if name not in find_domains(folder):
         pytest.skip(f"there is no {name} in {folder}")
-    domain = load(name, str(folder))
+    domain = load_domain(name, str(folder))
     errors = []
     for fold, (train, test) in enumerate(stratified_folds(domain.signs, N_FOLDS, np.random.default_rng(0))):
         if "n_rados" in clf.get_params():

@@ -22,7 +22,7 @@ import csv_oracle
 import radoboost as rb
 from radoboost.tables import csv_files, open_table
 from radoboost.tables import table as table_module
-from radoboost.tables.csv_files import line_of_row
+from radoboost.tables.csv_files import line_of_csv_row
 from radoboost.tables.labels import LabelEncoder
 
 RULE = LabelEncoder("y", (0, 1))
@@ -277,7 +277,7 @@ def test_lines_of_rows_in_strict_files(tmp_path):
     text = '\na,note,y\n1,x,0\n\n2,"one\ntwo, ""three""\n",1\r\n\r\ninf,x,1\n'
     for path, content in ((tmp_path / "t.csv", text.encode()), (tmp_path / "t.csv.gz", gzip.compress(text.encode()))):
         path.write_bytes(content)
-        assert [line_of_row(path, row) for row in range(3)] == [3, 5, 9]
+        assert [line_of_csv_row(path, row) for row in range(3)] == [3, 5, 9]
         with pytest.raises(rb.TableError, match=rf"column 'a' has an infinite value \(line 9 of .*{path.name}\)"):
             rb.craft(path, label="y", drop="note")
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import oracles
 import radoboost as rb
 from radoboost.holder import contribution_bounding as holder_persons
-from radoboost.holder.contribution_bounding import choose_rows
+from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms import record_level
@@ -30,9 +30,9 @@ from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import read_bounds
 from radoboost.holder.table_check import check_table
-from radoboost.lab.attacks.mechanism_from_release import rebuilt
+from radoboost.lab.attacks.mechanism_from_release import mechanism_of_release
 from radoboost.lab.audits import person_audit
-from radoboost.lab.audits.audit import rate_above, rate_below
+from radoboost.lab.audits.audit import lower_rate_bound, upper_rate_bound
 from radoboost.lab.audits.canaries import SingleRowSignatures
 from radoboost.privacy import (
     Composed,
@@ -51,8 +51,8 @@ from radoboost.privacy import (
 from radoboost.release.columns import Column
 from radoboost.tables import open_table
 from radoboost.tables import person_ids as tables_persons
-from radoboost.tables.labels import LabelEncoder, comparable
-from radoboost.tables.person_ids import person_ids
+from radoboost.tables.labels import LabelEncoder, comparable_labels
+from radoboost.tables.person_ids import distinct_person_ids
 from schema_files import write_schema
 
 KEY = b"which rows of a person, for tests"[:32]
@@ -84,7 +84,7 @@ def opened(*pieces):
 def chosen(source, most=2, **options):
     options.setdefault("with_label", True)
     threads = options.pop("threads", 1)
-    return choose_rows(source, ThreadRunner(threads).run, RULE, most, KEY, **options)[0]
+    return choose_rows_of_persons(source, ThreadRunner(threads).run, RULE, most, KEY, **options)[0]
 
 
 def contents(source):
@@ -140,7 +140,7 @@ def test_rows_that_are_alike_do_not_come_first_with_everybody(rng):
     who = np.repeat([f"p{k}" for k in range(people)], each).tolist()
     table = [(person, 1.0, 1.0, int(ill)) for person, ill in zip(who, rng.integers(0, 2, len(who)), strict=True)]
     for key in (bytes(32), KEY, b"x" * 32):
-        source, _ = choose_rows(opened(table), ThreadRunner(1).run, RULE, 1, key)
+        source, _ = choose_rows_of_persons(opened(table), ThreadRunner(1).run, RULE, 1, key)
         ill = sum(row.endswith(" 1.0") for row in contents(source))
         assert abs(ill - people / 2) < 6 * np.sqrt(people / 4)
 
@@ -176,7 +176,7 @@ def test_good_rows_go_first_and_spoiled_ones_do_not_use_up_places():
 
 def test_identical_rows_are_counted():
     table = [("ann", 1.0, 1.0, 1)] * 100 + [(None, 1.0, 1.0, 1)] * 7
-    view, counts = choose_rows(opened(table), ThreadRunner(2).run, RULE, 3, KEY)
+    view, counts = choose_rows_of_persons(opened(table), ThreadRunner(2).run, RULE, 3, KEY)
     assert view.n_rows == 3 and (counts.people, counts.rows, counts.nobody, counts.beyond) == (1, 107, 7, 97)
     assert counts.as_text() == [
         "3 of 107 rows are taken, at most 3 of each of 1 people",
@@ -239,7 +239,7 @@ def test_a_float_that_may_stand_for_several_ids_is_nobody_in_a_frame_of_pandas(f
     ids = pd.Series([2.0**60, 2.0**60 + 256, 2.0**53, 2.0**53 - 1, 7.0, np.nan]).astype(form)
     frame = pd.DataFrame({"who": ids, "age": 0.5, "ill": 0})
     batch = next(open_table(frame, label="ill", person="who", row_by_row=True).batches())
-    assert person_ids(batch.persons)[0] == ([b"7"] if form == "float32" else [b"9007199254740991", b"7"])
+    assert distinct_person_ids(batch.persons)[0] == ([b"7"] if form == "float32" else [b"9007199254740991", b"7"])
 
 
 def test_frames_and_arrays_have_the_same_persons(rng):
@@ -297,21 +297,21 @@ def test_frames_and_arrays_have_the_same_persons(rng):
     ],
 )
 def test_ids_have_one_spelling_and_none_is_refused(column, ids):
-    spelled, places = person_ids(column)
+    spelled, places = distinct_person_ids(column)
     assert [spelled[place] if place >= 0 else None for place in places] == ids
 
 
 def test_a_batch_that_cannot_be_read_as_a_whole_is_read_one_by_one(monkeypatch):
     column = pa.array([b"7.0", None, b" ann", b"7", b"a\xff"])
-    ids, places = person_ids(column)
+    ids, places = distinct_person_ids(column)
 
     def fails_together(labels):
         if len(labels) > 1:
             raise pa.ArrowInvalid("on account of a value")
-        return comparable(labels)
+        return comparable_labels(labels)
 
-    monkeypatch.setattr(tables_persons, "comparable", fails_together)
-    one_by_one, own_places = person_ids(column)
+    monkeypatch.setattr(tables_persons, "comparable_labels", fails_together)
+    one_by_one, own_places = distinct_person_ids(column)
     for some, of in ((ids, places), (one_by_one, own_places)):
         assert [some[place] if place >= 0 else None for place in of] == [b"7", None, b"ann", b"7", b"a\xff"]
 
@@ -430,7 +430,7 @@ def test_statements_are_about_persons(name, tmp_path):
     release.save(tmp_path / "v.rado.parquet")
     assert rb.load(tmp_path / "v.rado.parquet").statement == statement
     with pytest.raises(rb.ReleaseError, match="about persons, by 'who'"):
-        rebuilt(release)
+        mechanism_of_release(release)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -566,8 +566,8 @@ def test_a_column_without_ids_stops_before_the_budget_is_spent():
 
 def test_the_key_of_the_choice_is_fresh_and_kept_nowhere(monkeypatch):
     keys = []
-    honest = record_level.choose_rows
-    monkeypatch.setattr(record_level, "choose_rows", lambda *a, **o: keys.append(a[4]) or honest(*a, **o))
+    honest = record_level.choose_rows_of_persons
+    monkeypatch.setattr(record_level, "choose_rows_of_persons", lambda *a, **o: keys.append(a[4]) or honest(*a, **o))
     drawn = []
     system = secrets.token_bytes
     monkeypatch.setattr(secrets, "token_bytes", lambda size: drawn.append(system(size)) or drawn[-1])
@@ -630,7 +630,7 @@ AUDIT = b"an audit of persons"
 def test_an_attack_on_a_person_finds_less_than_the_statement_says():
     """And on the same table, without a bound, more than the statement about a record says. At 1 - 1e-6 each."""
     mechanism = rb.Moments(4.0)
-    table = person_audit.few_visits(mechanism, 4)
+    table = person_audit.person_canary_of_few_visits(mechanism, 4)
     bounded = person_audit.audit_person(mechanism, table, 4, runs=100, key=AUDIT)
     assert bounded.holds
     assert bounded.neighbours == "one person added or removed" and bounded.claim <= 4.0
@@ -640,7 +640,7 @@ def test_an_attack_on_a_person_finds_less_than_the_statement_says():
 
 def test_noise_for_one_row_of_a_person_is_caught(monkeypatch):
     mechanism = rb.Moments(4.0, sharpen=False)
-    table = person_audit.few_visits(mechanism, 4)
+    table = person_audit.person_canary_of_few_visits(mechanism, 4)
     assert person_audit.audit_person(mechanism, table, 4, runs=150, key=AUDIT).holds
     honest = rb.Moments.scales
     monkeypatch.setattr(rb.Moments, "scales", lambda self, n, shape: honest(self, n, replace(shape, max_rows=1)))
@@ -653,8 +653,8 @@ def contradicted(event, present, absent):
     Each of the two rates is bounded at a risk of 5e-7.
     """
     runs = len(present)
-    alarms = rate_above(int((absent > 0).sum()), runs, 5e-7)
-    hits = rate_below(int((present > 0).sum()), runs, 5e-7)
+    alarms = upper_rate_bound(int((absent > 0).sum()), runs, 5e-7)
+    hits = lower_rate_bound(int((present > 0).sum()), runs, 5e-7)
     return bool(trade_off(event, [alarms])[0] > 1 - hits)
 
 
@@ -707,13 +707,13 @@ def test_where_memory_is_short_there_are_more_passes_and_the_same_rows(monkeypat
     source = open_table(table, label="ill", person="who", row_by_row=True)
     at_once = chosen(source, 3)
     passes = []
-    monkeypatch.setattr(holder_persons.memory, "available", lambda: 40 * n_rows)
+    monkeypatch.setattr(holder_persons.memory, "available_memory", lambda: 40 * n_rows)
 
     def run(task, source):
         passes.append(task.share)
         return ThreadRunner(1).run(task, source)
 
-    short, counts = choose_rows(source, run, RULE, 3, KEY)
+    short, counts = choose_rows_of_persons(source, run, RULE, 3, KEY)
     assert passes == list(range(10))
     assert counts.as_text()[-1] == "memory was short, so the table was read 10 times to choose them"
     assert [part.bits.tobytes() for part in short.parts()] == [part.bits.tobytes() for part in at_once.parts()]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.holder.aggregation import merge_sums
+from radoboost.holder.aggregation import merge_accumulators
 from radoboost.holder.curator import NoiseSpec
 from radoboost.holder.engines.reference import Reference
 from radoboost.holder.mechanisms import ReleaseDraft, StatementFacts
-from radoboost.holder.mechanisms.record_level import SumContributions, check_declared, declared_columns
+from radoboost.holder.mechanisms.record_level import SumContributions, check_declared_records, declared_record_columns
 from radoboost.holder.mechanisms.statements import make_statement
 from radoboost.privacy import Gaussian, Relation
 from radoboost.release.release import RADOS
@@ -31,11 +31,11 @@ class NoisySum:
     law: ClassVar[str] = "noisy sums"
 
     def check(self, asked):
-        check_declared(asked)
+        check_declared_records(asked)
 
     def make(self, asked, run):
         step = 2.0**-22
-        columns = declared_columns(asked, run.source.features, step)
+        columns = declared_record_columns(asked, run.source.features, step)
         rule = LabelEncoder("y", asked.classes)
         task = SumContributions(run.engine, columns, rule, 1, Everybody(), 1.0, step)
         run.book(Gaussian(self.multiplier, Relation.RECORD))
@@ -90,7 +90,7 @@ class Backwards:
             parts.append(task.empty())
             task.add(parts[-1], first, batch)
             first += batch.n_rows
-        return merge_sums(reversed(parts))
+        return merge_accumulators(reversed(parts))
 
     def keep(self, source, task, n_rows):
         from radoboost.holder.runners.row_cache import RecomputedRows

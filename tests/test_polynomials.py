@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import oracles
 from radoboost.release import exact_math
-from radoboost.release.exact_math import legendre, log1p
+from radoboost.release.exact_math import exact_legendre, exact_log1p
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,13 +30,15 @@ def same_bits(ours, theirs):
 def test_the_bits_are_those_of_the_page(measuring):
     x = measuring.log_arguments(20_000, seed=1)
     assert len(x) >= 20_000
-    same_bits(log1p(x), [oracles.log1p(value) for value in x.tolist()])
+    same_bits(exact_log1p(x), [oracles.log1p(value) for value in x.tolist()])
 
 
 @given(st.floats(0.0), st.floats(-1.0, 1.0))
 def test_the_bits_are_those_of_the_page_anywhere(x, v):
-    same_bits(log1p(np.array([x])), [oracles.log1p(x)])
-    same_bits(np.concatenate(legendre(np.array([v]), 9)), [oracles.legendre(v, degree) for degree in range(1, 10)])
+    same_bits(exact_log1p(np.array([x])), [oracles.log1p(x)])
+    same_bits(
+        np.concatenate(exact_legendre(np.array([v]), 9)), [oracles.legendre(v, degree) for degree in range(1, 10)]
+    )
 
 
 def test_logarithms_are_within_one_unit_of_the_true_value(measuring):
@@ -52,26 +54,26 @@ def test_logarithms_are_within_one_unit_of_the_true_value_on_a_million_arguments
 
 def test_polynomials_are_those_of_legendre():
     v = np.linspace(-1, 1, 1001)
-    for degree, row in enumerate(legendre(v, 8), 1):
+    for degree, row in enumerate(exact_legendre(v, 8), 1):
         true = np.polynomial.legendre.Legendre.basis(degree)(v)
         assert np.abs(row - true).max() < 1e-14 and np.abs(row).max() <= 1 + 1e-14
 
 
 def test_what_is_not_a_number_stays_so():
     odd = np.array([np.nan, np.inf, 1.0])
-    assert np.isnan(log1p(odd)[0]) and log1p(odd)[1] == np.inf
-    assert all(np.isnan(row[0]) for row in legendre(odd[:1], 8))
+    assert np.isnan(exact_log1p(odd)[0]) and exact_log1p(odd)[1] == np.inf
+    assert all(np.isnan(row[0]) for row in exact_legendre(odd[:1], 8))
     signalling = np.array([0x7FF0000000000001], dtype=np.int64).view(np.float64)
-    assert np.isnan(log1p(signalling)).all()
+    assert np.isnan(exact_log1p(signalling)).all()
 
 
 def test_no_element_depends_on_another():
     rng = np.random.default_rng(0)
     x = np.abs(np.concatenate([rng.normal(size=300), [np.nan, np.inf, 0.0], rng.normal(size=300) * 1e5]))
-    whole = log1p(x)
+    whole = exact_log1p(x)
     for start, stop in ((0, 1), (5, 12), (7, 300), (1, 603), (299, 304)):
-        same_bits(log1p(x[start:stop]), whole[start:stop])
-    same_bits(log1p(np.repeat(x, 3)[::3]), whole)
+        same_bits(exact_log1p(x[start:stop]), whole[start:stop])
+    same_bits(exact_log1p(np.repeat(x, 3)[::3]), whole)
 
 
 def test_constants_are_what_the_page_says():

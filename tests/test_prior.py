@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logit
 
 import radoboost as rb
-from radoboost.learner.probabilities import ProbabilityLink, shares_of
+from radoboost.learner.probabilities import ProbabilityLink, class_shares_of_prior
 
 COLUMNS = (rb.Column("x0", "standard", step=2.0**-20, mean=1.0, std=2.0), rb.Column("(constant)", "constant", step=1.0))
 X = np.linspace(-30, 30, 61)[:, None]
@@ -29,7 +29,7 @@ LINKS = [None, ProbabilityLink(up=1.2, down=0.7, bend=0.0), ProbabilityLink(up=1
 def test_log_odds_move_by_the_same_everywhere(link, prior):
     model = hand_made(link)
     moved = model.with_prior(prior, old={"yes": 0.4})
-    new = shares_of(prior, ("no", "yes"))[1]
+    new = class_shares_of_prior(prior, ("no", "yes"))[1]
     expected = np.log(new / (1 - new)) - np.log(0.4 / 0.6)
     before, after = (own.log_odds(own.scores(X)) for own in (model, moved))
     np.testing.assert_allclose(after - before, expected, atol=1e-12)
@@ -141,11 +141,11 @@ def test_what_cannot_be_shifted_is_refused():
         with pytest.raises(rb.ReleaseError, match="does not tell which share"):
             rb.class_shares(rb.craft(x, y, n_rados=20, counts=None, **options))
     with pytest.raises(rb.ArgumentError, match="of 3 classes"):
-        shares_of(0.2, ("a", "b", "c"))
+        class_shares_of_prior(0.2, ("a", "b", "c"))
     with pytest.raises(rb.ArgumentError, match="'b', 'c'"):
-        shares_of({"a": 0.2}, ("a", "b", "c"))
+        class_shares_of_prior({"a": 0.2}, ("a", "b", "c"))
     with pytest.raises(rb.ArgumentError, match="each but one"):
-        shares_of({"a": 0.5, "b": 0.7}, ("a", "b", "c"))
+        class_shares_of_prior({"a": 0.5, "b": 0.7}, ("a", "b", "c"))
 
 
 def test_a_class_without_rows_is_named_with_the_way_out():

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 import radoboost as rb
 from radoboost.holder import curator as run_module
 from radoboost.holder.mechanisms import record_level
-from radoboost.holder.mechanisms.record_level import clip_rows, clip_steps
-from radoboost.learner.moments import noise_variance, rado_noise_std
+from radoboost.holder.mechanisms.record_level import clip_record_rows, clipping_norm_in_steps
+from radoboost.learner.moments import noise_variance_of_rados, rado_noise_std
 from radoboost.privacy import Composed, Gaussian, Relation, epsilon_at, event_from_dict
 from radoboost.release.columns import constant_column
 from radoboost.tables import Table
@@ -64,7 +64,7 @@ def reference_contribution(row, sign, bounds, clip, step):
     reach, norm = math.floor(clip / step) * step, math.sqrt(squares)
     shrink = 1.0 if norm <= reach else reach * (1 - 2.0**-40) / norm
     integers = [math.trunc(value * shrink / step) for value in scaled]
-    if sum(q * q for q in integers) > clip_steps(clip, step) ** 2:
+    if sum(q * q for q in integers) > clipping_norm_in_steps(clip, step) ** 2:
         return [0] * len(integers)
     return [sign * q for q in integers]
 
@@ -80,7 +80,7 @@ COLUMNS = [
 
 def integers_of(some, clip):
     x = np.array([row[:2] for row in some], dtype=np.float64).reshape(len(some), 2)
-    return clip_rows(x, np.array([row[2] for row in some], np.int8), COLUMNS, clip, STEP)
+    return clip_record_rows(x, np.array([row[2] for row in some], np.int8), COLUMNS, clip, STEP)
 
 
 @given(rows, st.sampled_from([0.01, 1.0, 1.7, 30.0]))
@@ -89,7 +89,7 @@ def test_contributions_are_those_of_plain_python(some, clip):
     for row, found, fine in zip(some, integers.tolist(), good.tolist(), strict=True):
         assert found == reference_contribution(row[:2], row[2], [(0.0, 100.0), (0.0, 1.0)], clip, STEP)
         assert fine == (row[2] != 0 and math.isfinite(row[0]) and math.isfinite(row[1]))
-        assert sum(q * q for q in found) <= clip_steps(clip, STEP) ** 2
+        assert sum(q * q for q in found) <= clipping_norm_in_steps(clip, STEP) ** 2
 
 
 def test_the_norm_holds_whatever_floating_point_did(monkeypatch):
@@ -130,7 +130,7 @@ def test_one_row_moves_no_other_through_the_whole_pass(place, threads, batch_row
 def fed(x, y, threads, batch_rows):
     """The integers that the summation gets, by row, before noise."""
     seen = {}
-    original = record_level.clip_rows
+    original = record_level.clip_record_rows
 
     def spy(values, signs, columns, clip, step):
         integers, good = original(values, signs, columns, clip, step)
@@ -139,7 +139,7 @@ def fed(x, y, threads, batch_rows):
         return integers, good
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_level, "clip_rows", spy)
+        patch.setattr(record_level, "clip_record_rows", spy)
         patch.setattr(Table, "batch_rows", batch_rows)
         with warnings.catch_warnings(record=True):
             rb.craft(
@@ -469,7 +469,7 @@ def test_noise_variance_of_noisy_examples(signatures, rng):
         bounds=[[-1, 1]] * 3, classes=(0, 1), n_rados=4000, intercept=False,
     )  # fmt: skip
     # 12,000 values; rows are shared, so their sum of squares has its own spread: 8 standard deviations of both.
-    expected = noise_variance(release)
+    expected = noise_variance_of_rados(release)
     assert release.rados.var(axis=0).mean() == pytest.approx(expected, rel=8 * math.sqrt(2 / 12000 + 2 / 6000))
     share = 0.5 if signatures is None else 0.25
     assert expected == pytest.approx(share * (1 - share) * 2000 * 4, rel=1e-3)

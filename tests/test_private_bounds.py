@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import radoboost as rb
 from looking import differences, look_at_release
 from radoboost import memory
-from radoboost.holder.aggregation import merge_sums
+from radoboost.holder.aggregation import merge_accumulators
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.keystream import make_key
@@ -29,15 +29,15 @@ from radoboost.holder.mechanisms.moments.private_bounds import (
     CountBins,
     EqualBins,
     Powers,
-    largest_power,
-    rounded_outwards,
-    shortest_run,
+    largest_occupied_power,
+    round_bounds_outwards,
+    shortest_run_of_bins,
 )
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared, read_bounds
 from radoboost.holder.table_check import check_table
-from radoboost.lab.attacks.mechanism_from_release import rebuilt
+from radoboost.lab.attacks.mechanism_from_release import mechanism_of_release
 from radoboost.privacy import Composed, epsilon_at
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelEncoder
@@ -84,7 +84,7 @@ def counted(x, y, kind, places, rows=None):
         task.add(sums, first, batch)
         parts.append(sums)
         first += batch.n_rows
-    return merge_sums([task.empty(), *parts])
+    return merge_accumulators([task.empty(), *parts])
 
 
 odd = st.one_of(finite, st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0]))
@@ -267,21 +267,23 @@ def test_the_same_bounds_from_one_file_or_many(table, tmp_path):
 
 
 def test_runs_of_bins():
-    assert shortest_run(np.array([0.0, 3.0, 0.0, 3.0, 9.0]), 12.0) == (3, 4)
-    assert shortest_run(np.array([0.0, 3.0, 0.0, 3.0, 9.0]), 12.0, caution=1.0) == (1, 4)
-    assert shortest_run(np.ones(5), 6.0) is None and shortest_run(np.ones(5), 3.0, longest=2) is None
+    assert shortest_run_of_bins(np.array([0.0, 3.0, 0.0, 3.0, 9.0]), 12.0) == (3, 4)
+    assert shortest_run_of_bins(np.array([0.0, 3.0, 0.0, 3.0, 9.0]), 12.0, caution=1.0) == (1, 4)
+    assert shortest_run_of_bins(np.ones(5), 6.0) is None and shortest_run_of_bins(np.ones(5), 3.0, longest=2) is None
     counts = np.zeros(POWER_BINS)
     counts[[0, 60, 70]] = 500, 450, 40
-    assert largest_power(counts, 900, noise=1.0) == 60  # zeros count for it, and so does not what is far above
-    assert largest_power(counts, 980, noise=1.0) == 60  # no eight powers hold so much: the most that stands out
+    assert largest_occupied_power(counts, 900, noise=1.0) == 60  # zeros count for it, and so does not what is far above
+    assert (
+        largest_occupied_power(counts, 980, noise=1.0) == 60
+    )  # no eight powers hold so much: the most that stands out
     counts[0] = 950
-    assert largest_power(counts, 900, noise=1.0) is None
+    assert largest_occupied_power(counts, 900, noise=1.0) is None
 
 
 @given(st.floats(-1e18, 1e18), st.floats(2.0**-80, 1e18))
 def test_rounding_goes_outwards_and_not_far(low, width):
     high = low + max(width, abs(low) * 1e-5)
-    below, above = rounded_outwards(low, high)
+    below, above = round_bounds_outwards(low, high)
     assert below <= low < high <= above and above - below <= 1.03 * (high - low)
     assert math.copysign(1, below) == 1 or below < 0
 
@@ -470,7 +472,7 @@ def test_a_mechanism_is_rebuilt_with_the_noise_of_its_searches(table):
     release = rb.craft(
         x, y, bounds="private", classes=(0, 1), n_rados=10, mechanism=mechanism, columns="linear", counts=None
     )
-    again, rounds = rebuilt(release), release.mechanism["rounds"]
+    again, rounds = mechanism_of_release(release), release.mechanism["rounds"]
     shape = NoiseShape(4, 3)
     assert again.scales(rounds, shape) == pytest.approx(mechanism.scales(rounds, shape), rel=1e-6)
     assert again.distance(shape) == pytest.approx(mechanism.distance(shape), rel=1e-6)
@@ -501,7 +503,7 @@ def test_the_parts_that_must_be_held_go_with_the_searches():
 
 def test_bounds_do_not_depend_on_the_decimal_context_of_the_caller():
     with decimal.localcontext(decimal.Context(prec=4)):
-        assert rounded_outwards(-3.000123, -2.999847) == (-3.000123, -2.999846)
+        assert round_bounds_outwards(-3.000123, -2.999847) == (-3.000123, -2.999846)
 
 
 def test_columns_that_nobody_declared_are_not_protected_and_the_statement_says_so(tmp_path):
@@ -518,7 +520,7 @@ def test_what_columns_are_refused_for_comes_before_anything_is_spent(fault, tmp_
     names = {"name": "(constant)", "memory": "age"}
     frame = pd.DataFrame({names[fault]: np.linspace(0, 1, 300), "ill": np.arange(300) % 2})
     if fault == "memory":
-        monkeypatch.setattr(memory, "available", lambda: 100)
+        monkeypatch.setattr(memory, "available_memory", lambda: 100)
     ledger = rb.Ledger.create(tmp_path / "books", "table", epsilon=3.0)
     with pytest.raises(rb.RadoError):
         rb.craft(frame, label="ill", classes=(0, 1), bounds="private", mechanism=rb.Moments(1.0), ledger=ledger)

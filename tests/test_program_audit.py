@@ -13,7 +13,7 @@ import radoboost as rb
 from radoboost.lab.attacks import attack_suite
 from radoboost.lab.audits import program_audit
 from radoboost.lab.audits.exact_audit import ABOUT_EXACT
-from radoboost.lab.audits.program_audit import audit_program, audit_text, why_not_audited
+from radoboost.lab.audits.program_audit import audit_program, program_audit_text, why_program_not_audited
 from radoboost.lab.audits.replay import NoisySum
 from radoboost.privacy import Relation
 from radoboost.progress import silent
@@ -54,13 +54,13 @@ def crafted(mechanism, n_classes=2, **options):
 )
 def test_it_is_of_the_promise_that_the_release_makes(mechanism, options):
     release = crafted(mechanism, **options)
-    assert why_not_audited(release) is None
+    assert why_program_not_audited(release) is None
     result = audit_program(release, 120.0, silent)
     stated = release.statement
     assert (result.neighbours, result.delta) == (stated.neighbours, stated.delta)
     assert result.claim == pytest.approx(stated.epsilon, rel=1e-6) and result.claim <= stated.epsilon * (1 + 1e-6)
     assert result.holds and result.ratio > (0.9 if stated.neighbours == Relation.REPLACE else 0.99)
-    sentence = audit_text(release, result)
+    sentence = program_audit_text(release, result)
     assert stated.neighbours in sentence and sentence.endswith(f"This is {ABOUT_EXACT}.")
     assert ("at most 3 rows of each" in sentence) == ("person" in options)
 
@@ -68,7 +68,7 @@ def test_it_is_of_the_promise_that_the_release_makes(mechanism, options):
 def test_a_mechanism_has_the_settings_of_its_release():
     """What a release does not say in words follows from its noise."""
     mechanism = rb.Moments(2.0, bounds_share=0.3, sharpen=False)
-    rebuilt = program_audit._mechanism(crafted(mechanism, bounds="private"))
+    rebuilt = program_audit._mechanism_at_release_settings(crafted(mechanism, bounds="private"))
     assert rebuilt.bounds_share == pytest.approx(0.3, rel=1e-4) and not rebuilt.sharpen
     assert rebuilt.epsilon == pytest.approx(2, rel=1e-6)
 
@@ -77,17 +77,17 @@ def test_a_room_is_replayed_as_a_room(tmp_path):
     agreed = {"bounds": {"x0": (0, 9), "x1": (0, 9)}, "classes": (0, 1), "columns": "linear", "parties": 5}
     people = People(tmp_path, ledgers=False)
     release = people.meet(opened({**agreed, "tolerate": 2, "mechanism": rb.Moments(2.0, sharpen=False)}))[0]["east"]
-    assert program_audit._scenario(release).room == (5, 2)
+    assert program_audit._scenario_of_release(release).room == (5, 2)
     assert audit_program(release, 120.0, silent).holds
     rados = {**agreed, "n_rados": 4, "mechanism": rb.NoisyRados(2.0)}
-    assert "Replays of rooms are of moments" in why_not_audited(people.meet(opened(rados))[0]["east"])
+    assert "Replays of rooms are of moments" in why_program_not_audited(people.meet(opened(rados))[0]["east"])
 
 
 def test_nothing_is_audited_where_nothing_is_promised_to_records(rng):
     x, y = rng.choice([-1.0, 1.0], (40, 2)), rng.integers(0, 2, 40)
-    assert "promises nothing" in why_not_audited(rb.craft(x, y, n_rados=3))
+    assert "promises nothing" in why_program_not_audited(rb.craft(x, y, n_rados=3))
     banded = rb.craft(x, y, n_rados=3, mechanism=rb.FeatureBand("x1", epsilon=6.0, delta=0.1))
-    assert "marginal of one column" in why_not_audited(banded)
+    assert "marginal of one column" in why_program_not_audited(banded)
 
 
 def test_it_ends_in_time():
@@ -157,10 +157,10 @@ def test_faults_and_time_that_ran_out_are_said(of_persons):
     release = rb.load("people.rado.parquet")
     result = audit_program(release, 120.0, silent)
     broken = replace(result, faults=("the noise is not that of its key",))
-    assert "a check failed: the noise is not that of its key. This is" in audit_text(release, broken)
+    assert "a check failed: the noise is not that of its key. This is" in program_audit_text(release, broken)
     endless = replace(result, ratio=math.inf)
-    assert "inf times as far apart" in audit_text(release, endless)
-    json.dumps(program_audit.audit_findings(endless).to_dict())
+    assert "inf times as far apart" in program_audit_text(release, endless)
+    json.dumps(program_audit.program_audit_findings(endless).to_dict())
     code, out, _ = of_persons("attack", "report", "people.rado.parquet", "--seconds", "0.0001", "--json")
     found = json.loads(out)["attacks"]["program"]
     assert code == 0 and found["group"] == attack_suite.FAILED and "it was stopped after" in found["On this release"]

@@ -23,9 +23,9 @@ import radoboost as rb
 from radoboost.holder.column_profile import NumberProfile
 from radoboost.holder.engines import get_engine
 from radoboost.holder.schema_inference import (
-    kind_of,
-    looks_like_id,
-    propose,
+    column_name_looks_like_id,
+    infer_kind_by_name,
+    infer_schema,
     propose_schema,
     schema_template,
     settle_schema,
@@ -33,7 +33,7 @@ from radoboost.holder.schema_inference import (
 from radoboost.tables import open_table
 from radoboost.tables.column_types import MOST_VALUES, Category, Date, Ignored, Number
 from radoboost.tables.csv_dialect import CsvDialect
-from radoboost.tables.raw_table import raw_table
+from radoboost.tables.raw_table import open_raw_table
 from radoboost.tables.schema import Schema
 
 RAW = """patient_id,age,sex,ward,admitted,marker,note,outcome
@@ -63,7 +63,7 @@ def kind(values, name="x", **options):
 
 
 def test_a_hospital_table(tmp_path):
-    proposal = propose(write(tmp_path / "t.csv", RAW), "outcome")
+    proposal = infer_schema(write(tmp_path / "t.csv", RAW), "outcome")
     columns = proposal.schema.columns
     assert columns["patient_id"] == from_table(Ignored("id"))
     assert columns["age"] == from_table(Number(54, 60, 58, gaps=True))
@@ -156,7 +156,7 @@ def test_marks_that_read_all_cells(tmp_path, separator, cells, marks, numbers):
         writer = csv.writer(file, delimiter=separator)
         writer.writerow(["x", "z", "y"])
         writer.writerows([cell, k, k % 2] for k, cell in enumerate(cells))
-    proposal = propose(str(path), "y")
+    proposal = infer_schema(str(path), "y")
     schema = proposal.schema
     assert (schema.separator, schema.decimal, schema.thousands) == (separator, *marks)
     assert schema.columns["x"].fill == float(sum(map(Fraction, numbers)) / 3)
@@ -203,7 +203,7 @@ def test_groups_of_thousands_have_three_digits(cell):
     ],
 )
 def test_the_order_that_reads_all_dates(cells, order, words):
-    proposal = propose({"d": cells})
+    proposal = infer_schema({"d": cells})
     assert proposal.schema.columns["d"].order == order and proposal.notes["d"] == words
 
 
@@ -258,7 +258,7 @@ def test_ids_by_name_and_content():
 
 def test_a_column_of_numbers_with_some_texts_is_pointed_at():
     cells = [str(k / 7) for k in range(200)] + ["<5", "n/k"]
-    proposal = propose({"lab": cells, "x": list(range(202))})
+    proposal = infer_schema({"lab": cells, "x": list(range(202))})
     assert proposal.schema.columns["lab"] == from_table(Ignored("text"))
     assert proposal.notes["lab"] == "text: 2 of 202 cells are no numbers, the first: '<5' (row 201)"
 
@@ -274,7 +274,7 @@ def test_types_that_no_kind_reads_are_left_out_by_type():
             "c": pa.array(["u", "v"]).dictionary_encode(),
         }
     )
-    proposal = propose(table)
+    proposal = infer_schema(table)
     kinds = {name: column.kind for name, column in proposal.schema.columns.items()}
     assert kinds == {"l": "text", "t": "text", "b": "text", "n": "text", "d": "number", "c": "category"}
     assert proposal.notes["n"] == "nothing in it" and "list" in proposal.notes["l"]
@@ -299,7 +299,7 @@ def test_labels_are_checked_as_for_a_release(tmp_path):
 
 def test_raw_cells_of_a_csv_file_are_texts_and_know_their_lines(tmp_path):
     path = write(tmp_path / "t.csv", 'a;b\n1;"x\ny"\n;z\n')
-    raw = raw_table(path)
+    raw = open_raw_table(path)
     (batch,) = raw.batches()
     assert (raw.columns, raw.separator) == (("a", "b"), ";")
     assert batch.columns.to_pylist() == [{"a": "1", "b": "x\ny"}, {"a": "", "b": "z"}]
@@ -337,7 +337,7 @@ def test_types_say_more_than_names():
         "nested": pa.list_(pa.int8()),
         "visit_time": pa.int64(),
     }
-    kinds = {name: kind_of(name, kind).kind for name, kind in stored.items()}
+    kinds = {name: infer_kind_by_name(name, kind).kind for name, kind in stored.items()}
     assert list(kinds.values()) == ["number", "number", "date", "category", "category", "category", "text", "number"]
 
 
@@ -350,9 +350,14 @@ def test_a_template_of_objects_goes_by_names(monkeypatch):
 
 def test_names_of_ids():
     assert all(
-        map(looks_like_id, ["id", "ID", "patient_id", "id_patient", "patientId", "MRN", "patient number", "case_no"])
+        map(
+            column_name_looks_like_id,
+            ["id", "ID", "patient_id", "id_patient", "patientId", "MRN", "patient number", "case_no"],
+        )
     )
-    assert not any(map(looks_like_id, ["idle", "acid", "number_of_visits", "grid", "no", "phone_number_count", ""]))
+    assert not any(
+        map(column_name_looks_like_id, ["idle", "acid", "number_of_visits", "grid", "no", "phone_number_count", ""])
+    )
 
 
 # ---- what a written schema leaves open
@@ -443,7 +448,7 @@ def test_an_odd_cell_among_numbers_is_refused_with_its_place(decimal, tmp_path):
     assert "\n" not in str(caught.value)
     with pytest.warns(rb.SchemaWarning, match="written with: separator ';'$"):
         assert rb.craft(path, label="y", n_rados=5, drop=["crp"], seed=1).feature_names == ("n", "(constant)")
-    proposal = propose(path, "y")
+    proposal = infer_schema(path, "y")
     assert proposal.schema.columns["crp"] == from_table(Ignored("text"))
     words = "crp (text: 1 of 3,000 cells is no number: 'haemolysed' (line 18"
     assert any(words in line for line in proposal.as_text())
@@ -456,7 +461,7 @@ def test_all_such_columns_are_named_and_texts_are_not():
     columns["u"][3], columns["v"][5] = "high", "<5"
     columns["w"][:30] = ["unknown"] * 30  # 7.5 %
     columns["few"] = [str(k % 12) for k in range(399)] + ["ICU"]
-    proposal = propose(columns)
+    proposal = infer_schema(columns)
     assert list(proposal.nearly) == ["u", "v"]
     with pytest.raises(rb.TableError, match=r"'u'.*'high' \(row 4\).*'v'.*'<5' \(row 6\).*--drop u --drop v"):
         rb.craft(columns, [0, 1] * 200, n_rados=5)
@@ -484,9 +489,9 @@ def test_a_dictionary_is_a_category():
     for frame in frames:
         assert propose_schema(frame).columns["c"].values in ((3, 7, 9), ("3", "7", "9"))
     assert propose_schema({"c": pa.array(codes)}).columns["c"] == from_table(Number(3, 9, 5.8))
-    assert kind_of("c", pa.dictionary(pa.int32(), pa.int64())) == Category()
-    assert kind_of("case_id", pa.dictionary(pa.int32(), pa.int64())) == Ignored("id")
-    many = propose(pd.DataFrame({"c": pd.Categorical(range(100))}))
+    assert infer_kind_by_name("c", pa.dictionary(pa.int32(), pa.int64())) == Category()
+    assert infer_kind_by_name("case_id", pa.dictionary(pa.int32(), pa.int64())) == Ignored("id")
+    many = infer_schema(pd.DataFrame({"c": pd.Categorical(range(100))}))
     assert many.notes["c"] == "a category of more than 64 values"
 
 
@@ -530,12 +535,12 @@ def long_csv(tmp_path, rng, monkeypatch):
 
 
 def test_a_look_says_how_far_it_is_and_ends_where_its_bar_raises(long_csv):
-    lines = told(lambda bar: propose([str(long_csv)], "ill", bar=bar))
+    lines = told(lambda bar: infer_schema([str(long_csv)], "ill", bar=bar))
     rows = [done for _, done, _ in lines]
     assert {task for task, _, _ in lines} == {"looking at the table"} and rows == sorted(rows)
     assert rows[-1] == 50_000 and len({done for done in rows if done < 50_000}) >= 2
     assert all(total is not None and 0.9 < total / 50_000 < 1.1 for _, _, total in lines[1:])
-    assert told(lambda bar: propose([str(long_csv)], "ill", bar=bar), most=3) == lines[:3]
+    assert told(lambda bar: infer_schema([str(long_csv)], "ill", bar=bar), most=3) == lines[:3]
 
 
 def test_a_craft_by_a_schema_that_leaves_something_open_says_how_far_its_look_is(long_csv):

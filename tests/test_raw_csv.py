@@ -10,7 +10,7 @@ import radoboost as rb
 from radoboost.tables import csv_files, open_table
 from radoboost.tables.cells import GAPS
 from radoboost.tables.column_types import Category, Date, Ignored, Number
-from radoboost.tables.csv_dialect import CsvDialect, header_separator
+from radoboost.tables.csv_dialect import CsvDialect, guess_header_separator
 from radoboost.tables.csv_files import NULLS
 from radoboost.tables.schema import Schema
 
@@ -120,7 +120,7 @@ def test_what_arrow_takes_for_missing_is_missing_everywhere():
     ],
 )  # fmt: skip
 def test_the_header_line_says_the_separator(line, separator):
-    assert header_separator(line) == separator
+    assert guess_header_separator(line) == separator
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])

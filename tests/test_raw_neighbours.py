@@ -19,7 +19,7 @@ import radoboost as rb
 from declared_forms import write_table
 from looking import judge_pairs, judged, look, look_at_release
 from neighbours import Pair, gzipped
-from radoboost.holder.feature_maps import check_columns
+from radoboost.holder.feature_maps import check_feature_map_argument
 from radoboost.release.feature_map import FeatureMap
 from radoboost.tables import csv_dialect, object_columns, private_reader
 from radoboost.tables.column_types import Category, Date, Number
@@ -105,7 +105,7 @@ def compared(form, number, folder):
     }  # fmt: skip
     if options["columns"] == "terms":
         options["schema"] = with_terms(rng, schema)
-        options["columns"] = check_columns("auto", options["schema"].terms)
+        options["columns"] = check_feature_map_argument("auto", options["schema"].terms)
     looks = [lambda t=table: look(*t, **options) for table in tables]
     return judged(looks, pair.place, pair.unit)[0]
 
@@ -216,9 +216,9 @@ def test_without_a_planted_dependence_there_is_nothing_to_find(tmp_path):
 
 def test_a_separator_by_a_line_of_data_is_found(tmp_path, monkeypatch):
     def sniffed(path, given):
-        return csv_dialect.header_separator(path.read_bytes())
+        return csv_dialect.guess_header_separator(path.read_bytes())
 
-    monkeypatch.setattr(private_reader, "file_separator", sniffed)
+    monkeypatch.setattr(private_reader, "separator_of_csv_file", sniffed)
     assert with_odd(USUAL, tmp_path) == []
     assert with_odd(b"1;2;3;4;no" + b";" * 100, tmp_path)
 
@@ -238,14 +238,14 @@ def test_a_decimal_mark_by_all_cells_is_found(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_slot_that_depends_on_other_rows_is_found(kind, tmp_path, monkeypatch):
     """Slots in the order of the values that occur, as encoders fit them."""
-    places = object_columns.class_places
+    places = object_columns.class_index_of_labels
 
     def fitted(column, values, missing):
         seen = sorted({str(cell) for cell in column.to_pylist()})
         found = places(column, values, missing)
         return np.where(found == missing, missing, np.array([seen.index(str(c)) % 2 for c in column.to_pylist()]))
 
-    monkeypatch.setattr(object_columns, "class_places", fitted)
+    monkeypatch.setattr(object_columns, "class_index_of_labels", fitted)
     assert with_odd(USUAL, tmp_path, kind=kind) == []
     assert any("other rows" in line for line in with_odd((3.5, "AA", "2022-03-04", 1, "no"), tmp_path, kind=kind))
 
@@ -253,7 +253,7 @@ def test_a_slot_that_depends_on_other_rows_is_found(kind, tmp_path, monkeypatch)
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_order_of_dates_by_all_cells_is_found(kind, tmp_path, monkeypatch):
     """Day first as soon as one date cannot be read otherwise, as readers guess."""
-    seconds = object_columns.date_seconds
+    seconds = object_columns.date_cell_seconds
 
     def guessed(column, order):
         found, known = seconds(column, order)
@@ -262,15 +262,17 @@ def test_an_order_of_dates_by_all_cells_is_found(kind, tmp_path, monkeypatch):
         texts = [cell.decode() if isinstance(cell, bytes) else cell or "" for cell in column.to_pylist()]
         return seconds(pa.array([text[8:10] + text[4:8] + text[:4] for text in texts]), "mdy")
 
-    monkeypatch.setattr(object_columns, "date_seconds", guessed)
+    monkeypatch.setattr(object_columns, "date_cell_seconds", guessed)
     assert with_odd(USUAL, tmp_path, kind=kind) == []
     assert any("other rows" in line for line in with_odd((3.5, "B", "31.12.2022", 1, "no"), tmp_path, kind=kind))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fill_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
-    fill = object_columns._fill
-    monkeypatch.setattr(object_columns, "_fill", lambda n, _, gaps, block: fill(n, float(np.nanmean(n)), gaps, block))
+    fill = object_columns._fill_missing_numbers
+    monkeypatch.setattr(
+        object_columns, "_fill_missing_numbers", lambda n, _, gaps, block: fill(n, float(np.nanmean(n)), gaps, block)
+    )
     assert with_odd((4.5, "B", "2022-03-04", 1, "no"), tmp_path, kind=kind) != []
 
 
@@ -284,7 +286,7 @@ MAPPED = replace(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_map_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
     """Inputs scaled by the largest value of their rows, as people standardise before they multiply."""
-    options = {"kind": kind, "schema": MAPPED, "columns": check_columns("auto", MAPPED.terms)}
+    options = {"kind": kind, "schema": MAPPED, "columns": check_feature_map_argument("auto", MAPPED.terms)}
     odd = (12.5, "B", "2022-03-04", 1, "no")
     assert with_odd(odd, tmp_path, **options) == []
     blocks = FeatureMap.blocks
@@ -298,7 +300,7 @@ def test_a_map_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
 
 def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):
     """As Arrow finds one: it refuses a column on account of a value, or makes texts of what were dates."""
-    monkeypatch.setattr(private_reader, "raw_cells", lambda column, *_: pa.array(column, from_pandas=True))
+    monkeypatch.setattr(private_reader, "object_column_cells", lambda column, *_: pa.array(column, from_pandas=True))
     assert with_odd(USUAL, tmp_path, kind="pandas") == []
     assert any("outcome" in line for line in with_odd(([1], *USUAL[1:]), tmp_path, kind="pandas"))
 
@@ -309,7 +311,7 @@ def test_an_object_that_raises_an_exception_is_found(tmp_path, monkeypatch):
     odd = (*USUAL[:2], early, *USUAL[3:])
     assert with_odd(odd, tmp_path, kind="pandas") == []
     monkeypatch.setattr(
-        object_columns, "_spelled_text", lambda cell, spell: cell if isinstance(cell, str) else spell(cell)
+        object_columns, "_spell_object", lambda cell, spell: cell if isinstance(cell, str) else spell(cell)
     )
     assert any("outcome" in line for line in with_odd(odd, tmp_path, kind="pandas"))
 

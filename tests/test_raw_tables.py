@@ -112,7 +112,7 @@ def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
     """No schema, no extra pass, and nothing of proposals is even looked at."""
     path = tmp_path / "clean.csv"
     path.write_text("a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 2}\n" for k in range(50)))
-    monkeypatch.setattr("radoboost.holder.schema_inference.propose", None)
+    monkeypatch.setattr("radoboost.holder.schema_inference.infer_schema", None)
     monkeypatch.setattr("radoboost.holder.schema_inference.settle_schema", None)
     release = rb.craft(path, label="y", n_rados=5, seed=1)
     assert release.schema is None
@@ -308,8 +308,8 @@ def test_private_mechanisms_always_fill(raw):
 
 def test_private_mechanisms_never_propose(raw, monkeypatch):
     """Neither without a schema nor with one that leaves something open, and nothing reads the table to find out."""
-    monkeypatch.setattr("radoboost.tables.raw_table.raw_table", None)
-    monkeypatch.setattr("radoboost.tables.raw_table.raw_table", None)
+    monkeypatch.setattr("radoboost.tables.raw_table.open_raw_table", None)
+    monkeypatch.setattr("radoboost.tables.raw_table.open_raw_table", None)
     monkeypatch.setattr("radoboost.holder.craft.open_table", None)
     options = {"label": "outcome", "classes": ("no", "yes"), "mechanism": rb.Moments(1.0)}
     with pytest.raises(rb.ArgumentError, match="rado schema TABLE --label COL"):

@@ -28,14 +28,21 @@ from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
 from radoboost.holder.table_check import check_table
 from radoboost.lab.audits.audit_tables import Candidate, Tables
-from radoboost.lab.audits.exact_audit import AllIn, Replays, _NoRowNoise, _way, allowed_mu, made_claim
+from radoboost.lab.audits.exact_audit import (
+    AllIn,
+    Replays,
+    _NoRowNoise,
+    _replay_and_reading_of_mechanism,
+    epsilon_claimed_by_draft,
+    mu_allowed_by_claim,
+)
 from radoboost.lab.audits.replay import ABSURD, Honest
 from radoboost.privacy import epsilon_at
 from radoboost.tables import csv_files, csv_records, open_table
-from radoboost.tables.csv_dialect import CsvDialect, file_separator, header_separator
-from radoboost.tables.csv_records import Records, first_record, record_starts
+from radoboost.tables.csv_dialect import CsvDialect, guess_header_separator, separator_of_csv_file
+from radoboost.tables.csv_records import Records, csv_record_starts, split_first_record
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.raw_table import column_types
+from radoboost.tables.raw_table import raw_column_types
 from radoboost.tables.schema import Schema
 
 # ---- the rule, beside its slow twin
@@ -66,9 +73,9 @@ def agrees(text, *, size, longest, person, lines, every):
         if start >= target:
             wanted.append(start)
             target = (start // every + 1) * every
-    assert record_starts(pieces(text, size), ",", lines, 0, len(text), every) == wanted
+    assert csv_record_starts(pieces(text, size), ",", lines, 0, len(text), every) == wanted
     found = csv_oracle.record(text, 0, b",")
-    cells = first_record(text, ",")
+    cells = split_first_record(text, ",")
     assert (cells and [cell for cell, _ in cells]) == (None if found is None else [cell for cell, _ in found[0]])
 
 
@@ -149,7 +156,7 @@ def test_no_file_takes_more_than_linear_time(kind):
             begun = time.process_time()
             records = Records(",", False, 3, (0, 1, 2), 0, 1 << 20)
             assert sum(len(fates) for fates, _ in records.read(lambda: pieces(text, 1 << 22)))
-            record_starts(pieces(text, 1 << 22), ",", False, 0, len(text), 1 << 20)
+            csv_record_starts(pieces(text, 1 << 22), ",", False, 0, len(text), 1 << 20)
             best = min(best, time.process_time() - begun)
         return best, len(text)
 
@@ -341,27 +348,31 @@ def files(folder, note, records=None, person=None):
 
 def replayed_moments(tables):
     mechanism = rb.Moments(1.0)
-    replays = Replays(tables, *_way(mechanism, tables.asked), more_rows=2**50)  # so few persons could be none
-    claim = made_claim(mechanism, replays.begun().made)
-    return replays, allowed_mu(claim, mechanism.delta) ** 2
+    replays = Replays(
+        tables, *_replay_and_reading_of_mechanism(mechanism, tables.asked), more_rows=2**50
+    )  # so few persons could be none
+    claim = epsilon_claimed_by_draft(mechanism, replays.begun().made)
+    return replays, mu_allowed_by_claim(claim, mechanism.delta) ** 2
 
 
 def replayed_noisy_rados(tables):
     tables = replace(tables, asked=replace(tables.asked, n_rados=5, signatures=AllIn()))
     mechanism, asked = rb.NoisyRados(1.0), tables.asked
     event = mechanism.plan(asked.n_rados, 1, None, asked.max_rows, asked.person or "").event.event
-    return Replays(tables, *_way(mechanism, asked)), asked.n_rados * (event.group / event.noise_multiplier) ** 2
+    return Replays(tables, *_replay_and_reading_of_mechanism(mechanism, asked)), asked.n_rados * (
+        event.group / event.noise_multiplier
+    ) ** 2
 
 
 def replayed_score(tables):
     model = rb.Model(np.array([1.0]), (rb.Column("a", "none", step=2.0**-20),), ("no", "yes"), {"name": "by hand"})
-    scale, event = private_score.plan(1.0, 1e-6)
+    scale, event = private_score.plan_private_score(1.0, 1e-6)
     task = private_score.CountOutcomes(model, LabelEncoder("y", model.classes))
 
     def score(run):
-        private_score.noisy_counts(run, task, scale, event)
+        private_score.noisy_score_counts(run, task, scale, event)
 
-    return Replays(tables, score), allowed_mu(epsilon_at(event, 1e-6), 1e-6) ** 2
+    return Replays(tables, score), mu_allowed_by_claim(epsilon_at(event, 1e-6), 1e-6) ** 2
 
 
 def audited(replayed, tables):
@@ -477,10 +488,11 @@ def test_the_separator_is_that_of_the_whole_header_and_of_no_row(mark, rows, tmp
     path = tmp_path / "t.csv"
     path.write_bytes(b'\xef\xbb\xbf"the\n""note"",;|\t"' + mark + b'"y"' + mark + mark + rows)
     names = ['the\n"note",;|\t', "y"]
-    assert list(column_types(path)) == names
+    assert list(raw_column_types(path)) == names
     assert open_table(path, label="y", row_by_row=True).features == tuple(names[:1])
     assert (
-        file_separator(path, CsvDialect()) == mark.decode() and file_separator(path, CsvDialect(records="lines")) == ","
+        separator_of_csv_file(path, CsvDialect()) == mark.decode()
+        and separator_of_csv_file(path, CsvDialect(records="lines")) == ","
     )
     with pytest.raises(rb.TableError, match="first line") as refusal:
         open_table(path, label="y", row_by_row=True, marks=CsvDialect(mark.decode(), records="lines"))
@@ -490,7 +502,7 @@ def test_the_separator_is_that_of_the_whole_header_and_of_no_row(mark, rows, tmp
 def test_a_header_with_a_quote_that_no_writer_wrote_ends_with_its_line(tmp_path):
     for row in (b"1;2;no", b'1;2;"no"', b'1;",,,,";no'):
         (tmp_path / "t.csv").write_bytes(b'5" pipe;b;y\n' + row + b'\n"x"\n')
-        assert file_separator(tmp_path / "t.csv", CsvDialect()) == ","
+        assert separator_of_csv_file(tmp_path / "t.csv", CsvDialect()) == ","
 
 
 @pytest.mark.parametrize("more", ["", "0.9,yes,x\n" * 100])
@@ -504,7 +516,7 @@ def test_a_file_whose_lines_end_as_no_writer_ends_them_is_refused_by_its_header(
                  features=["a"], mechanism=rb.NoisyExamples(1.0))  # fmt: skip
     assert "fine" not in str(refusal.value)
     with pytest.raises(rb.TableError, match="carriage return"):
-        column_types(tmp_path / "t.csv")
+        raw_column_types(tmp_path / "t.csv")
 
 
 @pytest.mark.parametrize("more", [b"", b'1,no\r"x"'])
@@ -547,5 +559,5 @@ def test_padding_of_the_header_decides_nothing_about_other_rows(tmp_path):
         check = check_table(tmp_path / "t.csv", label="y", classes=("no", "yes"), bounds={"a": (0, 1)})
         counts.append((check.counts.n_rows, check.to_dict()["records_too_wide"]))
     assert counts == [(6, 1)] * 3
-    assert column_types(tmp_path / "t.csv").keys() == {"a", "y"}
-    assert header_separator(b"a;y;dose, mg, oral, x;;") == header_separator(b"a;y;dose, mg, oral, x")
+    assert raw_column_types(tmp_path / "t.csv").keys() == {"a", "y"}
+    assert guess_header_separator(b"a;y;dose, mg, oral, x;;") == guess_header_separator(b"a;y;dose, mg, oral, x")

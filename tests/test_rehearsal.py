@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from radoboost.cli.demo import _table, _view
+from radoboost.cli.demo import _rehearsal_table, _rehearsal_view
 from radoboost.errors import ArgumentError, OutputError, RoomError
 from radoboost.examples import rehearsal
 from radoboost.examples.hospital import FIVE
@@ -38,19 +38,19 @@ def temporary(tmp_path, monkeypatch):
 
 def test_another_hospital_and_a_folder_that_exists_are_refused(tmp_path, temporary):
     with pytest.raises(ArgumentError, match="no hospital 'nowhere'"):
-        rehearsal.rehearse(None, "nowhere", nothing, nothing)
+        rehearsal.rehearse_room(None, "nowhere", nothing, nothing)
     with pytest.raises(OutputError, match="choose another"):
-        rehearsal.rehearse(tmp_path, None, nothing, nothing)
+        rehearsal.rehearse_room(tmp_path, None, nothing, nothing)
     assert tmp_path.exists() and not list(temporary.iterdir())
 
 
 def test_a_hospital_that_fails_is_named_and_nothing_is_left(temporary, monkeypatch):
-    monkeypatch.setattr(rehearsal, "_craft_alone", lambda *_: None)
-    monkeypatch.setattr(rehearsal, "_error", lambda *_: 0.5)
+    monkeypatch.setattr(rehearsal, "_craft_alone_in_rehearsal", lambda *_: None)
+    monkeypatch.setattr(rehearsal, "_rehearsal_error", lambda *_: 0.5)
     words = {name: ["--version"] if name != "east" else ["show", "missing"] for name in FIVE}
-    monkeypatch.setattr(rehearsal, "_join_words", lambda name, lose: words.get(name, []))
+    monkeypatch.setattr(rehearsal, "_join_command_in_rehearsal", lambda name, lose: words.get(name, []))
     with pytest.raises(RoomError, match=r"east stopped: .*missing"):
-        rehearsal.rehearse(None, None, nothing, nothing)
+        rehearsal.rehearse_room(None, None, nothing, nothing)
     assert not list(temporary.iterdir())
 
 
@@ -114,7 +114,7 @@ STANDS = [
 
 def test_the_table_fits_a_terminal_of_80_columns():
     console = Console(file=io.StringIO(), width=80)
-    console.print(_table(STANDS))
+    console.print(_rehearsal_table(STANDS))
     lines = console.file.getvalue().splitlines()
     row = next(line for line in lines if "north" in line)
     assert row.split() == ["north", "sum", "12:", "masked", "numbers", "sent", "4", "others", "1,234", "12,346"]
@@ -124,7 +124,7 @@ def test_the_table_fits_a_terminal_of_80_columns():
 def test_lines_come_where_stderr_is_no_terminal_and_none_if_quiet(capsys, monkeypatch):
     monkeypatch.setattr(sys.modules["radoboost.cli.demo"], "_EVERY", 0.0)
     for quiet in (False, True):
-        with _view(quiet) as (tell, show):
+        with _rehearsal_view(quiet) as (tell, show):
             tell("hello, [bold]all[/bold]")
             show(STANDS)
         err = capsys.readouterr().err

@@ -14,8 +14,8 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms.moments.aggregations import CAP, CONSTANT_VALUE, GRID
-from radoboost.holder.mechanisms.moments.budget import NoiseShape, planned_stages
-from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, rebuilt
+from radoboost.holder.mechanisms.moments.budget import NoiseShape, plan_stage_budget
+from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, mechanism_of_release
 from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, convert_relation, epsilon_at, event_from_dict
 from stage_audits import audit_stages
 from test_audits import KEY, LARGE
@@ -47,7 +47,7 @@ def test_a_replaced_record_moves_no_sum_by_more_than_its_reach(one, other, sign,
     edges = engine.whiten(rows, np.round(rng.normal(size=(4, 4)), 6), signs, GRID)
     theta = rng.normal(size=4) * 5
     tilted = [engine.tilt(edges[:, [k]], theta, GRID, CAP).astype(float) for k in (0, 1)]
-    reach = {stage.name: stage.reach for stage in planned_stages("record", True, 0.1, SHAPES[0], 8, replaced=True)}
+    reach = {stage.name: stage.reach for stage in plan_stage_budget("record", True, 0.1, SHAPES[0], 8, replaced=True)}
     for some, name in ((rows, "second"), (edges, "whitened")):
         q, r = some.T.astype(float)
         assert np.linalg.norm(np.outer(q, q) - np.outer(r, r)) <= reach[name]
@@ -57,7 +57,7 @@ def test_a_replaced_record_moves_no_sum_by_more_than_its_reach(one, other, sign,
 
 def test_reaches_are_those_of_the_proof_and_are_nearly_attained():
     (counts, *bounds, outline, second, total, whitened, rounds, scores) = (
-        stage.reach / GRID for stage in planned_stages("record", True, 0.1, SHAPES[-1], 8, replaced=True)
+        stage.reach / GRID for stage in plan_stage_budget("record", True, 0.1, SHAPES[-1], 8, replaced=True)
     )
     assert [counts, scores, *bounds] == pytest.approx([math.sqrt(2)] * 2 + [math.sqrt(6)] * 4, rel=1e-15)
     assert outline == second == whitened == math.sqrt(2) * GRID and (total, rounds) == (2, 2 * CAP)
@@ -69,7 +69,7 @@ def test_reaches_are_those_of_the_proof_and_are_nearly_attained():
 @pytest.mark.parametrize("sharpen", [True, False])
 def test_a_release_for_records_added_costs_at_most_190_hundredths_of_mu_if_one_is_replaced(shape, sharpen):
     stages = {
-        replaced: planned_stages("record", sharpen, 0.1, shape, 8 * sharpen, replaced=replaced)
+        replaced: plan_stage_budget("record", sharpen, 0.1, shape, 8 * sharpen, replaced=replaced)
         for replaced in (False, True)
     }
     squared = sum(
@@ -91,8 +91,10 @@ def test_statement_and_release_say_what_is_replaced(rng, columns):
     event = event_from_dict(statement.event)
     assert event.relation is REPLACE and epsilon_at(event, 1e-6) == statement.epsilon
     mechanism = rb.Moments(4.0, relation="replace")
-    assert rebuilt(release).distance(NoiseShape(3)) == pytest.approx(mechanism.distance(NoiseShape(3)), rel=1e-6)
-    assert claim_of_statement(release, rebuilt(release)).epsilon == statement.epsilon
+    assert mechanism_of_release(release).distance(NoiseShape(3)) == pytest.approx(
+        mechanism.distance(NoiseShape(3)), rel=1e-6
+    )
+    assert claim_of_statement(release, mechanism_of_release(release)).epsilon == statement.epsilon
 
 
 def test_noise_is_less_than_that_of_a_converted_release():

@@ -14,7 +14,7 @@ import pytest
 
 import radoboost as rb
 from oracles import noise_words, rounded_normal
-from radoboost.holder.contribution_bounding import choose_rows
+from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import cpu_rows, get_engine, reference
 from radoboost.holder.engines.cpu import Kernel
@@ -25,16 +25,16 @@ from radoboost.holder.mechanisms.moments.aggregations import SphereRows
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.lab.audits import exact_audit
 from radoboost.lab.audits.audit import audit
-from radoboost.lab.audits.audit_tables import tables_for
+from radoboost.lab.audits.audit_tables import audit_tables_for
 from radoboost.lab.audits.canaries import Scenario
 from radoboost.lab.audits.exact_audit import (
     ALL_STAGES,
     NEAR,
-    allowed_mu,
-    exact_score_audit,
-    replay_moments,
-    replay_noisy_examples,
-    replay_noisy_rados,
+    exact_audit_of_moments,
+    exact_audit_of_noisy_examples,
+    exact_audit_of_noisy_rados,
+    exact_audit_of_score,
+    mu_allowed_by_claim,
 )
 from radoboost.lab.audits.replay import Given, Honest, log_curator, recording_curator, replayed_release
 from radoboost.privacy import Gaussian, Relation
@@ -68,7 +68,7 @@ FEW = [
 
 @pytest.mark.parametrize(("what", "options"), FEW)
 def test_no_pair_is_further_apart_than_promised(what, options):
-    result = replay_moments(moments(what), Scenario(thorough=False, **options))
+    result = exact_audit_of_moments(moments(what), Scenario(thorough=False, **options))
     check(result, 0.8 if what == "replaced" else NEAR)
     assert bool(result.remark) == (result.ratio < NEAR)
     if what == "replaced":
@@ -81,7 +81,7 @@ def test_no_pair_is_further_apart_than_promised(what, options):
 @pytest.mark.parametrize("columns", ["linear", "degree-2", "degree-4", "degree-8", "auto"])
 def test_every_plan_at_every_number_of_classes(what, n_classes, columns):
     check(
-        replay_moments(moments(what), Scenario(columns=columns, n_classes=n_classes)),
+        exact_audit_of_moments(moments(what), Scenario(columns=columns, n_classes=n_classes)),
         0.8 if what == "replaced" else NEAR,
     )
 
@@ -100,29 +100,29 @@ def test_thoroughly(what, options, epsilon, sharpen):
     if what == "replaced" and "max_rows" in options:
         pytest.skip("persons are added or removed")
     check(
-        replay_moments(moments(what, epsilon, sharpen=sharpen), Scenario(**options)),
+        exact_audit_of_moments(moments(what, epsilon, sharpen=sharpen), Scenario(**options)),
         0.6 if what == "replaced" else NEAR,
     )
 
 
 @pytest.mark.parametrize("options", [{}, {"raw": True}, {"max_rows": 3}])
 def test_noisy_rados_move_by_what_their_noise_is_for(options):
-    check(replay_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=20, **options)))
+    check(exact_audit_of_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=20, **options)))
 
 
 @pytest.mark.parametrize("clip", [1.0, 0.25])
 def test_rows_of_noisy_examples_move_by_what_their_noise_is_for(clip):
-    check(replay_noisy_examples(rb.NoisyExamples(1.0, clip=clip), Scenario()))
+    check(exact_audit_of_noisy_examples(rb.NoisyExamples(1.0, clip=clip), Scenario()))
 
 
 @pytest.mark.parametrize("max_rows", [1, 3])
 def test_rows_of_a_person_move_by_what_the_noise_of_noisy_examples_is_for(max_rows):
-    check(replay_noisy_examples(rb.NoisyExamples(1.0), Scenario(max_rows=max_rows)))
+    check(exact_audit_of_noisy_examples(rb.NoisyExamples(1.0), Scenario(max_rows=max_rows)))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_scores(n_classes):
-    check(exact_score_audit(1.0, n_classes=n_classes))
+    check(exact_audit_of_score(1.0, n_classes=n_classes))
 
 
 def test_the_law_of_a_band_has_the_delta_that_is_claimed():
@@ -146,7 +146,10 @@ def runs_of(mechanism, asked, tables, one, other, run=Curator, **options):
 
 
 def test_noise_is_that_of_the_slow_reference_at_the_logged_scale():
-    tables, mechanism = tables_for(Relation.RECORD, Scenario(thorough=False, n_columns=2, columns="linear")), moments()
+    tables, mechanism = (
+        audit_tables_for(Relation.RECORD, Scenario(thorough=False, n_columns=2, columns="linear")),
+        moments(),
+    )
     first, _ = runs_of(mechanism, tables.asked, tables, 0, 1)
     assert not first.stopped
     checked = 0
@@ -174,7 +177,7 @@ def test_noise_is_that_of_the_slow_reference_at_the_logged_scale():
 @pytest.mark.parametrize("what", RELATIONS)
 def test_the_two_files_are_the_same_to_the_last_byte(what, tmp_path):
     mechanism = moments(what)
-    tables = tables_for(mechanism.neighbours, Scenario(thorough=False, columns="linear"))
+    tables = audit_tables_for(mechanism.neighbours, Scenario(thorough=False, columns="linear"))
     one, other = tables.pairs[0]
     logs = runs_of(mechanism, tables.asked, tables, one, other)
     files = []
@@ -187,7 +190,7 @@ def test_the_two_files_are_the_same_to_the_last_byte(what, tmp_path):
 
 
 def test_what_a_replay_makes_is_not_saved(tmp_path):
-    mechanism, tables = moments(), tables_for(Relation.RECORD, Scenario(thorough=False, columns="linear"))
+    mechanism, tables = moments(), audit_tables_for(Relation.RECORD, Scenario(thorough=False, columns="linear"))
     log, _ = runs_of(mechanism, tables.asked, tables, 0, 1)
     release = replayed_release(mechanism, tables.asked, log.made)
     with pytest.raises(rb.ReleaseError, match="replay"):
@@ -198,13 +201,13 @@ def test_what_a_replay_makes_is_not_saved(tmp_path):
 
 
 def test_stages_without_noise_are_equal_where_a_label_is_flipped():
-    result = replay_moments(moments("label"), Scenario(columns="degree-3", thorough=False))
+    result = exact_audit_of_moments(moments("label"), Scenario(columns="degree-3", thorough=False))
     exact = {one.stage: one.ratio for one in result.stages if one.stage in ("outline", "second moments", "counts")}
     assert len(exact) == 3 and not any(exact.values())
 
 
 def test_shares_of_all_stages_add_up():
-    result = replay_moments(moments(), Scenario(columns="degree-3", thorough=False))
+    result = exact_audit_of_moments(moments(), Scenario(columns="degree-3", thorough=False))
     assert {one.stage for one in result.stages} == {
         "counts", "outline", "second moments", "sum", "whitened moments", "mean rados", "scores",
     }  # fmt: skip
@@ -213,8 +216,8 @@ def test_shares_of_all_stages_add_up():
 
 def test_mu_follows_from_epsilon_by_a_closed_form():
     for epsilon in (0.1, 1.0, 8.0):
-        mu = allowed_mu(epsilon, 1e-6)
-        assert exact_audit._epsilon_of(mu, 1e-6) == pytest.approx(epsilon, rel=1e-6)
+        mu = mu_allowed_by_claim(epsilon, 1e-6)
+        assert exact_audit._epsilon_of_mu(mu, 1e-6) == pytest.approx(epsilon, rel=1e-6)
 
 
 # ---- planted faults
@@ -239,7 +242,7 @@ def test_noise_that_is_halved_in_one_stage(number):
                 arrays, [replace(noise, scale=scale) for noise, scale in zip(noises, scales, strict=True)]
             )
 
-    result = replay_moments(moments(), Scenario(columns="linear", thorough=False, run=Halved))
+    result = exact_audit_of_moments(moments(), Scenario(columns="linear", thorough=False, run=Halved))
     if number == 99:  # no stage: so it is the fault that is found, and not how it was planted
         check(result)
     else:
@@ -256,14 +259,14 @@ def test_rows_that_are_not_put_on_the_sphere(monkeypatch):
         return np.where(good, np.trunc(rows * lengths), 0).astype(np.int32), good
 
     monkeypatch.setattr(SphereRows, "put_on_sphere", as_long_as_they_come)
-    caught(replay_moments(moments(), Scenario(columns="linear", thorough=False)))
+    caught(exact_audit_of_moments(moments(), Scenario(columns="linear", thorough=False)))
 
 
 def test_weights_without_a_cap(monkeypatch):
     original = Kernel.tilt
     monkeypatch.setattr(Kernel, "tilt", staticmethod(lambda rows, theta, grid, cap: original(rows, theta, grid, 1.0)))
     monkeypatch.setattr(exact_audit, "LYING", exact_audit.LYING[-1:])  # a classifier that gives rows their most
-    result = replay_moments(moments(), Scenario(columns="linear", thorough=False))
+    result = exact_audit_of_moments(moments(), Scenario(columns="linear", thorough=False))
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
 
@@ -276,13 +279,13 @@ def capped_by_coordinates(rows, theta, grid, unit, most):
 
 
 def not_capped(rows, theta, grid, unit, most):
-    return cpu_rows.tilt_classes(rows, theta, grid, unit, 2 * unit**2)
+    return cpu_rows.compiled_tilt_class_rows(rows, theta, grid, unit, 2 * unit**2)
 
 
 @pytest.mark.parametrize("weighing", [capped_by_coordinates, not_capped])
 def test_class_weights_that_are_not_capped_as_one_vector(weighing, monkeypatch):
     monkeypatch.setattr(Kernel, "tilt_classes", staticmethod(weighing))
-    result = replay_moments(moments(), Scenario(columns="linear", n_classes=5, thorough=False))
+    result = exact_audit_of_moments(moments(), Scenario(columns="linear", n_classes=5, thorough=False))
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"
 
@@ -294,27 +297,27 @@ def test_sums_of_each_class_against_the_rest(monkeypatch):
         signs = np.where(np.arange(1, n_classes + 1)[:, None] == rows[-1], 1.0, -1.0) * (rows[-1] > 0)
         return (signs @ rows[:-1].astype(np.float64).T).astype(np.int64)
 
-    monkeypatch.setattr(aggregations, "slot_sums", one_against_the_rest)
-    caught(replay_moments(moments(), Scenario(columns="linear", n_classes=5, thorough=False)))
+    monkeypatch.setattr(aggregations, "moment_sums_by_class", one_against_the_rest)
+    caught(exact_audit_of_moments(moments(), Scenario(columns="linear", n_classes=5, thorough=False)))
 
 
 def test_more_rows_of_a_person_than_their_noise_is_for(monkeypatch):
     def all_rows(source, run, rule, max_rows, key, **options):
-        return choose_rows(source, run, rule, 1000, key, **options)
+        return choose_rows_of_persons(source, run, rule, 1000, key, **options)
 
-    monkeypatch.setattr(record_level, "choose_rows", all_rows)
-    caught(replay_moments(moments(), Scenario(columns="linear", max_rows=3, thorough=False)))
+    monkeypatch.setattr(record_level, "choose_rows_of_persons", all_rows)
+    caught(exact_audit_of_moments(moments(), Scenario(columns="linear", max_rows=3, thorough=False)))
 
 
 def test_norms_that_are_not_tested(monkeypatch):
-    original = record_level.clip_rows
+    original = record_level.clip_record_rows
 
     def clipped_by_coordinate(values, signs, columns, clip, step):
         return original(values, signs, columns, None, step)
 
-    monkeypatch.setattr(record_level, "clip_rows", clipped_by_coordinate)
-    caught(replay_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=5, thorough=False)))
-    caught(replay_noisy_examples(rb.NoisyExamples(1.0), Scenario(thorough=False)))
+    monkeypatch.setattr(record_level, "clip_record_rows", clipped_by_coordinate)
+    caught(exact_audit_of_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=5, thorough=False)))
+    caught(exact_audit_of_noisy_examples(rb.NoisyExamples(1.0), Scenario(thorough=False)))
 
 
 def test_a_value_that_depends_on_a_neighbour(monkeypatch):
@@ -326,7 +329,7 @@ def test_a_value_that_depends_on_a_neighbour(monkeypatch):
         return original(self, values / largest, signs)
 
     monkeypatch.setattr(SphereRows, "put_on_sphere", by_the_largest)
-    caught(replay_moments(moments(), Scenario(columns="linear", thorough=False)))
+    caught(exact_audit_of_moments(moments(), Scenario(columns="linear", thorough=False)))
 
 
 def test_a_key_and_plane_that_serve_twice():
@@ -335,7 +338,7 @@ def test_a_key_and_plane_that_serve_twice():
             self._plane = min(self._plane, 4)
             return super().noise(scale, shape)
 
-    caught(replay_moments(moments(), Scenario(columns="linear", thorough=False, run=Again)), "served before")
+    caught(exact_audit_of_moments(moments(), Scenario(columns="linear", thorough=False, run=Again)), "served before")
 
 
 def bare(noise):
@@ -356,9 +359,9 @@ def test_noise_that_is_missing_in_a_column_or_the_same_in_all_rows(change, repla
 
     options = {"thorough": False, "run": Changed}
     result = (
-        replay_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=5, **options))
+        exact_audit_of_noisy_rados(rb.NoisyRados(1.0), Scenario(n_rados=5, **options))
         if replayed == "rados"
-        else replay_moments(
+        else exact_audit_of_moments(
             moments(), Scenario(columns="linear", n_classes=3 if replayed == "classes" else 2, **options)
         )
     )
@@ -374,7 +377,7 @@ class SensitivityOne(rb.Moments):
 
 @pytest.mark.parametrize("what", ["label", "replaced"])
 def test_a_sensitivity_of_one_for_two(what):
-    result = replay_moments(SensitivityOne(1.0, **RELATIONS[what]), Scenario(columns="linear", thorough=False))
+    result = exact_audit_of_moments(SensitivityOne(1.0, **RELATIONS[what]), Scenario(columns="linear", thorough=False))
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "sum"
 
@@ -401,7 +404,7 @@ def test_what_goes_by_an_exact_number(what, words):
         def agreed(self, compute):
             return super().agreed(compute) * (1 + 1e-9 * (self.source.n_rows % 2) * (what == "whitening"))
 
-    caught(replay_moments(moments(), Scenario(columns="linear", thorough=False, run=Prying)), words)
+    caught(exact_audit_of_moments(moments(), Scenario(columns="linear", thorough=False, run=Prying)), words)
 
 
 class AnotherPlan(rb.Moments):
@@ -415,7 +418,7 @@ class AnotherPlan(rb.Moments):
 
 
 def test_an_exact_number_in_the_file():
-    caught(replay_moments(AnotherPlan(1.0), Scenario(columns="linear", thorough=False)), "the two files differ")
+    caught(exact_audit_of_moments(AnotherPlan(1.0), Scenario(columns="linear", thorough=False)), "the two files differ")
 
 
 def test_a_share_of_noise_for_one_holder_more():
@@ -426,8 +429,8 @@ def test_a_share_of_noise_for_one_holder_more():
             return super().noise(scale * math.sqrt(3 / 5), shape)
 
     options = {"columns": "linear", "room": (5, 2), "thorough": False}
-    check(replay_moments(moments(), Scenario(**options)))
-    caught(replay_moments(moments(), Scenario(run=Quiet, **options)))
+    check(exact_audit_of_moments(moments(), Scenario(**options)))
+    caught(exact_audit_of_moments(moments(), Scenario(run=Quiet, **options)))
 
 
 # ---- the way in
@@ -440,7 +443,9 @@ def test_craft_cannot_be_given_a_run_or_noise():
     assert not names & {"run", "script", "noise", "noise_key", "key", "replay", "exact"}
 
 
-QUICK = {"noisy moments": lambda mechanism, scenario: replay_moments(mechanism, replace(scenario, thorough=False))}
+QUICK = {
+    "noisy moments": lambda mechanism, scenario: exact_audit_of_moments(mechanism, replace(scenario, thorough=False))
+}
 
 
 def test_audits_are_exact_on_demand(monkeypatch):
@@ -479,14 +484,14 @@ def test_the_command(rado, monkeypatch):
 
 
 def test_the_command_ends_with_1_where_something_is_wrong(rado, monkeypatch):
-    broken = replace(exact_score_audit(1.0, thorough=False), ratio=1.2, faults=("stages differ (honest)",))
-    monkeypatch.setattr(exact_audit, "exact_score_audit", lambda *about, **options: broken)
+    broken = replace(exact_audit_of_score(1.0, thorough=False), ratio=1.2, faults=("stages differ (honest)",))
+    monkeypatch.setattr(exact_audit, "exact_audit_of_score", lambda *about, **options: broken)
     code, out, err = rado("audit", "--exact", "--mechanism", "score")
     assert code == 1 and "stages differ" in out and "do not use it" in err
 
 
 def test_the_worst_pair_of_each_stage_is_named():
-    result = replay_moments(moments("replaced"), Scenario(columns="linear", thorough=False))
+    result = exact_audit_of_moments(moments("replaced"), Scenario(columns="linear", thorough=False))
     by_stage = {one.stage: one for one in result.stages}
     assert "half" in by_stage["second moments"].pair and "class 1" in by_stage["sum"].pair
     assert result.pair and result.transcript and ALL_STAGES not in by_stage

@@ -48,15 +48,15 @@ def data(tmp_path, rng):
 
 def test_a_domain_is_read_from_plain_and_packed_csv(data, rng):
     x, y = write_domain(data, "sonar", 208, 5, rng)
-    plain = domains.load("sonar", str(data))
+    plain = domains.load_domain("sonar", str(data))
     np.testing.assert_array_equal(plain.x, x)
     np.testing.assert_array_equal(plain.signs, y)
     assert plain.feature_names == ("f0", "f1", "f2", "f3", "f4")
     assert plain.complete and plain.title == "Sonar"
     (data / "sonar.csv.gz").write_bytes(gzip.compress((data / "sonar.csv").read_bytes()))
     (data / "sonar.csv").unlink()
-    domains.load.cache_clear()
-    np.testing.assert_array_equal(domains.load("sonar", str(data)).x, x)
+    domains.load_domain.cache_clear()
+    np.testing.assert_array_equal(domains.load_domain("sonar", str(data)).x, x)
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_the_archives_physics_files_are_read_as_they_come(tmp_path, rng, monkeyp
         ",".join([f"{label:.18e}", *(f"{v:.18e}" for v in row)]) + "\n" for label, row in zip(y, x, strict=True)
     )
     (tmp_path / file).write_bytes(gzip.compress(text.encode()))
-    domain = domains.load(name, str(tmp_path))
+    domain = domains.load_domain(name, str(tmp_path))
     np.testing.assert_array_equal(domain.x, x)
     np.testing.assert_array_equal(domain.signs, 2 * y - 1)
     assert domain.feature_names == ("x0", "x1", "x2", "x3") and not domain.complete
@@ -83,7 +83,7 @@ def test_the_archives_twitter_file_is_binarised_at_the_mean(tmp_path, monkeypatc
     half = [0.5 * k if k > 80 else k for k in range(100)]
     lines = [f"{k},{h},{t}\n" for k, h, t in zip(range(100), half, target, strict=True)]
     (tmp_path / "Twitter.data").write_text("".join(lines))
-    domain = domains.load("twitter", str(tmp_path))
+    domain = domains.load_domain("twitter", str(tmp_path))
     np.testing.assert_array_equal(domain.x, np.column_stack([np.arange(100), half]))
     np.testing.assert_array_equal(domain.signs, [1 if t >= np.mean(target) else -1 for t in target])
     assert (domain.signs == 1).sum() == 1
@@ -96,41 +96,41 @@ def test_the_archives_twitter_file_is_binarised_at_the_mean(tmp_path, monkeypatc
 def test_a_bad_file_is_refused_with_its_name(tmp_path, text, complaint):
     (tmp_path / "sonar.csv").write_text(text)
     with pytest.raises(TableError, match=complaint) as refused:
-        domains.load("sonar", str(tmp_path))
+        domains.load_domain("sonar", str(tmp_path))
     assert "sonar.csv" in str(refused.value)
 
 
 def test_missing_domains_are_named_with_where_to_get_them(data):
-    found, missing = domains.choose(data)
+    found, missing = domains.choose_domains(data)
     assert found == ("fertility", "haberman")
     assert len(missing) == 14 and not any("higgs_sample" in line for line in missing)
     assert any("Twitter.data" in line and "248" in line for line in missing)
     with pytest.raises(ArgumentError, match=r"magic \(magic.csv or magic.csv.gz, .* 159\)"):
-        domains.choose(data, ("fertility", "magic"))
+        domains.choose_domains(data, ("fertility", "magic"))
     with pytest.raises(ArgumentError, match="there is no domain 'nonsense'"):
-        domains.choose(data, ("nonsense",))
+        domains.choose_domains(data, ("nonsense",))
     with pytest.raises(ArgumentError, match="no domain is named"):
-        domains.choose(data, ())
+        domains.choose_domains(data, ())
     with pytest.raises(ArgumentError, match="there is no folder"):
-        domains.choose(data / "nowhere")
+        domains.choose_domains(data / "nowhere")
     (data / "empty").mkdir()
     with pytest.raises(ArgumentError, match="no domain is under"):
-        domains.choose(data / "empty")
+        domains.choose_domains(data / "empty")
 
 
 def test_a_sample_gives_way_to_the_domain(data, rng):
     write_domain(data, "higgs_sample", 30, 2, rng)
-    assert "higgs_sample" in domains.find(data)
+    assert "higgs_sample" in domains.find_domains(data)
     (data / "HIGGS.csv.gz").write_bytes(gzip.compress(b"1,2\n0,3\n"))
-    assert "higgs_sample" not in domains.find(data) and "higgs" in domains.find(data)
-    assert domains.choose(data, ("higgs_sample",))[0] == ("higgs_sample",)
+    assert "higgs_sample" not in domains.find_domains(data) and "higgs" in domains.find_domains(data)
+    assert domains.choose_domains(data, ("higgs_sample",))[0] == ("higgs_sample",)
 
 
 def test_another_file_is_another_digest(data):
-    before = domains.digest("fertility", str(data))
-    domains.digest.cache_clear()
+    before = domains.digest_of_domain("fertility", str(data))
+    domains.digest_of_domain.cache_clear()
     (data / "fertility.csv").write_text((data / "fertility.csv").read_text() + "1,1,1,1,1,1,1,1,1,1\n")
-    assert domains.digest("fertility", str(data)) != before
+    assert domains.digest_of_domain("fertility", str(data)) != before
 
 
 # ---- cells
@@ -202,7 +202,7 @@ def test_a_cell_that_fails_leaves_the_others(tmp_path):
 def test_plain_numpy_boosting_is_boost(rng):
     rows = rng.normal(0.1, 1, (60, 7))
     for clamp in (0.0, 0.1):
-        ours = table1.boost_examples(rows, np.abs(rows).max(axis=0), clamp=clamp)
+        ours = table1.boost_table1_examples(rows, np.abs(rows).max(axis=0), clamp=clamp)
         theirs = boost(rows, update="exponential", clamp=clamp).rounds
         np.testing.assert_array_equal(ours.feature, theirs.feature)
         np.testing.assert_allclose(ours.leverage, theirs.leverage, rtol=1e-6)
@@ -225,14 +225,16 @@ def test_weights_as_printed_sum_to_one_but_for_rounding_which_grows(rng):
 
 def test_the_papers_figures_ship_with_the_package():
     for name in ("table1", "table3"):
-        assert list(versus_paper.paper(name)) == [name for name, source in domains.SOURCES.items() if source.rows]
-        for domain in versus_paper.paper(name):
+        assert list(versus_paper.printed_table_of_paper(name)) == [
+            name for name, source in domains.SOURCES.items() if source.rows
+        ]
+        for domain in versus_paper.printed_table_of_paper(name):
             for learner in versus_paper.LEARNERS:
-                assert 0 < versus_paper.printed_error(name, domain, learner).mean < 60
-    for domain, row in versus_paper.paper("table1").items():
+                assert 0 < versus_paper.error_printed_in_paper(name, domain, learner).mean < 60
+    for domain, row in versus_paper.printed_table_of_paper("table1").items():
         assert int(row["m"]) == domains.SOURCES[domain].rows
-    assert versus_paper.printed_error("table1", "eeg", "adaboost_sub") == Summary(44.36, 1.99, 10)
-    assert versus_paper.printed_error("table3", "hardware", "radoboost") == Summary(7.35, 3.31, 10)
+    assert versus_paper.error_printed_in_paper("table1", "eeg", "adaboost_sub") == Summary(44.36, 1.99, 10)
+    assert versus_paper.error_printed_in_paper("table3", "hardware", "radoboost") == Summary(7.35, 3.31, 10)
     assert len(versus_paper.SMALL) == 13
 
 
@@ -244,7 +246,7 @@ def test_both_tables_use_the_same_draws(data):
     assert plain["least_edge"]["radoboost"] > 0.1
     assert plain["error"]["radoboost"] == clamped["error"]["radoboost"]
     assert clamped["least_edge"]["adaboost"] == 0.1
-    assert set(table1.fold_cells(options)) <= set(table3.cells(options))
+    assert set(table1.table1_fold_cells(options)) <= set(table3.cells(options))
     assert table3.work is table1.work
     varied = table1.work(Task.of("table1", domain="haberman", fold=0, clamp=0.0, part="varied"), options)
     assert varied[table1.AS_WRITTEN.title] == plain["error"]["adaboost_sub"]
@@ -255,7 +257,7 @@ def test_both_tables_use_the_same_draws(data):
 
 def found(data, output, jobs=1, quick=False):
     """The findings of Table 1, without its pages."""
-    options = Options(str(data), domains.choose(data)[0], quick=quick)
+    options = Options(str(data), domains.choose_domains(data)[0], quick=quick)
     outcomes = run_cells(table1.cells(options), table1.work, options, output / "cells", jobs=jobs)
     return table1.findings(outcomes, options)
 

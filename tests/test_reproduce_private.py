@@ -13,9 +13,14 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import FeatureBand
 from radoboost.lab.paper import feature_privacy, gaussian_noise_figures
 from radoboost.lab.paper import feature_privacy as feature_privacy_module
-from radoboost.lab.paper.domains import Domain, find, load
-from radoboost.lab.paper.feature_privacy import band_rados, end_probability, protect_feature, totals
-from radoboost.lab.paper.gaussian_noise_figures import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, learner
+from radoboost.lab.paper.domains import Domain, find_domains, load_domain
+from radoboost.lab.paper.feature_privacy import (
+    band_end_probability,
+    band_rados,
+    feature_privacy_totals,
+    protect_feature,
+)
+from radoboost.lab.paper.gaussian_noise_figures import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, curve_key_of_learner
 from radoboost.lab.paper.jobs import Options, Task, run_cells
 from radoboost.privacy import band, epsilon_at
 
@@ -48,22 +53,22 @@ def test_totals_agree_with_enumeration(m, n, epsilon):
     end = min(law.values())
     floor = float(1 - (1 - end) ** n)
     between = (floor + oracles.column_delta(m, low, high, n, 0.0)) / 2
-    account = totals(m, n, epsilon, between)
+    account = feature_privacy_totals(m, n, epsilon, between)
     assert (account["low"], account["high"]) == (low, high)
     exact = oracles.column_delta(m, low, high, n, n * epsilon)
     assert exact <= account["delta"] <= exact * (1 + 1e-6) + 1e-9
-    assert end_probability(m, low, high) == pytest.approx(float(end), rel=1e-12)
+    assert band_end_probability(m, low, high) == pytest.approx(float(end), rel=1e-12)
     assert account["floor"] == pytest.approx(floor, rel=1e-12)
     assert oracles.column_delta(m, low, high, n, account["epsilon"]) <= between
     assert oracles.column_delta(m, low, high, n, account["epsilon"] * 0.999 - 1e-3) > between
-    assert totals(m, n, epsilon, floor * 0.999)["epsilon"] is None
+    assert feature_privacy_totals(m, n, epsilon, floor * 0.999)["epsilon"] is None
     assert account["paper_epsilon"] == n * epsilon
     assert account["paper_delta"] == pytest.approx(min(1.0, n * m**-2.5 / epsilon))
 
 
 @pytest.mark.parametrize(("m", "n", "epsilon"), [(90, 45, 2.0), (90, 45, 4.0), (200, 50, 0.5), (400, 50, 2.0)])
 def test_totals_are_those_of_the_mechanism(m, n, epsilon):
-    mechanism, account = FeatureBand("a", epsilon), totals(m, n, epsilon)
+    mechanism, account = FeatureBand("a", epsilon), feature_privacy_totals(m, n, epsilon)
     if account["epsilon"] is None:
         with pytest.raises(rb.ArgumentError, match="too narrow for any claim"):
             mechanism.signatures(m, n)
@@ -76,9 +81,9 @@ def test_totals_are_those_of_the_mechanism(m, n, epsilon):
 
 def test_where_every_rado_gives_the_value_away_no_epsilon_is_left():
     for m, n, epsilon in ((316, 158, 0.05), (90, 45, 0.05), (3759, 1000, 0.01)):
-        account = totals(m, n, epsilon)
+        account = feature_privacy_totals(m, n, epsilon)
         assert account["epsilon"] is None and account["delta"] == 1.0 and account["floor"] > 1 - 1e-6
-    empty = totals(90, 45, 0.01)
+    empty = feature_privacy_totals(90, 45, 0.01)
     assert empty["low"] is None and empty["epsilon"] is None and empty["plain_epsilon"] > 0
 
 
@@ -122,8 +127,8 @@ def test_the_protected_feature_is_the_one_with_the_most_even_edges():
 def test_the_domains_are_those_with_a_binary_feature(domains):
     expected = {"fertility": "accident_or_trauma", "ionosphere": "a01", "abalone": "sex_m"}
     assert set(feature_privacy_module.DOMAINS) == set(expected)
-    for name in find(domains):
-        domain = load(name, str(domains))
+    for name in find_domains(domains):
+        domain = load_domain(name, str(domains))
         if name in expected:
             columns, place, feature = protect_feature(domain)
             assert feature == expected[name]
@@ -139,7 +144,7 @@ def test_the_domains_are_those_with_a_binary_feature(domains):
 def _recorded(monkeypatch, options, folds):
     """What `work` boosts over and tests on, in these folds of the first copy: one list each per fold."""
     boosted, tested = [], []
-    true_boost, true_test = gaussian_noise_figures.boost, gaussian_noise_figures.share_wrong
+    true_boost, true_test = gaussian_noise_figures.boost, gaussian_noise_figures.share_of_test_errors
 
     def boost(rows, **options):
         boosted[-1].append(np.array(rows))
@@ -150,7 +155,7 @@ def _recorded(monkeypatch, options, folds):
         return true_test(theta, edges, generator)
 
     monkeypatch.setattr(gaussian_noise_figures, "boost", boost)
-    monkeypatch.setattr(gaussian_noise_figures, "share_wrong", share_wrong)
+    monkeypatch.setattr(gaussian_noise_figures, "share_of_test_errors", share_wrong)
     for fold in folds:
         boosted.append([])
         tested.append([])
@@ -159,13 +164,13 @@ def _recorded(monkeypatch, options, folds):
 
 
 def test_noise_has_the_stated_size_on_examples_and_on_rados(small, monkeypatch):
-    noise_stds = gaussian_noise_figures.plan(small).noise_stds
+    noise_stds = gaussian_noise_figures.noisy_copies_plan(small).noise_stds
     (boosted,), _ = _recorded(monkeypatch, small, [0])
     by_noise = np.array_split(np.arange(len(boosted)), len(noise_stds))
     kinds = [kind for _ in gaussian_noise_figures.ORACLES for kind in KINDS]
     m = len(boosted[0])
     supports = {EXAMPLES: 1, RANDOM: m / 2} | {
-        gaussian_noise_figures.support_name(support): int(support * m) for support in SUPPORTS
+        gaussian_noise_figures.support_curve_name(support): int(support * m) for support in SUPPORTS
     }
     for place, kind in enumerate(kinds):
         clean, *noisy = (boosted[rows[place]] for rows in by_noise)
@@ -177,9 +182,9 @@ def test_noise_has_the_stated_size_on_examples_and_on_rados(small, monkeypatch):
 
 
 def test_folds_of_a_copy_share_noise_and_leave_out_every_example_once(small, monkeypatch):
-    chosen = gaussian_noise_figures.plan(small)
+    chosen = gaussian_noise_figures.noisy_copies_plan(small)
     _, tested = _recorded(monkeypatch, small, range(chosen.folds))
-    domain = load("banknote", small.data)
+    domain = load_domain("banknote", small.data)
     edges = gaussian_noise_figures.standardise(domain.x) * domain.signs[:, None]
 
     def in_order(rows):
@@ -237,7 +242,7 @@ def test_without_domains_there_is_a_note_and_nothing_else(experiment):
 # ---- checks can come out both ways
 
 
-NOISES = gaussian_noise_figures.plan(Options("", ())).noise_stds
+NOISES = gaussian_noise_figures.noisy_copies_plan(Options("", ())).noise_stds
 
 
 def _noisy_outcomes(names, error, options):
@@ -261,7 +266,7 @@ def _seen(names, error):
 
 def test_gaussian_checks_see_what_is_there():
     def error(name, key, noise_std):
-        if key == learner(EXAMPLES, "strong"):
+        if key == curve_key_of_learner(EXAMPLES, "strong"):
             return 0.05 + 0.15 * (noise_std >= 1)
         fixed = key.startswith("s/m = 0.5")
         return 0.20 - 0.05 * fixed - 0.02 * (fixed and "median" in key)
@@ -278,7 +283,7 @@ def test_gaussian_checks_do_not_see_what_is_not_there():
     assert _seen(["banknote", "magic"], error) == [False, False, False, False]
 
 
-EPSILONS = feature_privacy_module.plan(Options("", ())).epsilons
+EPSILONS = feature_privacy_module.feature_privacy_plan(Options("", ())).epsilons
 
 
 def _band_findings(error, delta=None, names=("fertility", "ionosphere", "abalone")):
@@ -286,7 +291,7 @@ def _band_findings(error, delta=None, names=("fertility", "ionosphere", "abalone
     outcomes = {}
     for cell in feature_privacy.cells(options):
         if cell.get("epsilon") is not None:
-            account = totals(60, 5, cell["epsilon"]) | {"feature": "a"}
+            account = feature_privacy_totals(60, 5, cell["epsilon"]) | {"feature": "a"}
             outcomes[cell] = account | ({} if delta is None else {"delta": delta})
         else:
             errors = [error(cell["domain"], epsilon) for epsilon in EPSILONS]

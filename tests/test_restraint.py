@@ -14,12 +14,12 @@ from radoboost.learner.boost import Rounds, boost
 from radoboost.learner.boost_rados import (
     FOLDS,
     BoostingPenalty,
-    choose,
-    examples_behind,
-    held_out_ratios,
-    used_features,
+    choose_stopping_point,
+    examples_behind_rados,
+    features_used_by_model,
+    held_out_margin_ratios,
 )
-from radoboost.learner.penalised_boost import PENALTIES, boost_penalised, penalty_on
+from radoboost.learner.penalised_boost import PENALTIES, boost_penalised, penalty_on_rados
 from radoboost.report.describe import describe_model
 
 RESTRAINTS = [
@@ -49,7 +49,7 @@ def test_a_strength_is_measured_on_the_examples_side(name, release):
     """Of lasso and ridge m times as much is on the rados' side, without the constant column; of scores four times."""
     clf = rb.RadoBoostClassifier(n_rounds=50, penalty=name, strength=0.05).fit_rados(release)
     weight = 0.05 * (4 if name == "scores" else 569)
-    penalty = penalty_on(release.rados, name, weight, [column.scale == "constant" for column in release.columns])
+    penalty = penalty_on_rados(release.rados, name, weight, [column.scale == "constant" for column in release.columns])
     boosted = boost_penalised(release.rados, penalty, n_rounds=50)
     np.testing.assert_array_equal(clf.model_.theta, boosted.theta)
     np.testing.assert_array_equal(clf.rounds_.log_risk, boosted.rounds.log_risk)
@@ -85,10 +85,10 @@ def test_rounds_and_strengths_are_those_that_held_out_rados_speak_for(rng):
                 total += margins.mean() / margins.std() / FOLDS
             best[place, t] = total
     most = max(best.values())
-    chosen = choose(rados, ways, 30, stop=True)
+    chosen = choose_stopping_point(rados, ways, 30, stop=True)
     assert chosen.ratio == pytest.approx(most, rel=1e-9)
     assert (chosen.place, chosen.n_rounds) == min(key for key in best if best[key] > most * (1 - 1e-10))
-    last = choose(rados, ways, 30, stop=False)
+    last = choose_stopping_point(rados, ways, 30, stop=False)
     assert last.n_rounds == 30 and last.ratio == pytest.approx(max(best[0, 30], best[1, 30]), rel=1e-9)
 
 
@@ -96,12 +96,12 @@ def test_ratios_over_many_rounds(rng):
     """They are computed a few hundred rounds at a time; rounds that were never taken count as the last one."""
     rows = rng.normal(0.2, 1, (30, 5))
     rounds = boost(rows, n_rounds=600).rounds
-    ratios = held_out_ratios(rounds, rows)
+    ratios = held_out_margin_ratios(rounds, rows)
     for t in (0, 255, 256, 511, 599):
         margins = rows @ rounds.theta(5, t + 1)
         assert ratios[t] == pytest.approx(margins.mean() / margins.std(), rel=1e-9)
     none = Rounds(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0))
-    assert held_out_ratios(none, rows).shape == (0,)
+    assert held_out_margin_ratios(none, rows).shape == (0,)
 
 
 def test_no_example_is_needed():
@@ -147,9 +147,9 @@ def test_features_by_importance(rng):
     release = rb.craft(x, x[:, 0] + x[:, 1] / 1000 > 0, n_rados=300, scale=None, seed=0)
     spreads = np.sqrt(np.square(x).sum(axis=0)) / 2
     np.testing.assert_allclose(release.rados[:, :3].std(axis=0), spreads, rtol=0.2)  # of 300 draws, five deviations
-    assert used_features(release, np.array([2.0, 0.001, 0.0, 9.0])) == ["x0", "x1"]
-    assert used_features(release, np.array([2.0, -0.003, 0.1, 0.0])) == ["x1", "x0", "x2"]
-    assert used_features(release, np.zeros(4)) == []
+    assert features_used_by_model(release, np.array([2.0, 0.001, 0.0, 9.0])) == ["x0", "x1"]
+    assert features_used_by_model(release, np.array([2.0, -0.003, 0.1, 0.0])) == ["x1", "x0", "x2"]
+    assert features_used_by_model(release, np.zeros(4)) == []
 
 
 def test_models_say_which_columns_matter(release):
@@ -194,7 +194,7 @@ def test_a_release_that_does_not_tell_its_number_of_examples():
     """Its constant column does; without one a strength has no unit, but held-out rados choose, and scores need none."""
     x = np.random.default_rng(0).normal(size=(4000, 2))
     release = replace(rb.craft(x, x[:, 0] > 0, n_rados=600, seed=0), n_examples=None)
-    assert examples_behind(release) == pytest.approx(4000, rel=0.35)  # a deviation of 600 draws is 6 per cent
+    assert examples_behind_rados(release) == pytest.approx(4000, rel=0.35)  # a deviation of 600 draws is 6 per cent
     clf = rb.RadoBoostClassifier(penalty="ridge", n_rounds=30).fit_rados(release)
     assert clf.model_.learner["weight"] > 0 and "strength" not in clf.model_.learner
     bare = replace(rb.craft(x, x[:, 0] > 0, n_rados=600, intercept=False, seed=0), n_examples=None)

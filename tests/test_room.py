@@ -14,23 +14,23 @@ import pytest
 import radoboost as rb
 from radoboost.holder.mechanisms import plain
 from radoboost.holder.rooms import abort_notices, participant, room
-from radoboost.holder.rooms.abort_notices import announcing_abort
-from radoboost.holder.rooms.agreement import PLACE, Agreement, Notes, agree, read_agreement
+from radoboost.holder.rooms.abort_notices import announce_abort_to_room
+from radoboost.holder.rooms.agreement import PLACE, Agreement, Notes, make_agreement, read_agreement
 from radoboost.holder.rooms.handshake import (
-    check_code,
-    check_name,
-    hello_message,
-    hello_place,
+    check_holder_name,
+    check_verification_code,
+    greeting_message,
     make_roster,
-    read_hello,
-    ready_for,
+    place_of_greeting,
+    read_greeting,
+    ready_message,
     verification_code,
 )
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.roster import Party, Roster
 from radoboost.holder.rooms.secure_aggregation import SecureTotal, secure_sum
-from radoboost.holder.rooms.signed_messages import place_of, sign_message, verify_message
-from radoboost.holder.rooms.signed_release import best_signed
+from radoboost.holder.rooms.signed_messages import place_of_signed_message, sign_message, verify_message
+from radoboost.holder.rooms.signed_release import most_signed_release
 from radoboost.privacy import Gaussian, Relation
 from rooms import View, bare_sum
 
@@ -110,7 +110,7 @@ def test_every_holder_ends_with_the_same_release(agreed):
     else:
         assert release.n_examples == len(x)
     if release.law == "noisy moments":
-        factor = participant.noise_factor(3, 3, 1)
+        factor = participant.noise_factor_of_present_holders(3, 3, 1)
         declared = agreed["mechanism"].scales(release.mechanism["rounds"], _shape_of(agreed, release))
         assert release.mechanism["noise"]["sum"] == pytest.approx(declared["sum"] * factor / 2**15, rel=1e-6)
         clf = rb.MomentsClassifier().fit_rados(release)
@@ -119,10 +119,10 @@ def test_every_holder_ends_with_the_same_release(agreed):
 
 
 def _shape_of(agreed, release):
-    from radoboost.holder.mechanisms.moments.moments import _outlook, _shape
+    from radoboost.holder.mechanisms.moments.moments import _feature_candidates, _noise_shape
 
-    asked = agree(**{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": 3}).asked()
-    shape = _shape(asked, ["x0", "x1"], _outlook(asked, ["x0", "x1"]))
+    asked = make_agreement(**{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": 3}).asked()
+    shape = _noise_shape(asked, ["x0", "x1"], _feature_candidates(asked, ["x0", "x1"]))
     beyond = "outline" in release.blocks
     return replace(shape, n_planned=len(release.columns) if beyond else 0)
 
@@ -130,7 +130,7 @@ def _shape_of(agreed, release):
 def seats_of(box):
     agreement = Agreement.from_bytes(box.get(PLACE))
     places = box.names("0000/hello/")
-    return make_roster(agreement, [read_hello(box.get(place), place, agreement.digest) for place in places])
+    return make_roster(agreement, [read_greeting(box.get(place), place, agreement.digest) for place in places])
 
 
 def test_secure_sums_give_what_bare_ones_do(monkeypatch):
@@ -263,7 +263,7 @@ def test_a_lost_holder_is_left_out_and_said_to_be():
 
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
 def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_sent(monkeypatch, classes):
-    surveyed = plain.survey
+    surveyed = plain.survey_table
 
     def one_row_more(asked, run, **options):
         facts = surveyed(asked, run, **options)
@@ -272,7 +272,7 @@ def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_
     def _whose(run):
         return run._pool._identity.party.name
 
-    monkeypatch.setattr(plain, "survey", one_row_more)
+    monkeypatch.setattr(plain, "survey_table", one_row_more)
     x, y = tables(90)
     ends, box = meet(parts_of(x, y), add=secure_sum, classes=classes, n_rados=4)
     assert "had 31 rows at first and 30 when read again" in str(ends["north"])
@@ -283,10 +283,12 @@ def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_
 
 
 def test_an_agreement_has_one_text_and_keeps_the_order_of_columns():
-    agreement = agree(bounds={"b": (0, 1), "a": (0, np.float64(2))}, label="y", classes=(0, np.int64(1)), parties=3)
+    agreement = make_agreement(
+        bounds={"b": (0, 1), "a": (0, np.float64(2))}, label="y", classes=(0, np.int64(1)), parties=3
+    )
     again = Agreement.from_bytes(agreement.to_bytes())
     assert again == agreement and list(again.asked().declared.limits) == ["b", "a"]
-    assert agree(bounds={"b": (0, 1)}, label="y", classes=(0, 1), parties=3).nonce != agreement.nonce
+    assert make_agreement(bounds={"b": (0, 1)}, label="y", classes=(0, 1), parties=3).nonce != agreement.nonce
     for content in (b"", b"[]", agreement.to_bytes() + b" ", agreement.to_bytes().replace(b'"y"', b'"z" ')):
         with pytest.raises(rb.RoomError, match="damaged, or none"):
             Agreement.from_bytes(content)
@@ -327,10 +329,10 @@ def test_a_room_has_one_agreement():
 
 def test_a_schema_can_be_agreed_on():
     schema = rb.Schema({"age": rb.Number(0, 120, gaps=True), "ward": rb.Category(("A", "B"))}, "ill", ("no", "yes"))
-    agreement = agree(schema, parties=3, mechanism=rb.Moments(1.0), drop=["ward"])
+    agreement = make_agreement(schema, parties=3, mechanism=rb.Moments(1.0), drop=["ward"])
     assert agreement.label == "ill" and agreement.asked().declared.names == ["age", "age=(missing)"]
     with pytest.raises(rb.ArgumentError, match="leaves open"):
-        agree(rb.Schema({"age": rb.Number()}), label="ill", classes=(0, 1), parties=3)
+        make_agreement(rb.Schema({"age": rb.Number()}), label="ill", classes=(0, 1), parties=3)
 
 
 def identities(names=NAMES[:3]):
@@ -338,7 +340,7 @@ def identities(names=NAMES[:3]):
 
 
 def test_one_byte_one_name_or_one_key_more_is_another_code():
-    first, second = (agree(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
+    first, second = (make_agreement(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
     parties = [one.party for one in identities()]
     codes = {
         verification_code(make_roster(first, parties)),
@@ -353,23 +355,25 @@ def test_one_byte_one_name_or_one_key_more_is_another_code():
 
 
 def test_greetings_are_checked():
-    agreement, other = (agree(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
+    agreement, other = (make_agreement(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
     east, north, _ = identities()
-    hello = hello_message(agreement, east)
-    assert read_hello(hello, hello_place("east"), agreement.digest) == east.party
+    hello = greeting_message(agreement, east)
+    assert read_greeting(hello, place_of_greeting("east"), agreement.digest) == east.party
     with pytest.raises(rb.RoomError, match="east has read another agreement"):
-        read_hello(hello_message(other, east), hello_place("east"), agreement.digest)
+        read_greeting(greeting_message(other, east), place_of_greeting("east"), agreement.digest)
     with pytest.raises(rb.RoomError, match="north"):
-        read_hello(hello, hello_place("north"), agreement.digest)
+        read_greeting(hello, place_of_greeting("north"), agreement.digest)
     forged = sign_message(north, agreement.digest, 0, "hello", {"public_key": east.party.public_key.hex()})
     with pytest.raises(rb.RoomError, match="east"):
-        read_hello(forged.replace(b'"sender":"north"', b'"sender":"east"'), hello_place("east"), agreement.digest)
+        read_greeting(
+            forged.replace(b'"sender":"north"', b'"sender":"east"'), place_of_greeting("east"), agreement.digest
+        )
     for content in (b"", b"{}\n{}\n", hello[:40], b"x" * 5000, b"[" * 4000):
         with pytest.raises(rb.RoomError, match="the greeting of east is damaged"):
-            read_hello(content, hello_place("east"), agreement.digest)
+            read_greeting(content, place_of_greeting("east"), agreement.digest)
     for name in ("", "a b", "../x", "anybody", "x" * 65, 7):
         with pytest.raises(rb.ArgumentError, match="a holder is called by"):
-            check_name(name)
+            check_holder_name(name)
 
 
 def test_nobody_takes_part_without_the_code():
@@ -389,9 +393,9 @@ def test_whoever_sees_another_room_is_named():
     class Lying(MemoryMailbox):
         def get(self, name):
             content = super().get(name)
-            if name == hello_place("north") and threading.current_thread().name == "fooled" and content:
+            if name == place_of_greeting("north") and threading.current_thread().name == "fooled" and content:
                 if not lies:
-                    lies.append(hello_message(Agreement.from_bytes(self.get(PLACE)), false))
+                    lies.append(greeting_message(Agreement.from_bytes(self.get(PLACE)), false))
                 return lies[0]
             return content
 
@@ -439,7 +443,7 @@ def test_a_holder_that_was_there_before_is_told_so(tmp_path):
         with pytest.raises(rb.RoomError, match="only east came within 0 seconds, and of 3 holders 2 are missing"):
             rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
     # Also once it was ready: not the mailbox knows what has begun, but what it has noted itself.
-    box.put(place_of(0, "ready", "east"), sign_message(east, agreement.digest, 0, "ready", {}))
+    box.put(place_of_signed_message(0, "ready", "east"), sign_message(east, agreement.digest, 0, "ready", {}))
     with pytest.raises(rb.RoomError, match="only east came"):
         rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
     seats = make_roster(agreement, [east.party, *(one.party for one in identities()[1:])])
@@ -483,7 +487,7 @@ def test_figures_of_another_form_are_refused_by_the_sender_name(theirs):
     box, everybody = MemoryMailbox(), identities()
     arrays = {"value": np.array(theirs)} if theirs == [0.1, float("inf")] else {}
     body = {} if arrays else {"value": theirs}
-    box.put(place_of(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", body, arrays))
+    box.put(place_of_signed_message(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", body, arrays))
     with pytest.raises(rb.RoomError, match="east sent figures of another form"):
         seat(box, everybody[1], everybody).agreed(lambda: [0.3, 0.4])
 
@@ -498,7 +502,7 @@ def test_whoever_left_does_not_speak_for_all(monkeypatch):
     here = seat(box, everybody[1], everybody)
     assert here.total([np.arange(3)])[0].tolist() == [0, 1, 2]
     assert here.present == NAMES[1:] and here.noise_factor == 1.0
-    box.put(place_of(2, "agreed"), sign_message(everybody[0], bytes(32), 2, "agreed", {"value": 1.0}))
+    box.put(place_of_signed_message(2, "agreed"), sign_message(everybody[0], bytes(32), 2, "agreed", {"value": 1.0}))
     with pytest.raises(rb.RoomError, match="east is no longer in the room"):
         here.agreed(lambda: 2.0)
     lost = seat(box, everybody[0], everybody)
@@ -590,7 +594,7 @@ def test_one_who_stops_before_all_are_ready_ends_a_room_that_cannot_do_without_i
     box, (east, north, south) = MemoryMailbox(), identities()
     agreement = rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
     agreed = {"confirm": lambda code, parties: True, "counts": None, "patience": 3600.0}
-    box.put(hello_place("south"), hello_message(agreement, south))  # and it does not confirm the code
+    box.put(place_of_greeting("south"), greeting_message(agreement, south))  # and it does not confirm the code
 
     def join(identity, wait):
         return rb.join_room(box, [[1.0, 2.0]], [1], identity=identity, wait=wait, **agreed)
@@ -628,7 +632,7 @@ def test_one_who_stops_before_it_speaks_for_all_is_followed_by_the_next_at_once(
     second, third = (seat(box, one, everybody, patience=3600.0) for one in everybody[1:3])
     box.put("0000/stop/east", sign_message(everybody[0], bytes(32), 0, "stop", {}))
     assert second.agreed(lambda: 5) == third.agreed(lambda: 7) == 5
-    with suppress(rb.RoomError), announcing_abort(box, second._seats, everybody[1]):
+    with suppress(rb.RoomError), announce_abort_to_room(box, second._seats, everybody[1]):
         raise rb.RoomError("north has to go")
     assert third.agreed(lambda: 7) == 7
 
@@ -725,7 +729,7 @@ def test_as_many_signatures_as_a_sum_needs_make_the_release_and_no_fewer(monkeyp
     for instead in (None, b"", signed("west"), signed("west", "east", digest=digest), box.get(places["east"])):
         box._messages[places["west"]] = instead
         assert rb.close_room(box).digest == release.digest
-        assert instead is None or best_signed(box, seats).names == NAMES[:3] + NAMES[4:]
+        assert instead is None or most_signed_release(box, seats).names == NAMES[:3] + NAMES[4:]
     for instead in (
         signed("zoo"), signed("zoo", "east", digest=digest), box.get(places["east"]),
         signed("zoo", seats=other, digest=digest), signed("zoo", stage=stage + 1, digest=digest),
@@ -740,8 +744,8 @@ def test_as_many_signatures_as_a_sum_needs_make_the_release_and_no_fewer(monkeyp
 @pytest.mark.parametrize(("parties", "tolerate", "lost"), [(3, 1, "none"), (5, 2, "1"), (9, 4, "2")])
 def test_an_agreement_says_how_many_a_room_can_do_without(parties, tolerate, lost):
     agreed = {"bounds": BOUNDS, "classes": (0, 1), "parties": parties, "tolerate": tolerate}
-    assert "noise is" not in agree(**agreed).as_text()[0]
-    agreement = agree(**agreed, mechanism=rb.Moments(epsilon=1.0))
+    assert "noise is" not in make_agreement(**agreed).as_text()[0]
+    agreement = make_agreement(**agreed, mechanism=rb.Moments(epsilon=1.0))
     assert f"{lost} may be lost" in agreement.as_text()[0]
     seats = Roster(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(parties)), tolerate)
     assert lost == str(seats.most_lost or "none")
@@ -753,9 +757,9 @@ def test_a_code_has_enough_bits_that_nobody_finds_two_rooms_with_one():
     codes = [verification_code(Roster((1 << bit).to_bytes(32), parties, 1)) for bit in range(56, 256)]
     assert len(set(codes)) == 200 and {len(code) for code in codes} == {8 * 5 + 7}
     code = verification_code(Roster(bytes(range(32)), parties, 1))
-    check_code(code.upper().replace(" ", "-").replace("0", "O").replace("1", "I"), code, "")
+    check_verification_code(code.upper().replace(" ", "-").replace("0", "O").replace("1", "I"), code, "")
     with pytest.raises(rb.RoomError, match="somebody sees another agreement"):
-        check_code(code[:-1] + "0", code, "")
+        check_verification_code(code[:-1] + "0", code, "")
 
 
 @pytest.mark.parametrize(
@@ -768,7 +772,7 @@ def test_a_code_has_enough_bits_that_nobody_finds_two_rooms_with_one():
     ids=str,
 )  # fmt: skip
 def test_an_agreement_of_a_stranger_is_refused_in_one_line(change):
-    agreement = agree(bounds=BOUNDS, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0))
+    agreement = make_agreement(bounds=BOUNDS, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0))
     read_agreement(agreement.to_bytes(), "here")
     content = json.dumps({**json.loads(agreement.to_bytes()), **change}, indent=1, ensure_ascii=False).encode()
     with pytest.raises(rb.RoomError) as error:
@@ -788,20 +792,24 @@ def test_neither_a_stranger_nor_one_holder_can_hide_the_release(monkeypatch):
     assert box.put("0002/release/zorro", b"nothing")
     fake = sign_message(keys["east"], seats.agreement, 1, "signed", {"sha256": "00"})
     assert box.put("0001/signed/east", fake)
-    assert box.put(hello_place("anna"), hello_message(agreement, stranger)) and box.put(hello_place("bob"), b"nothing")
-    assert box.put(hello_place("anybody"), b"nothing")
+    assert box.put(place_of_greeting("anna"), greeting_message(agreement, stranger)) and box.put(
+        place_of_greeting("bob"), b"nothing"
+    )
+    assert box.put(place_of_greeting("anybody"), b"nothing")
     names = ["anna", "east", "north"]
     body = {"seats": seats.agreement.hex(), "names": names, "nonces": [bytes(16).hex()] * 3}
     assert box.put("0000/ready/anna", sign_message(stranger, agreement.digest, 0, "ready", body))
     assert rb.close_room(box, code=verification_code(seats)).digest == rb.close_room(box).digest == release.digest
     # A whole group of strangers is told from the holders by the code alone.
     group = [rb.Identity.create(name) for name in ("ida", "jan", "kim")]
-    hellos = [hello_message(agreement, one) for one in group]
-    places = [hello_place(one.party.name) for one in group]
-    false = make_roster(agreement, [read_hello(*about, agreement.digest) for about in zip(hellos, places, strict=True)])
+    hellos = [greeting_message(agreement, one) for one in group]
+    places = [place_of_greeting(one.party.name) for one in group]
+    false = make_roster(
+        agreement, [read_greeting(*about, agreement.digest) for about in zip(hellos, places, strict=True)]
+    )
     for one, hello, place in zip(group, hellos, places, strict=True):
         assert box.put(place, hello)
-        ready = sign_message(one, agreement.digest, 0, "ready", ready_for(false))
+        ready = sign_message(one, agreement.digest, 0, "ready", ready_message(false))
         assert box.put(f"0000/ready/{one.party.name}", ready)
     assert rb.close_room(box, code=verification_code(seats)).digest == release.digest
     with pytest.raises(rb.RoomError, match="2 groups"):
@@ -818,7 +826,9 @@ def test_a_stranger_who_greets_once_somebody_is_ready_does_no_harm():
         def put(self, name, content):
             done = super().put(name, content)
             if name == "0000/ready/east":
-                super().put(hello_place("anna"), hello_message(Agreement.from_bytes(self.get(PLACE)), stranger))
+                super().put(
+                    place_of_greeting("anna"), greeting_message(Agreement.from_bytes(self.get(PLACE)), stranger)
+                )
                 crowded.set()
             elif name in ("0000/hello/north", "0000/hello/south"):
                 late.append(threading.current_thread())

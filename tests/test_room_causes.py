@@ -3,8 +3,17 @@
 import pytest
 
 from radoboost.errors import RoomError
-from radoboost.holder.rooms.abort_causes import LEFT, SILENT, STOPPED, UNCONFIRMED, WRONG, Cause, as_text, read_causes
-from radoboost.holder.rooms.signed_messages import place_of
+from radoboost.holder.rooms.abort_causes import (
+    LEFT,
+    SILENT,
+    STOPPED,
+    UNCONFIRMED,
+    WRONG,
+    Cause,
+    causes_text,
+    read_abort_causes,
+)
+from radoboost.holder.rooms.signed_messages import place_of_signed_message
 from rooms import Room, killed_after, played
 
 AT_ONCE = {"ticks": 100, "tick": 0.04}  # before anybody's patience ends
@@ -24,7 +33,7 @@ def ends(rng, n_parties, gone):
             return True
         if gone[name] is not None:
             body = {"because": [cause.to_dict() for cause in gone[name]]}
-            room.box.put(place_of(0, "stop", name), room.signed(name, "stop", body, stage=0))
+            room.box.put(place_of_signed_message(0, "stop", name), room.signed(name, "stop", body, stage=0))
         return False
 
     found = played(room.sums(), rng, alive, **AT_ONCE)
@@ -75,9 +84,9 @@ GOOD = Cause("h01", SILENT, THEN).to_dict()
 )  # fmt: skip
 def test_what_is_no_cause_is_none(data):
     names = {"h01", "h02", "h03"}
-    assert read_causes(data, names) == ()
+    assert read_abort_causes(data, names) == ()
     good = [Cause("h01", SILENT, THEN), Cause("h02", UNCONFIRMED), Cause("h03", WRONG, by="h01")]
-    assert read_causes([cause.to_dict() for cause in good], names) == tuple(good)
+    assert read_abort_causes([cause.to_dict() for cause in good], names) == tuple(good)
 
 
 def test_causes_text():
@@ -88,7 +97,7 @@ def test_causes_text():
         Cause("d", LEFT),
         Cause("e", WRONG),
     ]
-    words = as_text([*causes, Cause("f", UNCONFIRMED), Cause("g", UNCONFIRMED), Cause("h", UNCONFIRMED)])
+    words = causes_text([*causes, Cause("f", UNCONFIRMED), Cause("g", UNCONFIRMED), Cause("h", UNCONFIRMED)])
     assert words.startswith("a and b have been silent since 2023-11-1")  # both had been, since the later time
     assert ":25; c stopped; d was left out before; what came in the name of e cannot be used; " in words
     assert words.endswith("; f, g and h did not confirm the code")

@@ -14,7 +14,7 @@ import radoboost as rb
 from radoboost.cli import app
 from radoboost.errors import RoomError, install
 from radoboost.holder.rooms.signed_messages import Identity
-from radoboost.serving import listening
+from radoboost.serving import listening_socket
 from schema_files import write_schema
 
 BOUNDS = ["--label", "ill", "--classes", "no", "yes", "--parties", "3"]
@@ -180,7 +180,7 @@ def test_a_server_that_cannot_be_is_refused_in_one_line(rado, bounds, options, w
 
 
 def test_a_port_that_is_taken_and_libraries_that_are_missing_are_said(rado, monkeypatch):
-    with listening("127.0.0.1", 0) as door:
+    with listening_socket("127.0.0.1", 0) as door:
         code, _, err = rado("room", "serve", "--port", door.getsockname()[1])
         assert code == 1 and "Address already in use; choose another with --port" in err
     monkeypatch.setitem(sys.modules, "radoboost.holder.rooms.mailbox_server", None)

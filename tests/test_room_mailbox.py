@@ -17,7 +17,7 @@ from radoboost.holder.rooms import mailbox as folder_module
 from radoboost.holder.rooms import mailbox_server as shelves_module
 from radoboost.holder.rooms import mailbox_server as web_server_module
 from radoboost.holder.rooms.http_mailbox import WebMailbox
-from radoboost.holder.rooms.mailbox import LARGEST, FolderMailbox, MemoryMailbox, is_name, mailbox_at
+from radoboost.holder.rooms.mailbox import LARGEST, FolderMailbox, MemoryMailbox, is_message_name, mailbox_at
 from radoboost.holder.rooms.mailbox_server import Limits, MailboxStore
 from radoboost.holder.rooms.served_room import Refused, Shelf
 from radoboost.holder.rooms.signed_messages import Identity, sign_message
@@ -105,7 +105,7 @@ def test_of_many_who_put_at_once_one_wins_and_all_read_it(two_views):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_that_are_none_are_refused_before_anything_is_touched(name, tmp_path):
-    assert not is_name(name)
+    assert not is_message_name(name)
     (tmp_path / "r").mkdir()
     for box in (MemoryMailbox(), FolderMailbox(tmp_path / "r")):
         with pytest.raises(RoomError, match="is no name of a message"):
@@ -211,7 +211,7 @@ def test_a_writer_that_died_while_it_claimed_a_name_leaves_no_message(tmp_path):
 
 def test_a_writer_that_wakes_up_finds_that_another_has_its_place(tmp_path, monkeypatch):
     """It had claimed the name, and slept: another took over. It replaces nothing."""
-    box, claimed, times = FolderMailbox(tmp_path), folder_module._claimed, []
+    box, claimed, times = FolderMailbox(tmp_path), folder_module._claim_message_place, []
 
     def slow(draft, folder, last):
         number = claimed(draft, folder, last)
@@ -224,7 +224,7 @@ def test_a_writer_that_wakes_up_finds_that_another_has_its_place(tmp_path, monke
                 (tmp_path / f".{last}.claim1").write_text("")
         return number
 
-    monkeypatch.setattr(folder_module, "_claimed", slow)
+    monkeypatch.setattr(folder_module, "_claim_message_place", slow)
     late = "put"
     assert not box.put("a", b"first") and box.get("a") == b"second"
     late = "claimed"
@@ -405,7 +405,7 @@ def test_what_no_room_waits_for_is_not_read(monkeypatch):
         missing = WebMailbox(box.name)
         missing._room = "0" * 32
         with monkeypatch.context() as patch:
-            patch.setattr(web_server_module, "_receive", lambda *_: pytest.fail("it was read"))
+            patch.setattr(web_server_module, "_receive_request_body", lambda *_: pytest.fail("it was read"))
             with pytest.raises(RoomError, match="no such room"):
                 missing.put("0001/keys/a", bytes(10))
 

@@ -21,8 +21,8 @@ from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.signed_messages import (
     Identity,
     identity_path,
-    load_or_create,
-    place_of,
+    load_or_create_identity,
+    place_of_signed_message,
     sign_message,
     verify_message,
 )
@@ -50,8 +50,8 @@ def signed(holder, rest, **changes):
         "stage": 3,
     }
     entry |= changes
-    signature = holder.sign(signed_messages._signed(entry, rest)).hex()
-    return signed_messages._message_line({**entry, "signature": signature}) + rest
+    signature = holder.sign(signed_messages._bytes_to_sign(entry, rest)).hex()
+    return signed_messages._message_json_line({**entry, "signature": signature}) + rest
 
 
 def npz(compression=zipfile.ZIP_STORED, **members):
@@ -139,7 +139,9 @@ def test_a_message_in_another_place_is_refused(holders, seats):
     with pytest.raises(RoomError, match=r"the message of north .* another agreement"):
         verify_message(content, "0003/masked/north", other)
     assert (
-        verify_message(sign_message(holders["west"], AGREEMENT, 3, "masked", {}), place_of(3, "masked"), seats).sender
+        verify_message(
+            sign_message(holders["west"], AGREEMENT, 3, "masked", {}), place_of_signed_message(3, "masked"), seats
+        ).sender
         == "west"
     )
 
@@ -219,7 +221,7 @@ def test_members_that_share_their_bytes_are_refused(holders, seats):
 
 def test_what_is_too_large_is_refused_before_it_is_read(holders, seats, monkeypatch):
     content = sign_message(holders["north"], AGREEMENT, 3, "masked", {}, {"a": np.zeros(1000)})
-    monkeypatch.setattr(signed_messages, "_first_line", lambda content: pytest.fail("it was read"))
+    monkeypatch.setattr(signed_messages, "_first_line_of_message", lambda content: pytest.fail("it was read"))
     with pytest.raises(RoomError, match=r"the message of north .* has \S+ bytes, and at most 8,000 are expected"):
         verify_message(content, "0003/masked/north", seats, 8000)
 
@@ -244,7 +246,7 @@ def test_a_message_is_written_in_one_way_only(holders, seats):
     upper = json.loads(first)
     upper["signature"] = upper["signature"].upper()
     with pytest.raises(RoomError, match="north"):
-        verify_message(signed_messages._message_line(upper) + rest, "0003/masked/north", seats)
+        verify_message(signed_messages._message_json_line(upper) + rest, "0003/masked/north", seats)
 
 
 def test_an_identity_is_kept_where_nobody_else_reads_it(tmp_path, monkeypatch):
@@ -254,11 +256,11 @@ def test_an_identity_is_kept_where_nobody_else_reads_it(tmp_path, monkeypatch):
     with pytest.raises(RoomError, match=f"no identity at {place}: make one with rado room identity"):
         Identity.load("north")
     assert not place.parent.exists()
-    north, new = load_or_create("north")
+    north, new = load_or_create_identity("north")
     assert new and stat.S_IMODE(place.stat().st_mode) == 0o600 and stat.S_IMODE(place.parent.stat().st_mode) == 0o700
     assert os.listdir(place.parent) == ["identity.pem"]
     assert place.read_bytes().startswith(b"-----BEGIN PRIVATE KEY-----")
-    again, new = load_or_create("north")
+    again, new = load_or_create_identity("north")
     assert not new and again.party == north.party
     with pytest.raises(OutputError, match="already there"):
         Identity.create("north").save()

@@ -17,7 +17,7 @@ import pytest
 import radoboost as rb
 from radoboost.holder.rooms import participant
 from radoboost.holder.rooms import room as joining_room
-from radoboost.holder.rooms.agreement import agree
+from radoboost.holder.rooms.agreement import make_agreement
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.signed_messages import Identity
 from schema_files import write_schema
@@ -101,12 +101,12 @@ def test_a_holder_sees_what_its_labels_are_before_it_greets(clinic, monkeypatch)
 def test_counts_are_shown_on_a_terminal_and_nowhere_else(monkeypatch, capsys):
     from radoboost.holder import table_check
 
-    _, asked = agree(**ARRAYS, mechanism=rb.Moments(epsilon=1.0)).check()
+    _, asked = make_agreement(**ARRAYS, mechanism=rb.Moments(epsilon=1.0)).check()
     x, y = [[20.0, 0.5], [30.0, 0.7]], ["no", "JA"]
-    table_check.tell_beforehand(np.array(x), y, asked, "terminal")
+    table_check.show_check_before_room(np.array(x), y, asked, "terminal")
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    table_check.tell_beforehand(np.array(x), y, asked, "terminal")
+    table_check.show_check_before_room(np.array(x), y, asked, "terminal")
     shown = capsys.readouterr().err
     assert "1 of 2 rows contribute (50 %)" in shown and "stop here, with Ctrl-C" in shown
 

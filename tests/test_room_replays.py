@@ -235,7 +235,7 @@ def test_nothing_is_computed_unless_it_can_be_noted(tmp_path):
         together.wait()
         raise OSError(28, "No space left on device")
 
-    with patch.object(room_notes, "_write_once", full):
+    with patch.object(room_notes, "_write_note_once", full):
         ends, _ = people.meet(box)
     assert all("No space left on device" in str(end) and "nothing is computed" in str(end) for end in ends.values())
     assert not [name for name in box.names("") if not name.startswith(("0000/", PLACE))]
@@ -410,11 +410,11 @@ def test_a_speaker_who_sends_absurd_figures_is_named_at_every_honest_holder(tmp_
 
 
 def test_figures_that_cannot_be_used_are_their_speakers(tmp_path):
-    from radoboost.holder.rooms.signed_messages import place_of
+    from radoboost.holder.rooms.signed_messages import place_of_signed_message
 
     everybody, box = [Identity.create(name) for name in NAMES[:3]], MemoryMailbox()
     seats = Roster(bytes(32), tuple(one.party for one in everybody), 1)
-    box.put(place_of(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", {"value": [200]}))
+    box.put(place_of_signed_message(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", {"value": [200]}))
 
     def read(tops):
         if tops[0] > 130:

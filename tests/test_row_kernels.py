@@ -115,7 +115,7 @@ def test_sums_of_products_are_those_of_plain_python(data, n, d, kind):
 
 def kernel_exp(x):
     y = x.copy()
-    cpu_rows.exp_of_block(y, np.empty_like(y), len(y))
+    cpu_rows.exp_of_row_block(y, np.empty_like(y), len(y))
     return y
 
 
@@ -124,7 +124,7 @@ def kernel_exp(x):
 def test_the_exponential_is_good_to_15_digits_and_has_the_bits_of_plain_python(some):
     x = np.array(some)
     expected = np.array([oracles.exponential(value) for value in some])
-    assert reference.exp(x).tobytes() == kernel_exp(x).tobytes() == expected.tobytes()
+    assert reference.reference_exp(x).tobytes() == kernel_exp(x).tobytes() == expected.tobytes()
     for value, power in zip(some, expected.tolist(), strict=True):
         within = 64.0 if math.isnan(value) else min(max(value, -64.0), 64.0)
         assert abs(power / math.exp(within) - 1) < 1e-15
@@ -132,7 +132,7 @@ def test_the_exponential_is_good_to_15_digits_and_has_the_bits_of_plain_python(s
 
 def test_the_exponential_never_falls_by_more_than_its_error(rng):
     x = np.sort(rng.uniform(-64, 64, 100_000))
-    y = reference.exp(x)
+    y = reference.reference_exp(x)
     assert (y[1:] / y[:-1] > 1 - 5e-16).all() and np.abs(y / np.exp(x) - 1).max() < 1e-15
 
 
@@ -242,8 +242,8 @@ def test_many_columns_have_the_integers_of_few_in_every_engine(d, n, seed, kind,
     a, theta = grid_matrix(rng, d, kind), np.rint(rng.normal(size=d) * 2.0 ** rng.integers(20, 50)) * 2.0**-20
     if narrow:
         rows = np.minimum(rows, 2**15 - 1).astype(np.int16)
-    expected = reference.whiten(rows, a, signs, GRID)
-    sums = reference.tilt(rows, theta, GRID, CAP), *reference.products(rows)
+    expected = reference.reference_whiten(rows, a, signs, GRID)
+    sums = reference.reference_tilt(rows, theta, GRID, CAP), *reference.reference_products(rows)
     for engine in ENGINES:
         assert engine.whiten(rows, a, signs, GRID).tobytes() == expected.tobytes()
         mine = engine.tilt(rows, theta, GRID, CAP), *engine.products(rows)
@@ -256,32 +256,34 @@ def test_images_are_exact_whole_numbers(rng):
     rows = rows_of_all_lengths(rng, d, n)
     for kind in MATRICES[:4]:
         a = grid_matrix(rng, d, kind)
-        assert cpu_blas._largest_row(rows.astype(float)) * cpu_blas._largest_column(a) <= cpu_blas._REACH
+        assert cpu_blas._longest_block_row(rows.astype(float)) * cpu_blas._longest_matrix_column(a) <= cpu_blas._REACH
         exact = (a * 2.0**30).astype(np.int64).astype(object).T @ rows.astype(object)
         assert ((a.T @ rows.astype(float)) * 2.0**30).astype(np.int64).tolist() == exact.tolist()
 
 
 def test_rows_and_matrices_beyond_the_exact_go_one_column_after_another(rng, monkeypatch):
     calls = []
-    monkeypatch.setattr(cpu_rows, "whiten", lambda rows, *rest: calls.append(rest) or np.zeros(rows.shape, np.int32))
+    monkeypatch.setattr(
+        cpu_rows, "compiled_whiten_rows", lambda rows, *rest: calls.append(rest) or np.zeros(rows.shape, np.int32)
+    )
     rows, signs = rows_of_all_lengths(rng, 64, 5), np.ones(5, np.int8)
     for kind, ordered in (("ones", 0), ("any", 0), ("off the grid", 1), ("large", 1)):
         calls.clear()
-        cpu_blas.whiten(rows, grid_matrix(rng, 64, kind), signs, GRID)
+        cpu_blas.blas_whiten(rows, grid_matrix(rng, 64, kind), signs, GRID)
         assert len(calls) == ordered
     calls.clear()
-    cpu_blas.whiten(rows * 2**8, grid_matrix(rng, 64, "ones"), signs, GRID)  # far beyond the sphere
+    cpu_blas.blas_whiten(rows * 2**8, grid_matrix(rng, 64, "ones"), signs, GRID)  # far beyond the sphere
     assert len(calls) == 1
     for spoilt in (np.nan, np.inf, 1e300, 5e-324):
         a = grid_matrix(rng, 64, "any")
         a[3, 5] = spoilt
-        assert cpu_blas._largest_column(a) * GRID > cpu_blas._REACH
+        assert cpu_blas._longest_matrix_column(a) * GRID > cpu_blas._REACH
 
 
 def test_sums_of_products_of_many_rows_are_exact():
     """All as large as can be, and more rows than are summed in float64 at a time."""
     rows = np.full((64, (1 << 16) + 5), -(2**15), dtype=np.int16)
-    products, sums = cpu_blas.products(rows)
+    products, sums = cpu_blas.blas_products(rows)
     assert (products == rows.shape[1] * 2**30).all() and (sums == -rows.shape[1] * 2**15).all()
 
 
@@ -296,9 +298,9 @@ def test_compiled_code_is_found_by_the_next_process(rng):
         "rows, _ = e.sphere(np.ones((9, 69)), s, -np.ones(69), np.ones(69), 0.5, 2**15);"
         "edges = e.whiten(rows, a, s, 2**15); e.products(edges[:5]);"
         "[e.tilt(edges.astype(kind), np.zeros(70), 2**15, 0.5) for kind in (np.int16, np.int32)];"
-        "kernels = [kernel_rows._sphere('float64', 'C')];"
-        "kernels += [kernel_rows._make_products_kernel('int32'), kernel_wide._finish()];"
-        "kernels += [kernel_rows._tilt('int16'), kernel_rows._tilt('int32')];"
+        "kernels = [kernel_rows._compile_sphere_kernel('float64', 'C')];"
+        "kernels += [kernel_rows._compile_row_products_kernel('int32'), kernel_wide._compile_whitening_finish()];"
+        "kernels += [kernel_rows._compile_tilt_kernel('int16'), kernel_rows._compile_tilt_kernel('int32')];"
         "print([sum(kernel.stats.cache_misses.values()) for kernel in kernels])"
     )
     found = [

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 import oracles
 import radoboost as rb
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.grid import make_columns
+from radoboost.holder.grid import make_grid_columns
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
-from radoboost.holder.runners.threads import run_workers
+from radoboost.holder.runners.threads import run_worker_threads
 from radoboost.holder.signatures import AllSignatures
 from radoboost.holder.subset_sampling import AllRows
 from radoboost.tables import Table, csv_files
@@ -246,7 +246,7 @@ def test_a_block_may_start_at_any_row(engine, first, n):
     machine = get_engine(engine)
     survey = machine.survey(np.full(2, -np.inf), np.full(2, np.inf), moments=True)
     assert survey.add(x)
-    described = make_columns(["a", "b"], "standard", {}, survey.result(), intercept=True)
+    described = make_grid_columns(["a", "b"], "standard", {}, survey.result(), intercept=True)
     key = oracles.key_from_seed(8)
     prepared = AllSignatures().prepare(key, n, first + 70)
     totals, elsewhere = machine.totals(n, 3), np.zeros((n, 3), np.int64)
@@ -310,4 +310,4 @@ def test_of_several_jobs_that_fail_the_first_says_so(failing):
         raise ValueError("the second") if isinstance(failing, ValueError) else failing
 
     with pytest.raises(type(failing), match=str(failing)):
-        run_workers(iter(range(9)), [None, None], add)
+        run_worker_threads(iter(range(9)), [None, None], add)

@@ -8,7 +8,7 @@ import pytest
 import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.tables.object_stores import store_path
-from radoboost.tables.paths import expand_paths, refuse_repeats
+from radoboost.tables.paths import expand_paths, refuse_repeated_files
 from radoboost.tables.urls import StoreAddress
 
 MECHANISM = rb.Moments(1.0)
@@ -193,10 +193,10 @@ def test_addresses_of_one_file(pair):
     named = [(store_path(address), address) for address in map(public, pair)]
     for both in (named, named[::-1]):
         if pair in DIFFERENT:
-            refuse_repeats(both)
+            refuse_repeated_files(both)
             continue
         with pytest.raises(rb.TableError, match="twice"):
-            refuse_repeats(both)
+            refuse_repeated_files(both)
 
 
 def public(address):

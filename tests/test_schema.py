@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.cli.options import a_separator, complete_from
+from radoboost.cli.options import complete_from_words, separator_option
 from radoboost.holder.table_check import check_table
 from radoboost.tables.column_types import KINDS
 from radoboost.tables.schema import json_schema
@@ -112,8 +112,8 @@ def test_separators_and_decimal_commas(rado, tmp_path):
 
 
 def test_words_to_type():
-    assert [a_separator(word) for word in ("tab", "\\t", ";", "|")] == ["\t", "\t", ";", "|"]
-    assert complete_from("fill", "error", "drop")("f") == ["fill"]
+    assert [separator_option(word) for word in ("tab", "\\t", ";", "|")] == ["\t", "\t", ";", "|"]
+    assert complete_from_words("fill", "error", "drop")("f") == ["fill"]
 
 
 # ---- refusals: one line, exit code 1, nothing left behind

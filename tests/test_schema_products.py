@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import radoboost as rb
-from radoboost.holder.table_check import all_misfits
+from radoboost.holder.table_check import error_of_all_misfits
 from radoboost.tables import open_table
 
 KINDS = {
@@ -140,5 +140,5 @@ def test_too_many_columns_are_refused_before_they_are_made():
 
 def test_a_table_that_does_not_fit_is_looked_through_without_its_products():
     table = rows(30).drop_columns("crp")
-    error = all_misfits(rb.DoesNotFit("stopped"), table, SCHEMA, "ill")
+    error = error_of_all_misfits(rb.DoesNotFit("stopped"), table, SCHEMA, "ill")
     assert "it has no column 'crp'" in str(error)

@@ -16,7 +16,7 @@ import radoboost as rb
 from radoboost import private_score
 from radoboost.privacy import Gaussian, Relation, epsilon_at
 from radoboost.privacy.ledger import Ledger
-from radoboost.private_score import GRID, plan, rate_interval
+from radoboost.private_score import GRID, plan_private_score, score_rate_interval
 
 COLUMN = rb.Column("x0", "none", step=2.0**-20)
 UNBOOKED = pytest.mark.filterwarnings("ignore:a table is scored privately")  # many times here, and on no ledger
@@ -110,7 +110,7 @@ def audited(runs):
     The difference of the means over the deviation is nearly normal, about mu, with variance 2 / runs and a little for
     the estimate of the deviation; the bound is wrong with probability 1e-6.
     """
-    _, event = plan(4.0, 1e-6)
+    _, event = plan_private_score(4.0, 1e-6)
     X, y = np.ones((3, 1)), np.ones(3)
     with_it = np.array([rb.score(MODEL, X, y, epsilon=4.0, threads=1).hits for _ in range(runs)])
     without = np.array([rb.score(MODEL, X[1:], y[1:], epsilon=4.0, threads=1).hits for _ in range(runs)])
@@ -132,10 +132,10 @@ def test_an_audit_finds_no_more_than_the_claim():
 @UNBOOKED
 def test_halved_noise_is_caught(monkeypatch):
     def halved(epsilon, delta):
-        scale, event = plan(epsilon, delta)
-        return private_score.round_scale_up(scale / 2), event
+        scale, event = plan_private_score(epsilon, delta)
+        return private_score.round_noise_scale_up(scale / 2), event
 
-    monkeypatch.setattr(private_score, "plan", halved)
+    monkeypatch.setattr(private_score, "plan_private_score", halved)
     found, claim, ratio = audited(300)
     assert found > claim and ratio < 0.7
 
@@ -152,21 +152,21 @@ def test_the_interval_covers_the_noise():
 
 def test_the_interval_holds_the_rate_at_least_as_often_as_it_says():
     """E = -5 at noise 1 is beyond 1.96 deviations, and the rate 0 is inside all the same: the interval is cut to it."""
-    assert rate_interval(-5.0, 300.0, 1.0, 0.95) == (0.0, 0.0)
-    assert rate_interval(300.0, -5.0, 1.0, 0.95) == (1.0, 1.0)
-    for text in (rate_interval.__doc__, private_score.Score.__doc__):
+    assert score_rate_interval(-5.0, 300.0, 1.0, 0.95) == (0.0, 0.0)
+    assert score_rate_interval(300.0, -5.0, 1.0, 0.95) == (1.0, 1.0)
+    for text in (score_rate_interval.__doc__, private_score.Score.__doc__):
         assert "at `confidence` at least" in " ".join(text.split()) and "exact" not in text
 
 
 def test_the_interval_is_where_the_quadratic_says():
     for errors, hits, deviation in ((20.0, 80.0, 4.0), (0.5, 300.0, 2.0), (-3.0, 100.0, 4.0), (90.0, -2.0, 4.0)):
-        low, high = rate_interval(errors, hits, deviation, 0.95)
+        low, high = score_rate_interval(errors, hits, deviation, 0.95)
         rates = np.linspace(0, 1, 20_001)
         inside = np.abs((1 - rates) * errors - rates * hits) <= norm.ppf(0.975) * deviation * np.hypot(1 - rates, rates)
         assert rates[inside].min() == pytest.approx(low, abs=1e-4)
         assert rates[inside].max() == pytest.approx(high, abs=1e-4)
     for nothing in ((1.0, 2.0, 4.0), (-5.0, -7.0, 1.0), (0.0, 0.0, 1.0)):
-        assert rate_interval(*nothing, 0.95) == (0.0, 1.0)
+        assert score_rate_interval(*nothing, 0.95) == (0.0, 1.0)
 
 
 def test_scores_are_booked_for_both_tables(tmp_path):

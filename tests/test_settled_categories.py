@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import radoboost as rb
-from radoboost.examples.hospital import code_book, hospital
+from radoboost.examples.hospital import hospital_code_book, make_hospital_table
 from radoboost.learner.moments import category_projection
 
 SCHEMA = rb.Schema(
@@ -77,12 +77,12 @@ def test_without_categories_or_a_constant_nothing_is_settled(rng):
 @pytest.mark.parametrize("other", [True, False])
 def test_gaps_and_new_values_of_categories_are_predicted_without_them(other):
     """At epsilon 1 for one record added or removed. Unsettled, all of them got one class: 40 % or 60 % were wrong."""
-    book = code_book()
+    book = hospital_code_book()
     ward = dataclasses.replace(book.columns["ward"], other=other)
     schema = dataclasses.replace(book, columns={**book.columns, "ward": ward})
-    release = rb.craft(hospital(), schema=schema, mechanism=rb.Moments(1.0))
+    release = rb.craft(make_hospital_table(), schema=schema, mechanism=rb.Moments(1.0))
     model = rb.MomentsClassifier().fit_rados(release).model_
-    test = hospital(4000, seed=7).to_pandas()
+    test = make_hospital_table(4000, seed=7).to_pandas()
 
     def error(table):
         return float((model.predict(table) != test["outcome"]).mean())

@@ -11,19 +11,19 @@ import pytest
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.gaussian_noise import TOTAL_VARIATION, round_scale_up
+from radoboost.holder.gaussian_noise import TOTAL_VARIATION, round_noise_scale_up
 from radoboost.holder.mechanisms.mechanism import RoomParticipation, StatementFacts
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
-from radoboost.holder.rooms.roster import Party, Roster, most_lost
+from radoboost.holder.rooms.roster import Party, Roster, most_holders_lost
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.privacy import Gaussian, Relation, Repeated, epsilon_at, event_from_dict, flatten, group_epsilon
 from radoboost.privacy.calibration import (
     LATTICE_VARIATION,
     LEAST_SHARE,
-    against,
-    noise_factor,
-    noise_share,
-    shared_variation,
+    event_against_colluders,
+    noise_factor_of_present_holders,
+    noise_share_of_holder,
+    variation_of_shared_noise,
 )
 from radoboost.tables import open_table
 
@@ -155,12 +155,12 @@ def test_the_bound_of_the_proof_holds_from_eight_steps_on():
 
 @pytest.mark.parametrize(("holders", "tolerate"), [(3, 1), (5, 1), (5, 2), (10, 3), (50, 17), (1000, 1)])
 def test_enough_shares_come_to_the_noise_that_was_asked_for(holders, tolerate):
-    share = noise_share(holders, tolerate)
+    share = noise_share_of_holder(holders, tolerate)
     assert 1 <= (holders - tolerate) * Fraction(share) ** 2 < 1 + Fraction(1, 2**48)
     for scale in (17.3, 123456.789, 2.0**30 / 3):
-        drawn = Fraction(round_scale_up(scale * share))
+        drawn = Fraction(round_noise_scale_up(scale * share))
         assert (holders - tolerate) * drawn**2 >= Fraction(scale) ** 2
-    assert noise_factor(holders - tolerate, holders, tolerate) == 1.0
+    assert noise_factor_of_present_holders(holders - tolerate, holders, tolerate) == 1.0
 
 
 class Seat:
@@ -186,7 +186,7 @@ def drawing(share, key=b"k" * 32):
 
 
 def test_shares_of_fewer_than_eight_steps_are_refused():
-    run = drawing(noise_share(5, 1))
+    run = drawing(noise_share_of_holder(5, 1))
     assert run.noise(16.0, (2, 3)).shape == (2, 3)
     with pytest.raises(rb.ArgumentError, match=r"of 7\.5 grid steps, and must be of 8"):
         run.noise(15.0, (2, 3))
@@ -195,15 +195,15 @@ def test_shares_of_fewer_than_eight_steps_are_refused():
 
 def test_shares_add_up_to_the_variance_that_was_asked_for():
     """Four shares of 8 steps: the sum of 40,000 squares is within 6 deviations of 16**2, which fails once in 1e8."""
-    total = sum(drawing(noise_share(5, 1), bytes([k]) * 32).noise(16.0, (200, 200)) for k in range(4))
+    total = sum(drawing(noise_share_of_holder(5, 1), bytes([k]) * 32).noise(16.0, (200, 200)) for k in range(4))
     variance = float((total.astype(float) ** 2).mean())
     expected = 16.0**2 + 4 / 12  # each share is rounded
     assert abs(variance - expected) < 6 * expected * math.sqrt(2 / 40_000)
 
 
 def test_every_share_is_charged_to_the_total_variation():
-    assert shared_variation(TOTAL_VARIATION, 1) == TOTAL_VARIATION
-    together = Fraction(shared_variation(TOTAL_VARIATION, 5))
+    assert variation_of_shared_noise(TOTAL_VARIATION, 1) == TOTAL_VARIATION
+    together = Fraction(variation_of_shared_noise(TOTAL_VARIATION, 5))
     assert 5 * Fraction(TOTAL_VARIATION) + Fraction(LATTICE_VARIATION) <= together
     moments, rados = rb.Moments(1.0), rb.NoisyRados(1.0)
     for of_shares in (
@@ -226,9 +226,9 @@ def total_variation(event):
 def test_what_all_others_together_leave(epsilon, figures):
     event = rb.Moments(epsilon).dearest(NoiseShape(4))
     for least, figure in zip((3, 5, 10, 20), figures, strict=True):
-        assert epsilon_at(against(event, 1, least + 1, 1), 1e-6) == pytest.approx(figure, abs=0.006)
-        assert epsilon_at(against(event, least, least + 1, 1), 1e-6) == pytest.approx(epsilon, rel=1e-6)
-        assert epsilon_at(against(event, least + 1, least + 1, 1), 1e-6) < epsilon
+        assert epsilon_at(event_against_colluders(event, 1, least + 1, 1), 1e-6) == pytest.approx(figure, abs=0.006)
+        assert epsilon_at(event_against_colluders(event, least, least + 1, 1), 1e-6) == pytest.approx(epsilon, rel=1e-6)
+        assert epsilon_at(event_against_colluders(event, least + 1, least + 1, 1), 1e-6) < epsilon
     if epsilon == 1.0:
         assert group_epsilon(event, 1e-6, 2) == pytest.approx(2.12, abs=0.005)
 
@@ -236,10 +236,10 @@ def test_what_all_others_together_leave(epsilon, figures):
 def test_repeated_and_sampled_noise_is_scaled_too():
     event = rb.NoisyRados(1.0).plan(20, 4, None).event
     assert isinstance(event, Repeated)
-    less = against(event, 1, 5, 1)
+    less = event_against_colluders(event, 1, 5, 1)
     assert less.count == 20 and less.event.noise_multiplier == pytest.approx(event.event.noise_multiplier / 2)
     with pytest.raises(rb.ArgumentError, match="1 to 5 are honest, not 0"):
-        against(event, 0, 5, 1)
+        event_against_colluders(event, 0, 5, 1)
 
 
 def statement(present, mechanism=rb.Moments(1.0), holders=6, tolerate=2):  # noqa: B008 - frozen
@@ -268,7 +268,7 @@ def test_a_statement_says_how_many_could_open_a_sum(holders, tolerate, many):
     """More than are borne, always: 2 T - K, T the threshold of secure sums; and never all but one of those in."""
     made = statement(present=holders, holders=holders, tolerate=tolerate)
     assert f"as long as fewer than {many} put together what they know" in made.trust_model and many > tolerate
-    lost = most_lost(holders, tolerate)
+    lost = most_holders_lost(holders, tolerate)
     assert holders - lost - (many - 1) >= 2, "those below leave two others in a sum"
 
 
@@ -280,7 +280,7 @@ def test_lost_holders_are_colluders_that_are_no_longer_borne():
     # Nobody more is borne: a holder knows one of the four shares that are left.
     assert cases[1]["anyone outside the room"] == pytest.approx(1.0, rel=1e-6)
     assert cases[1]["any one of the holders"] == pytest.approx(
-        epsilon_at(against(event_from_dict(two.event), 3, 6, 2), 1e-6)
+        epsilon_at(event_against_colluders(event_from_dict(two.event), 3, 6, 2), 1e-6)
     )
     assert cases[1]["any one of the holders"] > 1.15 and "any 2 of the holders together" not in cases[1]
 

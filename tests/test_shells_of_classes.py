@@ -17,7 +17,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils import get_tags
 
 import radoboost as rb
-from radoboost.learner.multiclass_moments import learn_classes
+from radoboost.learner.multiclass_moments import learn_class_discriminant
 
 SHELLS = [rb.RadoBoostClassifier, rb.MomentsClassifier]
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -60,7 +60,7 @@ def test_fit_is_craft_and_then_fit_rados(shell, iris):
 def test_the_shell_is_thin(iris):
     X, y = iris
     release = rb.craft(X, y, seed=0)
-    clf, fit = rb.MomentsClassifier().fit_rados(release), learn_classes(release)
+    clf, fit = rb.MomentsClassifier().fit_rados(release), learn_class_discriminant(release)
     np.testing.assert_array_equal(clf.model_.theta, fit.theta)
     assert clf.shrinkage_ == fit.shrinkage and clf.standard_errors_ is None
     assert clf.model_.learner["form"] == "discriminant" and clf.model_.learner["sizes"] == fit.sizes.tolist()

@@ -26,9 +26,9 @@ from radoboost.holder.signatures import (
     AllSignatures,
     FeatureInterval,
     FixedSupport,
-    check_enough_examples,
-    size_law_error,
-    size_weights,
+    check_enough_signatures,
+    signature_size_law_error,
+    signature_size_weights,
 )
 from radoboost.tables import Table
 
@@ -80,7 +80,7 @@ def test_the_contract_covers_every_set():
 
 def test_all_signatures_are_the_keystream():
     words = all_words(AllSignatures().prepare(make_key(3), 7, 300, 2), 300, 7)
-    assert (words == keystream.words(make_key(3), 7, 0, 5)).all()
+    assert (words == keystream.keystream_words(make_key(3), 7, 0, 5)).all()
 
 
 # ---- what the text says
@@ -128,7 +128,7 @@ def test_rows_beyond_a_slab_use_the_next_nonce():
     words = all_words(prepared, m, n)
     words[-1] &= np.uint64((1 << m % TILE_ROWS) - 1)
     assert np.bitwise_count(words).sum(axis=0, dtype=int).tolist() == [m // 2] * n
-    start = keystream.words(make_key(2), n, SLAB_TILES, 15)
+    start = keystream.keystream_words(make_key(2), n, SLAB_TILES, 15)
     assert np.bitwise_count(words[SLAB_TILES:-1] ^ start).sum() < 0.05 * start.size * 64
 
 
@@ -184,7 +184,10 @@ def test_threads_may_share_a_prepared_set():
 
 
 def test_a_failure_in_a_thread_is_told():
-    with mock.patch.object(keystream, "streams", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+    with (
+        mock.patch.object(keystream, "keystream_parts", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
         FixedSupport(0.5).prepare(make_key(0), 10, 1000, 2)
 
 
@@ -193,7 +196,7 @@ def test_words_that_would_favour_the_first_rows_are_skipped():
     raw = np.array([0, 13, 2**64 - 7, 2**64 - 6, 2**64 - 1], dtype=np.uint64)
     for m, expected in ((10, [0, 3, 9, None, None]), (16, [0, 13, 9, 10, 15])):
         rows = np.empty(5, np.uint32)
-        switching._compiled(switching._to_rows)(raw, m, rows)
+        switching._compile_subset_kernel(switching._words_to_candidate_rows)(raw, m, rows)
         assert rows.tolist() == [2**32 - 1 if row is None else row for row in expected]
 
 
@@ -298,7 +301,7 @@ def test_sizes_have_the_truncated_binomial_law(m, low, high):
 )
 def test_the_law_of_a_size_is_as_near_as_stated(m, low, high):
     """Total variation in fractions: of the weights, and of the 384 bits that choose among them."""
-    first, sums = size_weights(m, low, high)
+    first, sums = signature_size_weights(m, low, high)
     # How many of the 2**384 integers u have u * total >> 384 below s.
     below = [-(-(s << 384) // sums[-1]) for s in sums]
     assert below[-1] == 2**384
@@ -308,11 +311,13 @@ def test_the_law_of_a_size_is_as_near_as_stated(m, low, high):
     variation = sum(
         abs(law.get(k, Fraction(0)) - Fraction(weight, sum(exact))) for k, weight in enumerate(exact, start=low)
     )
-    assert variation / 2 <= Fraction((m + 1) ** 2, 2**257) <= Fraction(size_law_error(m)) < Fraction(1, 2**195)
+    assert (
+        variation / 2 <= Fraction((m + 1) ** 2, 2**257) <= Fraction(signature_size_law_error(m)) < Fraction(1, 2**195)
+    )
 
 
 def test_the_error_at_the_largest_table():
-    assert size_law_error(2**31 - 1) == 2.0**-195
+    assert signature_size_law_error(2**31 - 1) == 2.0**-195
 
 
 # ---- through craft
@@ -369,7 +374,7 @@ def test_sizes_of_sets():
         assert FeatureInterval(m // 2, m).size(m) == sum(math.comb(m, k) for k in range(m // 2, m + 1))
     for chosen in (AllSignatures(), FixedSupport(0.5), FeatureInterval(400_000, 600_000), FeatureInterval(0, 10**6)):
         assert chosen.size(10**6) == MAX_SIZE
-        check_enough_examples(MAX_RADOS, 10**6, chosen)
+        check_enough_signatures(MAX_RADOS, 10**6, chosen)
     assert FixedSupport(2).size(10**6) == math.comb(10**6, 2)
 
 
@@ -379,7 +384,7 @@ def test_more_rados_than_signatures_are_refused(rng):
         rb.craft(x, y, n_rados=101, signatures=rb.FixedSupport(99))
     assert rb.craft(x, y, n_rados=100, signatures=rb.FixedSupport(99)).n_rados == 100
     with pytest.raises(rb.ArgumentError, match="only 1 signatures"):
-        check_enough_examples(2, 100, FeatureInterval(0, 0))
+        check_enough_signatures(2, 100, FeatureInterval(0, 0))
 
 
 @pytest.mark.parametrize("bad", [0, 1.0, math.nan, True, "half"])

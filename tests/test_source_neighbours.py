@@ -117,7 +117,7 @@ def test_neighbours_look_alike(form, tmp_path):
 
 def test_a_type_by_all_objects_is_found(tmp_path, monkeypatch):
     """Planted: objects as Arrow would take them, where one text makes texts of numbers, or stops everything."""
-    monkeypatch.setattr(databases, "spelled_objects", lambda cells: pa.array(cells).cast(pa.large_string()))
+    monkeypatch.setattr(databases, "spell_undeclared_objects", lambda cells: pa.array(cells).cast(pa.large_string()))
     found = [compared("objects", number, tmp_path) for number in range(20)]
     assert any(found)
 
@@ -208,16 +208,16 @@ def folder_texts(odd, folder):
 
 CATEGORIES = Schema({"a": Number(-2, 12.5), "b": Category(("0x1F", "8"))}, "y", ("no", "yes"))
 ODD_ONES = {
-    not_utf8: (databases, "_fetch_any", databases._fetch),
-    other_words: (streams, "_is_simple", lambda kind: True),
+    not_utf8: (databases, "_fetch_sqlite_rows", databases._fetch_cursor_rows),
+    other_words: (streams, "_is_unnested_type", lambda kind: True),
     parquet_files: None,
     lambda odd, folder: ds.dataset(parquet_files(odd, folder)): (streams, "_KINDS", {}),
     below: (streams, "_KINDS", {}),
     united: (streams, "_KINDS", {}),
-    folder_bytes: (folders, "_is_text", lambda name: True),
+    folder_bytes: (folders, "_is_utf8_folder_name", lambda name: True),
     folder_texts: (
         streams,
-        "_folders",
+        "_dataset_folder_values",
         lambda place, keys, _: {k: str(v) for k, v in ds.get_partition_keys(keys).items()},
     ),
 }

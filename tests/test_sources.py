@@ -38,8 +38,8 @@ from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
 from radoboost.tables import open_table, streams
 from radoboost.tables.databases import query
-from radoboost.tables.streams import StandardInput, rereadable
-from radoboost.tables.urls import address_stem, database_errors, mask_passwords
+from radoboost.tables.streams import StandardInput, spool_for_rereading
+from radoboost.tables.urls import mask_database_errors, mask_passwords, url_stem
 
 NOISE = b"\7" * 32
 SCHEMA = rb.Schema(
@@ -481,7 +481,7 @@ def test_no_piece_of_a_nasty_password_is_said(form, password, rado):
     if form.endswith("ann:{}") and password in ("p@ss", "4711"):
         return  # without a host behind it, this is a host or a port
     address = form.format(password)
-    lines = [mask_passwords(address), mask_passwords(f"no host: {address} is not there"), address_stem(address)]
+    lines = [mask_passwords(address), mask_passwords(f"no host: {address} is not there"), url_stem(address)]
     private = {"mechanism": rb.Moments(1.0), "classes": (0, 1), "bounds": {"a": (0, 1)}}
     for act in (
         lambda: lines.append(repr(query(address, "SELECT 1"))),
@@ -500,10 +500,13 @@ def test_no_piece_of_a_nasty_password_is_said(form, password, rado):
 def test_a_password_that_a_message_repeats():
     address = "postgresql://ann:kestrel-9@host/db"
     for text in ("no role kestrel", "kestrel-9", "at postgresql://ann:kestrel-9@host/db"):
-        with pytest.raises(rb.TableError, match="repeats a part of the password") as failure, database_errors(address):
+        with (
+            pytest.raises(rb.TableError, match="repeats a part of the password") as failure,
+            mask_database_errors(address),
+        ):
             raise ValueError(text)
         assert "kestrel" not in str(failure.value)
-    with pytest.raises(rb.TableError, match=r"the query failed: no such role$"), database_errors(address):
+    with pytest.raises(rb.TableError, match=r"the query failed: no such role$"), mask_database_errors(address):
         raise ValueError("no such\nrole")
 
 
@@ -650,7 +653,7 @@ def test_standard_input_on_the_command_line(rado, kept_input, tmp_path):
 
 def test_a_spool_is_private_and_has_no_name(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with rereadable(clinic_rows(10).to_reader()) as (path,):
+    with spool_for_rereading(clinic_rows(10).to_reader()) as (path,):
         assert os.stat(path).st_mode & 0o777 == 0o600
         assert os.stat(path).st_nlink == 0 and not list(tmp_path.iterdir())
         assert open_table([path], label="ill", features=["age"]).n_rows == 10
@@ -661,7 +664,7 @@ def test_a_spool_is_private_and_has_no_name(tmp_path, monkeypatch):
 def test_where_files_keep_their_names_the_spool_is_removed(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(streams.os.path, "exists", lambda place: False)
-    with rereadable(clinic_rows(10).to_reader()) as (path,):
+    with spool_for_rereading(clinic_rows(10).to_reader()) as (path,):
         assert [os.path.join(tmp_path, name) for name in os.listdir(tmp_path)] == [os.fspath(path)]
     assert not os.listdir(tmp_path)
 
@@ -687,7 +690,7 @@ def test_a_disk_without_room_is_said(rado, tmp_path, monkeypatch):
 
 def test_parts_of_a_spool_can_be_read_by_another_process():
 
-    with rereadable(clinic_rows(500).to_reader(max_chunksize=50)) as kept:
+    with spool_for_rereading(clinic_rows(500).to_reader(max_chunksize=50)) as kept:
         source = open_table(kept, label="ill", features=["age", "year"])
         code = (
             "import sys, pickle; p = pickle.load(sys.stdin.buffer); print(sum(b.values().sum() for b in p.batches(64)))"

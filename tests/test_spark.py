@@ -21,18 +21,18 @@ import pytest
 
 import radoboost as rb
 from key_spellings import KEY, PLANTED, found, spellings
-from radoboost.cli.predict import predict_table_on
+from radoboost.cli.predict import predict_table_on_cluster
 from radoboost.errors import ClusterError
-from radoboost.holder.keystream import Key, make_key, pickled_without_fresh
+from radoboost.holder.keystream import Key, make_key, pickle_without_fresh_keys
 from radoboost.holder.runners import spark_runner
 from radoboost.holder.runners import spark_runner as runner_module
-from radoboost.holder.runners.cluster import check_network
-from radoboost.holder.runners.spark_connection import network_of
+from radoboost.holder.runners.cluster import check_cluster_network
+from radoboost.holder.runners.spark_connection import spark_network
 from radoboost.progress import silent
 from radoboost.tables import spark_frames, spark_jobs
-from radoboost.tables.spark_frames import _doubt_of_steps as doubt_of_steps
-from radoboost.tables.spark_frames import check_determined, doubt, row_bytes
-from radoboost.tables.spark_jobs import cut_by_rows
+from radoboost.tables.spark_frames import _doubt_of_spark_steps as doubt_of_steps
+from radoboost.tables.spark_frames import check_determined, spark_plan_doubt, spark_row_bytes
+from radoboost.tables.spark_jobs import cut_spark_batches_by_rows
 from spark_cluster import JAVA, LOG4J, MASTER
 
 pyspark = pytest.importorskip("pyspark")
@@ -71,7 +71,7 @@ def some(*names, of=CASES):
 
 @pytest.fixture(autouse=True)
 def no_word_about_pandas():
-    with spark_jobs.quiet():
+    with spark_jobs.silence_pyspark_warnings():
         yield
 
 
@@ -199,9 +199,9 @@ NO_LIMIT = str(2**31 - 1)
 
 def test_bytes_of_a_row(spark):
     frame = spark.range(3).selectExpr("id", "id > 0 as b", "cast(id as decimal(9, 2)) as d", "cast(id as string) as t")
-    assert row_bytes(frame, ["id"]) == 9
-    assert row_bytes(frame, ["id", "b", "d"]) == 25
-    assert row_bytes(frame, ["id", "t"]) is None
+    assert spark_row_bytes(frame, ["id"]) == 9
+    assert spark_row_bytes(frame, ["id", "b", "d"]) == 25
+    assert spark_row_bytes(frame, ["id", "t"]) is None
 
 
 class Conf(dict):
@@ -223,8 +223,8 @@ def usual_session():
 def test_the_limit_of_batches_comes_back():
     """After the last of the jobs that lifted it, also if one fails."""
     session = usual_session()
-    with cut_by_rows(session, 28 * 8):
-        with pytest.raises(RuntimeError, match="stop"), cut_by_rows(session, 8):
+    with cut_spark_batches_by_rows(session, 28 * 8):
+        with pytest.raises(RuntimeError, match="stop"), cut_spark_batches_by_rows(session, 8):
             raise RuntimeError("stop")
         assert session.conf[BATCH_BYTES] == NO_LIMIT
     assert session.conf == usual_session().conf
@@ -238,20 +238,20 @@ def test_the_limit_of_batches_stays(rows, limit, bytes_of_a_row):
     """Where there is none, it is fixed or cannot be read, or batches might be larger than it."""
     settings = {BATCH_ROWS: rows, **({} if limit is None else {BATCH_BYTES: limit})}
     session = SimpleNamespace(conf=Conf(settings))
-    with cut_by_rows(session, bytes_of_a_row):
+    with cut_spark_batches_by_rows(session, bytes_of_a_row):
         assert session.conf == settings
     assert session.conf == settings
 
 
 def test_a_limit_of_batches_that_somebody_sets_meanwhile_stays():
     session = usual_session()
-    with cut_by_rows(session, 8):
+    with cut_spark_batches_by_rows(session, 8):
         session.conf[BATCH_BYTES] = "1m"
-        with cut_by_rows(session, 8):
+        with cut_spark_batches_by_rows(session, 8):
             assert session.conf[BATCH_BYTES] == NO_LIMIT
         assert session.conf[BATCH_BYTES] == NO_LIMIT
     assert session.conf[BATCH_BYTES] == "1m"
-    with cut_by_rows(session, 8):
+    with cut_spark_batches_by_rows(session, 8):
         session.conf[BATCH_BYTES] = "2m"
     assert session.conf[BATCH_BYTES] == "2m"
 
@@ -273,7 +273,7 @@ def test_coins_of_a_frame_are_tossed_by_workers(spark):
 
 def test_fresh_keys_do_not_travel_to_all_workers():
     fresh, shared = Key.from_system(), Key.from_system().shared()
-    content = pickled_without_fresh({"fresh": fresh, "shared": shared})
+    content = pickle_without_fresh_keys({"fresh": fresh, "shared": shared})
     assert bytes(fresh) not in content
     assert bytes(shared) in content
     assert pickle.loads(content)["fresh"] == b""
@@ -291,10 +291,10 @@ def test_no_plan_or_log_shows_a_key(spark, logs, folder, frame, monkeypatch, cas
         plans.append(frame._jdf.queryExecution().toString())
         plans.append(str(frame._jdf.queryExecution().toRdd().toDebugString()))
         plans.append(repr(frame))
-        return spark_jobs.collect_frame(frame, *arguments, **options)
+        return spark_jobs.collect_spark_frame(frame, *arguments, **options)
 
     monkeypatch.setattr("secrets.token_bytes", lambda size=32: KEY[:size])
-    monkeypatch.setattr(runner_module, "collect_frame", noted)
+    monkeypatch.setattr(runner_module, "collect_spark_frame", noted)
     crafted(f"{folder}/*.parquet", **CASES[case], cluster=spark)
     crafted(frame, **CASES[case])
     said = "\n".join(plans).encode() + all_logs(logs)
@@ -350,18 +350,20 @@ def dying(function, marker, times):
 def test_a_worker_dies(spark, folder, frame, constant_keys, monkeypatch, tmp_path):
     paths, case = f"{folder}/*.parquet", "noisy rados"
     expected = crafted(paths, **CASES[case])
-    monkeypatch.setattr(runner_module, "sum_jobs", dying(runner_module.sum_jobs, tmp_path / "files", 1))
+    monkeypatch.setattr(runner_module, "spark_sum_jobs", dying(runner_module.spark_sum_jobs, tmp_path / "files", 1))
     same(expected, crafted(paths, **CASES[case], cluster=spark))
     monkeypatch.setattr(Key, "from_system", classmethod(lambda cls: Key(range(32))))
     expected = crafted(frame.toArrow(), **CASES[case])
-    monkeypatch.setattr(runner_module, "sum_partition", dying(runner_module.sum_partition, tmp_path / "frame", 1))
+    monkeypatch.setattr(
+        runner_module, "spark_sum_partition", dying(runner_module.spark_sum_partition, tmp_path / "frame", 1)
+    )
     same(expected, crafted(frame, **CASES[case]))
     assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.slow
 def test_a_worker_dies_each_time(spark, folder, monkeypatch, tmp_path):
-    monkeypatch.setattr(runner_module, "sum_jobs", dying(runner_module.sum_jobs, tmp_path / "no", 99))
+    monkeypatch.setattr(runner_module, "spark_sum_jobs", dying(runner_module.spark_sum_jobs, tmp_path / "no", 99))
     with pytest.raises(ClusterError, match="died each time") as caught:
         crafted(f"{folder}/*.parquet", drop=["id", "z"], cluster=spark)
     assert "\n" not in str(caught.value)
@@ -464,10 +466,10 @@ def test_failures_are_explained(said, advice):
 
 @pytest.mark.parametrize("work", ["keep_jobs", "sum_jobs", "map_jobs", "transform_cached_rows", "sum_cached_rows"])
 def test_nothing_of_another_version_is_read(monkeypatch, work):
-    content = spark_runner.for_all(None)
+    content = spark_runner.spark_payload(None)
     monkeypatch.setattr(spark_runner, "__version__", "9.9")
     if work.endswith("cached_rows"):
-        batch = spark_runner._row(0, 1, 1, b"\0\0", None)
+        batch = spark_runner._spark_row_of_batch(0, 1, 1, b"\0\0", None)
     else:
         batch = pa.record_batch({"number": pa.array([0], pa.int32()), "payload": pa.array([b"no pickle"])})
     (state,) = getattr(spark_runner, work)(content, [batch])
@@ -581,7 +583,7 @@ def test_doubts(spark, frame, folder):
         "checkpoint": frame.repartition(3).checkpoint(),
         "local checkpoint": frame.orderBy("id").localCheckpoint(),
     }
-    assert {name: doubt(one) for name, one in fine.items()} == dict.fromkeys(fine)
+    assert {name: spark_plan_doubt(one) for name, one in fine.items()} == dict.fromkeys(fine)
     fine["cached"].unpersist()
     doubtful = {
         "order": frame.orderBy("id"),
@@ -636,7 +638,7 @@ def test_doubts(spark, frame, folder):
         "a variable": spark.sql("select *, chosen from everything"),
         "a stream": spark.readStream.schema(frame.schema).parquet(str(folder)),
     }
-    assert [name for name, one in doubtful.items() if doubt(one) is None] == []
+    assert [name for name, one in doubtful.items() if spark_plan_doubt(one) is None] == []
     doubtful["cached order"].unpersist()
 
 
@@ -649,7 +651,7 @@ def test_a_large_local_table_is_taken(spark):
     finally:
         spark.conf.set(name, before)
     assert "ExistingRDD" in frame._jdf.queryExecution().executedPlan().toString()
-    assert doubt(frame) is None
+    assert spark_plan_doubt(frame) is None
 
 
 def test_a_plan_that_is_cut_short(spark, frame):
@@ -658,8 +660,8 @@ def test_a_plan_that_is_cut_short(spark, frame):
     try:
         for name in names:
             spark.conf.set(name, "10")
-        assert "'Sort'" in doubt(frame.orderBy("c0"))
-        assert "'Rand'" in doubt(frame.selectExpr(*(f"c0 + {k} as a{k}" for k in range(30)), "rand() as r"))
+        assert "'Sort'" in spark_plan_doubt(frame.orderBy("c0"))
+        assert "'Rand'" in spark_plan_doubt(frame.selectExpr(*(f"c0 + {k} as a{k}" for k in range(30)), "rand() as r"))
         assert [spark.conf.get(name) for name in names] == ["10", "10"]
     finally:
         for name, value in before.items():
@@ -712,7 +714,7 @@ def test_files_of_a_table_with_old_versions_are_refused(spark, folder, tmp_path,
     read = spark.read.parquet(*names)
     for where in ("here", "elsewhere"):
         if where == "elsewhere":  # where Spark alone can look
-            monkeypatch.setattr(spark_frames, "_here", lambda name: None)
+            monkeypatch.setattr(spark_frames, "_local_path_of_spark_file", lambda name: None)
         check_determined(read, None)
         (lake / notes).parent.mkdir()
         (lake / notes).touch()
@@ -849,17 +851,17 @@ def test_networks():
         session_of("spark://10.0.0.7:7077", **secret),
         session_of("yarn", spark_ssl_rpc_enabled="true"),
     ):
-        address, encrypted = network_of(session)
-        check_network(address, encrypted=encrypted, trust_network=False)
+        address, encrypted = spark_network(session)
+        check_cluster_network(address, encrypted=encrypted, trust_network=False)
     for session in (
         session_of("spark://10.0.0.7:7077"),
         session_of("yarn"),
         session_of("spark://10.0.0.7:7077", spark_authenticate="true"),
     ):
-        address, encrypted = network_of(session)
-        check_network(address, encrypted=encrypted, trust_network=True)
+        address, encrypted = spark_network(session)
+        check_cluster_network(address, encrypted=encrypted, trust_network=True)
         with pytest.raises(rb.ArgumentError, match="is not encrypted"):
-            check_network(address, encrypted=encrypted, trust_network=False)
+            check_cluster_network(address, encrypted=encrypted, trust_network=False)
 
 
 def run(*arguments, **environment):
@@ -885,8 +887,8 @@ def test_workers_predict_files(spark, folder, table, tmp_path):
     model = rb.MomentsClassifier(n_rados=8).fit(columns, table.column("y").to_numpy()).model_
     here, there = tmp_path / "here.csv", tmp_path / "there.csv"
     options = {"label": "y", "keep": ["id"]}
-    one = predict_table_on(None, model, f"{folder}/*.parquet", here, silent, **options)
-    other = predict_table_on(spark, model, f"{folder}/*.parquet", there, silent, **options)
+    one = predict_table_on_cluster(None, model, f"{folder}/*.parquet", here, silent, **options)
+    other = predict_table_on_cluster(spark, model, f"{folder}/*.parquet", there, silent, **options)
     assert here.read_bytes() == there.read_bytes()
     assert one.to_dict() == other.to_dict()
 
@@ -903,7 +905,7 @@ from radoboost.errors import TableError
 from key_spellings import KEY
 from radoboost.holder.keystream import Key
 from radoboost.holder.runners import spark_runner as spark as runner_module
-from radoboost.tables.spark_frames import doubt
+from radoboost.tables.spark_frames import spark_plan_doubt
 from test_spark import BATCH_BYTES, CASES, NO_LIMIT, crafted, same
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 frame = spark.read.parquet(*sorted(map(str, Path({folder!r}).iterdir()))).filter("c0 > -1.5")
@@ -924,7 +926,7 @@ paths = {folder!r} + "/*.parquet"
 same(crafted(paths, **CASES["noisy rados"]), crafted(paths, **CASES["noisy rados"], cluster=spark))
 spark.conf.set("spark.sql.maxPlanStringLength", "60")
 fine = frame.selectExpr("*", "case when round(abs(c0), 2) > 1 then nvl(c1, 0) else year('2024-01-31') end as a")
-assert doubt(fine) is None, doubt(fine)
+assert spark_plan_doubt(fine) is None, spark_plan_doubt(fine)
 assert spark.conf.get("spark.sql.maxPlanStringLength") == "60"
 texts = ("rand()", "now()", "unix_timestamp()", "timestamp'now'", "cast('today' as date)", "_metadata.file_block_start")
 for doubtful in (

@@ -6,7 +6,7 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.tables import open_table
-from radoboost.tables.sparse import sparse_rows
+from radoboost.tables.sparse import sparse_rows_as_float
 
 X = np.array([[1.0, 2.0, 0.0], [0.0, 4.0, 5.0], [6.0, 0.0, 7.0], [8.0, 9.0, 1.0]])
 READ, REFUSED = ("csr", "csc", "coo", "lil"), ("bsr", "dok", "dia")
@@ -158,7 +158,7 @@ def test_sparse_matrices_of_others_are_refused():
             return X
 
     with pytest.raises(rb.TableError, match="this is a Matrix"):
-        sparse_rows(Matrix())
+        sparse_rows_as_float(Matrix())
 
 
 def test_labels_and_persons_may_be_columns():

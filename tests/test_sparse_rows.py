@@ -14,12 +14,12 @@ from scipy import sparse
 
 import radoboost as rb
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.grid import snapping_constants
+from radoboost.holder.grid import grid_snapping_constants
 from radoboost.holder.signatures import AllSignatures
 from radoboost.holder.subset_sampling import AllRows
 from radoboost.release.columns import Column, constant_column
 from radoboost.tables import open_table, opening
-from radoboost.tables.sparse import SparseRows, whole_rows
+from radoboost.tables.sparse import SparseRows, sparse_rows_in_order
 
 CELLS = {
     "f8": st.floats(-1e6, 1e6) | st.sampled_from([0.0, -0.0, 1.0, 2.0**-40, 1e30]),
@@ -241,7 +241,7 @@ def test_engines_sum_the_same_integers(seed, m, first_row, n):
         engine = get_engine(name)
         differences, label_sums = np.zeros((6, n), np.int64), np.zeros(n, np.int64)
         clipped = engine.sum_sparse(
-            SparseRows.of(dense), signs, snapping_constants(columns), first_row, prepared, differences, label_sums
+            SparseRows.of(dense), signs, grid_snapping_constants(columns), first_row, prepared, differences, label_sums
         )
         results.append((differences, label_sums, clipped[:5]))
         survey = engine.sparse_survey(np.full(5, -1.0), np.full(5, 0.5), moments=True)
@@ -264,7 +264,7 @@ def test_long_columns_do_not_overflow(name):
     rows = SparseRows.of(np.ones((m, 1)))
     differences, label_sums = np.zeros((1, n), np.int64), np.zeros(n, np.int64)
     get_engine(name).sum_sparse(
-        rows, np.ones(m, np.int8), snapping_constants([column]), 0, AllRows(), differences, label_sums
+        rows, np.ones(m, np.int8), grid_snapping_constants([column]), 0, AllRows(), differences, label_sums
     )
     assert differences.tolist() == [[m * 2**23] * n] and label_sums.tolist() == [m] * n
 
@@ -296,7 +296,7 @@ def test_rows_are_taken_as_of_a_dense_array():
 def test_duplicates_add_up_in_their_order():
     parts = np.array([1e16, *[1.0] * 40, -1e16])
     matrix = sparse.csr_array((parts, np.ones(42, int), np.array([0, 42, 42])), shape=(2, 3))
-    assert whole_rows(matrix).toarray().tobytes() == matrix.toarray().tobytes()
+    assert sparse_rows_in_order(matrix).toarray().tobytes() == matrix.toarray().tobytes()
 
 
 # ---- memory

@@ -83,12 +83,12 @@ def test_an_interrupt_in_a_booking_asks_the_ledger(table, ledger, monkeypatch):
     """Between the commit and the return of `book`, where nothing else knows that it is booked."""
 
     @contextmanager
-    def interrupted(connection, writing=ledgers._writing):
+    def interrupted(connection, writing=ledgers._ledger_transaction):
         with writing(connection):
             yield
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ledgers, "_writing", interrupted)
+    monkeypatch.setattr(ledgers, "_ledger_transaction", interrupted)
     with pytest.raises(KeyboardInterrupt) as caught:
         crafted(table, ledger)
     assert len(ledger.entries()) == 1
@@ -169,13 +169,13 @@ def test_a_score_that_nobody_sees(rado, small_files, ledger, tmp_path):
 def test_a_full_disk_of_a_ledger(table, ledger, monkeypatch):
     """SQLite itself says that it is full, at a page that it may not add; it has ended the transaction by then."""
 
-    def full(place, look=False, connect=ledgers._connect):
+    def full(place, look=False, connect=ledgers._connect_ledger):
         connection = connect(place, look)
         pages = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr(ledgers, "_connect", full)
+    monkeypatch.setattr(ledgers, "_connect_ledger", full)
     booked = []
 
     def fill():
@@ -193,11 +193,11 @@ def test_a_full_disk_of_a_ledger(table, ledger, monkeypatch):
 def test_no_file_is_larger_than_the_room_that_was_looked_for(mechanism, columns, n_columns, rng, tmp_path, monkeypatch):
     X, y, sizes = rng.uniform(0, 1, (2000, n_columns)), rng.integers(0, 2, 2000), []
 
-    def noted(*about, at_most=disk_space.release_at_most):
+    def noted(*about, at_most=disk_space.largest_release_bytes):
         sizes.append(at_most(*about))
         return sizes[-1]
 
-    monkeypatch.setattr(disk_space, "release_at_most", noted)
+    monkeypatch.setattr(disk_space, "largest_release_bytes", noted)
     for rows in (20, 2000):
         options = {"bounds": [(0, 1)] * n_columns, "columns": columns, "n_rados": 100, "place": tmp_path / "a.parquet"}
         release = crafted((X[:rows], y[:rows]), None, mechanism, **options, counts=tmp_path / "c.json")
@@ -208,16 +208,16 @@ def test_no_file_is_larger_than_the_room_that_was_looked_for(mechanism, columns,
 
 def test_a_disk_without_room_is_refused_before_anything_is_booked(table, ledger, tmp_path, monkeypatch):
     place, counts = tmp_path / "a.parquet", tmp_path / "c.json"
-    monkeypatch.setattr(disk_space, "room_at", lambda file: 10_000 if file == place else None)
+    monkeypatch.setattr(disk_space, "free_disk_space_at", lambda file: 10_000 if file == place else None)
     with pytest.raises(OutputError, match=r"a.parquet: there are 10,000 bytes free, .*nothing was booked$"):
         crafted(table, ledger, place=place)
-    monkeypatch.setattr(disk_space, "room_at", lambda file: 100 if file == counts else None)
+    monkeypatch.setattr(disk_space, "free_disk_space_at", lambda file: 100 if file == counts else None)
     with pytest.raises(OutputError, match=r"c.json: there are 100 bytes free, .*nothing was booked$"):
         crafted(table, ledger, place=place, counts=counts)
     assert ledger.entries() == [] and not place.exists() and not counts.exists()
     with pytest.raises(OutputError, match="nothing was booked"):  # before the others wait for this holder
         join_alone(ledger, place, counts)
-    monkeypatch.setattr(disk_space, "room_at", lambda file: None)  # where nobody knows, it is tried
+    monkeypatch.setattr(disk_space, "free_disk_space_at", lambda file: None)  # where nobody knows, it is tried
     crafted(table, ledger, place=place, counts=counts).save(place)
 
 

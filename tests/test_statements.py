@@ -162,14 +162,14 @@ def test_the_check_is_one_curve(releases, monkeypatch):
     from radoboost.privacy import accountants
 
     calls = []
-    convolved = accountants._convolved
-    monkeypatch.setattr(accountants, "_convolved", lambda *args: calls.append(1) or convolved(*args))
+    convolved = accountants._convolve_losses
+    monkeypatch.setattr(accountants, "_convolve_losses", lambda *args: calls.append(1) or convolved(*args))
     mechanism = rb.NoisyRados(noise_std=250.0)
     around = rb.holder.mechanisms.mechanism.StatementFacts("bounds", False, 10_000, 3, None)
     statement = mechanism.statement(around)
-    accountants._charged.cache_clear()
-    accountants._curve.cache_clear()
-    accountants._least_delta.cache_clear()
+    accountants._charge_total_variation.cache_clear()
+    accountants._privacy_curve.cache_clear()
+    accountants._least_delta_of_curve.cache_clear()
     calls.clear()
     check_statement(statement)
     assert len(calls) == 2
@@ -181,11 +181,11 @@ def test_the_attack_and_the_statement_round_the_same_way(releases):
     """Up, to a tenth of a per cent: 54.8 in one place and 54.7 in the other was one number."""
     from radoboost.lab.attacks.roc import Claim
     from radoboost.privacy import event_from_dict
-    from radoboost.release.release import percent_up
+    from radoboost.release.release import percent_up_text
 
     for release in releases.values():
         stated = release.statement
         pairs = ((stated.delta, stated.epsilon), (2 * stated.best_guess - 1, 0.0))
         claim = Claim(event_from_dict(stated.event), stated.delta, pairs)
-        allowed = percent_up(0.5 + claim.advantage / 2)
+        allowed = percent_up_text(0.5 + claim.advantage / 2)
         assert f"at most {allowed} % of the time" in stated.promises[-1]

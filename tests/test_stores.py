@@ -26,11 +26,11 @@ from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
 from radoboost.tables import files, open_table, store_files
 from radoboost.tables import store_files as store_files_module
-from radoboost.tables.object_stores import names_in, opened_store
+from radoboost.tables.object_stores import list_store_folder, open_object_store
 from radoboost.tables.paths import expand_paths
-from radoboost.tables.store_files import Windows, joined_ranges, parts_ahead, read_ahead
+from radoboost.tables.store_files import Windows, join_byte_ranges, read_ahead, read_parts_ahead
 from radoboost.tables.table import Table
-from radoboost.tables.urls import StoreAddress, address_kind, address_stem, mask_passwords
+from radoboost.tables.urls import StoreAddress, mask_passwords, url_kind, url_stem
 from schema_files import write_schema
 from store_server import KEY, SECRET, store_server
 
@@ -337,7 +337,7 @@ def test_ranges_are_joined_and_not_too_long(monkeypatch):
     monkeypatch.setattr(store_files, "HOLE_BYTES", 5)
     monkeypatch.setattr(store_files, "RANGE_BYTES", 100)
     ranges = [(0, 40), (45, 60), (66, 70), (70, 99), (99, 180)]
-    assert joined_ranges(ranges) == [(0, 60), (66, 99), (99, 180)]
+    assert join_byte_ranges(ranges) == [(0, 60), (66, 99), (99, 180)]
 
 
 def test_a_row_group_that_is_too_large_is_read_column_by_column(store, tmp_path, monkeypatch):
@@ -386,10 +386,12 @@ def test_parts_are_read_ahead_in_order_and_few_at_a_time():
 
     for size in (lambda part: 1.0, lambda part: 0.2, lambda part: 0.01, lambda part: part % 3 / 2):
         most.clear()
-        assert list(parts_ahead(range(40), read, size, 2)) == [(part, k) for part in range(40) for k in range(part % 5)]
+        assert list(read_parts_ahead(range(40), read, size, 2)) == [
+            (part, k) for part in range(40) for k in range(part % 5)
+        ]
         assert max(count for count, _ in most) <= 8 and max(total for _, total in most) <= 2
         assert not threads()
-    ahead = parts_ahead(range(40), read, lambda part: 0.01, 2)
+    ahead = read_parts_ahead(range(40), read, lambda part: 0.01, 2)
     next(ahead)
     ahead.close()
     assert not threads()
@@ -433,7 +435,7 @@ def test_predictions_that_cannot_be_written_leave_no_thread(store, tmp_path, mon
     def fail(*args):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("radoboost.learner.predict._written", fail)
+    monkeypatch.setattr("radoboost.learner.predict._prediction_arrays", fail)
     with no_progress() as bar, pytest.raises(rb.OutputError, match="No space left") as caught:
         predict_table(model, "s3://clinic/t.parquet", tmp_path / "p.csv", bar)
     assert caught.tb is not None and not threads() and not (tmp_path / "p.csv").exists()
@@ -516,7 +518,7 @@ def test_notes_of_tables_with_versions_are_looked_for_above_files(store, tmp_pat
     def denied(selector):
         raise PermissionError("ACCESS_DENIED")
 
-    assert names_in(SimpleNamespace(get_file_info=denied), "clinic/lake/_delta_log") == []
+    assert list_store_folder(SimpleNamespace(get_file_info=denied), "clinic/lake/_delta_log") == []
 
 
 def test_what_is_not_there(store, rado, tmp_path, one_attempt):
@@ -592,7 +594,7 @@ def test_parts_travel_without_credentials(store, tmp_path, monkeypatch):
     with pytest.raises(TypeError, match="does not travel"):
         pickle.dumps(expand_paths(address)[0].store)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFTHEWORKER")
-    opened_store.cache_clear()
+    open_object_store.cache_clear()
     store.clear()
     assert sum(batch.n_rows for part in pickle.loads(sent) for batch in part.batches(64)) == 200
     assert store.authorizations and all("Credential=AKIAOFTHEWORKER/" in line for line in store.authorizations)
@@ -624,7 +626,7 @@ def test_secrets_of_addresses_are_masked(address, rado):
     lines = [mask_passwords(address), mask_passwords(f"cannot read {address}: no")]
     with suppress(rb.ArgumentError):
         lines.append(StoreAddress.of(address).public())
-        lines.append(address_stem(address))
+        lines.append(url_stem(address))
         store = StoreAddress.of(address)
         assert "secret" in str(store.secrets()) and store.stays_here() <= bool(store.options)
     assert len(lines) == 4 or "AKIA:" in address
@@ -651,14 +653,12 @@ def test_one_place_decides_what_a_text_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s3:" / "b").mkdir(parents=True)
     (tmp_path / "s3:" / "b" / "t.csv").write_text("x,ill\n1,0\n2,1\n")
-    assert (
-        address_kind("s3://b/t.csv") is None and address_kind("s3://b/u.csv") == "store"
-    )  # a folder that is called s3:
+    assert url_kind("s3://b/t.csv") is None and url_kind("s3://b/u.csv") == "store"  # a folder that is called s3:
     assert rb.craft("s3://b/t.csv", label="ill", n_rados=2).rados.shape == (2, 2)
     for text in ("mysql://h/d", "mysql+pymysql://h/d", "duckdb://x", "postgresql://h/d", "sqlite:///x.db"):
-        assert address_kind(text) == "database"
+        assert url_kind(text) == "database"
     for text in ("gs://b/x", "hdfs://h:8020/x", "abfss://c@a.dfs.core.windows.net/x", "https://h/x?a=b", "memory://x"):
-        assert address_kind(text) == "store"
+        assert url_kind(text) == "store"
     here = written(rows(30), tmp_path / "t 1.csv")
     assert bits(plain(f"file://{tmp_path}/t%201.csv")) == bits(plain(here))
 

@@ -8,7 +8,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.errors import ArgumentError
-from radoboost.studio.cli import _open_browser
+from radoboost.studio.cli import _open_browser_at_studio
 from studio_browser import Visit, follow, press, visiting
 
 MARKUP = "<img src=x onerror=alert(1)>.csv"
@@ -155,7 +155,7 @@ def test_the_file_that_leads_to_the_address_lets_a_browser_in(browser, clinic_vi
     opened, called = [], threading.Event()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("webbrowser.open", lambda address: (opened.append(address), called.set()))
-    _open_browser(clinic_visit.studio.studio, clinic_visit.studio.studio.door.new_address())
+    _open_browser_at_studio(clinic_visit.studio.studio, clinic_visit.studio.studio.door.new_address())
     assert called.wait(120)
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

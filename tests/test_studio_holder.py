@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.cli.schema import schema_text
-from radoboost.holder.privacy_cost import account_for_schema
-from radoboost.release.statement_text import epsilon_text, figures_of
-from radoboost.studio.budget_form import Bar, ChartPanel, panels
+from radoboost.cli.schema import schema_as_text
+from radoboost.holder.privacy_cost import privacy_cost_by_schema
+from radoboost.release.statement_text import epsilon_text, figures_of_statement
+from radoboost.studio.budget_form import Bar, ChartPanel, budget_panels
 from radoboost.studio.jobs import Job
 from radoboost.tables.schema import Schema
 from studio_pages import running
@@ -114,7 +114,7 @@ def test_cards_come_from_names_and_storage_types_alone(studio, folder, monkeypat
         raise AssertionError("a row was read")
 
     monkeypatch.setattr("radoboost.tables.opening.open_table", refuse)
-    monkeypatch.setattr("radoboost.holder.schema_inference.propose", refuse)
+    monkeypatch.setattr("radoboost.holder.schema_inference.infer_schema", refuse)
     pq.write_table(patients(), folder / "typed.parquet")
     text = words(studio.get(begin(studio))[2])
     for name in NAMES:
@@ -170,7 +170,7 @@ def test_the_schema_and_the_release_are_those_of_the_commands(studio, folder, tm
     account = run(commands(shown)[0] + " --json", folder, monkeypatch)
     schema = Schema.from_dict(json.loads((folder / "patients.schema.json").read_text()))
     assert json.loads(account) == json.loads(
-        json.dumps(account_for_schema(rb.Moments(1.0, unit="record"), schema, rows=600))
+        json.dumps(privacy_cost_by_schema(rb.Moments(1.0, unit="record"), schema, rows=600))
     )
 
 
@@ -185,7 +185,7 @@ def test_the_page_of_a_release_shows_what_is_promised_and_counts_that_no_release
     assert not list(folder.glob("*count*"))
     pictures = re.findall(r"<svg.*?</svg>", page, re.S)
     assert len(pictures) == 2 and all("<title" in svg and "<desc" in svg for svg in pictures)
-    guess = rb.release.release.percent_up(release.statement.best_guess)
+    guess = rb.release.release.percent_up_text(release.statement.best_guess)
     assert f"one record added or removed: right at most {guess} % of the time" in text
     assert "10 records, all added or all removed: right at most" in text
     for sentence in release.statement.not_protected:
@@ -221,13 +221,17 @@ def test_pictures_have_the_figures_of_the_statement():
     first = rb.craft(table, **options, mechanism=rb.Moments(0.5), counts=None)
     second = rb.craft(table, **options, mechanism=rb.Moments(1.0), compose=[first], counts=None)
     statement = second.statement
-    alone, groups, together = panels(statement)
-    assert [bar.epsilon for bar in groups.bars] == [group["epsilon"] for group in figures_of(statement)["groups"]]
-    assert [bar.whom for bar in groups.bars] == [group["neighbours"] for group in figures_of(statement)["groups"]]
+    alone, groups, together = budget_panels(statement)
+    assert [bar.epsilon for bar in groups.bars] == [
+        group["epsilon"] for group in figures_of_statement(statement)["groups"]
+    ]
+    assert [bar.whom for bar in groups.bars] == [
+        group["neighbours"] for group in figures_of_statement(statement)["groups"]
+    ]
     assert (alone.bars[0].guess, alone.bars[0].epsilon) == (statement.best_guess, statement.epsilon)
     assert together.bars[0].epsilon == statement.composed["epsilon"] > statement.epsilon
     assert statement.best_guess < together.bars[0].guess < groups.bars[0].guess
-    for panel in panels(statement):
+    for panel in budget_panels(statement):
         drawing = ElementTree.fromstring(panel.svg("p"))
         reach = [float(bar.get("width")) for bar in drawing.iter("{http://www.w3.org/2000/svg}rect")][1::2]
         assert reach == pytest.approx([332 * (2 * bar.guess - 1) for bar in panel.bars], abs=0.06)
@@ -241,8 +245,8 @@ def test_a_budget_says_what_it_promises_without_the_table(studio, folder):
     (folder / "patients.csv").write_text("patient_id,age,ward,dose,ill\n")  # nothing below needs a row
     text = words(studio.post(f"{way}/budget", PROMISE, HTMX)[2])
     schema = Schema.from_dict(json.loads((folder / "patients.schema.json").read_text()))
-    answer = account_for_schema(rb.Moments(1.0, unit="record"), schema, rows=600)
-    assert f"{rb.release.release.percent_up(answer['best_guess'])} % right at most" in text
+    answer = privacy_cost_by_schema(rb.Moments(1.0, unit="record"), schema, rows=600)
+    assert f"{rb.release.release.percent_up_text(answer['best_guess'])} % right at most" in text
     assert f"{100 * answer['expected']['errors'][2]['expected']:.1f} % of errors" in text
     assert "epsilon 1 at delta 1e-06, for one record added or removed as neighbours" in text
     people = {**PROMISE, "whose": "person", "person": "patient_id", "max_rows": "2"}
@@ -364,7 +368,7 @@ def test_a_table_that_vanished_is_said_in_one_line(studio, folder):
 
 
 def test_a_schema_is_not_written_over_without_saying_so(studio, folder, small_files):
-    other = schema_text(Schema({"age": rb.tables.column_types.Number(0, 99)}, "ill"))
+    other = schema_as_text(Schema({"age": rb.tables.column_types.Number(0, 99)}, "ill"))
     (folder / "patients.schema.json").write_text(other)
     (folder / "thesis.txt").write_text("all my work")
     way = begin(studio)

@@ -14,7 +14,7 @@ import radoboost as rb
 from radoboost.errors import LedgerError, TableError
 from radoboost.privacy.ledger import Ledger
 from radoboost.studio.workspace import LEDGER, SCHEMA, TABLE, UNREADABLE, Folder
-from radoboost.tables.raw_table import column_types
+from radoboost.tables.raw_table import raw_column_types
 from studio_pages import running
 
 MAGIC = bytes.fromhex("d9d505f920a163d7")
@@ -141,7 +141,7 @@ def test_a_file_that_nobody_foresaw_is_listed_and_breaks_no_page(tmp_path, monke
     def fail(place):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("radoboost.studio.workspace._json", fail)
+    monkeypatch.setattr("radoboost.studio.workspace._json_file_facts", fail)
     assert [(found.name, found.kind) for found in Folder(tmp_path).files()] == [
         ("good.csv", TABLE),
         ("bad.json", UNREADABLE),
@@ -170,7 +170,7 @@ def test_a_first_field_without_end_is_refused_in_one_line(tmp_path):
     place = tmp_path / "x.csv"
     place.write_text("a" * 2_200_000 + ",ill\n1,2\n")
     with pytest.raises(TableError, match=r"x\.csv: its header") as refusal:
-        column_types(str(place))
+        raw_column_types(str(place))
     assert "\n" not in str(refusal.value)
     with running(tmp_path) as client:
         assert client.enter().post("/holder", {"file": "x.csv"})[0] == 400

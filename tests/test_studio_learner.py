@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.learner.explain import explain_row
-from radoboost.studio.learner_routes import fields_of, read_row
+from radoboost.studio.learner_routes import learner_row_fields, read_learner_row
 from radoboost.studio.security import Form
 from studio_pages import running
 
@@ -340,7 +340,7 @@ def test_addends_make_up_the_score_of_two_classes_and_of_more():
     many = pa.table({**{name: table[name] for name in ("age", "dose")}, "ward": table["ward"]})
     three = rb.MomentsClassifier().fit_rados(rb.craft(many.drop_null(), label="ward", seed=1)).model_
     for model in (two, mapped, private):
-        _, row, _ = read_row(model, Form(list(ROW.items())))
+        _, row, _ = read_learner_row(model, Form(list(ROW.items())))
         explained = explain_row(model, row)
         total = explained.base + sum(addend.effect for addend in explained.addends)
         assert total == pytest.approx(explained.score, abs=1e-9)
@@ -348,8 +348,8 @@ def test_addends_make_up_the_score_of_two_classes_and_of_more():
         assert explained.probabilities == pytest.approx(model.predict_proba(row)[0].tolist())
         names = {name for addend in explained.addends for name in addend.names}
         assert names == {"age", "ward", "born", "dose"}
-    assert [field.name for field in fields_of(three)] == ["age", "dose"]
-    _, row, _ = read_row(three, Form([("v0", "50"), ("v1", "3")]))
+    assert [field.name for field in learner_row_fields(three)] == ["age", "dose"]
+    _, row, _ = read_learner_row(three, Form([("v0", "50"), ("v1", "3")]))
     explained = explain_row(three, row)
     scores = three.decision_function(row)[0]
     assert explained.prediction == three.classes[scores.argmax()]

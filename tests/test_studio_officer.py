@@ -64,7 +64,9 @@ def command_of(page, verb):
 
 def quick_attacks(monkeypatch):
     """Studies on made-up tables, which are tested elsewhere, take no time here."""
-    monkeypatch.setattr(attack_suite, "run_study", lambda name, **_: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    monkeypatch.setattr(
+        attack_suite, "run_attack_study", lambda name, **_: (_ for _ in ()).throw(rb.ArgumentError("not now"))
+    )
 
 
 def test_a_plain_release_from_the_file_to_the_sign_off(browser, sent, monkeypatch, rado):

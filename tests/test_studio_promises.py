@@ -8,7 +8,7 @@ import shlex
 import pytest
 
 import radoboost as rb
-from radoboost.cli.schema import schema_text
+from radoboost.cli.schema import schema_as_text
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.privacy import Gaussian, Relation
 from radoboost.studio.holder_routes import HolderSession
@@ -187,7 +187,7 @@ def test_a_decimal_mark_that_a_look_found_is_forgotten_with_it(folder):
 
 def test_marks_of_a_schema_travel_with_it():
     schema = Schema({"age": rb.Number(0, 9), "dose": rb.Number(0, 1)}, "ill", corrected=("dose",))
-    assert Schema.from_dict(json.loads(schema_text(schema))).corrected == ("dose",)
+    assert Schema.from_dict(json.loads(schema_as_text(schema))).corrected == ("dose",)
     assert schema.only(["age"], ()).corrected == ("dose",)  # leaving it out is an edit as well
     assert Schema(schema.columns, "ill", ("no", "yes")).corrected == ("dose",)
     assert Schema(schema.columns, "ill", corrected=("age",)).corrected == ("age", "dose")

@@ -102,7 +102,9 @@ def test_whose_rows_there_are_is_asked_before_anything_is_spent(clinic):
 
 
 def test_a_person_release_and_a_plain_one_are_signed_off(clinic, small_files, monkeypatch):
-    monkeypatch.setattr(attack_suite, "run_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now")))
+    monkeypatch.setattr(
+        attack_suite, "run_attack_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now"))
+    )
     options = {"label": "ill", "classes": ("no", "yes"), "bounds": {"age": (0, 120)}, "counts": None}
     people = rb.craft(patients(), mechanism=rb.Moments(1.0), person="patient_id", max_rows=2, **options)
     people.save(clinic.folder / "people.rado.parquet")

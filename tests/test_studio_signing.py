@@ -28,7 +28,7 @@ def studio(folder, monkeypatch):
     def not_now(*args, **options):
         raise ArgumentError("not now")
 
-    monkeypatch.setattr(attack_suite, "run_study", not_now)
+    monkeypatch.setattr(attack_suite, "run_attack_study", not_now)
     for name in list(attack_suite._RUNS):
         monkeypatch.setitem(attack_suite._RUNS, name, not_now)
     with running(folder) as client:

@@ -14,7 +14,7 @@ from radoboost.holder.keystream import Key
 from radoboost.holder.rooms import masking, sum_secrets
 from radoboost.holder.rooms.roster import Party, Roster
 from radoboost.holder.rooms.secure_aggregation import CONFIRM, MASKED, ROUNDS, UNMASK, SecureSum, SecureTotal
-from radoboost.holder.rooms.signed_messages import place_of, verify_message
+from radoboost.holder.rooms.signed_messages import place_of_signed_message, verify_message
 from radoboost.holder.rooms.sum_secrets import PublicKeys, SumSecrets
 from rooms import Room, killed_after, played
 
@@ -57,7 +57,9 @@ class Collusion:
 
     def list_of(self, content, group):
         if group not in self.lists:
-            message = verify_message(content, place_of(self.room.stage, f"{MASKED}-list"), self.room.seats)
+            message = verify_message(
+                content, place_of_signed_message(self.room.stage, f"{MASKED}-list"), self.room.seats
+            )
             present = {name: digest for name, digest in message.body["in"].items() if name not in self.left_out[group]}
             body = {**message.body, "in": present}
             self.lists[group] = self.room.signed(self.colluders[0], f"{MASKED}-list", body)
@@ -68,7 +70,7 @@ class Collusion:
         numbers = {name: k for k, name in enumerate(self.room.names, 1)}
         found = {numbers[name]: shares[kind] for (name, sender), shares in self.kept.items() if sender == victim}
         for name, group in self.groups.items():
-            place = place_of(self.room.stage, UNMASK, name)
+            place = place_of_signed_message(self.room.stage, UNMASK, name)
             content = self.room.box.get(place)
             if content is not None and (victim in self.left_out[group]) == bool(kind):
                 answer = verify_message(content, place, self.room.seats).arrays["shares"]
@@ -79,32 +81,34 @@ class Collusion:
         """A seed or a mask seed, if there are shares enough."""
         threshold = self.room.seats.threshold
         shares = dict(list(self.shares(victim, kind).items())[:threshold])
-        return masking.combine(shares) if len(shares) == threshold else None
+        return masking.combine_secret_shares(shares) if len(shares) == threshold else None
 
     def opened(self, victims):
         """The total of some holders' numbers, from all that is known."""
-        room, session = self.room, masking.session(self.room.seats.agreement, self.room.stage)
+        room, session = self.room, masking.session_of_sum(self.room.seats.agreement, self.room.stage)
         keys, total = {}, np.zeros(len(room.numbers[victims[0]]), np.uint64)
         for name in room.names:
-            place = place_of(room.stage, "keys", name)
+            place = place_of_signed_message(room.stage, "keys", name)
             keys[name] = PublicKeys.from_body(verify_message(room.box.get(place), place, room.seats).body)
         for name in victims:
-            place = place_of(room.stage, MASKED, name)
+            place = place_of_signed_message(room.stage, MASKED, name)
             total += verify_message(room.box.get(place), place, room.seats).arrays["numbers"]
-            total -= masking.pad(masking.derive_key(self.secret(name, 0), session, "self", name), len(total))
+            total -= masking.masking_pad(
+                masking.derive_masking_key(self.secret(name, 0), session, "self", name), len(total)
+            )
             for other in set(room.names) - set(victims):
                 known = self.mask_key(other)
                 own, key = (name, self.mask_key(name)) if known is None else (other, known)
                 partner = other if known is None else name
-                pad = sum_secrets._pair_pad(room.seats, room.stage, own, key, partner, keys, len(total))
+                pad = sum_secrets._pad_of_holder_pair(room.seats, room.stage, own, key, partner, keys, len(total))
                 total = total - pad if name < other else total + pad
         return total.view(np.int64).tolist()
 
     def mask_key(self, name):
         if name in self.colluders:
             return self.mask_keys[name]
-        seed, session = self.secret(name, 1), masking.session(self.room.seats.agreement, self.room.stage)
-        return None if seed is None else masking.derive_key(seed, session, "mask", name)
+        seed, session = self.secret(name, 1), masking.session_of_sum(self.room.seats.agreement, self.room.stage)
+        return None if seed is None else masking.derive_masking_key(seed, session, "mask", name)
 
 
 def divided(rng, monkeypatch, n_parties, tolerate, n_colluders, n_second):
@@ -232,7 +236,7 @@ def test_pads_and_boxes_are_bound_to_agreement_stage_and_holders(rng, monkeypatc
     parties = tuple(Party(name, name.encode() * 32) for name in "abc")
     zeros, fixed = np.zeros(4, np.uint64), iter(np.arange(1, 1000))
     pads, boxes = set(), set()
-    monkeypatch.setattr(masking, "new_key", lambda: Key(bytes(24) + int(next(fixed)).to_bytes(8)))
+    monkeypatch.setattr(masking, "new_masking_key", lambda: Key(bytes(24) + int(next(fixed)).to_bytes(8)))
     for agreement, stage in ((bytes(32), 0), (bytes(32), 1), (bytes(31) + b"1", 0)):
         seats, fixed = Roster(agreement, parties, 1), iter(np.arange(1, 1000))
         holders = {name: SumSecrets(seats, stage, name) for name in "abc"}
@@ -247,7 +251,7 @@ def test_pads_and_boxes_are_bound_to_agreement_stage_and_holders(rng, monkeypatc
 
 def test_no_secret_is_in_a_message_a_word_or_a_pickle(rng, monkeypatch):
     """Seeds, private keys, shares but for those that answers give, and numbers that are not masked."""
-    drawn, kept, new_key, keep = [], {}, masking.new_key, SumSecrets._keep
+    drawn, kept, new_key, keep = [], {}, masking.new_masking_key, SumSecrets._keep
 
     def noted_key():
         drawn.append(new_key())
@@ -257,7 +261,7 @@ def test_no_secret_is_in_a_message_a_word_or_a_pickle(rng, monkeypatch):
         kept[secrets._name, sender] = (share[: masking.SHARE_BYTES], share[masking.SHARE_BYTES :])
         keep(secrets, sender, share)
 
-    monkeypatch.setattr(masking, "new_key", noted_key)
+    monkeypatch.setattr(masking, "new_masking_key", noted_key)
     monkeypatch.setattr(SumSecrets, "_keep", noted_share)
     room = Room(rng, 5)
     sums = room.sums()
@@ -288,7 +292,7 @@ def resent(room, sender, kind, change):
     """The sender is dishonest: it signs something else."""
 
     def sent(place, content):
-        if place != place_of(room.stage, kind, sender):
+        if place != place_of_signed_message(room.stage, kind, sender):
             return content
         message = verify_message(content, place, room.seats)
         body, arrays = dict(message.body), {name: array.copy() for name, array in message.arrays.items()}
@@ -335,7 +339,7 @@ def test_dishonest_holders_stop_a_sum_and_are_named(rng):
 def test_two_messages_of_one_holder_give_no_two_totals(rng, kind):
     """A dishonest holder signs two, and the mailbox shows either to some."""
     room = Room(rng, 7, 3)
-    place, shown = place_of(room.stage, kind, "h01"), []
+    place, shown = place_of_signed_message(room.stage, kind, "h01"), []
 
     def sent(name, content):
         if name == place:
@@ -379,16 +383,16 @@ def test_two_mask_keys_of_one_public_key_give_no_two_totals(monkeypatch):
     prime = 2**255 - 19
     twisted = next(x for x in range(2, 99) if pow(x**3 + 486662 * x * x + x, prime // 2, prime) == prime - 1)
     twist = twisted.to_bytes(32, "little")
-    assert masking.public(one) == masking.public(two) and masking.shared_key(one, twist) != masking.shared_key(
-        two, twist
-    )
+    assert masking.public_masking_key(one) == masking.public_masking_key(two) and masking.shared_masking_key(
+        one, twist
+    ) != masking.shared_masking_key(two, twist)
     # Suppose that they found two seeds from which these keys follow.
-    seeds, derive = {masking.new_key(): one, masking.new_key(): two}, masking.derive_key
+    seeds, derive = {masking.new_masking_key(): one, masking.new_masking_key(): two}, masking.derive_masking_key
 
     def derived(secret, bound, *use):
         return seeds[secret] if use[0] == "mask" and secret in seeds else derive(secret, bound, *use)
 
-    monkeypatch.setattr(masking, "derive_key", derived)
+    monkeypatch.setattr(masking, "derive_masking_key", derived)
     seats = Roster(bytes(32), tuple(Party(name, name.encode() * 32) for name in "abcde"), 1)
     holders = {name: SumSecrets(seats, 0, name) for name in "abcde"}
     first, second = seeds
@@ -401,12 +405,12 @@ def test_two_mask_keys_of_one_public_key_give_no_two_totals(monkeypatch):
     sent = {name: holders[name].masked(np.arange(2, dtype=np.uint64), "abcde", keys) for name in "abcd"}
     answers = {name: holders[name].answer("abcde", "abcd") for name in "abcd"}
     total = sum_secrets.unmask_total(seats, 0, keys, sent, answers, "abcde")
-    weights = masking.weights([1, 2, 3, 4])
+    weights = masking.lagrange_weights([1, 2, 3, 4])
     rest = sum(weights[k] * int.from_bytes(answers[name][4].tobytes()) for k, name in enumerate("bcd", 2))
     share = (int.from_bytes(bytes.join(b"", [second])) - rest) * pow(weights[1], -1, masking.PRIME) % masking.PRIME
     answers["a"][4] = np.frombuffer(share.to_bytes(masking.SHARE_BYTES), np.uint8)
     with pytest.raises(RoomError, match="shares of e do not fit together"):
         sum_secrets.unmask_total(seats, 0, keys, sent, answers, "abcde")
-    monkeypatch.setattr(sum_secrets, "_secret_check", lambda secret, session, name: keys[name].mask_check)
+    monkeypatch.setattr(sum_secrets, "_check_value_of_secret", lambda secret, session, name: keys[name].mask_check)
     unchecked = {name: PublicKeys(key.masks, key.boxes, key.mask_check, key.mask_check) for name, key in keys.items()}
     assert not np.array_equal(sum_secrets.unmask_total(seats, 0, unchecked, sent, answers, "abcde"), total)

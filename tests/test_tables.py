@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import radoboost as rb
 from radoboost.errors import ArgumentError, NeedsSchema, TableError
-from radoboost.tables import open_table, refuse_not_finite
+from radoboost.tables import open_table, refuse_not_finite_values
 from radoboost.tables.labels import LabelCollector, LabelEncoder
 
 
@@ -152,7 +152,7 @@ def read_strictly(table, options):
     source = open_table(table, **options)
     for batch in source.batches():
         if not np.isfinite(batch.values()).all():
-            refuse_not_finite(source.features, batch, batch.values())
+            refuse_not_finite_values(source.features, batch, batch.values())
 
 
 @pytest.mark.parametrize("case", NEEDS_SCHEMA)

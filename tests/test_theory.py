@@ -30,19 +30,20 @@ def test_the_bound_is_the_printed_one():
     n, m, d, eta = 10**6, 10, 4, concentration.ETA
     inside = 0.5 + d * math.log(2 * math.e * n / d) + math.log(1 / eta)
     by_hand = -math.log(1 - 16 * 1.5 * math.sqrt(inside) / math.sqrt(n)) / m
-    assert concentration.penalty(math.log(1.5), 0.5, n, m, d) == pytest.approx(by_hand, rel=1e-12)
-    assert concentration.penalty(math.log(1.5), 0.5, n, m, d, constant=1.0) < by_hand / 16
+    assert concentration.concentration_penalty(math.log(1.5), 0.5, n, m, d) == pytest.approx(by_hand, rel=1e-12)
+    assert concentration.concentration_penalty(math.log(1.5), 0.5, n, m, d, constant=1.0) < by_hand / 16
 
 
 def test_the_bound_falls_with_n_and_is_vacuous_below_the_least_n():
     for log_varrho, log_ell, d in product((0.0, 0.3, 5.0), (0.0, 2.0), (1, 4, 33)):
-        least = concentration.log_least_rados(log_varrho, log_ell, d)
+        least = concentration.log_least_rados_for_penalty(log_varrho, log_ell, d)
         bounds = [
-            concentration.penalty(log_varrho, log_ell, math.exp(least + more), 20, d) for more in (1e-6, 0.5, 2.0, 5.0)
+            concentration.concentration_penalty(log_varrho, log_ell, math.exp(least + more), 20, d)
+            for more in (1e-6, 0.5, 2.0, 5.0)
         ]
-        assert concentration.penalty(log_varrho, log_ell, math.exp(least - 1e-6), 20, d) is None
+        assert concentration.concentration_penalty(log_varrho, log_ell, math.exp(least - 1e-6), 20, d) is None
         assert None not in bounds and bounds == sorted(bounds, reverse=True)
-        assert concentration.log_least_rados(log_varrho + 1, log_ell, d) > least + 1.9
+        assert concentration.log_least_rados_for_penalty(log_varrho + 1, log_ell, d) > least + 1.9
 
 
 def test_closed_forms_agree_with_a_list_of_all_rados(rng):
@@ -82,14 +83,18 @@ def test_the_expected_gap_falls_with_n_and_ends_where_rados_tell():
 
 
 def test_bound_and_f_of_the_appendix_by_hand():
-    assert dp_feat.divergence(0.25) == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
+    assert dp_feat.divergence_of_beta(0.25) == pytest.approx(0.75 * math.log(1.5) + 0.25 * math.log(0.5))
     for n, m, epsilon, eta in product((10, 1000), (500, 20_000), (0.05, 0.1), (0.01, 0.2)):
-        beta = dp_feat.beta_of(epsilon)
-        direct = (math.log(n / eta) / dp_feat.divergence(beta) + dp_feat.f_beta(beta)) / m
-        assert dp_feat.draws_bound(n, m, beta, eta) == math.ceil(direct)
-        assert dp_feat.draws_bound(10 * n, m, beta, eta) >= dp_feat.draws_bound(n, m, beta, eta)
-    assert dp_feat.draws_bound(1, 1000, dp_feat.beta_of(9.6), 0.05) == 1 > dp_feat.n_star(dp_feat.beta_of(9.6), 0.05)
-    assert dp_feat.n_star(dp_feat.beta_of(9.8), 0.05) > 1
+        beta = dp_feat.beta_of_epsilon(epsilon)
+        direct = (math.log(n / eta) / dp_feat.divergence_of_beta(beta) + dp_feat.f_beta(beta)) / m
+        assert dp_feat.rejection_draws_bound(n, m, beta, eta) == math.ceil(direct)
+        assert dp_feat.rejection_draws_bound(10 * n, m, beta, eta) >= dp_feat.rejection_draws_bound(n, m, beta, eta)
+    assert (
+        dp_feat.rejection_draws_bound(1, 1000, dp_feat.beta_of_epsilon(9.6), 0.05)
+        == 1
+        > dp_feat.n_star_without_rejection(dp_feat.beta_of_epsilon(9.6), 0.05)
+    )
+    assert dp_feat.n_star_without_rejection(dp_feat.beta_of_epsilon(9.8), 0.05) > 1
 
 
 def test_failures_of_the_bound_are_counted_exactly():
@@ -98,12 +103,12 @@ def test_failures_of_the_bound_are_counted_exactly():
     at_most = sum(reject ** (i + j) * (1 - reject) ** 2 for i in range(7) for j in range(7) if i + j <= 4)
     assert dp_feat.failure_probability(2, 6, 2, 3) == pytest.approx(1 - at_most)
     assert dp_feat.failure_probability(100, 50, 0, 1) == 0.0
-    n_drawn = dp_feat.draws_quantile(2, 6, 2, 0.95)
+    n_drawn = dp_feat.rejection_draws_quantile(2, 6, 2, 0.95)
     assert dp_feat.failure_probability(2, 6, 2, n_drawn // 2 + 1) <= 0.05
 
 
 def _fails(m, beta, low, n=1000, eta=0.001):
-    return dp_feat.failure_probability(n, m, low, dp_feat.draws_bound(n, m, beta, eta)) > eta
+    return dp_feat.failure_probability(n, m, low, dp_feat.rejection_draws_bound(n, m, beta, eta)) > eta
 
 
 def test_rejection_s_bound_fails_only_where_beta_m_plus_one_is_not_whole():
@@ -120,13 +125,13 @@ def test_rejection_s_bound_fails_only_where_beta_m_plus_one_is_not_whole():
     assert failing[-1] == 26
     # Where the theorem promises that nothing is rejected, any m may fail: each signature is, with chance 2^(1 - m).
     n, beta, eta = 10**6, 1e-15, 1e-6
-    assert dp_feat.n_star(beta, eta) > n and dp_feat.draws_bound(n, 40, beta, eta) == 1
+    assert dp_feat.n_star_without_rejection(beta, eta) > n and dp_feat.rejection_draws_bound(n, 40, beta, eta) == 1
     assert _fails(40, beta, 1, n, eta) and not _fails(42, beta, 1, n, eta) and _fails(42, beta, 1, 10 * n, eta)
 
 
 def test_rounding_down_keeps_the_privacy_loss_within_half_of_epsilon():
     for m, epsilon in product((10, 25, 100), (0.5, 1.0, 3.0)):
-        assert dp_feat.largest_loss(m, math.floor(dp_feat.beta_of(epsilon) * (m + 1))) <= epsilon / 2
+        assert dp_feat.largest_loss_in_band(m, math.floor(dp_feat.beta_of_epsilon(epsilon) * (m + 1))) <= epsilon / 2
 
 
 # ---- thm_dpfreal
@@ -138,11 +143,11 @@ def test_rounding_down_keeps_the_privacy_loss_within_half_of_epsilon():
      (100, 1.0, 7.26310e-3, 8.0e-8)],
 )  # fmt: skip
 def test_exact_deltas_are_those_on_record(m, epsilon, banded, plain):
-    assert dp_feat.column_delta(m, epsilon) == pytest.approx(banded, rel=1e-5)
-    assert dp_feat.column_delta(m, epsilon, banded=False) == pytest.approx(plain, rel=0.04)
+    assert dp_feat.column_delta_of_rado(m, epsilon) == pytest.approx(banded, rel=1e-5)
+    assert dp_feat.column_delta_of_rado(m, epsilon, banded=False) == pytest.approx(plain, rel=0.04)
     low = band(m, epsilon)[0]
-    assert dp_feat.edge_mass(m, low) == pytest.approx(banded, rel=1e-5)
-    assert dp_feat.largest_loss(m, low) <= epsilon / 2
+    assert dp_feat.edge_mass_of_band(m, low) == pytest.approx(banded, rel=1e-5)
+    assert dp_feat.largest_loss_in_band(m, low) <= epsilon / 2
 
 
 def test_the_printed_delta_is_too_small_in_the_lower_part_of_the_theorem_s_range():
@@ -152,28 +157,28 @@ def test_the_printed_delta_is_too_small_in_the_lower_part_of_the_theorem_s_range
     """
 
     def condition(m, epsilon):
-        beta = dp_feat.beta_of(epsilon)
+        beta = dp_feat.beta_of_epsilon(epsilon)
         return m >= (1 + 2 * beta) / (1 - 2 * beta)
 
     assert set(dp_feat._SMALL) == {"8 / m", "m^(-1/2)"}
     for m in (10**3, 10**5):
         assert all(condition(m, law(m)) for law in dp_feat._SMALL.values()) and not condition(m, 4 / m)
-        assert dp_feat.edge_mass(m, band(m, 8 / m)[0]) == 1.0
-        delta = math.exp(dp_feat.log_delta(m, band(m, m**-0.5)[0], m**-0.5))
+        assert dp_feat.edge_mass_of_band(m, band(m, 8 / m)[0]) == 1.0
+        delta = math.exp(dp_feat.log_delta_of_band(m, band(m, m**-0.5)[0], m**-0.5))
         assert 3.9 < delta * math.sqrt(m) < 4.6
-        assert delta > 1e5 * dp_feat.printed_delta(m, m**-0.5)
+        assert delta > 1e5 * dp_feat.printed_delta_of_dp_feat(m, m**-0.5)
 
 
 def test_the_printed_delta_is_right_in_the_upper_part_of_the_theorem_s_range():
     """From 8 sqrt(log(m) / m) on: 0.66 at m = 1000, and epsilon = 1 there."""
-    assert math.exp(dp_feat.log_delta(1000, band(1000, 1.0)[0], 1.0)) == pytest.approx(2.3e-15, rel=0.05)
-    assert dp_feat.printed_delta(1000, 1.0) == pytest.approx(3.2e-8, rel=0.02)
+    assert math.exp(dp_feat.log_delta_of_band(1000, band(1000, 1.0)[0], 1.0)) == pytest.approx(2.3e-15, rel=0.05)
+    assert dp_feat.printed_delta_of_dp_feat(1000, 1.0) == pytest.approx(3.2e-8, rel=0.02)
     for m in (10**3, 10**4, 10**6):
         least = 8 * math.sqrt(math.log(m) / m)
         assert m != 1000 or round(least, 2) == 0.66
         for epsilon in np.geomspace(least, 1.0, 12):
-            exact = math.exp(dp_feat.log_delta(m, band(m, epsilon)[0], epsilon))
-            assert exact <= 1.02 * dp_feat.printed_delta(m, epsilon)
+            exact = math.exp(dp_feat.log_delta_of_band(m, band(m, epsilon)[0], epsilon))
+            assert exact <= 1.02 * dp_feat.printed_delta_of_dp_feat(m, epsilon)
 
 
 def test_d_is_no_loss_for_the_marginal_and_a_loss_for_whole_rados():
@@ -182,7 +187,9 @@ def test_d_is_no_loss_for_the_marginal_and_a_loss_for_whole_rados():
     (cell,) = (cell for cell in dp_feat.cells(options) if cell["part"] == "joint")
     joint = theory.work(cell, options)
     assert (
-        joint["banded_column"] == pytest.approx(dp_feat.edge_mass(12, joint["low"])) == pytest.approx(0.316, abs=1e-3)
+        joint["banded_column"]
+        == pytest.approx(dp_feat.edge_mass_of_band(12, joint["low"]))
+        == pytest.approx(0.316, abs=1e-3)
     )
     assert joint["banded_both"] == pytest.approx(0.632, abs=1e-3)
 
@@ -204,44 +211,44 @@ def test_delta_is_the_sum_over_all_outcomes():
         masses = {k: Fraction(math.comb(m, k)) for k in range(low, m - low + 1)}
         total, growth = sum(masses.values()), Fraction(math.exp(epsilon))
         exact = sum(max(Fraction(0), mass - growth * masses.get(k - 1, 0)) for k, mass in masses.items()) / total
-        assert math.exp(dp_feat.log_delta(m, low, epsilon)) == pytest.approx(float(exact), rel=1e-12)
+        assert math.exp(dp_feat.log_delta_of_band(m, low, epsilon)) == pytest.approx(float(exact), rel=1e-12)
         assert delta_at(TruncatedBinomialShift(m, low, m - low), epsilon) == pytest.approx(float(exact), rel=1e-9)
 
 
 def test_the_expansion_in_the_proof():
     m, half = 50, 0.05
     f = (math.log(1 + math.exp(half)) - (1 + 1 / m) * half * math.exp(half) / (1 + math.exp(half))) / math.log(2)
-    assert dp_feat.proof_factor(m, half) == pytest.approx(1 / (1 - 2 ** (m * (f - 1))), rel=1e-9)
+    assert dp_feat.proof_factor_of_dp_feat(m, half) == pytest.approx(1 / (1 - 2 ** (m * (f - 1))), rel=1e-9)
     for m in (10, 10_000):
-        assert dp_feat.proof_factor(m, 1e-9) * 1e-9 == pytest.approx(2, rel=1e-4)
-        assert dp_feat.printed_factor(m, 1e-12) * 1e-12 == pytest.approx(1 / (2 * m**2 * math.log(2) ** 2))
-        assert dp_feat.printed_factor(m, 1e12) == pytest.approx(0.5 - 1 / (4 * m**2 * math.log(2) ** 3))
+        assert dp_feat.proof_factor_of_dp_feat(m, 1e-9) * 1e-9 == pytest.approx(2, rel=1e-4)
+        assert dp_feat.printed_factor_of_dp_feat(m, 1e-12) * 1e-12 == pytest.approx(1 / (2 * m**2 * math.log(2) ** 2))
+        assert dp_feat.printed_factor_of_dp_feat(m, 1e12) == pytest.approx(0.5 - 1 / (4 * m**2 * math.log(2) ** 3))
 
 
 # ---- thm_random_gau
 
 
 def test_norms_follow_the_chi_distribution():
-    assert gaussian_theorem.norm_probability(2.0, 2) == pytest.approx(1 - math.exp(-2.0))
-    assert gaussian_theorem.norm_probability(1.0, 1) == pytest.approx(math.erf(1 / math.sqrt(2)))
-    assert gaussian_theorem.norm_limit(1000, 0.05) == pytest.approx(math.sqrt(2 * math.log(20_000)))
-    assert gaussian_theorem.norm_probability(gaussian_theorem.norm_limit(1000, 0.05), 28) == pytest.approx(
+    assert gaussian_theorem.noise_norm_probability(2.0, 2) == pytest.approx(1 - math.exp(-2.0))
+    assert gaussian_theorem.noise_norm_probability(1.0, 1) == pytest.approx(math.erf(1 / math.sqrt(2)))
+    assert gaussian_theorem.noise_norm_limit(1000, 0.05) == pytest.approx(math.sqrt(2 * math.log(20_000)))
+    assert gaussian_theorem.noise_norm_probability(gaussian_theorem.noise_norm_limit(1000, 0.05), 28) == pytest.approx(
         0.1286, abs=1e-4
     )
-    falling = [gaussian_theorem.norm_probability(4.45, d) for d in (1, 4, 16, 60)]
+    falling = [gaussian_theorem.noise_norm_probability(4.45, d) for d in (1, 4, 16, 60)]
     assert falling == sorted(falling, reverse=True)
 
 
 def test_the_norm_lemma_is_right_for_one_or_two_features():
     for n, tau in product((10, 1000, 10**6), (0.3, 0.05, 1e-6)):
-        limit = gaussian_theorem.norm_limit(n, tau)
+        limit = gaussian_theorem.noise_norm_limit(n, tau)
         assert n * math.exp(-limit * limit / 2) == pytest.approx(tau)  # d = 2, exactly
-        assert n * (1 - gaussian_theorem.norm_probability(limit, 1)) < tau * (1 + 1e-6)
-    assert 1 - gaussian_theorem.norm_probability(gaussian_theorem.norm_limit(1000, 0.05), 2) == pytest.approx(
-        0.05 / 1000
-    )
+        assert n * (1 - gaussian_theorem.noise_norm_probability(limit, 1)) < tau * (1 + 1e-6)
+    assert 1 - gaussian_theorem.noise_norm_probability(
+        gaussian_theorem.noise_norm_limit(1000, 0.05), 2
+    ) == pytest.approx(0.05 / 1000)
     for tau, d in product((0.5, 0.05, 1e-6), (3, 4, 28)):  # and fails with more of them, for one rado
-        assert 1 - gaussian_theorem.norm_probability(gaussian_theorem.norm_limit(1, tau), d) > 1.4 * tau
+        assert 1 - gaussian_theorem.noise_norm_probability(gaussian_theorem.noise_norm_limit(1, tau), d) > 1.4 * tau
 
 
 def test_the_bound_on_the_noise_follows_without_the_step_that_fails(rng):
@@ -255,11 +262,13 @@ def test_the_bound_on_the_noise_follows_without_the_step_that_fails(rng):
 
 @pytest.mark.parametrize("setting", [(1.0, 0.05, 500, 1000), (0.3, 0.02, 2000, 100), (10.0, 0.5, 100, 50)])
 def test_the_cap_depends_on_nothing_but_the_multiple_of_kappa(setting):
-    least = gaussian_theorem.least_kappa(*setting)
+    least = gaussian_theorem.least_kappa_of_theorem(*setting)
     for times in (1.0, 4.0, 9.0, 100.0):
         kappa = times * least
-        if gaussian_theorem.kept_share(kappa, setting[0], setting[2], setting[3]) < 1:
-            assert gaussian_theorem.printed_cap(kappa, *setting) == pytest.approx(1 - 2 / math.sqrt(times), abs=1e-9)
+        if gaussian_theorem.kept_share_of_theorem(kappa, setting[0], setting[2], setting[3]) < 1:
+            assert gaussian_theorem.printed_cap_on_edges(kappa, *setting) == pytest.approx(
+                1 - 2 / math.sqrt(times), abs=1e-9
+            )
 
 
 def test_rados_that_average_to_zero_have_a_risk_of_log_two_or_more(rng):
@@ -282,12 +291,12 @@ def test_rados_that_average_to_zero_have_a_risk_of_log_two_or_more(rng):
 
 def test_spheres_and_holes():
     assert sphere_packing.spheres_of_proof(100_000, 2) == 17**2 == 289
-    assert sphere_packing.printed_bound(100_000, 2) == pytest.approx(
+    assert sphere_packing.printed_sphere_bound(100_000, 2) == pytest.approx(
         math.log(2) / (2 * math.sqrt(2) * math.log(100_001))
     )
     for m, along in ((3, 2), (4, 3), (8, 3), (9, 4), (99_999, 317)):
-        assert sphere_packing.right_radius(m, 2) == pytest.approx(1 / (math.sqrt(2) * along))
-    assert sphere_packing.right_radius(26, 3) == pytest.approx(1 / (3 * math.sqrt(3)))
+        assert sphere_packing.proved_hole_radius(m, 2) == pytest.approx(1 / (math.sqrt(2) * along))
+    assert sphere_packing.proved_hole_radius(26, 3) == pytest.approx(1 / (3 * math.sqrt(3)))
 
 
 def test_the_spheres_suffice_for_few_examples_and_the_printed_bound_follows():
@@ -302,7 +311,7 @@ def test_the_spheres_suffice_for_few_examples_and_the_printed_bound_follows():
 
 def test_a_lattice_moved_into_the_ball_covers_it(rng):
     m = 300
-    radius = sphere_packing.covering_radius(m, 2)
+    radius = sphere_packing.covering_radius_of_ball(m, 2)
     step = radius * math.sqrt(2)
     reach = int(2 / step) + 1
     lattice = step * np.array(list(product(range(-reach, reach + 1), repeat=2)), dtype=float)
@@ -312,7 +321,7 @@ def test_a_lattice_moved_into_the_ball_covers_it(rng):
     inside = rng.uniform(-1, 1, (4000, 2))
     inside = inside[np.linalg.norm(inside, axis=1) <= 1]
     distances = np.linalg.norm(inside[:, None] - points, axis=2).min(axis=1)
-    assert sphere_packing.right_radius(m, 2) <= distances.max() <= radius * (1 + 1e-9)
+    assert sphere_packing.proved_hole_radius(m, 2) <= distances.max() <= radius * (1 + 1e-9)
 
 
 # ---- the experiment
@@ -342,7 +351,9 @@ def outcomes(options):
 
 def test_findings_have_the_shape_that_readers_rely_on(outcomes, options):
     found = theory.findings(outcomes, options)
-    assert {cell["part"] for cell in outcomes} == {part for section in theory._sections() for part in section.PARTS}
+    assert {cell["part"] for cell in outcomes} == {
+        part for section in theory._theory_sections() for part in section.PARTS
+    }
     assert len(found.figures) >= 7 and len(found.tables) >= 8
     assert len(found.checks) == len(FLIPS) + 1  # that of d = 1 and d = 2 is exact, and tested by itself
     assert Findings.from_dict(json.loads(json.dumps(found.to_dict(), allow_nan=False))) == found

@@ -285,6 +285,6 @@ def test_cross_validation_and_one_vs_rest_warn(splitter, table):
 def test_a_worker_warns_at_its_first_fit(monkeypatch):
     monkeypatch.setattr(tuning.multiprocessing, "parent_process", lambda: "somebody")
     with pytest.warns(rb.BudgetWarning):
-        tuning.note_fit("Shell", booked=False)
-    tuning.note_fit("Shell", booked=False)
-    tuning.note_fit("Other", booked=True)
+        tuning.note_private_fit("Shell", booked=False)
+    tuning.note_private_fit("Shell", booked=False)
+    tuning.note_private_fit("Other", booked=True)

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import radoboost as rb
-from radoboost.holder.privacy_cost import account_for_schema
+from radoboost.holder.privacy_cost import privacy_cost_by_schema
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.signed_messages import Identity
 from radoboost.holder.table_check import check_table
@@ -96,7 +96,7 @@ def test_nothing_is_said_where_a_person_is_named_or_nothing_is_promised():
     rb.craft(TABLE, schema=SCHEMA, n_rados=3)
     no_ids = rb.Schema({name: COLUMNS[name] for name in ("age", "ward")}, "ill", ("no", "yes"))
     rb.craft(TABLE, schema=no_ids, mechanism=MECHANISM, counts=None)
-    assert "whose_rows" not in account_for_schema(MECHANISM, no_ids)
+    assert "whose_rows" not in privacy_cost_by_schema(MECHANISM, no_ids)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_who_says_that_each_row_is_another_person_is_not_reminded(mechanism):
     release = rb.craft(TABLE, mechanism=said, **options)  # a warning is an error
     assert release.mechanism.get("unit", "record") == "record"
     if mechanism is rb.Moments:
-        assert "whose_rows" not in account_for_schema(said, SCHEMA)
+        assert "whose_rows" not in privacy_cost_by_schema(said, SCHEMA)
     with pytest.raises(rb.ArgumentError, match="unit"):
         mechanism(8.0, unit="person")
 

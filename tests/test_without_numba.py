@@ -21,7 +21,7 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.tables import open_table
 from radoboost.learner.boost import boost
-from radoboost.lab.paper.protocol import best_on_examples
+from radoboost.lab.paper.protocol import best_iterate_on_examples
 
 x = np.random.default_rng(1).normal(size=(150, 3))
 y = x @ [1.0, -2.0, 0.5] > 0
@@ -43,7 +43,7 @@ print(json.dumps({
         rounds.feature.tolist(),
         [(column.low, column.high) for column in found.columns],
     ],
-    "close": [*rounds.leverage.tolist(), *best_on_examples(rounds, edges, 4).tolist()],
+    "close": [*rounds.leverage.tolist(), *best_iterate_on_examples(rounds, edges, 4).tolist()],
 }))
 """
 

@@ -10,18 +10,18 @@ from typer.testing import CliRunner
 
 import radoboost as rb
 from radoboost.cli import app
-from radoboost.holder.craft import _wanted_rados
+from radoboost.holder.craft import _number_of_rados_to_craft
 from radoboost.holder.mechanisms import MECHANISMS
 from radoboost.lab.attacks.adversary_knowledge import rado_integers
-from radoboost.lab.attacks.attack_suite import NEEDS, NOT_HERE, AttackInputs, _attempt, _module
+from radoboost.lab.attacks.attack_suite import NEEDS, NOT_HERE, AttackInputs, _attack_module, _attempt_attack
 from radoboost.lab.attacks.exact_reconstruction import reconstruct
-from radoboost.lab.attacks.linear_reconstruction import linear
-from radoboost.lab.attacks.membership import membership_of
-from radoboost.lab.attacks.row_probe import probe
+from radoboost.lab.attacks.linear_reconstruction import recover_release_column
+from radoboost.lab.attacks.membership import membership_of_release
+from radoboost.lab.attacks.row_probe import probe_rows_of_table
 from radoboost.progress import silent
 from radoboost.release.release import read_statement
-from radoboost.report.describe import describe, describe_model
-from radoboost.report.release_report import about_release
+from radoboost.report.describe import describe_model, describe_release
+from radoboost.report.release_report import make_release_report
 from schema_files import write_schema
 from test_release import resealed
 
@@ -50,11 +50,11 @@ def saved(release, tmp_path):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_how_many_rados_there_are_is_for_the_mechanism_to_say(name):
     mechanism = MECHANISMS[name](**ASKED.get(name, {"epsilon": 3.0}))
-    assert _wanted_rados(None, mechanism) == (0 if name == "moments" else 1000)
-    assert _wanted_rados(7, mechanism) == 7
+    assert _number_of_rados_to_craft(None, mechanism) == (0 if name == "moments" else 1000)
+    assert _number_of_rados_to_craft(7, mechanism) == 7
     for wrong in (0, -1, True, 2.5):
         with pytest.raises(rb.ArgumentError, match="n_rados must"):
-            _wanted_rados(wrong, mechanism)
+            _number_of_rados_to_craft(wrong, mechanism)
 
 
 def test_rados_are_there_if_they_are_asked_for(examples):
@@ -150,20 +150,20 @@ def test_shells_craft_without_rados_too(examples):
 
 
 def test_it_is_described_as_what_it_is(release, examples):
-    assert describe(release).startswith("moments of 4 features, from an undisclosed number of examples\n")
+    assert describe_release(release).startswith("moments of 4 features, from an undisclosed number of examples\n")
     model = rb.MomentsClassifier().fit_rados(release).model_
     assert "from         moments of an undisclosed number of examples" in describe_model(model)
-    facts = about_release(release, "m.rado.parquet").facts
+    facts = make_release_report(release, "m.rado.parquet").facts
     assert facts["holds"] == "moments of 4 columns" and facts["mechanism"] == "moments"
     assert "all rados drawn from it" in release.statement.promises[0]
 
 
 def test_attacks_work_or_refuse_in_one_line(release, examples):
-    assert membership_of(release, runs=1000, key=bytes(32), seconds=1).sentence()  # it runs, whatever it gets
+    assert membership_of_release(release, runs=1000, key=bytes(32), seconds=1).sentence()  # it runs, whatever it gets
     for attack in (
         lambda: reconstruct(release, 0, 2000),
-        lambda: linear(release, 0, 2000),
-        lambda: probe(release, *examples),
+        lambda: recover_release_column(release, 0, 2000),
+        lambda: probe_rows_of_table(release, *examples),
         lambda: rado_integers(release),
     ):
         with pytest.raises(rb.RadoError) as caught:
@@ -172,15 +172,15 @@ def test_attacks_work_or_refuse_in_one_line(release, examples):
 
 
 def test_the_report_speaks_of_no_rados_where_there_are_none(release):
-    unlucky = membership_of(release, seconds=1e-3).sentence()
+    unlucky = membership_of_release(release, seconds=1e-3).sentence()
     assert unlucky.startswith("Unknown: there was time for") and unlucky.endswith("give it more time with --seconds.")
     for made in (release, rb.draw_rados(release, 20, 0)):
         for name in ("confounder", "hardness"):
-            attempt = _attempt(_module(name), AttackInputs(made, "m.rado.parquet"), 1.0, silent)
+            attempt = _attempt_attack(_attack_module(name), AttackInputs(made, "m.rado.parquet"), 1.0, silent)
             assert attempt.group == NOT_HERE and attempt.document is None  # nor a study
             assert attempt.sentence.startswith("The release has noisy moments, and no rados that are sums")
     plain = rb.craft([[0.0], [1.0]], [0, 1], n_rados=3)
-    attempt = _attempt(_module("hardness"), AttackInputs(plain, "p.rado.parquet"), 1.0, silent)
+    attempt = _attempt_attack(_attack_module("hardness"), AttackInputs(plain, "p.rado.parquet"), 1.0, silent)
     assert attempt.group == NEEDS and attempt.sentence.startswith("It would need candidates for the 2 records")
 
 

@@ -27,12 +27,14 @@ _lock = threading.Lock()
 _users: list[object] = []  # of reused memory, in all threads
 
 
-def available() -> int:
+def available_memory() -> int:
     """Bytes that can still be used: of the machine, of this process's container, and under its own limit."""
-    return max(0, min([int(psutil.virtual_memory().available), *_in_container(), *_under_limit()]))
+    return max(
+        0, min([int(psutil.virtual_memory().available), *_memory_left_in_container(), *_memory_left_under_limit()])
+    )
 
 
-def _in_container() -> list[int]:
+def _memory_left_in_container() -> list[int]:
     """What a control group leaves, where there is one with a limit."""
     for limit, use, details, cached in _CGROUPS:
         try:
@@ -44,7 +46,7 @@ def _in_container() -> list[int]:
     return []
 
 
-def _under_limit() -> list[int]:
+def _memory_left_under_limit() -> list[int]:
     """What the limit on this process's address space leaves, where there is one."""
     try:
         import resource
@@ -54,9 +56,9 @@ def _under_limit() -> list[int]:
     return [] if limit == resource.RLIM_INFINITY else [limit - psutil.Process().memory_info().vms]
 
 
-def require(needed: int, what: str, advice: str) -> None:
+def require_memory(needed: int, what: str, advice: str) -> None:
     """Refuse work that needs more bytes than there are, before something else does."""
-    free = available()
+    free = available_memory()
     if needed > free:
         raise TooLargeError(
             f"{what} needs {needed / 2**30:.1f} GiB of memory and {free / 2**30:.1f} GiB are free; {advice}"
@@ -64,14 +66,14 @@ def require(needed: int, what: str, advice: str) -> None:
 
 
 @contextmanager
-def reused() -> Iterator[None]:
+def reuse_freed_memory() -> Iterator[None]:
     """While something runs, memory that is let go stays with this process, for the next array.
 
     By its environment a process may be told to give all memory back at once, as Dask tells its workers. Passes, whose
     batches need the same arrays again and again, then wait for fresh pages half of the time. Afterwards what is free
     goes back, and the setting is as before. Where there is no such setting, nothing happens.
     """
-    told, user = _told_to_trim(), object()
+    told, user = _glibc_trim_settings(), object()
     if told is None:
         yield
         return
@@ -98,7 +100,7 @@ class _Told(NamedTuple):
 
 
 @cache
-def _told_to_trim() -> _Told | None:
+def _glibc_trim_settings() -> _Told | None:
     """What glibc was told, if it was told to keep little free memory; else None, also where there is no glibc."""
     try:
         entries = _ENVIRONMENT.read_bytes().split(b"\0")

@@ -22,7 +22,7 @@ def refuse_overwrite(
     """
     if force or not place.is_file() or place.stat().st_size == 0:
         return  # nothing is lost; a pipe or a device is no file
-    from radoboost.release.release import load, rounded_up
+    from radoboost.release.release import load, rounded_up_text
 
     try:
         statement = load(place).statement
@@ -30,8 +30,8 @@ def refuse_overwrite(
         statement = None
     if statement is not None and math.isfinite(statement.epsilon):  # its noise cannot be drawn again
         raise OutputError(
-            f"{place} is a release that spent epsilon {rounded_up(statement.epsilon, 4)} ({statement.neighbours}), and "
-            f"{advice}, or write over it with --force"
+            f"{place} is a release that spent epsilon {rounded_up_text(statement.epsilon, 4)} "
+            f"({statement.neighbours}), and {advice}, or write over it with --force"
         )
     if place != default:
         raise OutputError(f"{place} exists; choose another place with {option}, or write over it with --force")

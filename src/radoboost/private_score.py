@@ -16,15 +16,21 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from radoboost.errors import ArgumentError, PersonWarning, on_failure
-from radoboost.estimators.tuning import note_noisy_score
+from radoboost.estimators.tuning import note_private_score
 from radoboost.holder.aggregation import AddedFields
-from radoboost.holder.craft import caller
+from radoboost.holder.craft import stack_level_of_caller
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.engines import get_engine
-from radoboost.holder.gaussian_noise import LARGEST_SCALE, TOTAL_VARIATION, round_scale_up
-from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, OF_A_QUERY, OF_CSV, check_epsilon, csv_records
+from radoboost.holder.gaussian_noise import LARGEST_SCALE, TOTAL_VARIATION, round_noise_scale_up
+from radoboost.holder.mechanisms.statements import (
+    DEFAULT_DELTA,
+    OF_A_QUERY,
+    OF_CSV,
+    check_epsilon_and_delta,
+    csv_records_statement,
+)
 from radoboost.holder.runners.threads import ThreadRunner, check_threads
-from radoboost.holder.schema_inference import looks_like_id
+from radoboost.holder.schema_inference import column_name_looks_like_id
 from radoboost.learner.model import Model, load_model
 from radoboost.privacy import (
     Event,
@@ -39,11 +45,11 @@ from radoboost.privacy import (
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.privacy.spending import Account
 from radoboost.progress import no_progress, show_progress
-from radoboost.release.release import rounded_up
+from radoboost.release.release import rounded_up_text
 from radoboost.tables import Batch, open_table
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.raw_table import column_types
-from radoboost.tables.streams import is_query, rereadable
+from radoboost.tables.raw_table import raw_column_types
+from radoboost.tables.streams import is_query_or_stream, spool_for_rereading
 
 GRID = 2**15  # steps that one row counts, so that rounding the noise to whole steps costs nothing
 COVERS = (
@@ -100,7 +106,7 @@ class Score:
         low, high = self.interval
         return (
             f"an error of {100 * self.error:.2f} %, between {100 * low:.2f} % and {100 * high:.2f} % at confidence "
-            f"{100 * self.confidence:g} %, by noisy counts (epsilon {rounded_up(self.epsilon, 4)} at delta "
+            f"{100 * self.confidence:g} %, by noisy counts (epsilon {rounded_up_text(self.epsilon, 4)} at delta "
             f"{self.delta:g}, for {self.neighbours})"
         )
 
@@ -162,8 +168,8 @@ def score(
         raise ArgumentError(f"confidence must lie between 0.5 and 1; it is {confidence!r}")
     if unit not in (None, "record"):
         raise ArgumentError(f"a score protects records; unit is 'record', or left out; it is {unit!r}")
-    scale, event = plan(epsilon, delta)
-    books = _books(ledger)
+    scale, event = plan_private_score(epsilon, delta)
+    books = _ledger_for_score(ledger)
     for book in books:
         book.check(event)
     task = CountOutcomes(classifier, LabelEncoder(label or "y", classifier.classes))
@@ -171,43 +177,43 @@ def score(
     with (
         on_failure(account.add_to),
         (show_progress if progress else no_progress)() as bar,
-        rereadable(table, row_by_row=True, bar=bar) as rows,
+        spool_for_rereading(table, row_by_row=True, bar=bar) as rows,
     ):
         source = open_table(
             rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
         )
-        columns = [name for name in column_types(rows) if name not in (label, *classifier.feature_names)]
-        if unit is None and (advice := _whose_rows(classifier, columns)) is not None:
-            warnings.warn(advice, PersonWarning, stacklevel=caller())
+        columns = [name for name in raw_column_types(rows) if name not in (label, *classifier.feature_names)]
+        if unit is None and (advice := _warning_of_scored_persons(classifier, columns)) is not None:
+            warnings.warn(advice, PersonWarning, stacklevel=stack_level_of_caller())
         run = Curator(
             source,
             get_engine("reference"),
             ThreadRunner(check_threads(threads), bar),
             ledger=lambda event: bookings.extend(account.book(event)),
         )
-        note_noisy_score(booked=bool(books))
-        counts = noisy_counts(run, task, scale, event)
+        note_private_score(booked=bool(books))
+        counts = noisy_score_counts(run, task, scale, event)
     errors, hits = counts.tolist()
     deviation = scale / GRID
-    of_csv = [OF_CSV[csv_records(classifier.schema, True)]] if source.csv else []
-    low, high = rate_interval(errors, hits, deviation, confidence)
+    of_csv = [OF_CSV[csv_records_statement(classifier.schema, True)]] if source.csv else []
+    low, high = score_rate_interval(errors, hits, deviation, confidence)
     rate = errors / (errors + hits) if errors + hits > 0 else 0.5
     return Score(
         errors=errors, hits=hits, error=min(max(rate, low), high), interval=(low, high), confidence=confidence,
         noise_std=deviation, epsilon=epsilon_at(event, delta), delta=delta, event=event, bookings=tuple(bookings),
         unless_shown=account.add_to,
-        not_covered=" ".join([NOT_COVERED, *([OF_A_QUERY] if is_query(table) else []), *of_csv]),
+        not_covered=" ".join([NOT_COVERED, *([OF_A_QUERY] if is_query_or_stream(table) else []), *of_csv]),
     )  # fmt: skip
 
 
-def _whose_rows(model: Model, columns: Iterable[str]) -> str | None:
+def _warning_of_scored_persons(model: Model, columns: Iterable[str]) -> str | None:
     """What to know where rows that are scored may be several of one person.
 
     By names of columns, and by whose rows the model's release was about.
     """
     of_release = () if model.statement is None else flatten(event_from_dict(model.statement.event))
     persons = [person for leaf in of_release if (person := getattr(leaf, "person", ""))]
-    ids = list(dict.fromkeys([*persons, *(name for name in columns if looks_like_id(name))]))
+    ids = list(dict.fromkeys([*persons, *(name for name in columns if column_name_looks_like_id(name))]))
     if not ids:
         return None
     return (
@@ -217,24 +223,24 @@ def _whose_rows(model: Model, columns: Iterable[str]) -> str | None:
     )
 
 
-def noisy_counts(run: Curator, task: "CountOutcomes", scale: float, event: Event) -> NDArray[np.float64]:
+def noisy_score_counts(run: Curator, task: "CountOutcomes", scale: float, event: Event) -> NDArray[np.float64]:
     """Errors and hits with noise, which is booked first (S3)."""
     run.book(event)
     return run.noisy_sum(task, NoiseSpec("counts", scale)).counts / GRID
 
 
-def plan(epsilon: float, delta: float) -> tuple[float, Gaussian]:
+def plan_private_score(epsilon: float, delta: float) -> tuple[float, Gaussian]:
     """The noise in steps of 1 / GRID rows, and what it is accounted as (S3, S4)."""
-    epsilon, delta = check_epsilon(epsilon, delta)
+    epsilon, delta = check_epsilon_and_delta(epsilon, delta)
     variation = 2 * TOTAL_VARIATION
     noise = gaussian_multiplier(epsilon, delta, Relation.RECORD, total_variation=variation) * GRID * (1 + 1e-12)
     if noise > LARGEST_SCALE:
         raise ArgumentError(f"epsilon {epsilon:g} takes more noise than can be sampled; take a larger epsilon")
-    scale = round_scale_up(max(noise, 1.0))
+    scale = round_noise_scale_up(max(noise, 1.0))
     return scale, Gaussian(math.nextafter(scale / GRID, 0.0), Relation.RECORD, variation)
 
 
-def rate_interval(errors: float, hits: float, deviation: float, confidence: float) -> tuple[float, float]:
+def score_rate_interval(errors: float, hits: float, deviation: float, confidence: float) -> tuple[float, float]:
     """All rates r for which (1 - r) errors - r hits is no more than noise.
 
     They hold the true rate at `confidence` at least, whatever the numbers of errors and hits are (S5).
@@ -280,7 +286,7 @@ class CountOutcomes:
         sums.counts += GRID * np.array([(good & wrong).sum(), (good & ~wrong).sum()], dtype=np.int64)
 
 
-def _books(ledger: Books | Sequence[Books] | None) -> list[Ledger]:
+def _ledger_for_score(ledger: Books | Sequence[Books] | None) -> list[Ledger]:
     several = ledger if isinstance(ledger, list | tuple) else [ledger]
     books = [book for book in map(as_ledger, several) if book is not None]
     return list({(book.path, book.table): book for book in books}.values())

@@ -93,7 +93,7 @@ class Listener(socket.socket):
 
     def __init__(self, *args: Any, most: int | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._most = most_connections() if most is None else most
+        self._most = most_server_connections() if most is None else most
         self._connections: list[socket.socket] = []
         self._closed_until = 0.0
 
@@ -132,7 +132,7 @@ class Listener(socket.socket):
         return bool(idle)
 
 
-def most_connections() -> int:
+def most_server_connections() -> int:
     """How many connections a server here may have: files are needed beside them."""
     try:
         import resource
@@ -142,7 +142,7 @@ def most_connections() -> int:
     return MOST_CONNECTIONS if files < 0 else max(16, min(MOST_CONNECTIONS, files - _OTHER_FILES))
 
 
-def listening(host: str, port: int) -> Listener:
+def listening_socket(host: str, port: int) -> Listener:
     """A socket that listens at an address; port 0 is one that is free."""
     if not 0 <= port <= 65535:
         raise ArgumentError(f"a port is a number from 0 to 65535, and it is {port}; choose another with --port")
@@ -178,11 +178,11 @@ class Server(uvicorn.Server):
         super().__init__(config)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        asyncio.get_running_loop().set_exception_handler(_say_what_failed)
+        asyncio.get_running_loop().set_exception_handler(_say_failed_request)
         await super().startup(sockets)
 
 
-def _say_what_failed(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _say_failed_request(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """What asyncio says by itself, but where there are too many files, which `Listener` sees to."""
     if getattr(context.get("exception"), "errno", None) not in _FULL:
         loop.default_exception_handler(context)

@@ -20,7 +20,7 @@ from radoboost.cli.demo import demo
 from radoboost.cli.learn import learn
 from radoboost.cli.ledger import account
 from radoboost.cli.merge import join, merge, share
-from radoboost.cli.options import in_one_line
+from radoboost.cli.options import failures_in_one_line
 from radoboost.cli.predict import export, predict, score
 from radoboost.cli.schema import check, schema
 from radoboost.cli.show import show, sign_off
@@ -36,7 +36,7 @@ for command in (
     *(craft, learn, merge, join, share, predict, score, show, sign_off, export),
     *(schema, check, account, demo),
 ):
-    app.command(command.__name__.replace("_", "-"))(in_one_line(command))
+    app.command(command.__name__.replace("_", "-"))(failures_in_one_line(command))
 app.add_typer(ledger.app)
 app.add_typer(room.app)
 # What attacks, audits and reproduces, and the studio, are found by the names that a distribution gives them: this
@@ -46,7 +46,7 @@ for entry in sorted(entry_points(group="radoboost.commands"), key=lambda entry: 
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=entry.name)
     else:
-        app.command(entry.name)(in_one_line(command))
+        app.command(entry.name)(failures_in_one_line(command))
 
 
 def _show_version(wanted: bool) -> None:

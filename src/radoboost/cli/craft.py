@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.merge import KeyOption, NewKeyOption, are_shares, craft_from_shares, refuse_keys
+from radoboost.cli.merge import KeyOption, NewKeyOption, are_share_files, craft_from_shares, refuse_share_keys
 from radoboost.cli.options import (
     BoundsOption,
     ClassesOption,
@@ -36,19 +36,19 @@ from radoboost.cli.options import (
     UnitOption,
     UnlabelledOption,
     WeightsOption,
-    check_trust,
+    check_trust_network_option,
     chosen_classes,
     chosen_mechanism,
     chosen_output,
     chosen_signatures,
     chosen_table,
     complete_mechanism,
-    default_output,
-    noted,
+    default_output_path,
+    keep_warnings_for_later,
     output_option,
     print_release,
-    say,
-    shown_table,
+    say_on_stderr,
+    shown_table_name,
 )
 from radoboost.errors import ArgumentError
 from radoboost.outputs import ForceFlag, refuse_overwrite
@@ -219,13 +219,13 @@ def craft(
     given = dict(locals())
     import radoboost as rb
     from radoboost.release.kind import SUMS
-    from radoboost.tables.column_selection import split_names
-    from radoboost.tables.labels import class_advice
+    from radoboost.tables.column_selection import split_column_names
+    from radoboost.tables.labels import many_classes_advice
 
-    if are_shares(table):
+    if are_share_files(table):
         craft_from_shares(given, {name: option.default for name, option in signature(craft).parameters.items()})
         return
-    refuse_keys(key, new_key)
+    refuse_share_keys(key, new_key)
     options = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
     protection = chosen_mechanism(
         mechanism, {**options, "unit": unit, "relation": relation, "sharpen": sharpen, "bounds_share": bounds_share}
@@ -234,18 +234,20 @@ def craft(
     if protection.private and schema is None and bounds is None:
         left_out = [*(drop or ()), *([] if person is None else [person])]
         about = (label, feature, left_out, separator, classes or class_)
-        raise _undeclared(_open_decisions(chosen_table(table, query, form), *about), shown_table(table), label)
-    check_trust(cluster, trust_network)
+        raise _undeclared_schema_error(
+            _undecided_schema_lines(chosen_table(table, query, form), *about), shown_table_name(table), label
+        )
+    check_trust_network_option(cluster, trust_network)
     declared_classes = chosen_classes(classes, class_, table)
     content = chosen_table(table, query, form)
-    place = chosen_output(output, default_output(table[0], "rado.parquet"), table, force)
+    place = chosen_output(output, default_output_path(table[0], "rado.parquet"), table, force)
     if counts is not None:
         refuse_overwrite(counts, None, force, "--counts")
-    with noted(quiet) as notices:
+    with keep_warnings_for_later(quiet) as notices:
         release = rb.craft(
             content, label=label, classes=declared_classes, features=feature or None, drop=drop or (), n_rados=n_rados,
             mechanism=protection, signatures=signatures, columns=columns,
-            share=None if share is None else split_names(share), scale=None if scale == "none" else scale,
+            share=None if share is None else split_column_names(share), scale=None if scale == "none" else scale,
             schema=schema, bounds=bounds, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
             intercept=intercept, person=person, max_rows=max_rows, rows=rows, first_row=first_row, weights=weights,
             seed=seed, i_know=i_know, compose=compose or (), ledger=chosen_ledger(ledger, ledger_table),
@@ -255,16 +257,16 @@ def craft(
         release.save(place)
     for warning in () if quiet else notices:
         for line in getattr(warning, "lines", (warning,)):
-            say(f"rado: {' '.join(str(line).split())}")
+            say_on_stderr(f"rado: {' '.join(str(line).split())}")
     if release.law == SUMS and not quiet:
-        say(f"rado: {MORE_ACCURATE}")
-    advice = None if declared_classes or schema or quiet else class_advice(label or "", release.classes)
+        say_on_stderr(f"rado: {MORE_ACCURATE}")
+    advice = None if declared_classes or schema or quiet else many_classes_advice(label or "", release.classes)
     if advice:
-        say(f"rado: {advice}")
+        say_on_stderr(f"rado: {advice}")
     print_release(release, place, as_json, f"wrote {place}")
 
 
-def _undeclared(decisions: str, table: str, label: str | None) -> ArgumentError:
+def _undeclared_schema_error(decisions: str, table: str, label: str | None) -> ArgumentError:
     return ArgumentError(
         "a promise about records needs a declared schema, because one read off the table reveals some of it; "
         f"{decisions}run: rado schema {table} --label {label or 'COL'}; complete it from public "
@@ -273,14 +275,14 @@ def _undeclared(decisions: str, table: str, label: str | None) -> ArgumentError:
     )
 
 
-def _open_decisions(
+def _undecided_schema_lines(
     table: Any, label: str | None, features: list[str] | None, drop: list[str], separator: str | None, classes: Any
 ) -> str:
     """What a schema of the table must decide, with the lines to write: by its header and types, and never by a row."""
     from radoboost.holder.schema_inference import schema_template
-    from radoboost.tables.streams import is_query
+    from radoboost.tables.streams import is_query_or_stream
 
-    if is_query(table):
+    if is_query_or_stream(table):
         return ""  # its header comes with its rows
     schema = schema_template(table, label, separator).only(features, drop)
     lines = schema.undecided()

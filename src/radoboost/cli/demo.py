@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from radoboost.cli.options import JsonFlag, complete_from, say
+from radoboost.cli.options import JsonFlag, complete_from_words, say_on_stderr
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,35 +49,35 @@ def demo(
       rado demo --hospitals --directory .
     """
     if hospital or hospitals:
-        _write_tables(directory, hospitals, as_json)
+        _write_hospital_tables(directory, hospitals, as_json)
         return
     from radoboost.examples.demo import run_demo
     from radoboost.progress import show_progress
-    from radoboost.report.terminal import show_table
+    from radoboost.report.terminal import table_for_terminal
 
     with show_progress("steps") as bar:
-        result = run_demo(directory, say, bar)
+        result = run_demo(directory, say_on_stderr, bar)
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
         return
-    print(f"\n{show_table(result.beside())}")
+    print(f"\n{table_for_terminal(result.beside())}")
     files = result.files
     print(
         f"\nOpen {files['picture']}: what stays, and what leaves.\n"
         f"What was released and promised: rado show {files['private release']}\n"
         f"A look inside the model: rado learn {files['release']} --report look.html\n"
-        f"All of it on pages: {_studio(directory, files['private release'])}"
+        f"All of it on pages: {_studio_command_for_demo(directory, files['private release'])}"
     )
 
 
-def _studio(directory: Path, file: Path) -> str:
+def _studio_command_for_demo(directory: Path, file: Path) -> str:
     """The command that opens a file in the studio, which shows the folder that it is started in."""
     if directory.resolve().is_relative_to(Path.cwd()):
         return shlex.join(["rado", "studio", str(file)])
     return f"cd {shlex.quote(str(directory))} && {shlex.join(['rado', 'studio', file.name])}"
 
 
-def _write_tables(directory: Path, several: bool, as_json: bool) -> None:
+def _write_hospital_tables(directory: Path, several: bool, as_json: bool) -> None:
     from radoboost.examples.hospital import write_hospital, write_hospitals
 
     files = [str(path) for path in (write_hospitals if several else write_hospital)(directory)]
@@ -98,7 +98,7 @@ def rehearse(
         str | None,
         typer.Option(
             metavar="NAME",
-            autocompletion=complete_from("north", "south", "east", "west", "coast"),
+            autocompletion=complete_from_words("north", "south", "east", "west", "coast"),
             help="Kill this hospital in the middle: north, south, east, west or coast. The others go on.",
         ),
     ] = None,
@@ -123,21 +123,21 @@ def rehearse(
       rado room rehearse --lose west
       rado room rehearse -d rehearsal
     """
-    from radoboost.examples.rehearsal import rehearse
+    from radoboost.examples.rehearsal import rehearse_room
 
-    with _view(quiet) as (tell, show):
-        result = rehearse(directory, lose, tell, show)
+    with _rehearsal_view(quiet) as (tell, show):
+        result = rehearse_room(directory, lose, tell, show)
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
     else:
-        print(_as_text(result))
+        print(_demo_text(result))
 
 
-def _as_text(result: "Rehearsal") -> str:
+def _demo_text(result: "Rehearsal") -> str:
     from radoboost.examples.hospital import FIVE, N_NEW
     from radoboost.examples.rehearsal import EPSILON, JOINT, LEDGER, LOG, ROOM, TOTAL
     from radoboost.report.findings import ReportTable
-    from radoboost.report.terminal import show_table
+    from radoboost.report.terminal import table_for_terminal
 
     statement, count = result.release.statement, len(result.holders)
     rows = [[f"{name} alone", FIVE[name], f"{100 * error:.1f} %"] for name, error in result.alone.items()]
@@ -157,7 +157,9 @@ def _as_text(result: "Rehearsal") -> str:
             f"Promise: {promise}",
             f"Ledgers: it was booked before anything was sent; epsilon {result.left:g} of {TOTAL:g} is left",
             "",
-            show_table(ReportTable("errors", title, ["", "patients", "wrong"], [*rows, together, one_table], note)),
+            table_for_terminal(
+                ReportTable("errors", title, ["", "patients", "wrong"], [*rows, together, one_table], note)
+            ),
             "",
             f"Everything is in {result.directory}. Look at:",
             command("show", first / JOINT),
@@ -169,7 +171,7 @@ def _as_text(result: "Rehearsal") -> str:
 
 
 @contextmanager
-def _view(quiet: bool) -> Iterator[tuple["Say", "Show"]]:
+def _rehearsal_view(quiet: bool) -> Iterator[tuple["Say", "Show"]]:
     """What says a line on stderr, and what shows how far all are: on a terminal a table that changes in its place."""
     if quiet:
         yield (lambda line: None), (lambda stands: None)
@@ -183,15 +185,15 @@ def _view(quiet: bool) -> Iterator[tuple["Say", "Show"]]:
         def show(stands: Sequence["Stand"]) -> None:
             nonlocal shown
             if console.is_terminal:
-                live.update(_table(stands), refresh=True)
+                live.update(_rehearsal_table(stands), refresh=True)
             elif time.monotonic() - shown > _EVERY:
                 shown = time.monotonic()
-                say("; ".join(f"{stand.name} {stand.step}" for stand in stands))
+                say_on_stderr("; ".join(f"{stand.name} {stand.step}" for stand in stands))
 
         yield (lambda line: console.print(line, markup=False, highlight=False, soft_wrap=True)), show
 
 
-def _table(stands: Sequence["Stand"]) -> "Table":
+def _rehearsal_table(stands: Sequence["Stand"]) -> "Table":
     from rich.box import SIMPLE
     from rich.table import Table
 

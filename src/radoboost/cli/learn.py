@@ -11,15 +11,15 @@ import typer
 
 from radoboost.cli.options import (
     JsonFlag,
-    check_page,
+    check_html_page_path,
     chosen_output,
     chosen_table,
-    complete_from,
-    default_output,
+    complete_from_words,
+    default_output_path,
     output_option,
     print_model,
-    say,
-    shown_table,
+    say_on_stderr,
+    shown_table_name,
 )
 from radoboost.errors import ArgumentError, OutputError, RadoError
 from radoboost.outputs import ForceFlag
@@ -51,13 +51,13 @@ def learn(
         typer.Argument(metavar="RELEASE...", help="A release file; or those of moments of several holders."),
     ],
     learner: Annotated[
-        str, typer.Option(autocompletion=complete_from(*_LEARNERS), help="moments, or boost (RadoBoost).")
+        str, typer.Option(autocompletion=complete_from_words(*_LEARNERS), help="moments, or boost (RadoBoost).")
     ] = _BY_DEFAULT,
     rounds: Annotated[int | None, typer.Option(help="Rounds of boosting; 1000 by default.")] = None,
     weak: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete_from("strongest", "median"),
+            autocompletion=complete_from_words("strongest", "median"),
             help="Which feature boosting takes: strongest or median.",
         ),
     ] = None,
@@ -146,22 +146,22 @@ def learn(
     """
     import radoboost as rb
     from radoboost.release.parties import AVERAGED
-    from radoboost.report.describe import measured_lines
+    from radoboost.report.describe import describe_measured_errors
 
     options: dict[str, Any] = {"rounds": rounds, "weak": weak, "penalty": penalty, "strength": strength}
     options |= {"stop": stop, "seed": seed, "prior": prior}
     shell = chosen_learner(learner, **options)
     sources = [str(path) for path in releases]
-    _check_rows(report, table, label)
+    _check_rows_for_report(report, table, label)
     if one_holder and len(sources) == 1:
         raise ArgumentError("--one-holder is about several releases; give them, or leave it out")
-    default = default_output(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json")
+    default = default_output_path(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json")
     read = [*sources, *(word for word in table or () if word != "-")]
     place = chosen_output(output, default, read, force)
     if report is not None:
-        check_page(report, read, "--report", place, force)
+        check_html_page_path(report, read, "--report", place, force)
     if table and label is not None:
-        _check_label(table, label)
+        _check_label_for_report(table, label)
     start = time.monotonic()
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", rb.NoiseWarning)
@@ -170,24 +170,26 @@ def learn(
     took = time.monotonic() - start
     model.save(place)
     if model.statement.holders is not None and model.statement.holders.how == AVERAGED:
-        say(_ASSUMED)
+        say_on_stderr(_ASSUMED)
     for notice in notices:
-        say(f"rado: {notice.message}")
+        say_on_stderr(f"rado: {notice.message}")
     if model.learner.get("used_features") == []:
-        say("rado: no column has a weight, so all rows have one score; a smaller --strength lets columns in")
+        say_on_stderr("rado: no column has a weight, so all rows have one score; a smaller --strength lets columns in")
     heading, inside = [f"wrote {place}"], {}
     if report is not None:
         source = shell.release_ if len(releases) == 1 else None
         words = [
             *sources,
-            *_learner_words(learner, options, one_holder),
+            *_learner_command_words(learner, options, one_holder),
             *([] if output is None else ["-o", str(output)]),
         ]
-        found = _write_report(model, source, place, report, words, table, label, took)
-        heading += measured_lines(found.reliability)
+        found = _write_learn_report(model, source, place, report, words, table, label, took)
+        heading += describe_measured_errors(found.reliability)
         inside = {"inside": found.to_dict()}
     if "drawn_rados" in model.learner:
-        say(f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments")
+        say_on_stderr(
+            f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments"
+        )
     print_model(model, place, as_json, "\n".join(heading), inside)
 
 
@@ -210,22 +212,22 @@ def chosen_learner(
     chosen: dict[str, Any] = {"n_rounds": rounds, "weak": weak, "penalty": penalty, "stop": stop, "random_state": seed}
     options = {name: value for name, value in chosen.items() if value is not None}
     if strength is not None:
-        options["strength"] = _read_strength(strength, penalty)
-    _check_words(penalty, stop)
+        options["strength"] = _read_penalty_strength(strength, penalty)
+    _check_learn_words(penalty, stop)
     if options and learner != "boost":
         names = "--rounds, --weak, --penalty, --strength, --stop and --seed"
         raise ArgumentError(f"{names} are for boosting; add --learner boost")
-    return getattr(rb, _LEARNERS[learner])(**options, prior=_read_prior(prior))
+    return getattr(rb, _LEARNERS[learner])(**options, prior=_read_class_prior(prior))
 
 
-def _check_words(penalty: str | None, stop: str | None) -> None:
+def _check_learn_words(penalty: str | None, stop: str | None) -> None:
     if penalty is not None and penalty not in _PENALTIES:
         raise ArgumentError(f"there is no penalty {penalty!r}; choose one of {', '.join(_PENALTIES)} with --penalty")
     if stop not in (None, _HELD_OUT):
         raise ArgumentError(f"--stop takes {_HELD_OUT}; it got {stop!r}")
 
 
-def _read_strength(given: str, penalty: str | None) -> float | str:
+def _read_penalty_strength(given: str, penalty: str | None) -> float | str:
     if penalty is None:
         raise ArgumentError("--strength is that of a penalty; add --penalty lasso, ridge or scores")
     try:
@@ -234,7 +236,7 @@ def _read_strength(given: str, penalty: str | None) -> float | str:
         raise ArgumentError(f"--strength takes a number, such as 0.01, or {_HELD_OUT}; it got {given!r}") from None
 
 
-def _read_prior(given: list[str] | None) -> float | dict[str, float] | None:
+def _read_class_prior(given: list[str] | None) -> float | dict[str, float] | None:
     """One share, or shares by class."""
     if not given:
         return None
@@ -250,7 +252,7 @@ def _read_prior(given: list[str] | None) -> float | dict[str, float] | None:
     return shares
 
 
-def _check_rows(report: Path | None, table: list[str] | None, label: str | None) -> None:
+def _check_rows_for_report(report: Path | None, table: list[str] | None, label: str | None) -> None:
     """Refuse rows to measure on without a page, and one of --table and --label without the other."""
     if (table or label) and report is None:
         raise ArgumentError("--table and --label are for the page of --report; add it, or use rado predict --label")
@@ -258,21 +260,21 @@ def _check_rows(report: Path | None, table: list[str] | None, label: str | None)
         raise ArgumentError("give both --table FILE and --label COL, the column of true classes, or neither")
 
 
-def _check_label(table: list[str], label: str) -> None:
+def _check_label_for_report(table: list[str], label: str) -> None:
     """Refuse a table without the column of classes before anything is learned; standard input cannot be read twice."""
-    from radoboost.tables import table_types
+    from radoboost.tables import column_storage_of_table
     from radoboost.tables.column_selection import list_names
 
     if "-" in table:
         return
-    names = list(table_types(chosen_table(table, None, None)))
+    names = list(column_storage_of_table(chosen_table(table, None, None)))
     if not any(label in name for name in names):  # in one, if another sign than a comma separates them
         raise ArgumentError(
-            f"{shown_table(table)} has no column {label!r} for the label; its columns are {list_names(names)}"
+            f"{shown_table_name(table)} has no column {label!r} for the label; its columns are {list_names(names)}"
         )
 
 
-def _learner_words(learner: str, options: Mapping[str, Any], one_holder: bool) -> list[str]:
+def _learner_command_words(learner: str, options: Mapping[str, Any], one_holder: bool) -> list[str]:
     """The words of a command that choose a learner, but for those that say what holds anyway."""
     words = [] if learner == _BY_DEFAULT else ["--learner", learner]
     for name, value in options.items():
@@ -281,7 +283,7 @@ def _learner_words(learner: str, options: Mapping[str, Any], one_holder: bool) -
     return words + (["--one-holder"] if one_holder else [])
 
 
-def _write_report(
+def _write_learn_report(
     model: Any,
     release: Any,
     place: Path,
@@ -296,7 +298,7 @@ def _write_report(
     `words` are those of the command that made the model, which the page shows.
     """
     from radoboost.progress import show_progress
-    from radoboost.report.model_report import model_report, write_inside
+    from radoboost.report.model_report import model_report, write_model_report
     from radoboost.tables.urls import mask_passwords
 
     words = ["rado", "learn", *words, "--report", str(report)]
@@ -308,11 +310,11 @@ def _write_report(
         with show_progress("steps") as bar:
             inside = model_report(release, model=model, table=rows, label=label, progress=bar)
         inside.seconds["learned"] += took
-        write_inside(inside, report, name=place.name, command=shlex.join(words))
+        write_model_report(inside, report, name=place.name, command=shlex.join(words))
     except RadoError as error:
         raise OutputError(f"{error}; the model itself is in {place}") from None
     except KeyboardInterrupt:
-        say(f"rado: there is no page, but the model itself is in {place}")
+        say_on_stderr(f"rado: there is no page, but the model itself is in {place}")
         raise
-    say(f"wrote {report}")
+    say_on_stderr(f"wrote {report}")
     return inside

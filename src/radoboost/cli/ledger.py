@@ -13,8 +13,8 @@ from radoboost.cli.options import (
     SharpenOption,
     UnitOption,
     complete_mechanism,
-    in_one_line,
-    say,
+    failures_in_one_line,
+    say_on_stderr,
 )
 from radoboost.errors import ArgumentError, RadoError
 
@@ -32,16 +32,16 @@ app = typer.Typer(
 
 def complete_table(context: typer.Context, incomplete: str) -> list[str]:
     """Tables of the ledger named on the command line, whose names begin with `incomplete`."""
-    from radoboost.privacy.ledger import table_names
+    from radoboost.privacy.ledger import ledger_table_names
 
     place = context.params.get("ledger")
     try:
-        return [] if place is None else [name for name in table_names(place) if name.startswith(incomplete)]
+        return [] if place is None else [name for name in ledger_table_names(place) if name.startswith(incomplete)]
     except RadoError:
         return []
 
 
-def complete_relation(incomplete: str) -> list[str]:
+def complete_ledger_relation(incomplete: str) -> list[str]:
     from radoboost.privacy.ledger import SHORT_NAMES
 
     return [name for name in SHORT_NAMES if name.startswith(incomplete)]
@@ -78,7 +78,7 @@ def chosen_ledger(place: Path | None, table: str | None) -> "Ledger | None":
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def create(
     ledger: LedgerArgument,
     table: Annotated[str, typer.Option("--table", metavar="NAME", help="Your name for the table.")],
@@ -88,7 +88,7 @@ def create(
         str,
         typer.Option(
             metavar="NAME",
-            autocompletion=complete_relation,
+            autocompletion=complete_ledger_relation,
             help="Which tables are neighbours: record (added or removed), edge (vector replaced) or label (flipped); "
             "person, person-rows or person-labels for releases with --person.",
         ),
@@ -109,11 +109,11 @@ def create(
     """
     from radoboost.privacy.ledger import Ledger
 
-    _print(Ledger.create(ledger, table, epsilon=epsilon, delta=delta, relation=relation), as_json)
+    _print_ledger(Ledger.create(ledger, table, epsilon=epsilon, delta=delta, relation=relation), as_json)
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def show(ledger: LedgerArgument, table: TableOption = None, as_json: JsonFlag = False) -> None:
     """Show the total of a table, what was spent of it by which release, and what is left.
 
@@ -122,9 +122,9 @@ def show(ledger: LedgerArgument, table: TableOption = None, as_json: JsonFlag = 
       rado ledger show clinic.ledger
       rado ledger show clinic.ledger --table visits --json
     """
-    from radoboost.privacy.ledger import Ledger, table_names
+    from radoboost.privacy.ledger import Ledger, ledger_table_names
 
-    names = table_names(ledger) if table is None else [table]
+    names = ledger_table_names(ledger) if table is None else [table]
     books = [Ledger(ledger, name) for name in names]
     if as_json:
         documents = [book.to_dict() for book in books]
@@ -134,7 +134,7 @@ def show(ledger: LedgerArgument, table: TableOption = None, as_json: JsonFlag = 
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def verify(
     ledger: LedgerArgument,
     releases: Annotated[
@@ -153,24 +153,27 @@ def verify(
       rado ledger verify clinic.ledger *.rado.parquet
     """
     from radoboost import load
-    from radoboost.privacy.ledger import Ledger, beside_text
+    from radoboost.privacy.ledger import Ledger, other_totals_text
 
     books = Ledger(ledger, table)
-    problems = [*books.problems(), *(problem for path in releases or () for problem in _amiss(books, load(path), path))]
+    problems = [
+        *books.problems(),
+        *(problem for path in releases or () for problem in _ledger_amiss_with_release(books, load(path), path)),
+    ]
     unfinished = sum(entry.digest is None and entry.purpose == "release" for entry in books.entries())
     if as_json:
         print(json.dumps({"problems": problems, "unfinished": unfinished, **books.to_dict()}, indent=2))
     else:
         print("\n".join(problems) or f"all is well: {len(books.entries()):,} bookings within the total")
         if books.beside():
-            say(f"rado: {beside_text(books.beside())}")
+            say_on_stderr(f"rado: {other_totals_text(books.beside())}")
         if unfinished:
-            say(f"rado: {unfinished:,} bookings have no file; they are spent all the same")
+            say_on_stderr(f"rado: {unfinished:,} bookings have no file; they are spent all the same")
     if problems:
         raise typer.Exit(1)
 
 
-def _amiss(books: "Ledger", release: Any, path: Path) -> list[str]:
+def _ledger_amiss_with_release(books: "Ledger", release: Any, path: Path) -> list[str]:
     """What is wrong between a ledger and a release."""
     from radoboost.privacy import event_from_dict
     from radoboost.privacy.budget_filter import Cost
@@ -190,12 +193,12 @@ def _amiss(books: "Ledger", release: Any, path: Path) -> list[str]:
     return problems
 
 
-def _print(books: "Ledger", as_json: bool) -> None:
+def _print_ledger(books: "Ledger", as_json: bool) -> None:
     print(json.dumps(books.to_dict(), indent=2, ensure_ascii=False) if as_json else ledger_text(books.to_dict()))
 
 
 def ledger_text(document: dict[str, Any]) -> str:
-    from radoboost.privacy.ledger import beside_text, releases_text
+    from radoboost.privacy.ledger import number_of_releases_text, other_totals_text
 
     total, releases = document["total"], document["releases"]
     more = "one more" if releases else "one"
@@ -204,7 +207,7 @@ def ledger_text(document: dict[str, Any]) -> str:
             f"table        {document['table']}, in {document['ledger']}",
             f"total        epsilon {total['epsilon']:g} at delta {total['delta']:g}, for {total['neighbours']} as "
             "neighbours",
-            f"spent        {releases_text(len(releases))}",
+            f"spent        {number_of_releases_text(len(releases))}",
             f"left         room for {more} of epsilon {document['largest_epsilon']:g} at most, at the same delta, for "
             "the same neighbours"
             if document["largest_epsilon"]
@@ -212,17 +215,17 @@ def ledger_text(document: dict[str, Any]) -> str:
             "covers       what was booked, and choices by it; one by exact scores, or by looking at the table, has no "
             "finite epsilon",
             "             folds and splits must follow from each row alone: with others the total is not true",
-            *([f"             {beside_text(document['beside'])}"] if document["beside"] else []),
+            *([f"             {other_totals_text(document['beside'])}"] if document["beside"] else []),
             *(
                 f"  {release['release'][:12]}  {release['booked'][:10]}  epsilon {release['epsilon']:<8.4g}  "
-                f"{release['purpose']}{_state(release)}"
+                f"{release['purpose']}{_booked_file_text(release)}"
                 for release in releases
             ),
         ]
     )
 
 
-def _state(release: dict[str, Any]) -> str:
+def _booked_file_text(release: dict[str, Any]) -> str:
     if release["purpose"] != "release":
         return ""
     return ", no file yet" if release["digest"] is None else f", file {release['digest'][:12]}"
@@ -316,7 +319,7 @@ def account(
       rado account --mechanism feature-band --epsilon 1 --rows 1000 -n 100 --delta 1e-5
       rado account first.rado.parquet second.rado.parquet --delta 1e-6
     """
-    from radoboost.holder.privacy_cost import account_for
+    from radoboost.holder.privacy_cost import privacy_cost_of_mechanism
     from radoboost.report.describe import describe_account, describe_chain
 
     if releases:
@@ -337,10 +340,10 @@ def account(
         if any(option is not None for option in (noise, columns, bounds)) or n_classes != 2 or columns_word != "auto":
             raise ArgumentError("a schema says itself what the columns and classes are; leave options about them out")
         from radoboost.cli.options import chosen_mechanism
-        from radoboost.holder.privacy_cost import account_for_schema
+        from radoboost.holder.privacy_cost import privacy_cost_by_schema
 
         options = {"epsilon": epsilon, "delta": delta, "unit": unit, "relation": relation, "sharpen": sharpen}
-        declared = account_for_schema(
+        declared = privacy_cost_by_schema(
             chosen_mechanism(mechanism, options), schema, rows=rows, person=person, max_rows=max_rows, group=group
         )
         print(json.dumps(declared, indent=2, ensure_ascii=False) if as_json else describe_account(declared))
@@ -349,7 +352,7 @@ def account(
         raise ArgumentError("what rows of persons cost depends on the table's columns; give --schema FILE with them")
     if bounds not in (None, "private"):
         raise ArgumentError("declared bounds cost nothing, whatever they are; give --bounds private, or leave it out")
-    answer = account_for(
+    answer = privacy_cost_of_mechanism(
         mechanism, epsilon=epsilon, noise=noise, delta=delta, n_rados=n_rados, n_examples=rows, n_features=columns,
         unit=unit or "record", relation=relation or "add", columns=columns_word, n_classes=n_classes,
         sharpen=sharpen is not False, private_bounds=bounds is not None, group=group,

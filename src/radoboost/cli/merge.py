@@ -27,18 +27,18 @@ from radoboost.cli.options import (
     TableArgument,
     UnlabelledOption,
     WeightsOption,
-    check_output,
-    check_page,
+    check_html_page_path,
+    check_output_path,
     chosen_classes,
     chosen_output,
     chosen_signatures,
     chosen_table,
-    complete_from,
-    default_output,
+    complete_from_words,
+    default_output_path,
     output_option,
     print_model,
     print_release,
-    say,
+    say_on_stderr,
 )
 from radoboost.errors import ArgumentError, OutputError, RadoError
 from radoboost.outputs import ForceFlag, refuse_overwrite
@@ -71,7 +71,7 @@ def merge(
         str,
         typer.Option(
             metavar="auto|sum|moments",
-            autocompletion=complete_from("auto", "sum", "moments"),
+            autocompletion=complete_from_words("auto", "sum", "moments"),
             help="Add rado j of each, which is exact; or keep the rados of all, moved so that mean and covariance are "
             "those of all rows, for different numbers of rados. auto sums where it can.",
         ),
@@ -98,7 +98,7 @@ def merge(
     """
     import radoboost as rb
 
-    check_output(output, [str(path) for path in releases])
+    check_output_path(output, [str(path) for path in releases])
     refuse_overwrite(output, _MERGED, force)
     release = merged_shares(releases, how) if shares else rb.merge(releases, how)
     release.save(output)
@@ -143,30 +143,30 @@ def join(
     """
     import radoboost as rb
     from radoboost.learner.moment_completion import RIDGE
-    from radoboost.tables.column_selection import split_names
+    from radoboost.tables.column_selection import split_column_names
 
     sources = [str(left), str(right)]
-    check_output(output, sources)
+    check_output_path(output, sources)
     refuse_overwrite(output, _JOINT, force)
     if report is not None:
-        check_page(report, sources, "--report", output, force)
-    names = None if on is None else split_names(on)
+        check_html_page_path(report, sources, "--report", output, force)
+    names = None if on is None else split_column_names(on)
     model = rb.join(left, right, names, ridge=RIDGE if ridge is None else ridge)
     model.save(output)
     if report is not None:
-        _write_report(model, output, report, shlex.join(["rado", "join", *sources]))
+        _write_join_report(model, output, report, shlex.join(["rado", "join", *sources]))
     print_model(model, output, as_json, f"wrote {output}")
 
 
-def _write_report(model: object, place: Path, report: Path, command: str) -> None:
+def _write_join_report(model: object, place: Path, report: Path, command: str) -> None:
     """The page on a model that is saved; a failure says that the model is there."""
-    from radoboost.report.effects_report import write_page
+    from radoboost.report.effects_report import write_effects_page
 
     try:
-        write_page(model, report, name=place.name, command=command)  # type: ignore[arg-type]
+        write_effects_page(model, report, name=place.name, command=command)  # type: ignore[arg-type]
     except RadoError as error:
         raise OutputError(f"{error}; the model itself is in {place}") from None
-    say(f"wrote {report}")
+    say_on_stderr(f"wrote {report}")
 
 
 # ---- rado share: a table becomes two shares, for two servers; and rado craft, where a server has a share.
@@ -232,9 +232,9 @@ def share(
     """
     import radoboost as rb
 
-    places = output or (default_output(table[0], "a.share"), default_output(table[0], "b.share"))
+    places = output or (default_output_path(table[0], "a.share"), default_output_path(table[0], "b.share"))
     for place in places:
-        check_output(place, table)
+        check_output_path(place, table)
         refuse_overwrite(place, None, force)  # a share fits the one beside it alone, which may be at a server by now
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
@@ -246,7 +246,7 @@ def share(
         )  # fmt: skip
     for warning in () if quiet else notices:
         for line in getattr(warning.message, "lines", (warning.message,)):
-            say(f"rado: {' '.join(str(line).split())}")
+            say_on_stderr(f"rado: {' '.join(str(line).split())}")
     if as_json:
         print(json.dumps({"paths": [str(place) for place in places], **a.to_dict()}, indent=2, ensure_ascii=False))
         return
@@ -268,11 +268,11 @@ NewKeyOption = Annotated[
 ]
 
 
-def are_shares(table: list[str]) -> bool:
+def are_share_files(table: list[str]) -> bool:
     return any(word.endswith(SHARE_ENDING) for word in table)
 
 
-def refuse_keys(key: Path | None, new_key: Path | None) -> None:
+def refuse_share_keys(key: Path | None, new_key: Path | None) -> None:
     """Refuse keys where a table is crafted by itself."""
     if key is not None or new_key is not None:
         raise ArgumentError("--key and --new-key are for shares of rows, files that rado share wrote: NAME.share")
@@ -298,10 +298,12 @@ def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None
         )
     if not all(word.endswith(SHARE_ENDING) for word in table):
         raise ArgumentError("shares and tables are not crafted together; give shares of rows alone")
-    place = chosen_output(options["output"], default_output(Path(table[0]).stem, "partial"), table, options["force"])
+    place = chosen_output(
+        options["output"], default_output_path(Path(table[0]).stem, "partial"), table, options["force"]
+    )
     parts = [rb.load_share(word) for word in table]
     if new_key is not None:
-        check_output(new_key, table, "--new-key")
+        check_output_path(new_key, table, "--new-key")
         if new_key.exists():
             raise OutputError(f"{new_key} is there already; use it with --key, or choose another place")
     secret: Any = key if key is not None else rb.new_share_key()

@@ -82,7 +82,7 @@ def chosen_classes(
     if classes is not None and names:
         raise ArgumentError("give --classes NEG POS, or --class NAME for each class, not both")
     if classes is not None and len(table) > 1:
-        stray = [word for word in table if not _may_be_table(word)]
+        stray = [word for word in table if not _word_may_be_table(word)]
         if stray and len(stray) < len(table):
             each = " ".join(f"--class {shlex.quote(name)}" for name in (*classes, *stray))
             raise ArgumentError(f"--classes takes two classes, and there is no file {stray[0]!r}; of more give: {each}")
@@ -91,15 +91,13 @@ def chosen_classes(
     return tuple(names) if names else classes
 
 
-def _may_be_table(word: str) -> bool:
-    from radoboost.tables.urls import address_kind
+def _word_may_be_table(word: str) -> bool:
+    from radoboost.tables.urls import url_kind
 
-    return (
-        word == "-" or address_kind(word) is not None or any(mark in word for mark in "*?[/.") or os.path.exists(word)
-    )
+    return word == "-" or url_kind(word) is not None or any(mark in word for mark in "*?[/.") or os.path.exists(word)
 
 
-def complete_from(*words: str) -> Callable[[str], list[str]]:
+def complete_from_words(*words: str) -> Callable[[str], list[str]]:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
@@ -124,7 +122,7 @@ WeightsOption = Annotated[
 EngineOption = Annotated[
     str,
     typer.Option(
-        autocompletion=complete_from("auto", "kernel", "reference", "cuda"),
+        autocompletion=complete_from_words("auto", "kernel", "reference", "cuda"),
         help="auto, kernel, reference or cuda (a GPU); all give the same bits.",
     ),
 ]
@@ -132,7 +130,7 @@ MissingOption = Annotated[
     str,
     typer.Option(
         metavar="fill|error|drop",
-        autocompletion=complete_from("fill", "error", "drop"),
+        autocompletion=complete_from_words("fill", "error", "drop"),
         help="Fill missing values, refuse them, or leave such rows out; a promise about records always fills.",
     ),
 ]
@@ -140,13 +138,13 @@ UnlabelledOption = Annotated[
     str,
     typer.Option(
         metavar="error|drop",
-        autocompletion=complete_from("error", "drop"),
+        autocompletion=complete_from_words("error", "drop"),
         help="Refuse rows without a label, or leave them out; to a promise about records they never give anything.",
     ),
 ]
 
 
-def a_separator(text: str) -> str:
+def separator_option(text: str) -> str:
     """A separator as people can type it on a command line: a character, or the word tab."""
     return {"tab": "\t", "\\t": "\t"}.get(text, text)
 
@@ -156,15 +154,18 @@ SeparatorOption = Annotated[
     typer.Option(
         "--separator",
         metavar="S",
-        parser=a_separator,
-        autocompletion=complete_from(";", "tab", "|", ","),
+        parser=separator_option,
+        autocompletion=complete_from_words(";", "tab", "|", ","),
         help="What stands between cells of a CSV file, or the word tab; by its header if left out.",
     ),
 ]
 DecimalOption = Annotated[
     str | None,
     typer.Option(
-        "--decimal", metavar="D", autocompletion=complete_from(".", ","), help="The decimal mark of a CSV file: . or ,"
+        "--decimal",
+        metavar="D",
+        autocompletion=complete_from_words(".", ","),
+        help="The decimal mark of a CSV file: . or ,",
     ),
 ]
 ClusterOption = Annotated[
@@ -172,7 +173,7 @@ ClusterOption = Annotated[
     typer.Option(
         "--cluster",
         metavar="URL",
-        autocompletion=complete_from("tls://", "spark://", "sc://", "tcp://127.0.0.1:8786"),
+        autocompletion=complete_from_words("tls://", "spark://", "sc://", "tcp://127.0.0.1:8786"),
         help="Let a cluster do it, to the same bits: tls://HOST:8786 (Dask), spark://HOST:7077 or sc://HOST:15002 "
         "(Spark). Its machines must be able to read the files.",
     ),
@@ -190,7 +191,7 @@ FormatOption = Annotated[
     typer.Option(
         "--format",
         metavar="csv|parquet|arrow",
-        autocompletion=complete_from("csv", "parquet", "arrow"),
+        autocompletion=complete_from_words("csv", "parquet", "arrow"),
         help="What standard input is, for the table -; csv by default.",
     ),
 ]
@@ -216,15 +217,15 @@ _ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feathe
 
 def chosen_table(table: list[str], query: str | None, form: str | None) -> Any:
     """What the words TABLE, --query and --format stand for: paths, a query, or standard input."""
-    from radoboost.tables.databases import address_query
+    from radoboost.tables.databases import query_of_address
     from radoboost.tables.streams import StandardInput
-    from radoboost.tables.urls import is_address
+    from radoboost.tables.urls import is_database_url
 
     if form is not None and table != ["-"]:
         raise ArgumentError("--format is for standard input alone, the table -; files have it in their names")
     if table == ["-"] and query is None:
         return StandardInput(form or "csv")
-    addresses = [word for word in table if is_address(word)]
+    addresses = [word for word in table if is_database_url(word)]
     if len(table) > 1 and (addresses or "-" in table):
         raise ArgumentError("an address, or - for standard input, is a whole table; give it alone")
     if query is not None and not addresses:
@@ -232,17 +233,17 @@ def chosen_table(table: list[str], query: str | None, form: str | None) -> Any:
             "--query is for the address of a database: duckdb:FILE or postgresql://...; files are asked by "
             "\"duckdb:?SELECT ... FROM 'FILE'\", and other databases in Python: rb.query(connection, 'SELECT ...')"
         )
-    return address_query(table[0], query) if addresses else list(table)
+    return query_of_address(table[0], query) if addresses else list(table)
 
 
-def shown_table(table: list[str]) -> str:
+def shown_table_name(table: list[str]) -> str:
     from radoboost.tables.urls import mask_passwords
 
     return mask_passwords(table[0])
 
 
 @contextmanager
-def noted(quiet: bool = False) -> Iterator[list[Any]]:
+def keep_warnings_for_later(quiet: bool = False) -> Iterator[list[Any]]:
     """Keep warnings for later; but whose rows they are is said at once, before anything is spent."""
     notices: list[Any] = []
 
@@ -252,7 +253,7 @@ def noted(quiet: bool = False) -> Iterator[list[Any]]:
         if not issubclass(category, PersonWarning):
             notices.append(message)
         elif not quiet:
-            say(f"rado: {message}")
+            say_on_stderr(f"rado: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)
@@ -260,7 +261,7 @@ def noted(quiet: bool = False) -> Iterator[list[Any]]:
         yield notices
 
 
-def say(line: str) -> None:
+def say_on_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
@@ -269,7 +270,7 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def _ended_as_by_ctrl_c() -> Iterator[None]:
+def _sigterm_as_interrupt() -> Iterator[None]:
     """Let SIGTERM end what runs here by an exception, where nobody else has a use for it."""
     alone = threading.current_thread() is threading.main_thread()
     if not alone or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -286,20 +287,22 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
+def failures_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
     """Expected failures end a command with one line and exit code 1, Ctrl-C with 130, and SIGTERM by that signal."""
 
     @functools.wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
-            with _ended_as_by_ctrl_c():
+            with _sigterm_as_interrupt():
                 command(*args, **kwargs)
                 sys.stdout.flush()
         except RadoError as error:
-            say(f"rado: {' '.join(str(error).split())}")
+            say_on_stderr(f"rado: {' '.join(str(error).split())}")
             raise typer.Exit(1) from None
         except MemoryError as error:
-            say(_with_spent("there is not enough memory for this; ask for less, or free some", error))
+            say_on_stderr(
+                _failure_with_spent_text("there is not enough memory for this; ask for less, or free some", error)
+            )
             raise typer.Exit(1) from None
         except OSError as error:
             # Nobody reads stdout any more: what is left in its buffer must not be tried again at exit.
@@ -308,11 +311,11 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
             # Errors of libraries have no number, and those of files have a name.
             what = "cannot print the result: " if error.errno is not None and error.filename is None else ""
             if not isinstance(error, BrokenPipeError) or what_is_spent(error):
-                say(_with_spent(f"{what}{reason(error)}", error))
+                say_on_stderr(_failure_with_spent_text(f"{what}{reason(error)}", error))
             raise typer.Exit(1) from None
         except KeyboardInterrupt as error:
             what = str(error) or "no unfinished file is left"
-            say(_with_spent(f"interrupted; {what}", error))
+            say_on_stderr(_failure_with_spent_text(f"interrupted; {what}", error))
             if isinstance(error, Terminated):
                 signal.raise_signal(signal.SIGTERM)  # for whoever sent it, to see that it was that
             raise typer.Exit(130) from None
@@ -320,19 +323,24 @@ def in_one_line(command: Callable[P, None]) -> Callable[P, None]:
     return wrapped
 
 
-def _with_spent(line: str, error: BaseException) -> str:
+def _failure_with_spent_text(line: str, error: BaseException) -> str:
     """A failure in one line, with what stays booked after it."""
     return f"rado: {'; '.join(filter(None, [line, what_is_spent(error)]))}"
 
 
 def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
-    from radoboost.report.describe import describe
+    from radoboost.report.describe import describe_release
 
     if as_json:
-        document = {"path": str(path), **release.to_dict(), **_by_class(release), **_figures(release.statement)}
+        document = {
+            "path": str(path),
+            **release.to_dict(),
+            **_release_classes_as_json(release),
+            **_statement_figures_as_json(release.statement),
+        }
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        print(f"{heading}\n{describe(release)}")
+        print(f"{heading}\n{describe_release(release)}")
 
 
 def print_model(model: Any, path: Path, as_json: bool, heading: str, more: Mapping[str, Any] | None = None) -> None:
@@ -340,40 +348,40 @@ def print_model(model: Any, path: Path, as_json: bool, heading: str, more: Mappi
     from radoboost.report.describe import describe_model
 
     if as_json:
-        document = {"path": str(path), **model.to_dict(), **_figures(model.statement), **(more or {})}
+        document = {"path": str(path), **model.to_dict(), **_statement_figures_as_json(model.statement), **(more or {})}
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         print(f"{heading}\n{describe_model(model)}")
 
 
-def _by_class(release: Any) -> dict[str, Any]:
+def _release_classes_as_json(release: Any) -> dict[str, Any]:
     """What a release tells of each of more than two classes."""
-    from radoboost.release.class_summary import class_facts
+    from radoboost.release.class_summary import facts_of_classes
 
-    return {} if release.n_classes == 2 else {"by_class": [facts.to_dict() for facts in class_facts(release)]}
+    return {} if release.n_classes == 2 else {"by_class": [facts.to_dict() for facts in facts_of_classes(release)]}
 
 
-def _figures(statement: Any) -> dict[str, Any]:
+def _statement_figures_as_json(statement: Any) -> dict[str, Any]:
     """What follows from a statement and is not in the file: mu, rho, and what groups pay; where there is a promise."""
-    from radoboost.release.statement_text import figures_of
+    from radoboost.release.statement_text import figures_of_statement
 
-    figures = {} if statement is None else figures_of(statement)
+    figures = {} if statement is None else figures_of_statement(statement)
     return {"figures": figures} if figures else {}
 
 
-def check_trust(cluster: str | None, trust_network: bool) -> None:
+def check_trust_network_option(cluster: str | None, trust_network: bool) -> None:
     if trust_network and cluster is None:
         raise ArgumentError("--trust-network is about the network of a cluster; name that with --cluster, or leave it")
 
 
-def default_output(source: str, ending: str) -> Path:
+def default_output_path(source: str, ending: str) -> Path:
     """STEM.ending, in the working directory; the stem of an address is that of the database, or of the file there.
 
     A pattern is called as the folder that it begins in, and one that begins nowhere as the working directory.
     """
     from radoboost.tables.urls import mask_passwords
 
-    name = _stem(source)
+    name = _stem_of_table_name(source)
     while name.lower().endswith(_ENDINGS):
         name = name[: name.rindex(".")]
     if name in ("", ".."):
@@ -381,26 +389,26 @@ def default_output(source: str, ending: str) -> Path:
     return Path(f"{name}.{ending}")
 
 
-def _stem(source: str) -> str:
+def _stem_of_table_name(source: str) -> str:
     """What a table is called: its file, folder or database, or the folder before the first wildcard."""
-    from radoboost.tables.urls import StoreAddress, address_kind, address_stem
+    from radoboost.tables.urls import StoreAddress, url_kind, url_stem
 
-    kind, parts = address_kind(source), Path(source).parts
+    kind, parts = url_kind(source), Path(source).parts
     if source == "-" or kind == "database":
-        return "stdin" if source == "-" else address_stem(source)
+        return "stdin" if source == "-" else url_stem(source)
     if kind == "store":
         address = StoreAddress.of(source)
         parts = (address.host, *address.path.split("/"))
     wild = next((k for k, part in enumerate(parts) if any(c in part for c in "*?[")), None)
     if wild is None or os.path.exists(source):
-        return Path(source).name if kind is None else address_stem(source)
+        return Path(source).name if kind is None else url_stem(source)
     return Path(*parts[:wild]).resolve().name
 
 
-def check_output(place: Path, sources: list[str], option: str = "-o") -> None:
+def check_output_path(place: Path, sources: list[str], option: str = "-o") -> None:
     """Refuse a place that cannot be written to before the work, not after; `option` is what named it."""
     try:
-        _check_place(place, sources, option)
+        _check_output_place(place, sources, option)
     except (OSError, ValueError) as error:
         if isinstance(error, RadoError):
             raise
@@ -413,12 +421,12 @@ def chosen_output(output: Path | None, default: Path, sources: list[str], force:
     from radoboost.outputs import refuse_overwrite
 
     place = output or default
-    check_output(place, sources)
+    check_output_path(place, sources)
     refuse_overwrite(place, default, force)
     return place
 
 
-def check_page(
+def check_html_page_path(
     page: Path,
     sources: list[str],
     option: str,
@@ -426,23 +434,23 @@ def check_page(
     force: bool = False,
     default: Path | None = None,
 ) -> None:
-    """As `check_output` and `refuse_overwrite`, for a page of HTML; `beside` is written by the same command."""
+    """As `check_output_path` and `refuse_overwrite`, for a page of HTML; `beside` is written by the same command."""
     from radoboost.outputs import refuse_overwrite
 
     if page.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"cannot write {page}: a page needs a name that ends in .html; choose another with {option}")
-    check_output(page, sources, option)
+    check_output_path(page, sources, option)
     refuse_overwrite(page, default, force, option)
     if beside is not None and os.path.realpath(page) == os.path.realpath(beside):
         raise OutputError(f"cannot write {page}: the model goes there; choose another name with {option}")
 
 
-def _check_place(place: Path, sources: list[str], option: str) -> None:
+def _check_output_place(place: Path, sources: list[str], option: str) -> None:
     from radoboost.tables.paths import expand_paths
-    from radoboost.tables.urls import address_files, refuse_store
+    from radoboost.tables.urls import files_of_database_url, refuse_store_as_output
 
     parent = place.parent
-    refuse_store(place)
+    refuse_store_as_output(place)
     if len(os.fsencode(place.name)) > 255:
         raise OutputError(f"cannot write {place.name[:40]}...: the name is too long; choose another with {option}")
     if not parent.is_dir():
@@ -451,7 +459,7 @@ def _check_place(place: Path, sources: list[str], option: str) -> None:
         raise OutputError(f"cannot write {place}: it is a directory; name a file")
     if not os.access(parent, os.W_OK):
         raise OutputError(f"cannot write {place}: no permission to write in {parent}; choose another place")
-    files = [file for source in sources if source != "-" for file in address_files(source)]
+    files = [file for source in sources if source != "-" for file in files_of_database_url(source)]
     if place.exists() and any(place.samefile(source) for source in expand_paths(files)):
         raise OutputError(f"cannot write {place}: it is one of the files to read; choose another name with {option}")
 

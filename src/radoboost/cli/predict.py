@@ -17,14 +17,14 @@ from radoboost.cli.options import (
     TableArgument,
     ThreadsOption,
     TrustNetworkFlag,
-    check_trust,
+    check_trust_network_option,
     chosen_output,
     chosen_table,
-    complete_from,
-    default_output,
-    noted,
+    complete_from_words,
+    default_output_path,
+    keep_warnings_for_later,
     output_option,
-    say,
+    say_on_stderr,
 )
 from radoboost.errors import ArgumentError, on_failure
 from radoboost.holder.runners.cluster import cluster_runner
@@ -32,7 +32,7 @@ from radoboost.learner.model import Model
 from radoboost.learner.predict import PredictionSummary, predict_table
 from radoboost.outputs import ForceFlag
 from radoboost.progress import Progress
-from radoboost.tables.streams import is_query
+from radoboost.tables.streams import is_query_or_stream
 
 if TYPE_CHECKING:
     from radoboost.learner.predict import PredictionSummary
@@ -89,16 +89,18 @@ def predict(
     from radoboost.progress import show_progress
 
     chosen = chosen_table(table, query, form)
-    check_trust(cluster, trust_network)
-    place = chosen_output(output, default_output(table[0], "scores.csv"), [str(model), *table], force)
+    check_trust_network_option(cluster, trust_network)
+    place = chosen_output(output, default_output_path(table[0], "scores.csv"), [str(model), *table], force)
     classifier = load_model(model)
     options = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
     with show_progress() as bar:
-        predicted = predict_table_on(cluster, classifier, chosen, place, bar, trust_network=trust_network, **options)
+        predicted = predict_table_on_cluster(
+            cluster, classifier, chosen, place, bar, trust_network=trust_network, **options
+        )
     if words := predicted.filled.sentence():
-        say(words)
+        say_on_stderr(words)
     if words := predicted.unjudged.sentence(label or ""):
-        say(words)
+        say_on_stderr(words)
     if as_json:
         print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2, ensure_ascii=False))
         return
@@ -138,7 +140,7 @@ def confusion_lines(predicted: "PredictionSummary") -> list[str]:
 # ---- Predictions of a whole table, on this machine or on a cluster: the learner's work, by the runners of the holder.
 
 
-def predict_table_on(
+def predict_table_on_cluster(
     cluster: Any, model: Model, table: Any, place: Path, bar: Progress, *, trust_network: bool = False, **options: Any
 ) -> PredictionSummary:
     """As `predict_table`, by the workers of a cluster unless it is None: they read and predict parts of the table.
@@ -147,7 +149,7 @@ def predict_table_on(
     """
     if cluster is None:
         return predict_table(model, table, place, bar, **options)
-    if is_query(table):
+    if is_query_or_stream(table):
         raise ArgumentError(
             "queries, streams and standard input come to this machine alone, and no worker of a cluster can read them; "
             "write the rows to files that all workers can read, or leave cluster out (--cluster)"
@@ -213,20 +215,22 @@ def score(
         raise ArgumentError("give one --table for each --ledger, in the same order, or none")
     books = [chosen_ledger(place, name) for place, name in zip(places, names, strict=True)]
     chosen = chosen_table(table, query, form)
-    with noted() as notices:
+    with keep_warnings_for_later() as notices:
         result = score_table(
             model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
             confidence=confidence, threads=threads, progress=True, unit=unit,
         )  # fmt: skip
     with on_failure(result.unless_shown):
         for warning in notices:
-            say(f"rado: {warning}")
-        print(json.dumps(result.to_dict(), indent=2) if as_json else _as_text(result, bool(books)), flush=True)
+            say_on_stderr(f"rado: {warning}")
+        print(
+            json.dumps(result.to_dict(), indent=2) if as_json else _private_score_text(result, bool(books)), flush=True
+        )
 
 
-def _as_text(result: "Score", booked: bool) -> str:
+def _private_score_text(result: "Score", booked: bool) -> str:
     from radoboost.private_score import COVERS
-    from radoboost.release.release import rounded_up
+    from radoboost.release.release import rounded_up_text
 
     low, high = result.interval
     lines = [
@@ -235,7 +239,8 @@ def _as_text(result: "Score", booked: bool) -> str:
         f"error        {100 * result.error:.2f} %, from {100 * low:.2f} % to {100 * high:.2f} % at confidence "
         f"{100 * result.confidence:g} %",
         f"covers       {COVERS}",
-        f"cost         epsilon {rounded_up(result.epsilon, 4)} at delta {result.delta:g}, for {result.neighbours} as "
+        f"cost         epsilon {rounded_up_text(result.epsilon, 4)} at delta {result.delta:g}, for {result.neighbours} "
+        "as "
         "neighbours; " + (f"booked {len(result.bookings)} times" if booked else "on no ledger, so nothing counts it"),
         f"beware       {result.not_covered}",
     ]
@@ -252,7 +257,7 @@ def export(
         typer.Option(
             "--to",
             metavar="FORM",
-            autocompletion=complete_from("onnx", "python", "sql"),
+            autocompletion=complete_from_words("onnx", "python", "sql"),
             help="onnx (double precision), python (one file without dependencies) or sql (DuckDB and PostgreSQL).",
         ),
     ],
@@ -279,7 +284,7 @@ def export(
       rado export patients.model.json --to python && python patients.py new-patients.csv > predictions.csv
       rado export patients.model.json --to sql --table clinic.patients --keep patient_id
     """
-    from radoboost.learner.export import FORMATS, summary
+    from radoboost.learner.export import FORMATS, summary_of_exported_model
     from radoboost.learner.export import export as exported
     from radoboost.learner.model import load_model
     from radoboost.release.release import atomic_write
@@ -287,13 +292,13 @@ def export(
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
     stem = model.name.removesuffix(".json").removesuffix(".model")
-    place = chosen_output(output, default_output(stem, FORMATS[to].removeprefix(".")), [str(model)], force)
+    place = chosen_output(output, default_output_path(stem, FORMATS[to].removeprefix(".")), [str(model)], force)
     classifier = load_model(model)
     content = exported(classifier, to, table=table, keep=keep or ())
     data = content if isinstance(content, bytes) else content.encode()
     with atomic_write(place) as draft:
         draft.write_bytes(data)
-    words = summary(classifier)
+    words = summary_of_exported_model(classifier)
     if as_json:
         document = {"path": str(place), "form": to, "bytes": len(data), **words}
         lists = {name: json.loads(words[name]) for name in ("classes", "features")}

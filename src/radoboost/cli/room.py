@@ -33,15 +33,15 @@ from radoboost.cli.options import (
     TableArgument,
     ThreadsOption,
     UnitOption,
-    check_output,
+    check_output_path,
     chosen_classes,
     chosen_mechanism,
     chosen_output,
     chosen_table,
-    in_one_line,
+    failures_in_one_line,
     output_option,
     print_release,
-    say,
+    say_on_stderr,
 )
 from radoboost.cli.room_server import TrustFlag, serve
 from radoboost.errors import ArgumentError, PersonWarning, RoomError
@@ -73,13 +73,13 @@ IdentityOption = Annotated[
 
 
 def complete_mechanism(incomplete: str) -> list[str]:
-    from radoboost.holder.rooms.agreement import rooms_mechanisms
+    from radoboost.holder.rooms.agreement import mechanisms_for_rooms
 
-    return [name for name in rooms_mechanisms() if name.startswith(incomplete)]
+    return [name for name in mechanisms_for_rooms() if name.startswith(incomplete)]
 
 
 @app.command("open")
-@in_one_line
+@failures_in_one_line
 def open_(
     agreement: Annotated[
         Path,
@@ -155,31 +155,31 @@ def open_(
       rado room open flu.schema.json --parties 3 -o https://mailbox.example:8443 --token 7f..
     """
     from radoboost.holder.mechanisms import MECHANISMS
-    from radoboost.holder.rooms.agreement import agree, check_in_rooms
+    from radoboost.holder.rooms.agreement import check_mechanism_for_rooms, make_agreement
 
     if mechanism in MECHANISMS:
-        check_in_rooms(mechanism)
+        check_mechanism_for_rooms(mechanism)
     options = {"epsilon": epsilon, "delta": delta, "clip": clip, "unit": unit, "relation": relation, "sharpen": sharpen}
-    agreed = agree(
+    agreed = make_agreement(
         agreement, parties=parties, tolerate=tolerate, label=label, classes=chosen_classes(classes, class_),
         mechanism=chosen_mechanism(mechanism, {"noise_std": None, **options}), n_rados=n_rados, columns=columns,
         person=person, max_rows=max_rows, rows=rows, features=feature or None, drop=drop or (), intercept=intercept,
     )  # fmt: skip
-    room = laid_agreement(agreed, output or _stem(str(agreement)) + ".room", trust_network, token)
+    room = lay_agreement_in_room(agreed, output or _stem_of_room_name(str(agreement)) + ".room", trust_network, token)
     if as_json:
         print(json.dumps({"room": room, "agreement": json.loads(agreed.to_bytes())}, indent=2, ensure_ascii=False))
         if agreed.advice is not None:
-            say(f"rado: {agreed.advice}")
+            say_on_stderr(f"rado: {agreed.advice}")
     else:
         print("\n".join([f"opened {room}", *(f"  {line}" for line in agreed.as_text())]))
-        say(f"rado: each holder now runs: rado room join {shlex.quote(room)} TABLE --as NAME")
+        say_on_stderr(f"rado: each holder now runs: rado room join {shlex.quote(room)} TABLE --as NAME")
 
 
-def _joint(room: str) -> Path:
-    return Path(f"{_stem(room)}.rado.parquet")
+def _joint_release_path(room: str) -> Path:
+    return Path(f"{_stem_of_room_name(room)}.rado.parquet")
 
 
-def _stem(place: str) -> str:
+def _stem_of_room_name(place: str) -> str:
     """What a file or room is called, without its endings; what lies behind an address is called joint."""
     name = "" if "://" in place else Path(place).name
     for ending in (".json", ".schema", ".bounds", ".room"):
@@ -188,7 +188,7 @@ def _stem(place: str) -> str:
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def identity(
     place: Annotated[
         Path | None,
@@ -205,10 +205,10 @@ def identity(
       rado room identity
       rado room identity keys/north.pem
     """
-    from radoboost.holder.rooms.signed_messages import identity_path, load_or_create
+    from radoboost.holder.rooms.signed_messages import identity_path, load_or_create_identity
 
     place = place or identity_path()
-    own, new = load_or_create("me", place)
+    own, new = load_or_create_identity("me", place)
     fingerprint = own.party.fingerprint
     if as_json:
         key = own.party.public_key.hex()
@@ -218,7 +218,7 @@ def identity(
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def join(
     room: RoomArgument,
     table: TableArgument,
@@ -278,7 +278,7 @@ def join(
     if table == ["-"] and code is None:
         raise ArgumentError("with the table on standard input nobody can be asked; give the code with --code")
     chosen = chosen_table(table, query, form)
-    place = chosen_output(output, _joint(room), table, force)
+    place = chosen_output(output, _joint_release_path(room), table, force)
     question = _Question()
     # Counts are for this holder's eyes: a log would give them away, and nobody there is asked nothing.
     attended = code is None and sys.stdin.isatty() and sys.stderr.isatty()
@@ -294,20 +294,20 @@ def join(
         )  # fmt: skip
     for warning in () if quiet else notices:
         if not issubclass(warning.category, PersonWarning):  # which was said with what is agreed on
-            say(f"rado: {' '.join(str(warning.message).split())}")
-    print_release(release, place, as_json, f"wrote {place}, {_with_whom(release)}")
+            say_on_stderr(f"rado: {' '.join(str(warning.message).split())}")
+    print_release(release, place, as_json, f"wrote {place}, {_with_which_holders_text(release)}")
 
 
-def _with_whom(release: "Release") -> str:
+def _with_which_holders_text(release: "Release") -> str:
     """Which holders made a release, as the end of a sentence."""
-    from radoboost.holder.rooms.abort_causes import named
+    from radoboost.holder.rooms.abort_causes import holder_names_text
 
     assert release.statement.holders is not None, "a room has holders"
     parts = release.statement.holders.parts
     left = [str(part.get("name")) for part in parts if part.get("until") is not None]
     if not left:
         return "as all holders do"
-    return f"made by {len(parts) - len(left)} of {len(parts)} holders: {named(left)} left"
+    return f"made by {len(parts) - len(left)} of {len(parts)} holders: {holder_names_text(left)} left"
 
 
 class _Question:
@@ -324,12 +324,12 @@ class _Question:
     def say(self, agreement: "Agreement") -> None:
         """Say what is agreed on, where there will be no question."""
         for line in agreement.as_text():
-            say(f"rado: {line}")
+            say_on_stderr(f"rado: {line}")
 
     def own_rows(self, contribute: int, rows: int) -> None:
         """Keep how many of the holder's rows contribute, to show it above the question; if none does, ask at once."""
         self._rows = [f"your rows, which nobody else sees: {contribute:,} of {rows:,} contribute"]
-        if contribute == 0 and not _answered_yes(
+        if contribute == 0 and not _question_answered_yes(
             f"None of your {rows:,} rows contributes by what is agreed on, as rado check shows. Take part? [y/N] "
         ):
             raise RoomError("none of the rows contributes, so this holder did not join; nothing is spent")
@@ -337,25 +337,25 @@ class _Question:
     def confirmed(self, code: str, parties: Sequence["Party"]) -> bool:
         """Show what is agreed on and who is there, and ask whether all see the same code."""
         width = max(len(party.name) for party in parties)
-        say("\n".join([*self._rows, "what is agreed on:", *(f"  {line}" for line in self._agreed)]))
+        say_on_stderr("\n".join([*self._rows, "what is agreed on:", *(f"  {line}" for line in self._agreed)]))
         for party in parties:
-            say(f"  {party.name:{width}}  {party.fingerprint}")
-        say(f"the code of this room: {code}")
-        return _answered_yes("Call the others: has each of them this code? [y/N] ")
+            say_on_stderr(f"  {party.name:{width}}  {party.fingerprint}")
+        say_on_stderr(f"the code of this room: {code}")
+        return _question_answered_yes("Call the others: has each of them this code? [y/N] ")
 
 
-def _answered_yes(question: str) -> bool:
+def _question_answered_yes(question: str) -> bool:
     print(question, end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
     if not sys.stdin.isatty():
-        say("")  # nobody pressed return where the question stands
+        say_on_stderr("")  # nobody pressed return where the question stands
     if not answer:
         raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question")
     return answer.strip().lower() in ("y", "yes")
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag = False) -> None:
     """Show a room: what is agreed on, who is there, the code, and how far it is.
 
@@ -365,11 +365,11 @@ def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag
       rado room show https://mailbox.example:8443/ROOM --json
     """
     state = room_state(room, trust_network)
-    print(json.dumps(state, indent=2, ensure_ascii=False) if as_json else "\n".join(state_text(state)))
+    print(json.dumps(state, indent=2, ensure_ascii=False) if as_json else "\n".join(room_state_text(state)))
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def close(
     room: RoomArgument,
     code: Annotated[
@@ -389,21 +389,23 @@ def close(
     """
     import radoboost as rb
 
-    place = output or _joint(room)
-    check_output(place, [])
-    refuse_overwrite(place, _joint(room), force, advice="its noise cannot be drawn again; choose another place with -o")
+    place = output or _joint_release_path(room)
+    check_output_path(place, [])
+    refuse_overwrite(
+        place, _joint_release_path(room), force, advice="its noise cannot be drawn again; choose another place with -o"
+    )
     release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
     print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 
 
-app.command()(in_one_line(serve))
-app.command()(in_one_line(rehearse))
+app.command()(failures_in_one_line(serve))
+app.command()(failures_in_one_line(rehearse))
 
 
 # ---- How far a room is, in words.
 
 
-def laid_agreement(agreement: "Agreement", place: str, trust_network: bool, token: str = "") -> str:
+def lay_agreement_in_room(agreement: "Agreement", place: str, trust_network: bool, token: str = "") -> str:
     from radoboost.holder.rooms.agreement import PLACE
     from radoboost.holder.rooms.mailbox import mailbox_at
 
@@ -418,27 +420,27 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     from radoboost.holder.rooms.agreement import PLACE, read_agreement
     from radoboost.holder.rooms.handshake import (
         make_roster,
-        parties_present,
+        parties_who_greeted,
+        parties_who_left,
         ready_rosters,
-        strays,
+        stray_greetings,
         verification_code,
-        who_has_gone,
     )
     from radoboost.holder.rooms.mailbox import mailbox_at
-    from radoboost.holder.rooms.room import standing_of
-    from radoboost.holder.rooms.versions import differing
+    from radoboost.holder.rooms.room import standing_of_room
+    from radoboost.holder.rooms.versions import differing_versions_text
 
     box = mailbox_at(room, trust_network=trust_network)
     agreement = read_agreement(box.get(PLACE), box.name)
     all_ready = ready_rosters(box, agreement)
     rosters = [seats for seats, ready in all_ready if len(ready) == agreement.parties]
     seats = rosters[0] if len(rosters) == 1 else None
-    if seats is None or _has_begun_again(box, agreement, seats):
-        parties = parties_present(box, agreement, lenient=True)
+    if seats is None or _room_has_begun_again(box, agreement, seats):
+        parties = parties_who_greeted(box, agreement, lenient=True)
         seats = make_roster(agreement, parties) if len(parties) == agreement.parties else None
     else:
         parties = list(seats.parties)
-    gone = [party.name for party in who_has_gone(box, agreement, parties)]
+    gone = [party.name for party in parties_who_left(box, agreement, parties)]
     state = {
         "room": box.name,
         "agreement": json.loads(agreement.to_bytes()),
@@ -446,15 +448,15 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
         "parties": [{"name": party.name, "fingerprint": party.fingerprint} for party in parties],
         "missing": agreement.parties - len(parties),
         "gave_up": gone,
-        "strays": strays(box, agreement),
-        "versions": differing(parties),
+        "strays": stray_greetings(box, agreement),
+        "versions": differing_versions_text(parties),
         "code": None if seats is None else verification_code(seats),
-        "last_message": _when(_times(box)),
+        "last_message": _time_of_last_message(_times_of_room_messages(box)),
     }
     if seats is None:
         return {**state, **_NOTHING_YET}
     ready = sorted({name for roster, those in all_ready if roster.agreement == seats.agreement for name in those})
-    standing = standing_of(box, seats, ready)
+    standing = standing_of_room(box, seats, ready)
     return {
         **state,
         "ready": ready,
@@ -470,13 +472,13 @@ def room_state(room: str, trust_network: bool) -> dict[str, Any]:
     }
 
 
-def _has_begun_again(box: "Mailbox", agreement: "Agreement", seats: "Roster") -> bool:
+def _room_has_begun_again(box: "Mailbox", agreement: "Agreement", seats: "Roster") -> bool:
     """Whether holders of a session that ended before the first sum have joined once more."""
-    from radoboost.holder.rooms.handshake import joined_again
-    from radoboost.holder.rooms.room import standing_of
+    from radoboost.holder.rooms.handshake import has_greeted_again
+    from radoboost.holder.rooms.room import standing_of_room
 
-    standing = standing_of(box, seats)
-    return standing.has_ended and not standing.stage and joined_again(box, agreement, seats)
+    standing = standing_of_room(box, seats)
+    return standing.has_ended and not standing.stage and has_greeted_again(box, agreement, seats)
 
 
 _NOTHING_YET = {
@@ -485,9 +487,12 @@ _NOTHING_YET = {
 }  # fmt: skip
 
 
-def state_text(state: dict[str, Any]) -> list[str]:
+def room_state_text(state: dict[str, Any]) -> list[str]:
     lines = [f"room         {state['room']}", *(f"             {line}" for line in state["as_text"])]
-    lines += [f"  {one['name']}  {one['fingerprint']}  {_stand_of(one['name'], state)}" for one in state["parties"]]
+    lines += [
+        f"  {one['name']}  {one['fingerprint']}  {_stand_of_holder_text(one['name'], state)}"
+        for one in state["parties"]
+    ]
     lines += [f"stray        {place} is no greeting: take it out, or open a new room" for place in state["strays"]]
     if state["missing"] or (state["gave_up"] and not state["ready"] and not state["stopped"]):
         missing = state["missing"] + len(state["gave_up"])
@@ -511,7 +516,7 @@ def state_text(state: dict[str, Any]) -> list[str]:
     return [*lines, stand + last]
 
 
-def _stand_of(name: str, state: dict[str, Any]) -> str:
+def _stand_of_holder_text(name: str, state: dict[str, Any]) -> str:
     """How it stands with one holder."""
     if name in state["left_out"]:
         return "stopped, and is left out" if name in state["stopped"] else "is left out"
@@ -522,7 +527,7 @@ def _stand_of(name: str, state: dict[str, Any]) -> str:
     return "ready" if name in state["ready"] else "has not confirmed the code"
 
 
-def _times(box: "Mailbox") -> dict[str, float]:
+def _times_of_room_messages(box: "Mailbox") -> dict[str, float]:
     """When each message came, where a folder tells."""
     times = {}
     for name in () if "://" in box.name else box.names(""):
@@ -531,5 +536,5 @@ def _times(box: "Mailbox") -> dict[str, float]:
     return times
 
 
-def _when(times: dict[str, float]) -> str | None:
+def _time_of_last_message(times: dict[str, float]) -> str | None:
     return datetime.fromtimestamp(max(times.values())).astimezone().isoformat(" ", "seconds") if times else None

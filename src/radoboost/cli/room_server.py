@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from radoboost.cli.options import JsonFlag, say
+from radoboost.cli.options import JsonFlag, say_on_stderr
 from radoboost.errors import ArgumentError, install, reason
 
 TrustFlag = Annotated[
@@ -57,41 +57,41 @@ def serve(
       rado room serve --port 8000
     """
     try:
-        from radoboost.holder.rooms.mailbox_server import web_server
-        from radoboost.serving import listening
+        from radoboost.holder.rooms.mailbox_server import mailbox_web_server
+        from radoboost.serving import listening_socket
     except ImportError:
         raise ArgumentError(f"rado room serve needs FastAPI and uvicorn; run: {install('room')}") from None
-    from radoboost.holder.rooms.http_mailbox import check_encrypted
+    from radoboost.holder.rooms.http_mailbox import check_mailbox_encrypted
     from radoboost.holder.rooms.mailbox_server import Limits, MailboxStore
 
     encrypted = cert is not None
     host = host or ("0.0.0.0" if encrypted else "127.0.0.1")
     shown = f"[{host}]" if ":" in host else host
-    check_encrypted(f"http://{shown}:{port}", encrypted=encrypted, trust=trust_network)
+    check_mailbox_encrypted(f"http://{shown}:{port}", encrypted=encrypted, trust=trust_network)
     if folder is not None and not folder.is_dir():
         raise ArgumentError(f"there is no folder {folder} to keep rooms in; make it first")
-    token = secrets.token_hex(16) if token_file is None else _token(token_file)
+    token = secrets.token_hex(16) if token_file is None else _read_room_server_token(token_file)
     limits = Limits(
         rooms, hours, room_bytes=room_mb * 2**20, message_bytes=message_mb * 2**20, all_bytes=all_mb * 2**20
     )
-    server = web_server(MailboxStore(limits, folder, token=token, tell=_say_failure), cert, key)
-    with listening(host, port) as door:
+    server = mailbox_web_server(MailboxStore(limits, folder, token=token, tell=_say_room_server_failure), cert, key)
+    with listening_socket(host, port) as door:
         address = f"http{'s' if encrypted else ''}://{shown}:{door.getsockname()[1]}"
         entry = {"address": address} if token_file else {"address": address, "token": token}
         print(json.dumps(entry) if as_json else f"a mailbox for rooms at {address}", flush=True)
         known = "TOKEN" if token_file else token
-        say(
+        say_on_stderr(
             "rado: rooms are opened with: rado room open AGREEMENT --parties K "
             f"-o {address.replace('0.0.0.0', 'HOST')} --token {known}"
         )
         server.run(sockets=[door])
 
 
-def _say_failure(why: str) -> None:
-    say(f"rado: a request failed ({why}); holders repeat theirs for a minute")
+def _say_room_server_failure(why: str) -> None:
+    say_on_stderr(f"rado: a request failed ({why}); holders repeat theirs for a minute")
 
 
-def _token(place: Path) -> str:
+def _read_room_server_token(place: Path) -> str:
     """The token in a file: its first line, long enough that nobody guesses it."""
     try:
         with place.open(encoding="ascii") as file:

@@ -27,7 +27,7 @@ from radoboost.cli.options import (
     chosen_classes,
     chosen_output,
     chosen_table,
-    default_output,
+    default_output_path,
     output_option,
 )
 from radoboost.errors import ArgumentError
@@ -101,40 +101,44 @@ def schema(
         return
     if not table:
         raise ArgumentError("name a table: rado schema TABLE --label COL")
-    from radoboost.holder.schema_inference import propose, schema_template
+    from radoboost.holder.schema_inference import infer_schema, schema_template
     from radoboost.release.release import atomic_write
 
     chosen = chosen_table(table, query, form)
-    place = chosen_output(output, default_output(table[0], "schema.json"), table, force)
-    proposal = propose(chosen, label, separator=separator) if from_data else None
+    place = chosen_output(output, default_output_path(table[0], "schema.json"), table, force)
+    proposal = infer_schema(chosen, label, separator=separator) if from_data else None
     first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
-    result = apply_decisions(
-        first, named_columns(column or (), first), chosen_classes(classes, class_, table), decimal, corrected or ()
+    result = apply_schema_decisions(
+        first,
+        columns_of_schema_options(column or (), first),
+        chosen_classes(classes, class_, table),
+        decimal,
+        corrected or (),
     )
     with atomic_write(place) as draft:
-        draft.write_text(schema_text(result), encoding="utf-8")
+        draft.write_text(schema_as_text(result), encoding="utf-8")
     if as_json:
-        print(schema_text(result), end="")
+        print(schema_as_text(result), end="")
         return
     print(f"wrote {place}")
-    for line in _table(result):
+    for line in _schema_table_lines(result):
         print(f"  {line}")
     if proposal is None:
-        print(_open_questions(result))
+        print(_open_schema_questions(result))
         return
     print("proposed from the table, which tells some of it, so promises about records refuse it:")
-    from radoboost.tables.labels import class_advice
+    from radoboost.tables.labels import many_classes_advice
 
-    advice = class_advice(label or "", result.classes or ())
+    advice = many_classes_advice(label or "", result.classes or ())
     for line in [*proposal.as_text(), *([advice] if advice else [])]:
         print(f"  {' '.join(line.split())}")
 
 
-def schema_text(schema: "Schema") -> str:
+def schema_as_text(schema: "Schema") -> str:
     return json.dumps(schema.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
 
-def apply_decisions(
+def apply_schema_decisions(
     schema: "Schema",
     columns: Mapping[str, Any],
     classes: Sequence[Any] | None = None,
@@ -162,7 +166,7 @@ def apply_decisions(
     return Schema.from_dict(document)
 
 
-def named_columns(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
+def columns_of_schema_options(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
     """Columns by NAME=JSON; a name may hold any sign, so it is the one that the schema has."""
     columns = {}
     for word in words:
@@ -180,17 +184,20 @@ def named_columns(words: Sequence[str], schema: "Schema") -> dict[str, Any]:
     return columns
 
 
-def _table(schema: Any) -> list[str]:
+def _schema_table_lines(schema: Any) -> list[str]:
     """A line for each column: its name, its kind, and what is known or must be decided about it."""
-    rows = [(name, kind.kind, _facts(kind)) for name, kind in schema.columns.items()]
+    rows = [(name, kind.kind, _column_facts_text(kind)) for name, kind in schema.columns.items()]
     if schema.label is not None:
         classes = "classes?" if schema.classes is None else " or ".join(map(str, schema.classes))
         rows.append((schema.label, "label", classes))
     width = min(32, max(len(name) for name, _, _ in rows))
-    return [f"{_cut(name, width):{width}}  {kind:8}  {_cut(facts, 42)}".rstrip() for name, kind, facts in rows]
+    return [
+        f"{_cut_schema_text(name, width):{width}}  {kind:8}  {_cut_schema_text(facts, 42)}".rstrip()
+        for name, kind, facts in rows
+    ]
 
 
-def _facts(kind: Any) -> str:
+def _column_facts_text(kind: Any) -> str:
     if kind.kind in ("text", "id"):
         return "left out"
     if kind.kind == "category":
@@ -201,12 +208,12 @@ def _facts(kind: Any) -> str:
     return known + (" (gaps)" if kind.gaps else "")
 
 
-def _cut(text: str, width: int) -> str:
+def _cut_schema_text(text: str, width: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= width else text[: width - 3] + "..."
 
 
-def _open_questions(schema: Any) -> str:
+def _open_schema_questions(schema: Any) -> str:
     names = list(schema.undecided())
     open_parts = [*names, *([] if schema.classes is not None else ["classes"])]
     if not open_parts:

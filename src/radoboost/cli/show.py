@@ -10,7 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.options import JsonFlag, check_page, default_output, output_option, print_model, print_release, say
+from radoboost.cli.options import (
+    JsonFlag,
+    check_html_page_path,
+    default_output_path,
+    output_option,
+    print_model,
+    print_release,
+    say_on_stderr,
+)
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.outputs import ForceFlag
 
@@ -46,30 +54,30 @@ def show(
     """
     import radoboost as rb
 
-    content = rb.load_model(file) if _is_model(file) else rb.load(file)
+    content = rb.load_model(file) if _is_model_file(file) else rb.load(file)
     if html is not None:
-        _write_page(content, file, html, force)
+        _write_show_page(content, file, html, force)
     if event is not None:
-        print(_event_text(content.statement, event))
+        print(_event_as_text(content.statement, event))
     elif isinstance(content, rb.Model):
         print_model(content, file, as_json, str(file))
     else:
         print_release(content, file, as_json, str(file))
 
 
-def _write_page(content: Any, file: Path, place: Path, force: bool) -> None:
+def _write_show_page(content: Any, file: Path, place: Path, force: bool) -> None:
     """One page on what a release promises and holds, or on what a model does."""
     from radoboost.release.release import Release
-    from radoboost.report.effects_report import write_page
+    from radoboost.report.effects_report import write_effects_page
     from radoboost.report.release_report import write_release_page
 
-    check_page(place, [str(file)], "--html", force=force)
-    write: Any = write_release_page if isinstance(content, Release) else write_page
+    check_html_page_path(place, [str(file)], "--html", force=force)
+    write: Any = write_release_page if isinstance(content, Release) else write_effects_page
     write(content, place, name=file.name, command=shlex.join(["rado", "show", str(file), "--html", str(place)]))
-    say(f"wrote {place}")
+    say_on_stderr(f"wrote {place}")
 
 
-def _event_text(statement: Any, form: str) -> str:
+def _event_as_text(statement: Any, form: str) -> str:
     from radoboost.privacy import dp_accounting_text, event_from_dict
 
     if form not in ("json", "dp-accounting"):
@@ -81,7 +89,7 @@ def _event_text(statement: Any, form: str) -> str:
     return dp_accounting_text(event_from_dict(statement.event))
 
 
-def _is_model(path: Path) -> bool:
+def _is_model_file(path: Path) -> bool:
     """Whether a file is to be read as a model: its first character opens a JSON object."""
     try:
         with path.open("rb") as file:
@@ -93,7 +101,7 @@ def _is_model(path: Path) -> bool:
 # ---- rado sign-off: an officer's decision about a release, as a page.
 
 
-def _complete_decision(incomplete: str) -> list[str]:
+def _complete_sign_off_decision(incomplete: str) -> list[str]:
     from radoboost.report.sign_off import DECISIONS
 
     return [name for name in DECISIONS if name.startswith(incomplete)]
@@ -106,7 +114,7 @@ def sign_off(
         str,
         typer.Option(
             metavar="D",
-            autocompletion=_complete_decision,
+            autocompletion=_complete_sign_off_decision,
             help="approve, approve-within (the conditions in the remarks) or refuse.",
         ),
     ],
@@ -136,15 +144,15 @@ def sign_off(
       rado sign-off plain.rado.parquet --officer "A. Smith" --decision approve --confirm "no promise"
     """
     import radoboost as rb
-    from radoboost.report.sign_off import NO_PROMISE, SignOff, must_confirm, write_sign_off
+    from radoboost.report.sign_off import NO_PROMISE, SignOff, sign_off_must_be_confirmed, write_sign_off
 
-    place = output or default_output(str(release), "signoff.html")
+    place = output or default_output_path(str(release), "signoff.html")
     signed = SignOff(officer, decision, remarks, day)
     sources = [str(release), *([] if report is None else [str(report)])]
     keep_sign_off(place, force)
-    check_page(place, sources, "-o", force=force)
+    check_html_page_path(place, sources, "-o", force=force)
     loaded = rb.load(release)
-    if must_confirm(loaded, decision):
+    if sign_off_must_be_confirmed(loaded, decision):
         if not confirm and sys.stdin is not None and sys.stdin.isatty():
             confirm = typer.prompt(f'{release.name} promises nothing. To approve it, type "{NO_PROMISE}"', err=True)
         if confirm.strip() != NO_PROMISE:
@@ -152,7 +160,7 @@ def sign_off(
         signed = replace(signed, confirmed=NO_PROMISE)
     line = sign_off_command(release, signed, place, report, force)
     write_sign_off(loaded, signed, place, name=release.name, command=shlex.join(line), report=report)
-    say(f"wrote {place}")
+    say_on_stderr(f"wrote {place}")
 
 
 def keep_sign_off(

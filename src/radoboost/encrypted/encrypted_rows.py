@@ -18,7 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from radoboost.encrypted.paillier import Decryptor, Encryptor, PrivateKey, PublicKey, arithmetic, check_ciphertexts
+from radoboost.encrypted.paillier import (
+    Decryptor,
+    Encryptor,
+    PrivateKey,
+    PublicKey,
+    check_ciphertexts,
+    gmpy2_arithmetic,
+)
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.grid_rows import Route, grid_rows
 from radoboost.holder.keystream import TILE_ROWS, Key
@@ -27,8 +34,8 @@ from radoboost.holder.signatures import (
     AllSignatures,
     SignatureSet,
     SignatureStream,
-    check_enough_examples,
-    check_n_rados,
+    check_enough_signatures,
+    check_number_of_rados,
 )
 from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.release.parties import ENCRYPTED, Parties
@@ -36,9 +43,9 @@ from radoboost.release.release import Release
 from radoboost.release.secret_shares import (
     GRID_BITS,
     PendingRelease,
-    check_parts,
+    check_share_parts,
     read_share_file,
-    refuse_other,
+    refuse_shares_of_other_release,
     write_share_file,
 )
 
@@ -164,7 +171,7 @@ class _Encrypted:
         }
 
     def numbers(self, place: int, column: int) -> Any:
-        return arithmetic().mpz(int.from_bytes(self.ciphertexts[place, column].tobytes(), "big"))
+        return gmpy2_arithmetic().mpz(int.from_bytes(self.ciphertexts[place, column].tobytes(), "big"))
 
     def _save(self, path: str | os.PathLike[str], kind: str) -> None:
         size = self.key.ciphertext_bytes
@@ -209,7 +216,7 @@ class EncryptedSums(_Encrypted):
         self._save(path, "encrypted-sums")
 
 
-def _read_ciphertexts(path: Path, document: dict[str, Any]) -> dict[str, Any]:
+def _read_encrypted_rows(path: Path, document: dict[str, Any]) -> dict[str, Any]:
     key = PublicKey.from_dict(document["key"])
     table = pq.read_table(path)
     if any(column.type != pa.binary(key.ciphertext_bytes) for column in table.columns):
@@ -221,20 +228,20 @@ def _read_ciphertexts(path: Path, document: dict[str, Any]) -> dict[str, Any]:
         "key": key,
         "awaited": PendingRelease.from_dict(document["release"]),
         "most_rows": int(document["most_rows"]),
-        "parts": check_parts(document["parts"]),
+        "parts": check_share_parts(document["parts"]),
         "ciphertexts": np.stack(columns, axis=1),
     }
 
 
 def load_rows(path: str | os.PathLike[str]) -> EncryptedRows:
     with read_share_file(Path(path), "encrypted-rows") as document:
-        return EncryptedRows(**_read_ciphertexts(Path(path), document))
+        return EncryptedRows(**_read_encrypted_rows(Path(path), document))
 
 
 def load_sums(path: str | os.PathLike[str]) -> EncryptedSums:
     with read_share_file(Path(path), "encrypted-sums") as document:
         signatures = {"name": document["signatures"]["name"], **document["signatures"]}
-        return EncryptedSums(**_read_ciphertexts(Path(path), document), signatures=signatures)
+        return EncryptedSums(**_read_encrypted_rows(Path(path), document), signatures=signatures)
 
 
 # ---- what a sender does
@@ -249,8 +256,8 @@ def encrypt(
     Several senders need the same number, and the same columns: declare bounds, with scale="bounds". Other options are
     those of `share`.
     """
-    _check_public(key)
-    with grid_rows(table, y, ROUTE, **options) as rows, _bar(progress) as bar:
+    _check_public_key(key)
+    with grid_rows(table, y, ROUTE, **options) as rows, _progress_of_encryption(progress) as bar:
         most = rows.n_rows if most_rows is None else most_rows
         if rows.n_rows > most:
             raise ArgumentError(f"there are {rows.n_rows:,} rows, and most_rows is {most:,}; give at least that")
@@ -268,12 +275,12 @@ def encrypt(
         return EncryptedRows(key, rows.awaited, most, ((secrets.token_hex(16), rows.n_rows),), out)
 
 
-def _check_public(key: Any) -> None:
+def _check_public_key(key: Any) -> None:
     if not isinstance(key, PublicKey):
         raise ArgumentError("rows are encrypted under a public key, secure.keygen().public, which the learner has")
 
 
-def _bar(progress: bool) -> Any:
+def _progress_of_encryption(progress: bool) -> Any:
     return (show_progress if progress else no_progress)()
 
 
@@ -300,19 +307,23 @@ def craft(
     (5, 2)
     """
     senders = [rows] if isinstance(rows, EncryptedRows) else list(rows)
-    _check_together(senders)
+    _check_senders_of_encrypted_rows(senders)
     first = senders[0]
-    m, count, subsets = sum(part.n_rows for part in senders), check_n_rados(n_rados), signatures or AllSignatures()
+    m, count, subsets = (
+        sum(part.n_rows for part in senders),
+        check_number_of_rados(n_rados),
+        signatures or AllSignatures(),
+    )
     if m > first.most_rows:
         raise ArgumentError(
             f"there are {m:,} rows of all senders, and they were packed for sums of {first.most_rows:,}; let all "
             f"senders encrypt again with most_rows={m}"
         )
-    check_enough_examples(count, m, subsets)
+    check_enough_signatures(count, m, subsets)
     prepared = subsets.prepare(Key.from_system() if key is None else Key(key), count, m)
     encryptor, size = Encryptor(first.key, full=True), first.key.ciphertext_bytes
     out = np.empty((count, first.packing.n_numbers, size), np.uint8)
-    with _bar(progress) as bar:
+    with _progress_of_encryption(progress) as bar:
         for k in range(first.packing.n_numbers):
             numbers = [part.numbers(place, k) for part in senders for place in range(part.n_rows)]
             check_ciphertexts(first.key, numbers, "row")
@@ -325,7 +336,7 @@ def craft(
     return EncryptedSums(first.key, first.awaited, first.most_rows, parts, out, chosen)
 
 
-def _check_together(senders: Sequence[EncryptedRows]) -> None:
+def _check_senders_of_encrypted_rows(senders: Sequence[EncryptedRows]) -> None:
     if not senders:
         raise ArgumentError("there are no encrypted rows; give at least those of one sender")
     first, names = senders[0], [name for sender in senders for name, _ in sender.parts]
@@ -342,7 +353,7 @@ def _check_together(senders: Sequence[EncryptedRows]) -> None:
                 f"the rows of sender {k} are packed for sums of {other.most_rows:,} rows and those of the first for "
                 f"{first.most_rows:,}; let all senders agree on most_rows"
             )
-        refuse_other(first.awaited, other.awaited, ("the first sender", f"sender {k}"))
+        refuse_shares_of_other_release(first.awaited, other.awaited, ("the first sender", f"sender {k}"))
 
 
 def _ciphertext_products(
@@ -352,11 +363,11 @@ def _ciphertext_products(
 
     All products of a few rows are tabulated, and each rado picks one: m n / 8 products in place of m n / 2.
     """
-    g = arithmetic()
+    g = gmpy2_arithmetic()
     square = g.mpz(key.square)
     bits = min((8, 4, 2, 1), key=lambda bits: (2**bits + n_rados) / bits)  # rows of a table; they divide a tile
     products = [g.mpz(1)] * n_rados
-    for tile, words in _tiles(prepared, len(numbers), n_rados):
+    for tile, words in _signature_tiles(prepared, len(numbers), n_rados):
         own = numbers[tile * TILE_ROWS : (tile + 1) * TILE_ROWS]
         for start in range(0, len(own), bits):
             table = [g.mpz(1)]
@@ -371,7 +382,7 @@ def _ciphertext_products(
     return products
 
 
-def _tiles(prepared: SignatureStream, n_rows: int, n_rados: int) -> Iterator[tuple[int, NDArray[np.uint64]]]:
+def _signature_tiles(prepared: SignatureStream, n_rows: int, n_rados: int) -> Iterator[tuple[int, NDArray[np.uint64]]]:
     for tile in range(-(-n_rows // TILE_ROWS)):
         yield tile, prepared.words(tile, 1, np.empty((1, n_rados), np.uint64))[0]
 
@@ -389,8 +400,8 @@ def open_sums(sums: EncryptedSums, key: PrivateKey, *, progress: bool = False) -
             "key that senders used"
         )
     decryptor, totals = Decryptor(key), np.empty((len(sums.ciphertexts), sums.awaited.width), np.int64)
-    with _bar(progress) as bar:
-        for j, row in enumerate(_rows(sums)):
+    with _progress_of_encryption(progress) as bar:
+        for j, row in enumerate(_encrypted_sum_rows(sums)):
             check_ciphertexts(sums.key, row, f"sum {j + 1:,}: number")
             totals[j] = sums.packing.unpack([decryptor.decrypt(number) for number in row])
             bar("decrypting sums", j + 1, len(totals))
@@ -398,5 +409,5 @@ def open_sums(sums: EncryptedSums, key: PrivateKey, *, progress: bool = False) -
     return sums.awaited.finished(totals, sums.n_rows, sums.signatures, holders, secrets.token_hex(16))
 
 
-def _rows(sums: EncryptedSums) -> Iterable[list[Any]]:
+def _encrypted_sum_rows(sums: EncryptedSums) -> Iterable[list[Any]]:
     return ([sums.numbers(j, k) for k in range(sums.packing.n_numbers)] for j in range(len(sums.ciphertexts)))

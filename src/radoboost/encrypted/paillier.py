@@ -29,7 +29,7 @@ _SPARE = 128  # bits by which a power of h is all but uniform among them (E4)
 _PUBLIC, _PRIVATE = "radoboost_paillier_public", "radoboost_paillier_private"
 
 
-def arithmetic() -> Any:
+def gmpy2_arithmetic() -> Any:
     """The library gmpy2, imported only now; if it is missing, the error says what to install."""
     try:
         return importlib.import_module("gmpy2")
@@ -50,7 +50,7 @@ class PublicKey:
     def __post_init__(self) -> None:
         if self.n.bit_length() < LEAST_BITS or not 1 < self.h < self.n**2 or math.gcd(self.h, self.n) != 1:
             raise ArgumentError(f"this is no public key of at least {LEAST_BITS:,} bits; make one with secure.keygen()")
-        if not _may_hide(self.n, self.h):
+        if not _paillier_base_may_hide(self.n, self.h):
             raise ArgumentError(
                 "numbers encrypted under this public key could be read by anyone; ask the learner for its key again, "
                 "and compare fingerprints by telephone"
@@ -88,10 +88,10 @@ class PublicKey:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the key to a file, for senders and the crafter."""
-        _write_key(path, {_PUBLIC: 1, **self.to_dict()}, 0o644)
+        _write_paillier_key(path, {_PUBLIC: 1, **self.to_dict()}, 0o644)
 
 
-def _may_hide(n: int, h: int) -> bool:
+def _paillier_base_may_hide(n: int, h: int) -> bool:
     """Whether nothing shows that powers of h hide too little; that they do hide cannot be seen without the primes (E6).
 
     n must have no small factors and be no prime, and powers of h must not be few, modulo any factor of n.
@@ -116,7 +116,9 @@ class PrivateKey:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the key to a file that its owner alone can read; one that is there already is not overwritten."""
-        _write_key(path, {_PRIVATE: 1, "p": f"{self.p:x}", "q": f"{self.q:x}", "h": f"{self.public.h:x}"}, 0o600)
+        _write_paillier_key(
+            path, {_PRIVATE: 1, "p": f"{self.p:x}", "q": f"{self.q:x}", "h": f"{self.public.h:x}"}, 0o600
+        )
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def keygen(bits: int = LEAST_BITS) -> Keys:
     """
     if isinstance(bits, bool) or not isinstance(bits, int) or not LEAST_BITS <= bits <= 8192 or bits % 8:
         raise ArgumentError(f"bits must be a multiple of 8 from {LEAST_BITS:,} to 8,192; it is {bits!r}")
-    g = arithmetic()
+    g = gmpy2_arithmetic()
     while True:
         primes = rsa.generate_private_key(65537, bits).private_numbers()
         p, q = primes.p, primes.q
@@ -164,7 +166,7 @@ def load_key(path: str | os.PathLike[str]) -> PublicKey | PrivateKey:
         raise ArgumentError(f"{path} is not a key for encrypted rows; make one with secure.keygen()") from None
 
 
-def _write_key(path: str | os.PathLike[str], document: Mapping[str, Any], mode: int) -> None:
+def _write_paillier_key(path: str | os.PathLike[str], document: Mapping[str, Any], mode: int) -> None:
     try:
         with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "w", encoding="ascii") as file:
             file.write(json.dumps(document) + "\n")
@@ -185,7 +187,7 @@ class Encryptor:
     """
 
     def __init__(self, key: PublicKey, *, full: bool = False) -> None:
-        g = arithmetic()
+        g = gmpy2_arithmetic()
         self.key, self._n, self._square = key, g.mpz(key.n), g.mpz(key.square)
         self._bytes = (key.bits + _SPARE if full else key.bits // 2) // 8
         self._table, base = [], g.mpz(key.h)
@@ -212,7 +214,7 @@ class Decryptor:
     """Decrypts under a private key, modulo p**2 and q**2 (E3)."""
 
     def __init__(self, key: PrivateKey) -> None:
-        g = arithmetic()
+        g = gmpy2_arithmetic()
         self._powmod, self.key = g.powmod, key
         n = g.mpz(key.public.n)
         self._halves = []
@@ -240,7 +242,7 @@ class Decryptor:
 
 def check_ciphertexts(key: PublicKey, ciphertexts: Iterable[Any], what: str) -> None:
     """Refuse numbers that are no ciphertexts under a key: 0, beyond n**2, or with a common factor with n."""
-    g = arithmetic()
+    g = gmpy2_arithmetic()
     n, square = g.mpz(key.n), g.mpz(key.square)
     product = g.mpz(1)
     for place, ciphertext in enumerate(ciphertexts):

@@ -6,15 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.estimators.linear_classifier import LinearShell, boost_shell, chosen_oracle, unchanged_by_failure
+from radoboost.estimators.linear_classifier import LinearShell, boost_shell, unchanged_by_failure, weak_oracle_of_shell
 from radoboost.holder.craft import warn_of_clipping
 from radoboost.holder.engines import get_engine
-from radoboost.holder.grid import edge_integers, make_columns, resolve_scale
-from radoboost.holder.schema_file import Bounds, check_bounds, check_names, limit_arrays, read_bounds
+from radoboost.holder.grid import edge_vectors_on_grid, make_grid_columns, resolve_scale_name
+from radoboost.holder.schema_file import (
+    Bounds,
+    check_declared_bounds,
+    check_declared_feature_names,
+    declared_limits_as_arrays,
+    read_bounds,
+)
 from radoboost.learner.model import Model
 from radoboost.learner.weak_oracles import WeakOracle
 from radoboost.release.columns import Column
-from radoboost.tables.column_selection import check_integers, row_place
+from radoboost.tables.column_selection import refuse_inexact_integers, row_number_text
 
 
 class AdaBoostSSClassifier(LinearShell):
@@ -79,12 +85,12 @@ class AdaBoostSSClassifier(LinearShell):
         X, y, classes, names = self._check_examples(X, y)
         raw = X.toarray() if hasattr(X, "toarray") else X
         for k in range(raw.shape[1]) if raw.dtype.kind in "iu" else ():
-            check_integers(raw[:, k], names[k], row_place)
+            refuse_inexact_integers(raw[:, k], names[k], row_number_text)
         values = np.ascontiguousarray(raw, dtype=np.float64)
         columns = self._columns(values, names)
         signs = np.where(y == classes[1], 1, -1).astype(np.int8)
-        edge_vectors = edge_integers(values, signs, columns) * np.array([column.step for column in columns])
-        oracle = chosen_oracle(self.weak)
+        edge_vectors = edge_vectors_on_grid(values, signs, columns) * np.array([column.step for column in columns])
+        oracle = weak_oracle_of_shell(self.weak)
         if oracle is None:
             raise ArgumentError("weak='prudential' is for rados; give AdaBoost a cap: weak=Prudential(cap)")
         boosted, learner = boost_shell(self, edge_vectors, oracle, self.kappa, "exponential")
@@ -94,14 +100,14 @@ class AdaBoostSSClassifier(LinearShell):
 
     def _columns(self, values: NDArray[np.float64], names: list[str]) -> tuple[Column, ...]:
         """The columns that `craft` would make."""
-        check_names(names, self.intercept)
+        check_declared_feature_names(names, self.intercept)
         declared = read_bounds(self.bounds)
-        scale = resolve_scale(self.scale, "standard", len(declared.limits) > 0)
-        limits = check_bounds(declared, names, scale)
-        survey = get_engine("auto").survey(*limit_arrays(limits, names), moments=scale == "standard")
+        scale = resolve_scale_name(self.scale, "standard", len(declared.limits) > 0)
+        limits = check_declared_bounds(declared, names, scale)
+        survey = get_engine("auto").survey(*declared_limits_as_arrays(limits, names), moments=scale == "standard")
         survey.add(values)
-        columns = make_columns(names, scale, limits, survey.result(), intercept=self.intercept)
-        low, high = limit_arrays(limits, names)
+        columns = make_grid_columns(names, scale, limits, survey.result(), intercept=self.intercept)
+        low, high = declared_limits_as_arrays(limits, names)
         beyond = ((values < low) | (values > high)).sum(axis=0)
         warn_of_clipping(names, beyond, stacklevel=4)
         return columns

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import BoostingResult, boost
 from radoboost.learner.model import Model
-from radoboost.learner.row_reader import refuse_to_collect
+from radoboost.learner.row_reader import refuse_to_collect_cluster_rows
 from radoboost.learner.weak_oracles import WEAK_ORACLES, Prudential, WeakOracle
 from radoboost.tables.frames import refuse_cluster_frame
 from radoboost.tables.labels import MOST_CLASSES
@@ -42,7 +42,7 @@ class LinearShell(ClassifierMixin, BaseEstimator):
         With a schema, or after `fit_rados` of a release that has one, X is a raw table, as in `Model.predict`.
         """
         check_is_fitted(self)
-        refuse_to_collect(X)
+        refuse_to_collect_cluster_rows(X)
         if self.model_.schema is not None:
             return self._ordered(self.model_.decision_function(X))
         return self._ordered(self.model_.scores(validate_data(self, X, reset=False, accept_sparse="csr")))
@@ -137,12 +137,12 @@ def boost_shell(
     shell: Any, rows: ArrayLike, oracle: WeakOracle, kappa: float, update: str
 ) -> tuple[BoostingResult, dict[str, Any]]:
     """Boost with a shell's parameters; sets `rounds_` and `n_used_`, and says what was done."""
-    boosted, learner = boosted_rows(shell, rows, oracle, kappa, update)
+    boosted, learner = boost_rows_with_shell(shell, rows, oracle, kappa, update)
     shell.rounds_, shell.n_used_ = boosted.rounds, boosted.n_used
     return boosted, learner
 
 
-def boosted_rows(
+def boost_rows_with_shell(
     shell: Any, rows: ArrayLike, oracle: WeakOracle, kappa: float, update: str, n_rounds: int | None = None
 ) -> tuple[BoostingResult, dict[str, Any]]:
     """Boost with a shell's parameters, for its number of rounds or another one, and say what was done."""
@@ -155,10 +155,10 @@ def boosted_rows(
         clamp=shell.clamp,
         keep=shell.keep,
     )
-    return boosted, {**boosting_options(shell, oracle, kappa, update), "rounds": boosted.n_used}
+    return boosted, {**boosting_options_of_shell(shell, oracle, kappa, update), "rounds": boosted.n_used}
 
 
-def boosting_options(shell: Any, oracle: WeakOracle, kappa: float, update: str) -> dict[str, Any]:
+def boosting_options_of_shell(shell: Any, oracle: WeakOracle, kappa: float, update: str) -> dict[str, Any]:
     """The options of boosting without a penalty, as a model says them."""
     learner = {"weak": oracle.name, "kappa": float(kappa), "update": update, "clamp": float(shell.clamp)}
     if isinstance(oracle, Prudential):
@@ -166,7 +166,7 @@ def boosting_options(shell: Any, oracle: WeakOracle, kappa: float, update: str) 
     return {**learner, "keep": shell.keep}
 
 
-def chosen_oracle(weak: str | WeakOracle) -> WeakOracle | None:
+def weak_oracle_of_shell(weak: str | WeakOracle) -> WeakOracle | None:
     """The oracle; None for a prudential one whose cap is still to be computed from the rados."""
     if isinstance(weak, str) and weak == Prudential.name:
         return None

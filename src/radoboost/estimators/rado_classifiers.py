@@ -20,35 +20,48 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from radoboost.errors import ArgumentError, NoiseWarning, ReleaseError, on_failure
 from radoboost.estimators.linear_classifier import (
     LinearShell,
-    boosted_rows,
-    boosting_options,
-    chosen_oracle,
+    boost_rows_with_shell,
+    boosting_options_of_shell,
     unchanged_by_failure,
+    weak_oracle_of_shell,
 )
-from radoboost.estimators.tuning import changed_mechanism, chosen_mechanism, mechanism_parameters, note_fit, note_score
+from radoboost.estimators.tuning import (
+    changed_mechanism,
+    chosen_mechanism,
+    mechanism_parameters,
+    note_exact_score,
+    note_private_fit,
+)
 from radoboost.holder.craft import craft
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.schema_file import Bounds, read_bounds
 from radoboost.holder.signatures import SignatureSet
-from radoboost.learner.boost import BoostingResult, Rounds, check_rows
-from radoboost.learner.boost_rados import HELD_OUT, BoostingPenalty, boost_rados, comparable, one_vs_rest, used_features
-from radoboost.learner.diagnostics import odd_columns
-from radoboost.learner.exact_moments import learn_exact
+from radoboost.learner.boost import BoostingResult, Rounds, check_rows_to_boost
+from radoboost.learner.boost_rados import (
+    HELD_OUT,
+    BoostingPenalty,
+    boost_rados,
+    comparable_one_vs_rest_weights,
+    features_used_by_model,
+    rados_one_vs_rest,
+)
+from radoboost.learner.diagnostics import columns_in_doubt
+from radoboost.learner.exact_moments import learn_exact_moments
 from radoboost.learner.model import Model
-from radoboost.learner.model_averaging import learn_average
+from radoboost.learner.model_averaging import learn_averaged_model
 from radoboost.learner.moments import learn_released_moments, rado_noise_std
-from radoboost.learner.multiclass_moments import learn_classes
-from radoboost.learner.probabilities import Prior, class_shares, rough_shares, shares_together
+from radoboost.learner.multiclass_moments import learn_class_discriminant
+from radoboost.learner.probabilities import Prior, class_shares, class_shares_of_releases, rough_class_shares_text
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.learner.uncertainty import LITTLE, little_text
-from radoboost.learner.weak_oracles import Strongest, WeakOracle, prudence
+from radoboost.learner.uncertainty import LITTLE, how_little_release_says
+from radoboost.learner.weak_oracles import Strongest, WeakOracle, prudential_oracle_for_noise
 from radoboost.privacy.ledger import Ledger
-from radoboost.release.compatibility import PartyRelease, read_parts
-from radoboost.release.file_format import holds_rados
+from radoboost.release.compatibility import PartyRelease, read_party_releases
+from radoboost.release.file_format import is_rado_block_name
 from radoboost.release.kind import EXACT_MOMENTS
 from radoboost.release.rado_sampling import N_RADOS, draw_rados
-from radoboost.release.release import Release, class_block, load
+from radoboost.release.release import Release, class_block_name, load
 from radoboost.tables.labels import check_classes
 from radoboost.tables.sparse import NamedMatrix
 
@@ -114,7 +127,7 @@ class _RadoShell(LinearShell, ABC):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The mean accuracy, exactly: no promise covers it, nor a choice that was made by it."""
         if self.ledger is not None:
-            note_score(type(self).__name__)
+            note_exact_score(type(self).__name__)
         return float(super().score(X, y, sample_weight))
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -140,7 +153,7 @@ class _RadoShell(LinearShell, ABC):
             # Here scikit-learn decides which labels are equal: the texts "1" and "1.0" are two classes.
             order = np.argsort(classes)
             y, declared = order[np.searchsorted(classes[order], y)].astype(np.int8), tuple(range(len(values)))
-            _check_weighted(y, sample_weight)
+            _check_sample_weights(y, sample_weight)
         table, takes_seed = X, getattr(mechanism, "takes_seed", True)
         if names is not None and hasattr(self, "feature_names_in_") and not private:
             if hasattr(X, "toarray"):
@@ -162,14 +175,14 @@ class _RadoShell(LinearShell, ABC):
             intercept=self.intercept,
             ledger=self.ledger,
             weights=None if sample_weight is None else np.asarray(sample_weight),
-            seed=_seed(self.random_state) if takes_seed else None,
+            seed=_seed_of_random_state(self.random_state) if takes_seed else None,
         )
         with on_failure(release.unless_saved):
             if release.n_rados and not takes_seed and self.random_state is not None:
                 release = draw_rados(release, release.n_rados, self.random_state)
             if private:
-                note_fit(type(self).__name__, booked=self.ledger is not None)
-            self._learn_from(_with_classes(release, values))
+                note_private_fit(type(self).__name__, booked=self.ledger is not None)
+            self._learn_from(_release_with_caller_classes(release, values))
         self._set_classes(values)
         if self.schema is not None:
             self._set_features()
@@ -205,7 +218,7 @@ class _RadoShell(LinearShell, ABC):
         two, or at all. With `one_holder` all of them are of one holder's table, and compose.
         """
         if isinstance(release, list | tuple):
-            return self._fit_several(read_parts(release, "fit_rados"), one_holder)
+            return self._fit_several(read_party_releases(release, "fit_rados"), one_holder)
         if one_holder:
             raise ArgumentError("one_holder is about several releases; give them in a list, or leave it out")
         if isinstance(release, str | os.PathLike):
@@ -222,7 +235,7 @@ class _RadoShell(LinearShell, ABC):
         with unchanged_by_failure(self):
             model = self._learn_several(parts, one_holder)
             if self.prior is not None:
-                model = model.with_prior(self.prior, old=shares_together([part.release for part in parts]))
+                model = model.with_prior(self.prior, old=class_shares_of_releases([part.release for part in parts]))
             self.model_, self.releases_ = model, tuple(part.release for part in parts)
             if hasattr(self, "release_"):
                 del self.release_
@@ -249,14 +262,14 @@ class _RadoShell(LinearShell, ABC):
     def _check_rados(self, release: Release) -> None:
         if release.n_rados < 2:
             raise ReleaseError("the release has one rado only; learning needs at least two")
-        if not any(rows.any() for name, rows in release.blocks.items() if holds_rados(name)):
+        if not any(rows.any() for name, rows in release.blocks.items() if is_rado_block_name(name)):
             raise ReleaseError("every rado of the release is zero in all columns; there is nothing to learn from")
 
     def _learn_from(self, release: Release) -> None:
         model = self._learn(release)
         if self.prior is not None:
             model = model.with_prior(self.prior, class_shares(release))
-            if rough := rough_shares(release):
+            if rough := rough_class_shares_text(release):
                 warnings.warn(f"prior: {rough}", NoiseWarning, stacklevel=4)
         self.model_ = model
         self.release_ = release
@@ -410,7 +423,7 @@ class RadoBoostClassifier(_RadoShell):
         return list(self.model_.learner["used_features"])
 
     def _learn(self, release: Release) -> Model:
-        oracle, drawn = chosen_oracle(self.weak), dict[str, Any]()
+        oracle, drawn = weak_oracle_of_shell(self.weak), dict[str, Any]()
         self._check_penalty(oracle)
         if not release.n_rados:
             release = draw_rados(release, N_RADOS if self.n_rados is None else self.n_rados, self.random_state)
@@ -424,10 +437,10 @@ class RadoBoostClassifier(_RadoShell):
 
     def _model(self, release: Release, theta: NDArray[np.float64], learner: dict[str, Any]) -> Model:
         """The model, which says which columns have a weight, and which are odd."""
-        used = used_features(release, theta)
+        used = features_used_by_model(release, theta)
         names = [column.name for column in release.columns if column.scale != "constant"]
         features = {"used_features": used, "left_out": len(names) - len(used)}
-        remarks = odd_columns(release)
+        remarks = columns_in_doubt(release)
         return Model.from_release(
             release, theta, {**learner, **features, **({"remarks": [*remarks]} if remarks else {})}
         )
@@ -438,17 +451,17 @@ class RadoBoostClassifier(_RadoShell):
         """Boost over rados of the release, and say what was done."""
         weak, kappa, restraint = oracle, self.kappa, BoostingPenalty(self.penalty, self.strength, self.stop)
         if weak is None:
-            weak, least = prudence(rows, rado_noise_std(release))
+            weak, least = prudential_oracle_for_noise(rows, rado_noise_std(release))
             kappa = max(kappa, least)
         if restraint.absent:
-            return boosted_rows(self, rows, weak, kappa, self.update)
+            return boost_rows_with_shell(self, rows, weak, kappa, self.update)
 
         def plain(some: NDArray[np.float64], most: int) -> BoostingResult:
-            return boosted_rows(self, some, weak, kappa, self.update, most)[0]
+            return boost_rows_with_shell(self, some, weak, kappa, self.update, most)[0]
 
-        check_rows(rows, self.n_rounds)
+        check_rows_to_boost(rows, self.n_rounds)
         boosted, did = boost_rados(rows, plain, self.n_rounds, restraint, release)
-        own = {} if self.penalty is not None else boosting_options(self, weak, kappa, self.update)
+        own = {} if self.penalty is not None else boosting_options_of_shell(self, weak, kappa, self.update)
         return boosted, {**own, "rounds": boosted.n_used, **did}
 
     def _check_penalty(self, oracle: WeakOracle | None) -> None:
@@ -461,13 +474,13 @@ class RadoBoostClassifier(_RadoShell):
 
     def _learn_each(self, release: Release, oracle: WeakOracle | None) -> Model:
         """One boosting a class, against the others; `rounds_` and `n_used_` have those of each of `classes_`."""
-        fits = [self._boost(release, rows, oracle) for rows in one_vs_rest(release)]
+        fits = [self._boost(release, rows, oracle) for rows in rados_one_vs_rest(release)]
         sorted_places = np.argsort(np.array(release.classes))
         self.rounds_ = [fits[place][0].rounds for place in sorted_places]
         self.n_used_ = [fits[place][0].n_used for place in sorted_places]
         own = [name for name in _OF_EACH_CLASS if name in fits[0][1]]
         learner: dict[str, Any] = {name: [did[name] for _, did in fits] for name in own}
-        theta, lines = comparable(release, np.stack([boosted.theta for boosted, _ in fits]))
+        theta, lines = comparable_one_vs_rest_weights(release, np.stack([boosted.theta for boosted, _ in fits]))
         form = {"name": "boost", "form": "one against the others"}
         scaled = {"slopes": lines[:, 0].tolist(), "offsets": lines[:, 1].tolist()}
         return self._model(release, theta, {**form, **fits[0][1], **learner, **scaled})
@@ -550,7 +563,7 @@ class MomentsClassifier(_RadoShell):
         return np.array(errors).reshape(self.coef_.shape)
 
     def _learn_several(self, parts: Sequence[PartyRelease], one_holder: bool) -> Model:
-        model = learn_average(parts, one_holder=one_holder)
+        model = learn_averaged_model(parts, one_holder=one_holder)
         told = model.learner
         self._tell(0.0, np.array(told["standard_errors"]))
         if told["left_out"]:
@@ -562,13 +575,13 @@ class MomentsClassifier(_RadoShell):
                 stacklevel=4,
             )
         elif told["empty_chance"] > LITTLE:
-            words = little_text(told["empty_chance"], told["noise_share"])
+            words = how_little_release_says(told["empty_chance"], told["noise_share"])
             warnings.warn(f"of every one of the releases: {words}", NoiseWarning, stacklevel=4)
         return model
 
     def _learn(self, release: Release) -> Model:
         if release.law == EXACT_MOMENTS:
-            exact = learn_exact(release)
+            exact = learn_exact_moments(release)
             self._tell(0.0, exact.standard_errors, exact.expected_error, exact.r2)
             return Model.from_release(release, exact.theta, exact.to_dict())
         if "moment:b" in release.blocks:
@@ -576,7 +589,9 @@ class MomentsClassifier(_RadoShell):
             self._tell(0.0, fit.standard_errors)
             doubt = fit.uncertainty
             if doubt.empty_chance > LITTLE:
-                warnings.warn(little_text(doubt.empty_chance, doubt.noise_share), NoiseWarning, stacklevel=4)
+                warnings.warn(
+                    how_little_release_says(doubt.empty_chance, doubt.noise_share), NoiseWarning, stacklevel=4
+                )
             learner = {
                 "name": "moments",
                 "from": "released moments",
@@ -603,7 +618,7 @@ class MomentsClassifier(_RadoShell):
         self.expected_error_, self.r2_ = expected_error, r2
 
     def _learn_classes(self, release: Release) -> Model:
-        fit = learn_classes(release)
+        fit = learn_class_discriminant(release)
         self._tell(fit.shrinkage)
         if fit.absent:
             names = ", ".join(repr(release.classes[place]) for place in fit.absent)
@@ -617,15 +632,15 @@ class MomentsClassifier(_RadoShell):
         return Model.from_release(release, fit.theta, {"name": "moments", **form, "shrinkage": fit.shrinkage})
 
 
-def _with_classes(release: Release, classes: tuple[Any, ...]) -> Release:
+def _release_with_caller_classes(release: Release, classes: tuple[Any, ...]) -> Release:
     """The release with its classes, and the blocks of classes, called as the caller calls them."""
-    names = {class_block(old): class_block(new) for old, new in zip(release.classes, classes, strict=True)}
+    names = {class_block_name(old): class_block_name(new) for old, new in zip(release.classes, classes, strict=True)}
     many = len(classes) > 2
     blocks = {names.get(name, name) if many else name: rows for name, rows in release.blocks.items()}
     return replace(release, classes=classes, blocks=blocks)
 
 
-def _check_weighted(y: NDArray[Any], sample_weight: Any) -> None:
+def _check_sample_weights(y: NDArray[Any], sample_weight: Any) -> None:
     """Refuse weights that leave rows of one class alone."""
     weights = None if sample_weight is None else np.asarray(sample_weight)
     if weights is None or weights.shape != y.shape or weights.dtype.kind not in "biuf":
@@ -634,7 +649,7 @@ def _check_weighted(y: NDArray[Any], sample_weight: Any) -> None:
         raise ArgumentError("the rows that have a weight are of one class only; there must be at least two")
 
 
-def _seed(random_state: Any) -> int | None:
+def _seed_of_random_state(random_state: Any) -> int | None:
     """The seed of the signatures; None leaves them to the operating system."""
     if random_state is None:
         return None

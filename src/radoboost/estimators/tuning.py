@@ -60,17 +60,17 @@ def folds(ids: Any, n_folds: int = 5) -> NDArray[np.int64]:
     True
     """
     whole_number(n_folds, "n_folds", 2)
-    values = _indexable(ids)
+    values = _indexable_ids(ids)
     if any(isinstance(value, float) and 2.0**53 <= abs(value) < math.inf for value in values):
         raise ArgumentError(
             "ids are floats of 2**53 or more, which do not tell whole numbers apart; pandas makes floats of whole "
             "numbers if one is missing, which would move other rows: read the ids as texts, or as whole numbers that "
             "may be missing (dtype={'ID': 'Int64'}, with your column's name)"
         )
-    return np.array([_hash(value) % int(n_folds) for value in values], dtype=np.int64)
+    return np.array([_hash_of_id(value) % int(n_folds) for value in values], dtype=np.int64)
 
 
-def _indexable(ids: Any) -> Sequence[Any]:
+def _indexable_ids(ids: Any) -> Sequence[Any]:
     """One value for each row."""
     if isinstance(ids, str | bytes | Mapping) or getattr(ids, "ndim", 1) != 1 or not hasattr(ids, "__iter__"):
         raise ArgumentError(f"ids must be one id for each row, in a list or a column; they are a {type(ids).__name__}")
@@ -78,7 +78,7 @@ def _indexable(ids: Any) -> Sequence[Any]:
     return list(ids) if listing is None else list(listing())
 
 
-def _hash(value: Any) -> int:
+def _hash_of_id(value: Any) -> int:
     """64 bits from an id; whatever is neither text nor a number goes by its text."""
     if not isinstance(value, bytes | int | float | None):
         value = str(value).encode("utf-8", "surrogatepass")
@@ -90,39 +90,39 @@ def _hash(value: Any) -> int:
 def chosen_mechanism(mechanism: Any) -> Any:
     if not isinstance(mechanism, str):
         return mechanism
-    return _built(mechanism, {})
+    return _build_mechanism(mechanism, {})
 
 
 def changed_mechanism(mechanism: Any, changes: Mapping[str, Any]) -> Any:
     """A copy with some fields changed; mechanisms are frozen, so a grid cannot set them in place."""
     if isinstance(mechanism, str):
-        return _built(mechanism, changes)
-    if not _has_fields(mechanism):
+        return _build_mechanism(mechanism, changes)
+    if not _mechanism_has_fields(mechanism):
         first = next(iter(changes))
         raise ArgumentError(
             f"there is no mechanism whose {first} could be set; give one too, such as mechanism='moments' or "
             "mechanism=Moments(epsilon=1.0)"
         )
-    _check_fields(type(mechanism), changes)
+    _check_mechanism_fields(type(mechanism), changes)
     return dataclasses.replace(mechanism, **changes)
 
 
 def mechanism_parameters(mechanism: Any) -> dict[str, Any]:
     """Its fields, as a grid calls them."""
-    if not _has_fields(mechanism):
+    if not _mechanism_has_fields(mechanism):
         return {}
     return {f"mechanism__{field.name}": getattr(mechanism, field.name) for field in dataclasses.fields(mechanism)}
 
 
-def _has_fields(mechanism: Any) -> bool:
+def _mechanism_has_fields(mechanism: Any) -> bool:
     return dataclasses.is_dataclass(mechanism) and not isinstance(mechanism, type)
 
 
-def _built(name: str, values: Mapping[str, Any]) -> Any:
+def _build_mechanism(name: str, values: Mapping[str, Any]) -> Any:
     if name not in MECHANISMS:
         raise ArgumentError(f"there is no mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
     kind: Any = MECHANISMS[name]
-    _check_fields(kind, values)
+    _check_mechanism_fields(kind, values)
     missing = [
         field.name
         for field in dataclasses.fields(kind)
@@ -137,7 +137,7 @@ def _built(name: str, values: Mapping[str, Any]) -> Any:
     return kind(**values)
 
 
-def _check_fields(kind: Any, values: Mapping[str, Any]) -> None:
+def _check_mechanism_fields(kind: Any, values: Mapping[str, Any]) -> None:
     names = [field.name for field in dataclasses.fields(kind)]
     for name in values:
         if name not in names:
@@ -145,12 +145,12 @@ def _check_fields(kind: Any, values: Mapping[str, Any]) -> None:
             raise ArgumentError(f"the mechanism {kind.name} has no {name!r}; {known}")
 
 
-def note_fit(shell: str, *, booked: bool) -> None:
+def note_private_fit(shell: str, *, booked: bool) -> None:
     """Count a private fit, of any shell; warn once when there are several in this process and one is on no ledger.
 
     A worker that another process feeds is one of several, so there the first fit is enough.
     """
-    if _adds_up("fits", booked):
+    if _private_fits_add_up("fits", booked):
         warnings.warn(
             f"{shell} is fitted privately, not for the first time in this process, and not all of these fits have a "
             "ledger: fits on the same people add up, as every fold of a cross-validation, every point of a grid and "
@@ -161,17 +161,17 @@ def note_fit(shell: str, *, booked: bool) -> None:
         )
 
 
-def note_score(shell: str) -> None:
+def note_exact_score(shell: str) -> None:
     """Say once, where fits are booked, that an exact score is not."""
-    if _first("exact scores"):
+    if _is_first_warning("exact scores"):
         warnings.warn(
             f"the fits of {shell} are booked, and this score is not: {EXACT_SCORES}; and {FOLDS}", BudgetWarning, 3
         )
 
 
-def note_noisy_score(*, booked: bool) -> None:
+def note_private_score(*, booked: bool) -> None:
     """Count a private score; warn once when there are several in this process and one is on no ledger."""
-    if _adds_up("scores", booked):
+    if _private_fits_add_up("scores", booked):
         warnings.warn(
             "a table is scored privately, not for the first time in this process, and not all of these scores have a "
             "ledger: scores of the same people add up, and no release and no compose counts them. Give ledger= to all "
@@ -181,15 +181,15 @@ def note_noisy_score(*, booked: bool) -> None:
         )
 
 
-def _adds_up(kind: str, booked: bool) -> bool:
+def _private_fits_add_up(kind: str, booked: bool) -> bool:
     """Count one more; whether, for the first time, there are several and one of them is on no ledger."""
     _counts[kind] = _counts.get(kind, 0) + 1
     unbooked = _counts[f"unbooked {kind}"] = _counts.get(f"unbooked {kind}", 0) + (not booked)
     several = _counts[kind] > 1 or multiprocessing.parent_process() is not None
-    return several and unbooked > 0 and _first(kind + " add up")
+    return several and unbooked > 0 and _is_first_warning(kind + " add up")
 
 
-def _first(what: str) -> bool:
+def _is_first_warning(what: str) -> bool:
     """Whether this is said for the first time."""
     _counts[what] = _counts.get(what, 0) + 1
     return _counts[what] == 1

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from radoboost.errors import OutputError, reason
 from radoboost.holder.craft import craft
 from radoboost.holder.mechanisms import Moments
-from radoboost.learner.evaluation import counted_error
+from radoboost.learner.evaluation import error_by_noisy_counts
 from radoboost.learner.model import Model
 from radoboost.learner.predict import PredictionSummary, predict_table
-from radoboost.privacy.ledger import Ledger, table_names
+from radoboost.privacy.ledger import Ledger, ledger_table_names
 from radoboost.progress import Progress
 from radoboost.release.release import Release, atomic_write, load
 from radoboost.report.coefficients import expected_error_interval
@@ -37,17 +37,17 @@ _PICTURED = ("mean texture", "worst radius")
 _COLOURS = {"benign": "#2471a3", "malignant": "#c0392b", "moments": "#1e8449"}
 
 
-def draw_demo(table: pa.Table, label: str, release: Release, path: Path) -> None:
+def draw_demo_picture(table: pa.Table, label: str, release: Release, path: Path) -> None:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11.5, 4.8), layout="constrained")
     stays, leaves = figure.subplots(1, 2)
-    draw_both(stays, leaves, table, label, release)
+    draw_patients_and_rados(stays, leaves, table, label, release)
     with atomic_write(path) as draft:
         figure.savefig(draft, dpi=110, format="png")
 
 
-def draw_both(stays: Any, leaves: Any, table: pa.Table, label: str, release: Release) -> None:
+def draw_patients_and_rados(stays: Any, leaves: Any, table: pa.Table, label: str, release: Release) -> None:
     places = [release.feature_names.index(f"log({name})") for name in _PICTURED]
     _draw_patients(stays, table, label, release, places)
     _draw_rados(leaves, release.rados[:, places])
@@ -150,8 +150,8 @@ class Demo:
             ["ledger: total", "", f"epsilon {total['epsilon']:g} at delta {total['delta']:g}"],
             ["ledger: booked", "nothing to book", f"1 release of epsilon {EPSILON:g}"],
             ["ledger: left", "", f"one more of epsilon {self.ledger['largest_epsilon']:g}"],
-            ["error that the model expects", *(_foreseen(self.expected[name]) for name in (PLAIN, PRIVATE))],
-            ["error on patients kept apart", *(_counted(self.predicted[name]) for name in (PLAIN, PRIVATE))],
+            ["error that the model expects", *(_expected_error_text(self.expected[name]) for name in (PLAIN, PRIVATE))],
+            ["error on patients kept apart", *(_counted_error_text(self.predicted[name]) for name in (PLAIN, PRIVATE))],
             ["the same, from exact moments", f"{100 * self.exact_test_error:.1f} %", ""],
         ]
         note = (
@@ -162,7 +162,7 @@ class Demo:
         return ReportTable("beside", "Without a promise, and with one", ["", "plain", "private"], rows, note)
 
 
-def _foreseen(found: tuple[float, float, float] | None) -> str:
+def _expected_error_text(found: tuple[float, float, float] | None) -> str:
     """An expected error, and from where to where it may be; where noise leaves that wide open, that alone."""
     if found is None:
         return "it tells none"
@@ -174,16 +174,16 @@ def _foreseen(found: tuple[float, float, float] | None) -> str:
     )
 
 
-def _counted(predicted: PredictionSummary) -> str:
+def _counted_error_text(predicted: PredictionSummary) -> str:
     return f"{100 * predicted.error:.1f} %, {predicted.n_wrong} of {predicted.n_rows}"
 
 
 def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo:
     """Run the flow on scikit-learn's breast-cancer data, and `say` what happens; its files stay in `directory`."""
-    files = _output_paths(directory)
-    table, train, test = patients()
-    _write_csv(table.take(train), files["train"])
-    _write_csv(table.take(test), files["test"])
+    files = _demo_output_paths(directory)
+    table, train, test = demo_patients()
+    _write_demo_csv(table.take(train), files["train"])
+    _write_demo_csv(table.take(test), files["test"])
     say(
         f"The table: {len(table)} patients with {table.num_columns - 1} measurements each, and whether the tumour was "
         f"benign or malignant. {len(train)} of them are the hospital's; {len(test)} are kept apart to test on."
@@ -196,25 +196,27 @@ def run_demo(directory: Path, say: Callable[[str], None], bar: Progress) -> Demo
         "random half of the patients, of their standardised measurements, on a logarithmic scale to either side of the "
         "mean, with the sign reversed for benign tumours."
     )
-    model, predicted = _learn_and_predict(files, "", say, bar)
-    expected: dict[str, tuple[float, float, float] | None] = {PLAIN: _foreseen_plainly(model)}
-    peer_test_error = peer_error(table, train, test)
+    model, predicted = _learn_and_predict_demo(files, "", say, bar)
+    expected: dict[str, tuple[float, float, float] | None] = {PLAIN: _demo_error_by_rados(model)}
+    peer_test_error = demo_peer_error(table, train, test)
     say(
-        f"{_as_text(predicted)} Logistic regression on the raw table, which had to be handed over for it, has "
-        f"{100 * peer_test_error:.1f} %."
+        f"{_demo_prediction_text(predicted)} Logistic regression on the raw table, which had to be handed over for it, "
+        f"has {100 * peer_test_error:.1f} %."
     )
-    exact_test_error = _exact_error(files, table, test, say)
-    promise, ledger = _craft_privately(files, table, say)
-    _, privately = _learn_and_predict(files, "private ", say, bar)
-    expected[PRIVATE] = _foreseen_privately(files["private release"])
-    say(_as_text(privately))
-    draw_demo(table.take(train), LABEL, load(files["release"]), files["picture"])
+    exact_test_error = _demo_error_of_exact_moments(files, table, test, say)
+    promise, ledger = _craft_demo_privately(files, table, say)
+    _, privately = _learn_and_predict_demo(files, "private ", say, bar)
+    expected[PRIVATE] = _demo_error_by_private_counts(files["private release"])
+    say(_demo_prediction_text(privately))
+    draw_demo_picture(table.take(train), LABEL, load(files["release"]), files["picture"])
     say(f"\nDrew {files['picture']}: what stays, and what leaves.")
     both = {PLAIN: predicted, PRIVATE: privately}
     return Demo(files, both, peer_test_error, exact_test_error, promise, ledger, expected)
 
 
-def _exact_error(files: dict[str, Path], table: pa.Table, test: NDArray[np.int64], say: Callable[[str], None]) -> float:
+def _demo_error_of_exact_moments(
+    files: dict[str, Path], table: pa.Table, test: NDArray[np.int64], say: Callable[[str], None]
+) -> float:
     """The test error of a model from exact moments, which stay in memory."""
     from radoboost.estimators.rado_classifiers import MomentsClassifier
 
@@ -229,34 +231,34 @@ def _exact_error(files: dict[str, Path], table: pa.Table, test: NDArray[np.int64
     return error
 
 
-def _foreseen_plainly(model: Model) -> tuple[float, float, float]:
+def _demo_error_by_rados(model: Model) -> tuple[float, float, float]:
     """The error that rados foresee, and between which ends."""
     return (float(model.learner["expected_error"]), *expected_error_interval(model))
 
 
-def _foreseen_privately(place: Path) -> tuple[float, float, float] | None:
+def _demo_error_by_private_counts(place: Path) -> tuple[float, float, float] | None:
     """The error by the noisy counts of a private release, give or take two deviations; None where they tell none."""
-    found = counted_error(load(place))
+    found = error_by_noisy_counts(load(place))
     if found is None:
         return None
     error, deviation = found
     return error, max(error - 2 * deviation, 0.0), min(error + 2 * deviation, 1.0)
 
 
-def _new_ledger(place: Path) -> Ledger:
+def _new_demo_ledger(place: Path) -> Ledger:
     """A ledger with nothing booked; that of an earlier demo goes, for its table is public and its release goes too."""
     if place.exists():
-        if table_names(place) != [TABLE]:
+        if ledger_table_names(place) != [TABLE]:
             raise OutputError(f"{place} is a ledger of other tables; choose another directory with --directory")
         place.unlink()
     return Ledger.create(place, TABLE, epsilon=TOTAL, delta=DELTA)
 
 
-def _craft_privately(
+def _craft_demo_privately(
     files: dict[str, Path], table: pa.Table, say: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Craft a release with an epsilon, and say what it promises, and what its ledger has left."""
-    columns = {name: Number(0, high) for name, high in highest(table).items()}
+    columns = {name: Number(0, high) for name, high in highest_measurements(table).items()}
     with atomic_write(files["schema"]) as draft:
         draft.write_text(json.dumps(Schema(columns, LABEL, CLASSES).to_dict(), indent=2) + "\n", encoding="utf-8")
     say(
@@ -265,7 +267,7 @@ def _craft_privately(
     )
     output, place = files["private release"], files["ledger"]
     say(f"\n$ rado ledger create {place} --table {TABLE} --epsilon {TOTAL:g} --delta {DELTA:g}")
-    ledger = _new_ledger(place)
+    ledger = _new_demo_ledger(place)
     relation = ledger.total.relation.value
     say(
         f"The total of all releases of this table is set in advance: epsilon {TOTAL:g} at delta {DELTA:g}, for "
@@ -298,7 +300,7 @@ def _craft_privately(
     return promise, books
 
 
-def _learn_and_predict(
+def _learn_and_predict_demo(
     files: dict[str, Path], which: str, say: Callable[[str], None], bar: Progress
 ) -> tuple[Model, PredictionSummary]:
     """Learn from the plain or the `private ` release, and predict the patients who were kept apart."""
@@ -319,14 +321,14 @@ def _learn_and_predict(
     return model, predict_table(model, files["test"], scores, bar, label=LABEL)
 
 
-def _as_text(predicted: PredictionSummary) -> str:
+def _demo_prediction_text(predicted: PredictionSummary) -> str:
     return (
         f"Of {predicted.n_rows} patients it had never seen it judges {predicted.n_wrong} wrongly: an error of "
         f"{100 * predicted.error:.1f} %."
     )
 
 
-def highest(table: pa.Table) -> dict[str, float]:
+def highest_measurements(table: pa.Table) -> dict[str, float]:
     """The declared high end of every measurement; the low one is 0."""
     kinds = {name: name.removeprefix("mean ").removeprefix("worst ") for name in table.column_names if name != LABEL}
     return {
@@ -335,7 +337,7 @@ def highest(table: pa.Table) -> dict[str, float]:
     }
 
 
-def _output_paths(directory: Path) -> dict[str, Path]:
+def _demo_output_paths(directory: Path) -> dict[str, Path]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -356,7 +358,7 @@ def _output_paths(directory: Path) -> dict[str, Path]:
     }
 
 
-def patients() -> tuple[pa.Table, NDArray[np.int_], NDArray[np.int_]]:
+def demo_patients() -> tuple[pa.Table, NDArray[np.int_], NDArray[np.int_]]:
     """The table with its label, and which rows are for training and which for testing."""
     from sklearn.datasets import load_breast_cancer
     from sklearn.model_selection import train_test_split
@@ -368,22 +370,22 @@ def patients() -> tuple[pa.Table, NDArray[np.int_], NDArray[np.int_]]:
     return table, np.sort(train), np.sort(test)
 
 
-def _write_csv(table: pa.Table, path: Path) -> None:
+def _write_demo_csv(table: pa.Table, path: Path) -> None:
     with atomic_write(path) as draft:
         pa.csv.write_csv(table, draft)
 
 
-def numbers(table: pa.Table) -> tuple[NDArray[np.float64], NDArray[Any]]:
+def demo_numbers(table: pa.Table) -> tuple[NDArray[np.float64], NDArray[Any]]:
     features = table.drop_columns([LABEL])
     return np.column_stack([column.to_numpy() for column in features.columns]), np.array(table[LABEL].to_pylist())
 
 
-def peer_error(table: pa.Table, train: NDArray[np.int_], test: NDArray[np.int_]) -> float:
+def demo_peer_error(table: pa.Table, train: NDArray[np.int_], test: NDArray[np.int_]) -> float:
     """The test error of the peer, logistic regression on the raw table."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    X, y = numbers(table)
+    X, y = demo_numbers(table)
     peer = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(X[train], y[train])
     return 1.0 - float(peer.score(X[test], y[test]))

@@ -59,11 +59,11 @@ _WARDS: dict[str, tuple[float, float, float, float, float]] = {
 }
 
 
-def hospital(n_rows: int = N_PATIENTS, seed: int = 1) -> pa.Table:
-    return _patients(n_rows, seed)[0]
+def make_hospital_table(n_rows: int = N_PATIENTS, seed: int = 1) -> pa.Table:
+    return _make_patients(n_rows, seed)[0]
 
 
-def code_book() -> Schema:
+def hospital_code_book() -> Schema:
     """What the hospital's code book says about its columns: a schema that was written without a look at the table."""
     columns: dict[str, Kind] = {
         "patient_id": Ignored("id"),
@@ -87,16 +87,16 @@ def write_hospital(directory: str | os.PathLike[str]) -> tuple[Path, Path, Path]
     The colleague's patients are fewer, and of another hospital, which has a ward more.
     """
     folder = Path(directory)
-    _make_folder(folder)
-    new = hospital(N_NEW, seed=2)
+    _make_hospital_folder(folder)
+    new = make_hospital_table(N_NEW, seed=2)
     ids = pa.array([f"Q{name[1:]}" for name in new["patient_id"].to_pylist()])
     wards = new["ward"].to_pylist()
     moved = [NEW_WARD if ward == "Dermatology" else ward for ward in wards]
     new = new.set_column(0, "patient_id", ids).set_column(new.schema.get_field_index("ward"), "ward", pa.array(moved))
-    for name, table in (("hospital.csv", hospital()), ("colleague.csv", new)):
-        _write_csv(table, folder / name)
+    for name, table in (("hospital.csv", make_hospital_table()), ("colleague.csv", new)):
+        _write_hospital_csv(table, folder / name)
     with atomic_write(folder / "code-book.schema.json") as draft:
-        draft.write_text(_json_text(code_book()), encoding="utf-8")
+        draft.write_text(_hospital_schema_text(hospital_code_book()), encoding="utf-8")
     return folder / "hospital.csv", folder / "colleague.csv", folder / "code-book.schema.json"
 
 
@@ -107,35 +107,35 @@ def write_hospitals(directory: str | os.PathLike[str]) -> tuple[Path, ...]:
     """
     folder = Path(directory)
     shared = write_hospital(folder)  # it makes the folder
-    table, first, files = hospital(), 0, []
+    table, first, files = make_hospital_table(), 0, []
     for name, patients in FIVE.items():
-        _make_folder(folder / name)
-        _write_csv(table.slice(first, patients), folder / name / "patients.csv")
+        _make_hospital_folder(folder / name)
+        _write_hospital_csv(table.slice(first, patients), folder / name / "patients.csv")
         files.append(folder / name / "patients.csv")
         first += patients
     return *files, *shared
 
 
-def _make_folder(folder: Path) -> None:
+def _make_hospital_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the directory {folder}: {reason(error)}; choose another") from None
 
 
-def _write_csv(table: pa.Table, place: Path) -> None:
+def _write_hospital_csv(table: pa.Table, place: Path) -> None:
     with atomic_write(place) as draft:
         pa.csv.write_csv(table, draft, pa.csv.WriteOptions(quoting_style="none"))
 
 
-def _json_text(schema: Schema) -> str:
+def _hospital_schema_text(schema: Schema) -> str:
     document = schema.to_dict()
     columns = [f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in document.pop("columns").items()]
     head = ",\n".join(f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in document.items())
     return "{\n" + head + ',\n  "columns": {\n' + ",\n".join(columns) + "\n  }\n}\n"
 
 
-def _patients(n_rows: int, seed: int) -> tuple[pa.Table, NDArray[np.float64]]:
+def _make_patients(n_rows: int, seed: int) -> tuple[pa.Table, NDArray[np.float64]]:
     """The table, and the chance of a yes for each row: what somebody would know who knew everything."""
     rng = np.random.default_rng(seed)
     shares, age_means, age_spreads, women, ward_effects = np.array(list(_WARDS.values())).T
@@ -143,7 +143,7 @@ def _patients(n_rows: int, seed: int) -> tuple[pa.Table, NDArray[np.float64]]:
     age = np.clip(np.rint(rng.normal(age_means[ward], age_spreads[ward])), 0, 104)
     male = rng.random(n_rows) >= women[ward]
     day = rng.integers(0, _N_DAYS, n_rows)
-    labs = _lab_values(rng, age, male)
+    labs = _make_lab_values(rng, age, male)
     log_odds = (
         -0.75
         + 0.045 * (age - 58)
@@ -168,16 +168,16 @@ def _patients(n_rows: int, seed: int) -> tuple[pa.Table, NDArray[np.float64]]:
     columns = {
         "patient_id": pa.array([f"P{number}" for number in ids]),
         "age": pa.array(age.astype(np.int16), mask=gaps["age"]),
-        "sex": _texts(np.array(["female", "male"]), male.astype(int)),
-        "ward": _texts(np.array(list(_WARDS)), ward),
+        "sex": _texts_of_patients(np.array(["female", "male"]), male.astype(int)),
+        "ward": _texts_of_patients(np.array(list(_WARDS)), ward),
         "admitted": pa.array([_FIRST_DAY + datetime.timedelta(int(days)) for days in day]),
         **{name: pa.array(values, mask=gaps.get(name)) for name, values in labs.items()},
-        LABEL: _texts(np.array(["no", "yes"]), positive.astype(int)),
+        LABEL: _texts_of_patients(np.array(["no", "yes"]), positive.astype(int)),
     }
     return pa.table(columns), chance
 
 
-def _lab_values(rng: np.random.Generator, age: NDArray[Any], male: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
+def _make_lab_values(rng: np.random.Generator, age: NDArray[Any], male: NDArray[Any]) -> dict[str, NDArray[np.float64]]:
     """Lab values in their usual units, rounded as laboratories do."""
     n_rows = len(age)
     values = {
@@ -191,5 +191,5 @@ def _lab_values(rng: np.random.Generator, age: NDArray[Any], male: NDArray[Any])
     return {name: np.asarray(column, dtype=np.float64) for name, column in values.items()}
 
 
-def _texts(values: NDArray[Any], places: NDArray[Any]) -> pa.Array:
+def _texts_of_patients(values: NDArray[Any], places: NDArray[Any]) -> pa.Array:
     return pa.array(values[places].tolist())

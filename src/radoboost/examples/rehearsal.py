@@ -26,7 +26,7 @@ from radoboost.examples.hospital import FIVE, LABEL, write_hospitals
 from radoboost.holder.craft import craft
 from radoboost.holder.mechanisms import Moments
 from radoboost.holder.rooms.agreement import Agreement
-from radoboost.holder.rooms.handshake import HELLO, READY, make_roster, parties_present, verification_code
+from radoboost.holder.rooms.handshake import HELLO, READY, make_roster, parties_who_greeted, verification_code
 from radoboost.holder.rooms.mailbox import mailbox_at
 from radoboost.holder.rooms.room import open_room
 from radoboost.holder.rooms.secure_aggregation import CONFIRM, KEYS, MASKED, ROUNDS, SHARES, UNMASK
@@ -101,22 +101,22 @@ class Rehearsal:
         }
 
 
-def rehearse(directory: Path | None, lose: str | None, say: Say, show: Show) -> Rehearsal:
+def rehearse_room(directory: Path | None, lose: str | None, say: Say, show: Show) -> Rehearsal:
     """Run a room of five in a new folder, and `show` again and again how far each is; `lose` is killed on the way.
 
     Nothing is left behind if it fails.
     """
     if lose is not None and lose not in FIVE:
         raise ArgumentError(f"there is no hospital {lose!r} to lose; choose one of {', '.join(FIVE)}")
-    place = _new_folder(directory)
+    place = _new_rehearsal_folder(directory)
     try:
-        return _rehearsed(place, lose, say, show)
+        return _run_rehearsal(place, lose, say, show)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
 
 
-def _new_folder(directory: Path | None) -> Path:
+def _new_rehearsal_folder(directory: Path | None) -> Path:
     if directory is None:
         return Path(tempfile.mkdtemp(prefix="rado-rehearsal-"))
     try:
@@ -126,21 +126,23 @@ def _new_folder(directory: Path | None) -> Path:
     return directory
 
 
-def _rehearsed(directory: Path, lose: str | None, say: Say, show: Show) -> Rehearsal:
+def _run_rehearsal(directory: Path, lose: str | None, say: Say, show: Show) -> Rehearsal:
     *tables, everybody, colleague, code_book = write_hospitals(directory)
     patients = csv.read_csv(colleague)
     say(f"Five hospitals, {sum(FIVE.values()):,} made-up patients. First each learns alone, to compare.")
     say("(The first time, compiling takes some 15 seconds.)")
-    one_table = _error(_craft_alone(everybody, code_book), patients)  # it compiles all that five processes need
+    one_table = _rehearsal_error(
+        _craft_alone_in_rehearsal(everybody, code_book), patients
+    )  # it compiles all that five processes need
     alone = {}
     for name, table in zip(FIVE, tables, strict=True):
-        alone[name] = _error(_craft_alone(table, code_book), patients)
+        alone[name] = _rehearsal_error(_craft_alone_in_rehearsal(table, code_book), patients)
         Identity.create(name).save(directory / name / "key.pem")
         Ledger.create(directory / name / LEDGER, "patients", epsilon=TOTAL, delta=DELTA)
     start_time = time.monotonic()
     agreement = open_room(directory / ROOM, code_book, parties=len(FIVE), mechanism=Moments(EPSILON, DELTA))
-    say(f"Now together. Each runs, in its own folder:\n  rado {' '.join(_join_words('NAME', lose))}")
-    with _started(directory, lose) as processes:
+    say(f"Now together. Each runs, in its own folder:\n  rado {' '.join(_join_command_in_rehearsal('NAME', lose))}")
+    with _start_rehearsal_processes(directory, lose) as processes:
         room = _Room(directory, agreement, processes, show)
         code = room.compare_codes()
         say(f"All five see one code: {code}")
@@ -155,37 +157,38 @@ def _rehearsed(directory: Path, lose: str | None, say: Say, show: Show) -> Rehea
     release = load(directory / holders[0] / JOINT)
     return Rehearsal(
         directory=directory, code=code, release=release, holders=holders, seconds=time.monotonic() - start_time,
-        left=Ledger(directory / holders[0] / LEDGER).to_dict()["largest_epsilon"], joint=_error(release, patients),
+        left=Ledger(directory / holders[0] / LEDGER).to_dict()["largest_epsilon"],
+        joint=_rehearsal_error(release, patients),
         alone=alone, one_table=one_table,
     )  # fmt: skip
 
 
-def _craft_alone(table: Path, code_book: Path) -> Release:
+def _craft_alone_in_rehearsal(table: Path, code_book: Path) -> Release:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # each patient has one row
         return craft(table, mechanism=Moments(EPSILON, DELTA), schema=code_book, counts=None)
 
 
-def _error(release: Release, patients: pa.Table) -> float:
+def _rehearsal_error(release: Release, patients: pa.Table) -> float:
     """The share of patients about whom the model of a release is wrong."""
     model = MomentsClassifier().fit_rados(release).model_
     return float(np.mean(model.predict(patients) != np.array(patients[LABEL].to_pylist())))
 
 
-def _join_words(name: str, lose: str | None) -> list[str]:
+def _join_command_in_rehearsal(name: str, lose: str | None) -> list[str]:
     words = ["room", "join", f"../{ROOM}", "patients.csv", "--as", name, "--identity", "key.pem", "--ledger", LEDGER]
     return [*words, "-o", JOINT, *([] if lose is None else ["--patience", str(_PATIENCE)])]
 
 
 @contextmanager
-def _started(directory: Path, lose: str | None) -> Iterator[dict[str, subprocess.Popen[str]]]:
+def _start_rehearsal_processes(directory: Path, lose: str | None) -> Iterator[dict[str, subprocess.Popen[str]]]:
     """A process for each hospital, whom Ctrl-C does not reach; none is left afterwards."""
     processes: dict[str, subprocess.Popen[str]] = {}
     try:
         for name in FIVE:
             with (directory / name / LOG).open("w") as log:
                 processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "radoboost", *_join_words(name, lose)], cwd=directory / name,
+                    [sys.executable, "-m", "radoboost", *_join_command_in_rehearsal(name, lose)], cwd=directory / name,
                     env={**os.environ, "OMP_NUM_THREADS": "1"}, stdin=subprocess.PIPE, stdout=log, stderr=log,
                     text=True, start_new_session=True,
                 )  # fmt: skip
@@ -208,8 +211,8 @@ class _Room:
 
     def compare_codes(self) -> str:
         """The code, once each has printed the same one and was told so."""
-        self.wait(lambda: len(parties_present(self._mailbox, self._agreement)) == len(FIVE))
-        code = verification_code(make_roster(self._agreement, parties_present(self._mailbox, self._agreement)))
+        self.wait(lambda: len(parties_who_greeted(self._mailbox, self._agreement)) == len(FIVE))
+        code = verification_code(make_roster(self._agreement, parties_who_greeted(self._mailbox, self._agreement)))
         self.wait(lambda: all(code in self._log(name) for name in FIVE))
         for process in self._processes.values():
             assert process.stdin is not None, "it is a pipe"

@@ -93,7 +93,7 @@ class RowTransform(Protocol):
         """The rows of a batch, column-first: shape (width, rows), in 16 or 32 bits."""
 
 
-def merge_sums(parts: Iterable[S]) -> S:
+def merge_accumulators(parts: Iterable[S]) -> S:
     first, *others = parts
     for other in others:
         first = first.merge(other)

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from radoboost.holder.aggregation import merge_sums
+from radoboost.holder.aggregation import merge_accumulators
 from radoboost.holder.engines import Engine, Survey
 from radoboost.holder.grid import EXACT_UNIT, ExactSums
 from radoboost.progress import Progress, silent
-from radoboost.tables.cells import date_seconds, gaps, is_text, numbers_or_nan
+from radoboost.tables.cells import date_cell_seconds, gap_cells, is_text, numbers_or_nan
 from radoboost.tables.column_types import MOST_VALUES, ORDERS
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
-from radoboost.tables.labels import LONGEST_LABEL, class_key, comparable
-from radoboost.tables.object_columns import cell_for_message
+from radoboost.tables.labels import LONGEST_LABEL, class_key, comparable_labels
+from radoboost.tables.object_columns import object_cell_for_message
 from radoboost.tables.raw_table import RawTable
 
 # In the order of preference: of several that read all cells, the first is taken.
@@ -29,7 +29,7 @@ _POINT = tuple(CsvDialect(None, ".", mark) for mark in (",", " ", "'", "\u00a0",
 _WHOLE = r"^[ \t]*[+-]?[0-9]+[ \t]*$"
 
 
-def marks_to_try(separator: str | None) -> tuple[CsvDialect, ...]:
+def number_marks_to_try(separator: str | None) -> tuple[CsvDialect, ...]:
     """Decimal and thousands marks that the cells of a CSV file may have, the likeliest first."""
     return (PLAIN, *_POINT, *_COMMA) if separator == "," else (PLAIN, *_COMMA, *_POINT)
 
@@ -66,7 +66,7 @@ class NumberProfile:
         """Look at texts, which are the numbers `plain` without marks; None if not all of them are."""
         points, commas = ([marks for marks in self.alive if marks.decimal == mark] for mark in ".,")
         if plain is not None:
-            if commas and _all_whole(column, present):
+            if commas and _all_whole_numbers(column, present):
                 self._add("all", plain)
                 return
             if points:
@@ -101,16 +101,16 @@ class NumberProfile:
     def exact(self, marks: CsvDialect) -> ExactSums:
         """Exact sums and extremes under marks that read all cells."""
         surveys = [self._surveys[key] for key in ("all", marks.decimal, marks) if key in self._surveys]
-        return merge_sums([ExactSums(1), *(survey.result() for survey in surveys)])
+        return merge_accumulators([ExactSums(1), *(survey.result() for survey in surveys)])
 
 
-def _all_whole(column: pa.Array, present: NDArray[np.bool_]) -> bool:
+def _all_whole_numbers(column: pa.Array, present: NDArray[np.bool_]) -> bool:
     """Whether all cells are whole numbers, written without any mark."""
     matches = pc.match_substring_regex(column.cast(pa.large_binary()), _WHOLE)
     return bool(matches.fill_null(False).to_numpy(zero_copy_only=False)[present].all())
 
 
-def exact_mean(sums: ExactSums) -> float | None:
+def exact_column_mean(sums: ExactSums) -> float | None:
     """The float64 nearest to the exact mean; None of no numbers."""
     return None if sums.n_rows == 0 else sums.sums[0] / (sums.n_rows << -EXACT_UNIT)
 
@@ -132,7 +132,7 @@ class DateProfile:
             return
         self.n_dates += int(present.sum())
         for order in ("ymd", *(order for order in self.alive if order != "ymd")):
-            seconds, known = date_seconds(column, order)
+            seconds, known = date_cell_seconds(column, order)
             if known[present].all():
                 self._add(order, seconds[present])
                 if order == "ymd":
@@ -163,7 +163,7 @@ class CategoryProfile:
         if self.values is None:
             return
         try:
-            cells = pc.unique(comparable(column).filter(pa.array(present))).to_pylist()
+            cells = pc.unique(comparable_labels(column).filter(pa.array(present))).to_pylist()
         except (pa.ArrowException, ValueError):  # such a type has no values that can be compared, or text is not text
             self.values = None
             return
@@ -198,7 +198,7 @@ class ColumnProfile:
     missing: int = 0
 
     def see(self, column: pa.Array) -> None:
-        absent = gaps(column)
+        absent = gap_cells(column)
         present = ~absent
         self.rows += len(column)
         self.missing += int(absent.sum())
@@ -216,17 +216,19 @@ class ColumnProfile:
         return self.rows - self.missing
 
 
-def plain_cells(column: pa.Array) -> pa.Array:
+def plain_column_cells(column: pa.Array) -> pa.Array:
     """A column taken out of dictionaries, runs and views; as it is where Arrow cannot do that."""
     try:
-        return comparable(column)
+        return comparable_labels(column)
     except pa.ArrowException:
         return column
 
 
-def columns_of(batch: pa.RecordBatch, looks: Mapping[str, ColumnProfile]) -> Iterable[tuple[ColumnProfile, pa.Array]]:
+def profiles_with_columns(
+    batch: pa.RecordBatch, looks: Mapping[str, ColumnProfile]
+) -> Iterable[tuple[ColumnProfile, pa.Array]]:
     for name, look in looks.items():
-        yield look, plain_cells(batch.column(name))
+        yield look, plain_column_cells(batch.column(name))
 
 
 # ---- Columns of texts that are numbers but for a few cells, or with other marks than the rest of the table.
@@ -257,7 +259,7 @@ class _Count:
         odd = present & np.isnan(numbers_or_nan(column, marks, plain_too=False))
         if odd.any() and not self.odd:
             row = int(np.argmax(odd))
-            self.first = lambda: f"{cell_for_message(column[row])} ({place(row)})"
+            self.first = lambda: f"{object_cell_for_message(column[row])} ({place(row)})"
         self.seen += int(present.sum())
         self.odd += int(odd.sum())
 
@@ -266,7 +268,7 @@ class _Count:
         return self.seen >= _ENOUGH and 2 * self.odd > self.seen
 
 
-def odd_cells(
+def find_unparsable_cells(
     raw: RawTable, names: Sequence[str], marks: CsvDialect, bar: Progress = silent
 ) -> dict[str, UnparsableCells]:
     """Those of the named columns more than half of whose cells are numbers, and what is odd about them."""
@@ -277,25 +279,25 @@ def odd_cells(
         if not counts:
             break
         for name, of in counts.items():
-            column = plain_cells(batch.columns.column(name))
-            present = ~gaps(column)
+            column = plain_column_cells(batch.columns.column(name))
+            present = ~gap_cells(column)
             for other, count in of.items():
                 count.see(column, present, other, batch.place)
-    return {name: found for name, of in counts.items() if (found := _found(of, marks)) is not None}
+    return {name: found for name, of in counts.items() if (found := _unparsable_cells_by_mark(of, marks)) is not None}
 
 
-def _found(counts: Mapping[CsvDialect, _Count], marks: CsvDialect) -> UnparsableCells | None:
+def _unparsable_cells_by_mark(counts: Mapping[CsvDialect, _Count], marks: CsvDialect) -> UnparsableCells | None:
     """What is odd about a column, by the marks under which most of it are numbers."""
     best, count = min(counts.items(), key=lambda item: item[1].odd)  # of equal ones, the first
     if 2 * count.odd >= count.seen:
         return None
     words = []
     if count.odd:
-        words.append(f"{count.odd:,} of {count.seen:,} cells {_are_no(count.odd)}: {count.first()}")
+        words.append(f"{count.odd:,} of {count.seen:,} cells {_are_no_number_text(count.odd)}: {count.first()}")
     if best.decimal != marks.decimal:
         words.append(f"its decimal mark is {best.decimal!r}, not {marks.decimal!r}")
     return UnparsableCells(", ".join(words), count.odd <= (1 - NEARLY) * count.seen)
 
 
-def _are_no(count: int) -> str:
+def _are_no_number_text(count: int) -> str:
     return "is no number" if count == 1 else "are no numbers, the first"

@@ -24,8 +24,8 @@ from radoboost.errors import TableError
 from radoboost.holder.row_counts import PersonCounts
 from radoboost.tables import Batch, Partition, Table
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.person_ids import person_ids
-from radoboost.tables.table import take_rows
+from radoboost.tables.person_ids import distinct_person_ids
+from radoboost.tables.table import take_batch_rows
 
 ROW_BYTES = 160  # of memory for a row at most, while rows are sorted
 _MEMORY_SHARE = 0.4  # of the free memory, for that
@@ -36,7 +36,7 @@ _SPOILED = np.uint64(1 << 63)  # after all good rows
 Rows = tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint64], NDArray[np.int64]]
 
 
-def choose_rows(
+def choose_rows_of_persons(
     source: Table,
     run: Callable[[Any, Any], Any],
     rule: LabelEncoder,
@@ -54,7 +54,9 @@ def choose_rows(
     """
     sizes = [part.count() for part in source.parts()] if sizes is None else sizes
     total = sum(sizes)
-    n_shares = max(1, min(_MOST_SHARES, -(-total * ROW_BYTES // max(1, int(_MEMORY_SHARE * memory.available())))))
+    n_shares = max(
+        1, min(_MOST_SHARES, -(-total * ROW_BYTES // max(1, int(_MEMORY_SHARE * memory.available_memory()))))
+    )
     bits = np.zeros(total // 8 + 1, dtype=np.uint8)
     people, chosen, nobody = 0, 0, 0
     for share in range(n_shares):
@@ -63,9 +65,9 @@ def choose_rows(
             raise TableError(f"{source.name} had {total:,} rows at first; do not change it while it is read")
         high, low, _, rows = found.settled()
         np.bitwise_or.at(bits, rows >> 3, np.left_shift(1, rows & 7).astype(np.uint8))
-        people, chosen, nobody = people + int(_starts(high, low).sum()), chosen + len(rows), found.nobody
+        people, chosen, nobody = people + int(_starts_of_persons(high, low).sum()), chosen + len(rows), found.nobody
     counts = PersonCounts(people, total, nobody, total - nobody - chosen, max_rows, n_shares)
-    return replace(source, pieces=chosen_parts(source.parts(), sizes, bits), guess=None), counts
+    return replace(source, pieces=sampled_partitions(source.parts(), sizes, bits), guess=None), counts
 
 
 # ---- the pass
@@ -96,7 +98,7 @@ class PersonRows:
             self.pending = [(empty, empty, empty, np.empty(0, np.int64))]
         high, low, order, row = (np.concatenate(parts) for parts in zip(*self.pending, strict=True))
         places = np.lexsort((row, order, low, high))
-        starts = _starts(high[places], low[places])
+        starts = _starts_of_persons(high[places], low[places])
         number = np.arange(len(places))
         rank = number - np.maximum.accumulate(np.where(starts, number, 0))
         places = places[rank < self.max_rows]
@@ -112,7 +114,7 @@ class PersonRows:
         return merged
 
 
-def _starts(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _starts_of_persons(high: NDArray[np.uint64], low: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Where a new person begins, among rows that are sorted by person."""
     starts = np.ones(len(high), dtype=bool)
     starts[1:] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
@@ -154,7 +156,7 @@ class CollectRows:
     def add(self, sums: PersonRows, first_row: int, batch: Batch) -> None:
         """Hash the rows of a batch, and collect those whose person is of this share."""
         assert batch.persons is not None
-        ids, places = person_ids(batch.persons)
+        ids, places = distinct_person_ids(batch.persons)
         sums.n_rows += batch.n_rows
         sums.nobody += int((places < 0).sum())
         digests = [hashlib.blake2b(spelling, key=self.key, digest_size=16, person=b"ids").digest() for spelling in ids]
@@ -177,17 +179,17 @@ class CollectRows:
         """
         good = np.isfinite(values).all(axis=1) & (signs != 0)
         start, step = self._seeds
-        state = _mixed((persons ^ start) + step)
+        state = _mix_person_hash_bits((persons ^ start) + step)
         for k in range(values.shape[1]):
             column = np.where(good, values[:, k], 0.0).astype(np.float64) + 0.0  # -0.0 is 0.0
-            state = _mixed((state ^ column.view(np.uint64)) + step)
+            state = _mix_person_hash_bits((state ^ column.view(np.uint64)) + step)
         if self.with_label:
             label = signs > 0 if self.rule.n_classes == 2 else np.where(good, signs, 0)
-            state = _mixed((state ^ label.astype(np.uint64)) + step)
+            state = _mix_person_hash_bits((state ^ label.astype(np.uint64)) + step)
         return np.where(good, state >> np.uint64(1), _SPOILED)
 
 
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_person_hash_bits(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Words whose bits all depend on all bits of the old ones, one to one: the finaliser of SplitMix64."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -222,13 +224,13 @@ class SampledPartition:
             places = np.flatnonzero(self.bits[places >> 3] >> (places & 7) & 1)
             first += batch.n_rows
             if len(places):
-                rows = take_rows(batch, places)
+                rows = take_batch_rows(batch, places)
                 if self.weighted and batch.persons is not None:
                     rows = rows._replace(persons=batch.persons.take(pa.array(places)))
                 yield rows
 
 
-def chosen_parts(
+def sampled_partitions(
     parts: Sequence[Partition], sizes: Sequence[int], bits: NDArray[np.uint8], *, weighted: bool = False
 ) -> list[SampledPartition]:
     """The parts with the bits of their own rows."""

@@ -25,29 +25,35 @@ from radoboost.errors import (
     on_failure,
 )
 from radoboost.holder.curator import Curator, SecureAggregator
-from radoboost.holder.disk_space import check_files
+from radoboost.holder.disk_space import check_disk_space_for_release
 from radoboost.holder.engines import Engine, auto_engine, get_engine
-from radoboost.holder.engines.self_test import proven_on_device
-from radoboost.holder.feature_maps import Columns, check_columns
+from radoboost.holder.engines.self_test import self_tested_engine
+from radoboost.holder.feature_maps import Columns, check_feature_map_argument
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Mechanism, Plain, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.mechanism import RoomParticipation
-from radoboost.holder.mechanisms.record_level import check_person, declared_features
-from radoboost.holder.mechanisms.statements import csv_records
+from radoboost.holder.mechanisms.record_level import check_rows_per_person, declared_record_features
+from radoboost.holder.mechanisms.statements import csv_records_statement
 from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
-from radoboost.holder.row_counts import Where, as_text, check_where, report_row_counts
+from radoboost.holder.row_counts import Where, check_place_for_counts, outliers_text, report_row_counts
 from radoboost.holder.runners import Runner
-from radoboost.holder.runners.cluster import ClusterRunner, check_reach, cluster_runner
+from radoboost.holder.runners.cluster import ClusterRunner, check_cluster_reaches_table, cluster_runner
 from radoboost.holder.runners.threads import ThreadRunner, check_threads
-from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect, schema_origin, whose_rows
-from radoboost.holder.schema_inference import taken_for_numbers
-from radoboost.holder.signatures import SignatureSet, check_first_row, check_n_rados
+from radoboost.holder.schema_file import (
+    Bounds,
+    declaration_fields,
+    declaration_with_dialect,
+    origin_of_schema,
+    warning_of_whose_rows,
+)
+from radoboost.holder.schema_inference import doubtful_numbers_text
+from radoboost.holder.signatures import SignatureSet, check_first_signature_row, check_number_of_rados
 from radoboost.holder.table_preparation import (
-    check_missing,
-    label_name,
-    one_error_for_all,
-    open_source,
-    prepare_table,
+    check_options_for_gaps,
+    collect_schema_errors,
+    name_of_separate_label,
+    open_prepared_table,
+    prepare_plain_table,
     refuse_label_as_feature,
 )
 from radoboost.privacy import Event, delta_advice, event_from_dict
@@ -58,10 +64,10 @@ from radoboost.release.composition import earlier_releases
 from radoboost.release.rado_sampling import draw_rados
 from radoboost.release.release import Release
 from radoboost.tables import Table, open_table
-from radoboost.tables.frames import check_determined, cluster_of
+from radoboost.tables.frames import check_cluster_frame_determined, cluster_kind_of_frame
 from radoboost.tables.gpu_arrays import ONLY_HERE
 from radoboost.tables.schema import Schema
-from radoboost.tables.streams import is_query, rereadable
+from radoboost.tables.streams import is_query_or_stream, spool_for_rereading
 
 
 def craft(
@@ -224,14 +230,14 @@ def craft(
     (100, 31)
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
-    _check_arguments(protection, signatures, intercept, missing, unlabelled)
-    declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
+    _check_craft_arguments(protection, signatures, intercept, missing, unlabelled)
+    declared = declaration_fields(schema, bounds, y, label, classes, features, columns_left_out_of_craft(drop, weights))
     declared = declaration_with_dialect(declared, separator, decimal, protection.private)
-    declared |= _label_apart(protection, y, label)
+    declared |= _name_label_given_apart(protection, y, label)
     asked = CraftRequest(
         **declared,
-        columns=check_columns(columns, declared["declared"].terms),
-        n_rados=_wanted_rados(n_rados, protection),
+        columns=check_feature_map_argument(columns, declared["declared"].terms),
+        n_rados=_number_of_rados_to_craft(n_rados, protection),
         signature_key=make_key(seed),
         signatures=signatures,
         scale=scale,
@@ -240,35 +246,35 @@ def craft(
         i_know=i_know,
         rows=rows,
         person=person,
-        max_rows=check_person(person, max_rows),
+        max_rows=check_rows_per_person(person, max_rows),
         earlier=earlier_releases(compose),
         weights=weights,
-        first_row=check_first_row(first_row),
-        share=_shared(share),
+        first_row=check_first_signature_row(first_row),
+        share=_shared_columns_of_craft(share),
     )
-    machine, threads, books = proven_on_device(get_engine(engine)), check_threads(threads), as_ledger(ledger)
+    machine, threads, books = self_tested_engine(get_engine(engine)), check_threads(threads), as_ledger(ledger)
     _check_craft(protection, asked, progress)
     name = "" if asked.seeded else secrets.token_hex(16)
-    _check_books(books, protection, asked, counts)
-    account = _account(books, name)
-    ready = _ready(account, table, protection, person, cluster, threads, trust_network, progress)
+    _check_booking_before_craft(books, protection, asked, counts)
+    account = _account_of_craft(books, name)
+    ready = _table_ready_to_craft(account, table, protection, person, cluster, threads, trust_network, progress)
     with ready as (kept, runner, bar):
-        run_on = partial(_curator, engine, machine, asked, runner, protection.private, account.book)
+        run_on = partial(_make_curator, engine, machine, asked, runner, protection.private, account.book)
         if protection.private:
-            draft, by_schema = _make_privately(protection, kept, y, asked, run_on, counts, progress, place)
+            draft, by_schema = _craft_private(protection, kept, y, asked, run_on, counts, progress, place)
         else:
             more = {"missing": missing, "unlabelled": unlabelled, "separator": separator, "decimal": decimal}
-            draft, by_schema = _make_plainly(protection, kept, y, asked, run_on, more | {"engine": machine, "bar": bar})
-        query = is_query(table) or bool(cluster_of(table))
+            draft, by_schema = _craft_plain(protection, kept, y, asked, run_on, more | {"engine": machine, "bar": bar})
+        query = is_query_or_stream(table) or bool(cluster_kind_of_frame(table))
         draft = replace(draft, circumstances=replace(draft.circumstances, query=query, cluster=runner.cluster))
-        return _release(protection, asked, draft, name, by_schema, account)
+        return _finish_release(protection, asked, draft, name, by_schema, account)
 
 
-def _label_apart(mechanism: Mechanism, y: Any, label: str | None) -> dict[str, Any]:
+def _name_label_given_apart(mechanism: Mechanism, y: Any, label: str | None) -> dict[str, Any]:
     """What labels that are given apart are called, where labels alone are protected."""
-    if y is None or not _protects_labels(mechanism):
+    if y is None or not _protects_labels_alone(mechanism):
         return {}
-    return {"label": None, "label_apart": label_name(y, label)}
+    return {"label": None, "label_apart": name_of_separate_label(y, label)}
 
 
 def craft_in_room(
@@ -290,21 +296,25 @@ def craft_in_room(
 
     What is asked for is what all agreed on. `gathering` says in the end who was there. The release is called `name`.
     """
-    _advise(mechanism, asked, progress)
-    machine, threads = proven_on_device(get_engine(engine)), check_threads(threads)
-    with _ready(Account(), table, mechanism, asked.person, None, threads, False, progress) as (kept, runner, _):
-        book = _account(ledger, name).book
-        run_on = partial(_curator, engine, machine, asked, runner, mechanism.private, book, pool=pool)
+    _advise_before_craft(mechanism, asked, progress)
+    machine, threads = self_tested_engine(get_engine(engine)), check_threads(threads)
+    with _table_ready_to_craft(Account(), table, mechanism, asked.person, None, threads, False, progress) as (
+        kept,
+        runner,
+        _,
+    ):
+        book = _account_of_craft(ledger, name).book
+        run_on = partial(_make_curator, engine, machine, asked, runner, mechanism.private, book, pool=pool)
         if mechanism.private:
-            draft, schema = _make_privately(mechanism, kept, y, asked, run_on, counts, progress, None)
+            draft, schema = _craft_private(mechanism, kept, y, asked, run_on, counts, progress, None)
         else:  # as declared: nothing is proposed from one holder's table
-            draft, schema = mechanism.make(asked, run_on(open_source(kept, y, asked))), asked.declared.schema
+            draft, schema = mechanism.make(asked, run_on(open_prepared_table(kept, y, asked))), asked.declared.schema
             warn_of_clipping(draft.counted, draft.counts.clipped, stacklevel=3)
             if unseen := draft.counts.unseen(schema):
                 warnings.warn(SchemaWarning(unseen), stacklevel=3)
-    records = csv_records(asked.declared.schema, mechanism.private)  # any of the holders may have CSV files
+    records = csv_records_statement(asked.declared.schema, mechanism.private)  # any of the holders may have CSV files
     draft = replace(draft, circumstances=replace(draft.circumstances, room=gathering(), records=records))
-    return _release(mechanism, asked, draft, name, schema, Account())
+    return _finish_release(mechanism, asked, draft, name, schema, Account())
 
 
 def planned_event(mechanism: Mechanism, asked: CraftRequest) -> Event | None:
@@ -326,19 +336,19 @@ def check_for_room(
     place: str | os.PathLike[str] | None = None,
 ) -> None:
     """Refuse what a holder brings to a room before the others wait for it; what is read once only is opened later."""
-    if cluster_of(table):
+    if cluster_kind_of_frame(table):
         raise ArgumentError("a frame on a cluster cannot join a room; write its rows to files, and join with these")
-    _check_books(ledger, mechanism, asked, counts)
-    if is_query(table):
+    _check_booking_before_craft(ledger, mechanism, asked, counts)
+    if is_query_or_stream(table):
         return
-    source = (_open_privately if mechanism.private else open_source)(table, y, asked)
-    if _protects_labels(mechanism):
+    source = (_open_table_privately if mechanism.private else open_prepared_table)(table, y, asked)
+    if _protects_labels_alone(mechanism):
         refuse_label_as_feature(table, y, asked, source)
     if mechanism.private:
-        check_files(place, counts, mechanism, asked, source.features)
+        check_disk_space_for_release(place, counts, mechanism, asked, source.features)
 
 
-def _curator(
+def _make_curator(
     engine: str | Engine,
     machine: Engine,
     asked: CraftRequest,
@@ -359,12 +369,12 @@ def _curator(
         additions = None if n_rows is None else n_rows * len(source.features) * asked.n_rados // runner.threads
         n_rados = asked.n_rados if getattr(asked.subsets, "by_coins", False) else 0  # others are corrected on a CPU
         chosen = auto_engine(on_device=source.on_device, n_rados=n_rados, additions=additions)
-        machine = proven_on_device(chosen)
+        machine = self_tested_engine(chosen)
     return Curator(source, machine, runner, ledger=book, pool=pool)
 
 
 @contextmanager
-def _ready(
+def _table_ready_to_craft(
     account: Account,
     table: Any,
     protection: Mechanism,
@@ -379,14 +389,14 @@ def _ready(
     Where something is promised, a frame on a cluster is refused unless it is certain that no row counts twice,
     whichever runner there is. Whatever ends the work says what stays booked on the account.
     """
-    check_reach(cluster, table)
+    check_cluster_reaches_table(cluster, table)
     once = protection.private or bool(getattr(protection, "withheld", {}))
     if once:
-        check_determined(table, person)
+        check_cluster_frame_determined(table, person)
     with (
         on_failure(account.add_to),
         bar_for(progress) as bar,
-        rereadable(table, row_by_row=protection.private, bar=bar) as kept,
+        spool_for_rereading(table, row_by_row=protection.private, bar=bar) as kept,
     ):
         runner = cluster_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
         try:
@@ -396,7 +406,7 @@ def _ready(
                 runner.close()
 
 
-def _make_privately(
+def _craft_private(
     protection: Mechanism,
     table: Any,
     y: Any,
@@ -407,33 +417,33 @@ def _make_privately(
     place: str | os.PathLike[str] | None,
 ) -> tuple[ReleaseDraft, Schema | None]:
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
-    source = _open_privately(table, y, asked)
-    if _protects_labels(protection):
+    source = _open_table_privately(table, y, asked)
+    if _protects_labels_alone(protection):
         refuse_label_as_feature(table, y, asked, source)
-    _doubt_names(asked, source, progress is True)
+    _warn_of_names_in_doubt(asked, source, progress is True)
     if asked.declared.all_private:  # before, nobody knew how many columns there are
-        _say_plan(protection, asked, progress, source.features)
-    check_files(place, counts, protection, asked, source.features)
+        _say_planned_columns(protection, asked, progress, source.features)
+    check_disk_space_for_release(place, counts, protection, asked, source.features)
     draft = protection.make(asked, run_on(source))
-    records = csv_records(source.schema, source.csv)
+    records = csv_records_statement(source.schema, source.csv)
     draft = replace(draft, circumstances=replace(draft.circumstances, records=records))
     raw = () if source.schema is None else source.schema.used
     report_row_counts(draft.counts, draft.counted, asked.label_name, counts, raw)
     return draft, source.schema
 
 
-def _protects_labels(mechanism: Mechanism) -> bool:
+def _protects_labels_alone(mechanism: Mechanism) -> bool:
     """Whether labels alone are protected, so that features are in the release exactly."""
     return getattr(mechanism, "unit", None) == "label"
 
 
-def _doubt_names(asked: CraftRequest, source: Table, progress: bool) -> None:
+def _warn_of_names_in_doubt(asked: CraftRequest, source: Table, progress: bool) -> None:
     """Say, before anything is spent, which columns are taken for numbers though their names say another thing.
 
     By names alone: a type that one value can change is nothing to go by (C0 of docs/proofs/contributions.md).
     """
     searched = () if asked.declared.schema is not None else asked.declared.searched(source.features)
-    if (sentence := taken_for_numbers(searched)) is None:
+    if (sentence := doubtful_numbers_text(searched)) is None:
         return
     if progress:
         print(f"rado: {sentence}", file=sys.stderr)
@@ -441,7 +451,7 @@ def _doubt_names(asked: CraftRequest, source: Table, progress: bool) -> None:
         warnings.warn(SchemaWarning([sentence]), stacklevel=4)
 
 
-def _make_plainly(
+def _craft_plain(
     protection: Mechanism,
     table: Any,
     y: Any,
@@ -455,22 +465,22 @@ def _make_plainly(
         return protection.make(asked, run_on(source))
 
     hidden = getattr(protection, "withheld", {})
-    with one_error_for_all(table, asked):
-        draft, schema, lines = prepare_table(make, table, y, asked, **options, withheld=hidden)
+    with collect_schema_errors(table, asked):
+        draft, schema, lines = prepare_plain_table(make, table, y, asked, **options, withheld=hidden)
     if lines := [*lines, *draft.counts.unseen(schema, hidden)]:
         warnings.warn(SchemaWarning(lines), stacklevel=3)
     warn_of_clipping(draft.counted, draft.counts.clipped, stacklevel=4)
     if draft.outliers:
-        warnings.warn(as_text(draft.outliers, draft.counts.n_rows), OutlierWarning, stacklevel=3)
+        warnings.warn(outliers_text(draft.outliers, draft.counts.n_rows), OutlierWarning, stacklevel=3)
     return draft, schema
 
 
-def _wanted_rados(n_rados: int | None, mechanism: Mechanism) -> int:
+def _number_of_rados_to_craft(n_rados: int | None, mechanism: Mechanism) -> int:
     """How many rados: as many as were asked for, or else as the mechanism makes by itself."""
-    return getattr(mechanism, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados)
+    return getattr(mechanism, "default_rados", DEFAULT_RADOS) if n_rados is None else check_number_of_rados(n_rados)
 
 
-def _say_plan(
+def _say_planned_columns(
     mechanism: Mechanism, asked: CraftRequest, progress: bool | Progress | None, features: Sequence[str] | None = None
 ) -> None:
     """Say which columns so many declared rows carry, where a mechanism can tell; by names of columns, and no value."""
@@ -479,21 +489,25 @@ def _say_plan(
         print(f"rado: {sentence}", file=sys.stderr)
 
 
-def _advise(mechanism: Mechanism, asked: CraftRequest, progress: bool | Progress | None) -> None:
+def _advise_before_craft(mechanism: Mechanism, asked: CraftRequest, progress: bool | Progress | None) -> None:
     """Say what so many rows carry, and warn of a delta that is too large for them, by what was declared alone."""
-    _say_plan(mechanism, asked, progress)
+    _say_planned_columns(mechanism, asked, progress)
     if (advice := delta_advice(getattr(mechanism, "delta", 0.0), asked.rows)) is not None:
         warnings.warn(advice, DeltaWarning, stacklevel=4)
 
 
-def warn_of_persons(mechanism: Mechanism, asked: CraftRequest) -> None:
+def warn_of_unprotected_persons(mechanism: Mechanism, asked: CraftRequest) -> None:
     """Warn where rows are protected that may be several of one person, by what was declared alone."""
-    advice = whose_rows(asked.declared, asked.person, getattr(mechanism, "unit", None)) if mechanism.private else None
+    advice = (
+        warning_of_whose_rows(asked.declared, asked.person, getattr(mechanism, "unit", None))
+        if mechanism.private
+        else None
+    )
     if advice is not None:
-        warnings.warn(advice, PersonWarning, stacklevel=caller())
+        warnings.warn(advice, PersonWarning, stacklevel=stack_level_of_caller())
 
 
-def caller() -> int:
+def stack_level_of_caller() -> int:
     """The stack level, as seen by who asks, of the first frame outside of this package: a warning points there."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "radoboost":
@@ -501,7 +515,7 @@ def caller() -> int:
     return level
 
 
-def _shared(share: Any) -> tuple[str, ...] | None:
+def _shared_columns_of_craft(share: Any) -> tuple[str, ...] | None:
     """The columns that another holder has too, each once; of none the label alone is shared."""
     if share is None:
         return None
@@ -511,7 +525,7 @@ def _shared(share: Any) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names))
 
 
-def left_out(drop: Sequence[str], weights: Any) -> Sequence[str]:
+def columns_left_out_of_craft(drop: Sequence[str], weights: Any) -> Sequence[str]:
     """The columns to leave out, among them that of the weights."""
     if not isinstance(weights, str):
         return drop  # as it was given: if it cannot be used, whoever reads it says so
@@ -525,11 +539,11 @@ def _check_craft(mechanism: Mechanism, asked: CraftRequest, progress: bool | Pro
     if not getattr(mechanism, "may_share", False):
         asked.refuse(mechanism.name, "share")
     mechanism.check(asked)
-    warn_of_persons(mechanism, asked)
-    _advise(mechanism, asked, progress)
+    warn_of_unprotected_persons(mechanism, asked)
+    _advise_before_craft(mechanism, asked, progress)
 
 
-def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: str, unlabelled: str) -> None:
+def _check_craft_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: str, unlabelled: str) -> None:
     if isinstance(mechanism, type) or not hasattr(mechanism, "make"):
         raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
     if signatures is not None and (isinstance(signatures, type) or not hasattr(signatures, "prepare")):
@@ -538,12 +552,12 @@ def _check_arguments(mechanism: Any, signatures: Any, intercept: Any, missing: s
         raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
     if not isinstance(intercept, bool | np.bool_):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
-    check_missing(missing, unlabelled, mechanism.private)
+    check_options_for_gaps(missing, unlabelled, mechanism.private)
 
 
-def _open_privately(table: Any, y: Any, asked: CraftRequest) -> Table:
+def _open_table_privately(table: Any, y: Any, asked: CraftRequest) -> Table:
     """Open the table for a private mechanism: only its declared columns, read row by row."""
-    names = declared_features(asked)
+    names = declared_record_features(asked)
     features, drop = (asked.features, asked.drop) if names is None else (names, ())
     return open_table(
         table,
@@ -566,9 +580,9 @@ def warn_of_clipping(names: Sequence[str], clipped: NDArray[np.int64], *, stackl
         warnings.warn(f"values beyond their bounds were clipped: {text}", ClippedWarning, stacklevel=stacklevel)
 
 
-def _check_books(books: Ledger | None, mechanism: Mechanism, asked: CraftRequest, counts: Where) -> None:
+def _check_booking_before_craft(books: Ledger | None, mechanism: Mechanism, asked: CraftRequest, counts: Where) -> None:
     """Refuse what cannot be booked, or counted, before the table is opened; the mechanism books later what it costs."""
-    check_where(counts if mechanism.private else None)
+    check_place_for_counts(counts if mechanism.private else None)
     if books is None:
         return
     if not mechanism.private:
@@ -580,7 +594,7 @@ def _check_books(books: Ledger | None, mechanism: Mechanism, asked: CraftRequest
     if foreseen is not None:
         books.check(*foreseen(asked))
         return
-    names = declared_features(asked)
+    names = declared_record_features(asked)
     n_columns = max(2, len(asked.declared.limits) + asked.intercept if names is None else asked.width(names))
     statement = mechanism.statement(
         StatementFacts(
@@ -597,11 +611,11 @@ def _check_books(books: Ledger | None, mechanism: Mechanism, asked: CraftRequest
     books.check(event_from_dict(statement.event))
 
 
-def _account(books: Ledger | None, name: str) -> Account:
+def _account_of_craft(books: Ledger | None, name: str) -> Account:
     return Account(() if books is None else (books,), name)
 
 
-def note_digest(books: Ledger, name: str, digest: str) -> None:
+def note_release_digest(books: Ledger, name: str, digest: str) -> None:
     """Note the file of a release that was booked; by then the file is there, so a failure is no reason to stop."""
     try:
         books.finish(name, digest)
@@ -613,7 +627,7 @@ def note_digest(books: Ledger, name: str, digest: str) -> None:
         )
 
 
-def _release(
+def _finish_release(
     mechanism: Mechanism,
     asked: CraftRequest,
     draft: ReleaseDraft,
@@ -622,7 +636,7 @@ def _release(
     account: Account,
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
-    origin, n_rados = schema_origin(asked.declared.schema, schema), asked.n_rados
+    origin, n_rados = origin_of_schema(asked.declared.schema, schema), asked.n_rados
     corrected = () if schema is None else schema.corrected
     release = Release(
         blocks=dict(draft.blocks),
@@ -636,7 +650,7 @@ def _release(
         schema=schema,
         map=draft.map,
         block_columns=dict(draft.block_columns),
-        after_save=partial(note_digest, account.ledgers[0], name) if account.ledgers else None,
+        after_save=partial(note_release_digest, account.ledgers[0], name) if account.ledgers else None,
         unless_saved=account.add_to if account.ledgers else None,
     )
     return draw_rados(release, n_rados) if n_rados and not release.n_rados else release

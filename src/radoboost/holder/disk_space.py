@@ -20,7 +20,7 @@ _STATEMENT = 1 << 15  # bytes: everything else
 _COUNTED = 256  # bytes: the counts of a column
 
 
-def check_files(
+def check_disk_space_for_release(
     place: str | os.PathLike[str] | None,
     counts: Where,
     mechanism: Mechanism,
@@ -28,12 +28,12 @@ def check_files(
     features: Sequence[str],
 ) -> None:
     """Refuse a place for the release, or for its exact counts, where the disk has no room for it."""
-    most = _COUNTED * (len(features) + 2) + 2 * _declared(asked)
+    most = _COUNTED * (len(features) + 2) + 2 * _schema_bytes(asked)
     files = {} if counts is None or counts == "terminal" or callable(counts) else {Path(counts): most}
     if place is not None:
-        files[Path(place)] = release_at_most(mechanism, asked, features)
+        files[Path(place)] = largest_release_bytes(mechanism, asked, features)
     for file, size in files.items():
-        free = room_at(file)
+        free = free_disk_space_at(file)
         if free is not None and free < size:
             raise OutputError(
                 f"cannot write {file}: there are {free:,} bytes free, and up to {size:,} may be needed; make space, or "
@@ -41,7 +41,7 @@ def check_files(
             )
 
 
-def release_at_most(mechanism: Mechanism, asked: CraftRequest, features: Sequence[str]) -> int:
+def largest_release_bytes(mechanism: Mechanism, asked: CraftRequest, features: Sequence[str]) -> int:
     """How many bytes the file of a private release of these features has at most."""
     size_of = getattr(mechanism, "numbers_at_most", None)
     if size_of is None:
@@ -49,15 +49,15 @@ def release_at_most(mechanism: Mechanism, asked: CraftRequest, features: Sequenc
         n_numbers = asked.n_rados * n_columns
     else:
         n_numbers, n_columns = size_of(asked, features)
-    return _NUMBER * n_numbers + _COLUMN * n_columns + 2 * _declared(asked) + _STATEMENT
+    return _NUMBER * n_numbers + _COLUMN * n_columns + 2 * _schema_bytes(asked) + _STATEMENT
 
 
-def _declared(asked: CraftRequest) -> int:
+def _schema_bytes(asked: CraftRequest) -> int:
     schema = asked.declared.schema
     return 0 if schema is None else len(json.dumps(schema.to_dict()))
 
 
-def room_at(place: Path) -> int | None:
+def free_disk_space_at(place: Path) -> int | None:
     """How many bytes a new file may have there; None where nobody says."""
     limits = []
     try:

@@ -50,23 +50,23 @@ MOST_DEGREE, MOST_INPUTS = 8, 3  # of a product
 DEGREES = {f"degree-{degree}": degree for degree in range(2, MOST_DEGREE + 1)}  # by the word that asks for it
 
 
-def _partitions(total: int, largest: int) -> Iterator[Degrees]:
+def _integer_partitions_of_degree(total: int, largest: int) -> Iterator[Degrees]:
     if total == 0:
         yield ()
     for first in range(min(total, largest), 0, -1):
-        for rest in _partitions(total - first, first):
+        for rest in _integer_partitions_of_degree(total - first, first):
             yield (first, *rest)
 
 
 CLASSES = [
     degrees
     for total in range(2, MOST_DEGREE + 1)
-    for degrees in sorted(_partitions(total, total), key=len)
+    for degrees in sorted(_integer_partitions_of_degree(total, total), key=len)
     if len(degrees) <= MOST_INPUTS
 ]
 
 
-def n_products(n_inputs: int, degrees: Degrees) -> int:
+def number_of_products_in_class(n_inputs: int, degrees: Degrees) -> int:
     """How many products a class has.
 
     >>> n_products(10, (2, 1))
@@ -75,7 +75,7 @@ def n_products(n_inputs: int, degrees: Degrees) -> int:
     return math.comb(n_inputs, len(degrees)) * len(set(permutations(degrees)))
 
 
-def classes_within(
+def product_classes_that_fit(
     n_inputs: int, n_columns: int, room: Callable[[int], float], most_degree: int = MOST_DEGREE
 ) -> list[Degrees]:
     """The classes that fit beside `n_columns` others, by the room for columns at each total degree.
@@ -87,7 +87,7 @@ def classes_within(
     """
     classes: list[Degrees] = []
     for degrees in CLASSES:
-        count = n_products(n_inputs, degrees)
+        count = number_of_products_in_class(n_inputs, degrees)
         if count and sum(degrees) <= most_degree and n_columns + count <= room(sum(degrees)):
             classes.append(degrees)
             n_columns += count
@@ -96,7 +96,7 @@ def classes_within(
     return classes
 
 
-def check_degree(word: str, n_numbers: int, classes: Sequence[Degrees]) -> None:
+def check_product_degree(word: str, n_numbers: int, classes: Sequence[Degrees]) -> None:
     """Refuse a degree where there are too many numbers for the squares of all, or none at all."""
     if not classes:
         why = f"{n_numbers:,} numbers make more than {MOST_COLUMNS} columns" if n_numbers else "there are no numbers"
@@ -121,11 +121,11 @@ _FAR, _BINS = 4, 64  # deviations that standardised numbers are limited to befor
 _TERM_WORDS = f"{', '.join(TERMS)}, squares such as age^2, and products such as age*dose"
 
 
-def check_columns(columns: Any, terms: Mapping[str, Sequence[Word]]) -> Columns:
+def check_feature_map_argument(columns: Any, terms: Mapping[str, Sequence[Word]]) -> Columns:
     """What a caller asks for; `terms` are those of a schema, by column, which "auto" leaves the choice to."""
     if isinstance(columns, str) and columns in WORDS:
         if columns == "auto":
-            return _unless_linear({name: tuple(words) for name, words in terms.items()}) if terms else "auto"
+            return _map_unless_linear({name: tuple(words) for name, words in terms.items()}) if terms else "auto"
         if terms:
             raise ArgumentError(
                 f"the schema has terms of {list_names(list(terms))}, and columns={columns!r} (--columns) says "
@@ -144,29 +144,31 @@ def check_columns(columns: Any, terms: Mapping[str, Sequence[Word]]) -> Columns:
     chosen = {name: (words,) if isinstance(words, str) else tuple(words) for name, words in columns.items()}
     wrong = [f"{name!r} has none (leave it out to keep it linear)" for name, words in chosen.items() if not words]
     for name, words in chosen.items():
-        odd = [str(word) for word in words if not isinstance(word, str) or not _is_word(word)]
+        odd = [str(word) for word in words if not isinstance(word, str) or not _is_feature_map_word(word)]
         wrong += [f"{name!r} has {list_names(odd)}"] if odd else []
     if wrong:
         raise ArgumentError(
             f"columns has terms that there are not: {', '.join(wrong)}; a column may have {_TERM_WORDS}"
         )
-    return _unless_linear(chosen)
+    return _map_unless_linear(chosen)
 
 
-def _unless_linear(chosen: dict[str, tuple[Word, ...]]) -> Columns:
+def _map_unless_linear(chosen: dict[str, tuple[Word, ...]]) -> Columns:
     return chosen if any(words != ("linear",) for words in chosen.values()) else "linear"
 
 
-def _is_word(word: str) -> bool:
+def _is_feature_map_word(word: str) -> bool:
     return word in TERMS or "*" in word or word.endswith("^2")
 
 
-def n_outputs(columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool) -> int:
+def number_of_map_columns(columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool) -> int:
     """How many columns there will be, without the constant one."""
-    return len(names) if columns == "linear" else len(make_terms(columns, names, groups, bounded=bounded))
+    return len(names) if columns == "linear" else len(make_map_terms(columns, names, groups, bounded=bounded))
 
 
-def make_terms(columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool) -> tuple[Term, ...]:
+def make_map_terms(
+    columns: Columns, names: Sequence[str], groups: Mapping[str, str], *, bounded: bool
+) -> tuple[Term, ...]:
     """The terms of the map of these columns, some of which belong to `groups`; `bounded` if they have bounds."""
     if columns == "signed-log":
         return tuple(Term("linear", (name if name in groups else f"log({name})",)) for name in names)
@@ -176,10 +178,10 @@ def make_terms(columns: Columns, names: Sequence[str], groups: Mapping[str, str]
         labels = numbers if bounded else [f"rank({name})" for name in numbers]
         ranks = [] if bounded else [Term("linear", (label,)) for label in labels]
         used = len(own) + len(ranks) + 1
-        classes = classes_within(len(numbers), used, lambda _: MOST_COLUMNS, DEGREES[columns])
-        check_degree(columns, len(numbers), classes)
+        classes = product_classes_that_fit(len(numbers), used, lambda _: MOST_COLUMNS, DEGREES[columns])
+        check_product_degree(columns, len(numbers), classes)
         return *own, *ranks, *product_terms(classes, labels)
-    products = _named_products(columns, names, groups)
+    products = _products_named_in_mapping(columns, names, groups)
     if (made := len(products) + 2 * len(names)) > MOST_OUTPUTS:
         raise ArgumentError(
             f"columns=a mapping would make up to {made:,} columns of {len(names):,}, and {MOST_OUTPUTS:,} is the most; "
@@ -195,19 +197,24 @@ def make_terms(columns: Columns, names: Sequence[str], groups: Mapping[str, str]
     return *terms, *products
 
 
-def make_map(columns: Columns, scaled: Sequence[Column], groups: Mapping[str, str]) -> FeatureMap:
+def make_feature_map(columns: Columns, scaled: Sequence[Column], groups: Mapping[str, str]) -> FeatureMap:
     """The map with its constants, those of `scaled`: the table's columns by declared bounds, or standardised."""
     bounded = all(column.scale == "bounds" for column in scaled)
-    terms = make_terms(columns, [column.name for column in scaled], groups, bounded=bounded)
+    terms = make_map_terms(columns, [column.name for column in scaled], groups, bounded=bounded)
     wanted = {label for term in terms for label in term.inputs}
-    inputs = [entry for column in scaled for entry in _inputs(column, column.name in groups) if entry.label in wanted]
+    inputs = [
+        entry
+        for column in scaled
+        for entry in _map_inputs_of_column(column, column.name in groups)
+        if entry.label in wanted
+    ]
     try:
         return FeatureMap(tuple(inputs), terms)
     except ReleaseError as error:
         raise ArgumentError(f"{error}; rename some columns of the table, or take other terms") from None
 
 
-def _named_products(
+def _products_named_in_mapping(
     columns: Mapping[str, Sequence[Word]], names: Sequence[str], groups: Mapping[str, str]
 ) -> list[Term]:
     """The squares and products that a mapping names; all that it asks for of columns that are not there is refused."""
@@ -215,13 +222,15 @@ def _named_products(
     wrong: dict[str, list[str]] = {}
     named = {word: name for name, words in columns.items() for word in words if word not in TERMS}
     for word, name in named.items():
-        pairs = _pairs_of(word, names, groups)
+        pairs = _column_pairs_of_product(word, names, groups)
         if not pairs or any(first in groups and groups[first] == groups.get(second) for first, second in pairs):
             wrong.setdefault(name, []).append(str(word))
             continue
         for pair in pairs:
             terms.setdefault(frozenset(pair), Term("product", pair))
-    unknown = [name for name, words in columns.items() if name not in names and not all(map(_is_product, words))]
+    unknown = [
+        name for name, words in columns.items() if name not in names and not all(map(_is_product_of_schema, words))
+    ]
     slots = [name for name in columns if name in groups and "signed-log" in columns[name]]
     problems = []
     if unknown:
@@ -239,28 +248,28 @@ def _named_products(
     return list(terms.values())
 
 
-def _is_product(word: Word) -> bool:
+def _is_product_of_schema(word: Word) -> bool:
     """Whether it is a product of a schema, whose columns the schema knows."""
     return isinstance(word, tuple)
 
 
-def _pairs_of(word: Word, names: Sequence[str], groups: Mapping[str, str]) -> list[tuple[str, str]]:
+def _column_pairs_of_product(word: Word, names: Sequence[str], groups: Mapping[str, str]) -> list[tuple[str, str]]:
     """The pairs of columns that a word stands for: one, or a product of a schema with each slot of a category."""
     if isinstance(word, tuple):
-        first, second = (_columns_of(factor, names, groups) for factor in word)
+        first, second = (_columns_of_factor(factor, names, groups) for factor in word)
         return [(one, other) for one in first for other in second]
     cuts = [(word[:k], word[k + 1 :]) for k, letter in enumerate(word) if letter == "*"]
     cuts += [(word[:-2], word[:-2])] if word.endswith("^2") else []
     return [pair for pair in cuts if set(pair) <= set(names)][:1]
 
 
-def _columns_of(factor: Factor, names: Sequence[str], groups: Mapping[str, str]) -> list[str]:
+def _columns_of_factor(factor: Factor, names: Sequence[str], groups: Mapping[str, str]) -> list[str]:
     if isinstance(factor, OneHot):
         return [name for name in names if groups.get(name) == factor.group]
     return [factor] if factor in names else []
 
 
-def _inputs(column: Column, slot: bool) -> list[Input]:
+def _map_inputs_of_column(column: Column, slot: bool) -> list[Input]:
     """What may become of a column: onto [-1, 1] by bounds, or a z-score; its logarithm; and its rank."""
     name, low, high = column.name, column.low, column.high
     if slot:
@@ -269,12 +278,12 @@ def _inputs(column: Column, slot: bool) -> list[Input]:
     own = Input(name, shift, divisor, low, high, None, False, factor, offset)
     if column.scale == "bounds":
         return [own, Input(name, shift, divisor, low, high, 1.0, True, 2 * _LOG_REACH, _LOG_REACH)]
-    levels = soft_levels()
+    levels = soft_rank_levels()
     rank = Input(name, shift, _FAR * divisor, low, high, 1.0, False, factor, offset, levels)
     return [own, Input(name, shift, divisor, low, high, None, True, factor, offset), rank]
 
 
-def soft_levels() -> tuple[float, ...]:
+def soft_rank_levels() -> tuple[float, ...]:
     """z / sqrt(2 + z^2) at equally spaced points within the limit, as a share of what it is there."""
     points = [_FAR * (2 * k - _BINS) / _BINS for k in range(_BINS + 1)]
     return tuple(z / math.sqrt(2 + z * z) / (_FAR / math.sqrt(2 + _FAR * _FAR)) for z in points)
@@ -340,7 +349,7 @@ class MappedBatch:
             yield block.T
 
 
-def value_blocks(batch: Batch, rows: int) -> Iterator[NDArray[Any]]:
+def mapped_value_blocks(batch: Batch, rows: int) -> Iterator[NDArray[Any]]:
     """The values of a batch in order; where a map makes them, few rows at a time, so that they stay in the cache."""
     if isinstance(batch.values, MappedBatch):
         yield from batch.values.blocks(rows)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.keystream import _fill
+from radoboost.holder.keystream import _fill_from_keystream
 from radoboost.jit import jit
 
 SCALE_UNIT = 2.0**-20
@@ -48,10 +48,10 @@ def rounded_normals(
     Row i depends on key, scale, i, n_columns and plane alone, so any rows can be made anywhere. The same key, plane and
     row must never serve twice, be it with another scale or width, and the key never for other words of that plane.
     """
-    multiple = _multiple(scale)
+    multiple = _noise_scale_multiple(scale)
     _check_noise_block(key, first_row, n_rows, n_columns, plane)
     first_row, n_rows, n_columns, plane = int(first_row), int(n_rows), int(n_columns), int(plane)
-    width = _row_words(n_columns)
+    width = _keystream_words_per_noise_row(n_columns)
     out = np.empty((n_rows, n_columns), dtype=np.int64)
     block = np.empty((min(n_rows, SLAB_ROWS, max(1, _BLOCK_WORDS // width)), width), dtype="<u8")
     done = 0
@@ -60,24 +60,24 @@ def rounded_normals(
         count = min(len(block), n_rows - done, SLAB_ROWS - row)
         words, target = block[:count], out[done : done + count]
         nonce = plane.to_bytes(4, "little") + slab.to_bytes(8, "little")
-        _fill(key, nonce, row * width * 8, words.data.cast("B"))
-        for short in _kernel()(words, multiple, target):
+        _fill_from_keystream(key, nonce, row * width * 8, words.data.cast("B"))
+        for short in _compile_noise_sampler()(words, multiple, target):
             nonce = (plane + OVERFLOW).to_bytes(4, "little") + (first_row + done + int(short)).to_bytes(8, "little")
-            _finish(key, nonce, words[short], multiple, target[short : short + 1])
+            _finish_noise_row(key, nonce, words[short], multiple, target[short : short + 1])
         done += count
     return out
 
 
-def round_scale_up(scale: float) -> float:
+def round_noise_scale_up(scale: float) -> float:
     """The least multiple of `SCALE_UNIT` that is no smaller than `scale`, exactly."""
-    value = _as_fraction(scale)
+    value = _noise_scale_as_float(scale)
     if not 0 < value <= LARGEST_SCALE:
         raise ArgumentError(f"scale must lie above 0 and be at most 2**40; it is {scale!r}")
     # The unit is a power of two; and what is not whole before rounding up is below 2**53, so stays exact.
     return math.ceil(value / SCALE_UNIT) * SCALE_UNIT
 
 
-def _as_fraction(scale: float) -> float:
+def _noise_scale_as_float(scale: float) -> float:
     if isinstance(scale, bool) or not isinstance(scale, int | float | np.integer | np.floating):
         raise ArgumentError(f"scale must be a number; it is {scale!r}")
     try:
@@ -89,8 +89,8 @@ def _as_fraction(scale: float) -> float:
     return value
 
 
-def _multiple(scale: float) -> np.uint64:
-    value = _as_fraction(scale)
+def _noise_scale_multiple(scale: float) -> np.uint64:
+    value = _noise_scale_as_float(scale)
     if not LEAST_SCALE <= value <= LARGEST_SCALE:
         raise ArgumentError(f"scale must lie in 2**-6 .. 2**40; it is {scale!r}: measure in another unit")
     units = value / SCALE_UNIT
@@ -116,11 +116,11 @@ def _check_noise_block(key: bytes, first_row: int, n_rows: int, n_columns: int, 
         raise ArgumentError(f"first_row + n_rows must be at most 2**63; they are {first_row} and {n_rows}")
 
 
-def _row_words(n_columns: int) -> int:
+def _keystream_words_per_noise_row(n_columns: int) -> int:
     return _WORDS_PER_NUMBER * n_columns + _WORDS_PER_ROW
 
 
-def _finish(
+def _finish_noise_row(
     key: bytes, nonce: bytes, words: NDArray[np.uint64], multiple: np.uint64, target: NDArray[np.int64]
 ) -> None:
     """Make a row whose words did not suffice, with as many words of its overflow stream as it takes."""
@@ -128,14 +128,14 @@ def _finish(
     while True:
         longer = np.empty((1, len(words) + more), dtype="<u8")
         longer[0, : len(words)] = words
-        _fill(key, nonce, 0, longer[0, len(words) :].data.cast("B"))
-        if not len(_kernel()(longer, multiple, target)):
+        _fill_from_keystream(key, nonce, 0, longer[0, len(words) :].data.cast("B"))
+        if not len(_compile_noise_sampler()(longer, multiple, target)):
             return
         more *= 2
 
 
 @cache
-def _kernel() -> Callable[[NDArray[np.uint64], np.uint64, NDArray[np.int64]], NDArray[np.int64]]:
+def _compile_noise_sampler() -> Callable[[NDArray[np.uint64], np.uint64, NDArray[np.int64]], NDArray[np.int64]]:
     """The sampler, compiled. It returns the rows whose words did not suffice."""
 
     # In numba a uint64 and an int64 make a float64, or an int64, by its version: all that meets a word is a uint64.

@@ -24,7 +24,7 @@ EXACT_UNIT = -1074  # every float64 is a whole multiple of 2**-1074
 _POOLED = "pool their moments: rado merge A B --how moments"
 
 
-def check_size(name: str, n_rows: int, most: int = MAX_EXAMPLES, advice: str = _POOLED) -> None:
+def check_rows_sum_exactly(name: str, n_rows: int, most: int = MAX_EXAMPLES, advice: str = _POOLED) -> None:
     """Refuse more rows than can be summed exactly; `advice` says what becomes of several releases."""
     if n_rows > most:
         raise TableError(
@@ -82,7 +82,7 @@ class ExactSums:
         return mean, math.sqrt(variance) or 1.0
 
 
-def make_columns(
+def make_grid_columns(
     names: Sequence[str],
     scale: str,
     bounds: Mapping[str, tuple[float, float]],
@@ -114,7 +114,9 @@ def make_columns(
     return tuple(columns)
 
 
-def edge_integers(values: NDArray[Any], labels: NDArray[np.int8], columns: Sequence[Column]) -> NDArray[np.int32]:
+def edge_vectors_on_grid(
+    values: NDArray[Any], labels: NDArray[np.int8], columns: Sequence[Column]
+) -> NDArray[np.int32]:
     """The edge vectors y_i x_i on the grid, shape (rows, len(columns))."""
     edges = np.empty((len(values), len(columns)), dtype=np.int32)
     for k, column in enumerate(columns):
@@ -123,7 +125,7 @@ def edge_integers(values: NDArray[Any], labels: NDArray[np.int8], columns: Seque
     return edges
 
 
-def snapping_constants(columns: Sequence[Column]) -> NDArray[np.float64]:
+def grid_snapping_constants(columns: Sequence[Column]) -> NDArray[np.float64]:
     """What scales and snaps a value, a row for each column: low, high, shift, factor, divisor, offset and 1 / step.
 
     The constant feature has the bounds 1 and 1, so that any value becomes 1.
@@ -137,7 +139,7 @@ def snapping_constants(columns: Sequence[Column]) -> NDArray[np.float64]:
 
 
 def snap_to_grid(values: NDArray[np.float64], constants: NDArray[np.float64]) -> NDArray[np.int32]:
-    """Values on the grid, each by its own row of `snapping_constants`."""
+    """Values on the grid, each by its own row of `grid_snapping_constants`."""
     low, high, shift, factor, divisor, offset, inverse = constants.T
     with np.errstate(under="ignore"):
         scaled = ((np.minimum(np.maximum(values, low), high) - shift) * factor) / divisor - offset
@@ -146,7 +148,7 @@ def snap_to_grid(values: NDArray[np.float64], constants: NDArray[np.float64]) ->
     return numbers
 
 
-def resolve_scale(scale: str | None, default: str, bounded: bool) -> str:
+def resolve_scale_name(scale: str | None, default: str, bounded: bool) -> str:
     """The scale by its name in a release; "auto" is the mechanism's default."""
     if scale == "auto":
         scale = default

@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import SchemaWarning, TableError
-from radoboost.holder.craft import left_out, warn_of_clipping
+from radoboost.holder.craft import columns_left_out_of_craft, warn_of_clipping
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, cpu_engine
-from radoboost.holder.feature_maps import Columns, check_columns
-from radoboost.holder.grid import make_columns
+from radoboost.holder.feature_maps import Columns, check_feature_map_argument
+from radoboost.holder.grid import make_grid_columns
 from radoboost.holder.mechanisms import Plain, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs
-from radoboost.holder.mechanisms.table_survey import check_scale, survey, through_map
+from radoboost.holder.mechanisms.table_survey import check_scale_argument, survey_feature_map, survey_table
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.row_counts import RowCounts, beyond_bounds
+from radoboost.holder.row_counts import RowCounts, count_values_beyond_bounds
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect, schema_origin
-from radoboost.holder.table_preparation import check_missing, one_error_for_all, prepare_table
+from radoboost.holder.schema_file import Bounds, declaration_fields, declaration_with_dialect, origin_of_schema
+from radoboost.holder.table_preparation import check_options_for_gaps, collect_schema_errors, prepare_plain_table
 from radoboost.progress import Progress, no_progress, show_progress, silent
 from radoboost.release.columns import Column
 from radoboost.release.release import Release
@@ -34,7 +34,7 @@ from radoboost.release.secret_shares import PendingRelease
 from radoboost.tables import Table
 from radoboost.tables.frames import refuse_cluster_frame
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.streams import rereadable
+from radoboost.tables.streams import spool_for_rereading
 
 
 @dataclass(frozen=True)
@@ -85,34 +85,34 @@ def grid_rows(
     The table is surveyed at once, and its rows are read again when they are asked for.
     """
     refuse_cluster_frame(table, "sharing or encrypting its rows")
-    check_missing(missing, unlabelled, private=False)
-    declared = declaration(schema, bounds, y, label, classes, features, left_out(drop, weights))
+    check_options_for_gaps(missing, unlabelled, private=False)
+    declared = declaration_fields(schema, bounds, y, label, classes, features, columns_left_out_of_craft(drop, weights))
     declared = declaration_with_dialect(declared, separator, decimal, False)
     asked = CraftRequest(
         **declared,
-        columns=check_columns(columns, declared["declared"].terms),
+        columns=check_feature_map_argument(columns, declared["declared"].terms),
         n_rados=1,
         signature_key=b"",
         scale=scale,
         intercept=bool(intercept),
         weights=weights,
     )
-    check_scale(asked)
+    check_scale_argument(asked)
     engine, surveys = cpu_engine(), list[_Surveyed]()
-    with (show_progress if progress else no_progress)() as bar, rereadable(table, bar=bar) as kept:
+    with (show_progress if progress else no_progress)() as bar, spool_for_rereading(table, bar=bar) as kept:
 
         def make(asked: CraftRequest, source: Table) -> ReleaseDraft:
-            surveys.append(_surveyed(asked, source, engine, bar))
+            surveys.append(_survey_before_grid_rows(asked, source, engine, bar))
             return surveys[-1].made
 
-        with one_error_for_all(kept, asked):
-            made, used_schema, lines = prepare_table(
+        with collect_schema_errors(kept, asked):
+            made, used_schema, lines = prepare_plain_table(
                 make, kept, y, asked, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
                 engine=engine, withheld={}, bar=silent,
             )  # fmt: skip
         if lines:
             warnings.warn(SchemaWarning(lines), stacklevel=5)
-        facts = replace(made.circumstances, schema=schema_origin(asked.declared.schema, used_schema))
+        facts = replace(made.circumstances, schema=origin_of_schema(asked.declared.schema, used_schema))
         assert facts.n_examples is not None
         statement = Plain().statement(facts)
         release = Release(
@@ -156,11 +156,13 @@ class _Surveyed:
             signs = np.ones(batch.n_rows, np.int8) if many else self.rule.signs(batch.labels, batch.place)
             rows, clipped = self.engine.snap(values, signs, columns)
             if batch.inputs is not None and self.through is not None:
-                clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.through.inputs)
+                clipped = count_values_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.through.inputs)
             counts.clipped += clipped[: len(counts.clipped)]
             integers = rows[:, : len(columns)].astype(np.int64)
             if many:
-                integers = _in_slots(integers, self.rule.places(batch.labels, batch.place), self.rule.n_classes)
+                integers = _grid_rows_in_class_slots(
+                    integers, self.rule.places(batch.labels, batch.place), self.rule.n_classes
+                )
             done += batch.n_rows
             self.bar("sending rows", done, n_rows)
             yield integers
@@ -168,18 +170,18 @@ class _Surveyed:
             raise TableError(CHANGED.format(name=self.source.name, before=n_rows, after=done))
 
 
-def _in_slots(rows: NDArray[np.int64], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
+def _grid_rows_in_class_slots(rows: NDArray[np.int64], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
     slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
     slots[np.arange(len(rows)), places] = rows
     return slots.reshape(len(rows), -1)
 
 
-def _surveyed(asked: CraftRequest, source: Table, engine: Engine, bar: Progress) -> _Surveyed:
+def _survey_before_grid_rows(asked: CraftRequest, source: Table, engine: Engine, bar: Progress) -> _Surveyed:
     """The first pass of a plain release, and what follows from it."""
     run = Curator(source, engine, ThreadRunner(None, bar))
-    asked, through = through_map(asked, run)
-    facts = survey(asked, run, passes=2 if through is None else 3)
-    columns: tuple[Column, ...] = make_columns(
+    asked, through = survey_feature_map(asked, run)
+    facts = survey_table(asked, run, passes=2 if through is None else 3)
+    columns: tuple[Column, ...] = make_grid_columns(
         run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept
     )
     inputs = len(columns) - asked.intercept if through is None else len(through.inputs)

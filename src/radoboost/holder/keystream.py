@@ -52,13 +52,13 @@ class Key(bytes):
 
     def __getitem__(self, place: Any) -> Any:
         some = super().__getitem__(place)
-        return _key(some, self.fresh) if isinstance(some, bytes) else some
+        return _unpickle_key(some, self.fresh) if isinstance(some, bytes) else some
 
     def __add__(self, other: Any) -> "Key":
-        return _key(super().__add__(other), self.fresh or getattr(other, "fresh", False))
+        return _unpickle_key(super().__add__(other), self.fresh or getattr(other, "fresh", False))
 
     def __radd__(self, other: Any) -> "Key":
-        return _key(bytes.__add__(other, self), self.fresh)
+        return _unpickle_key(bytes.__add__(other, self), self.fresh)
 
     def __bytes__(self) -> "Key":
         return self
@@ -77,10 +77,10 @@ class Key(bytes):
         return repr(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _key, (super().__getitem__(slice(None)), self.fresh)  # plain bytes
+        return _unpickle_key, (super().__getitem__(slice(None)), self.fresh)  # plain bytes
 
 
-def _key(content: bytes, fresh: bool) -> Key:
+def _unpickle_key(content: bytes, fresh: bool) -> Key:
     """A key that was sent here."""
     key = Key(content)
     key.fresh = fresh
@@ -92,11 +92,11 @@ class _WithoutFresh(pickle.Pickler):
 
     def reducer_override(self, thing: Any) -> Any:
         if isinstance(thing, Key) and thing.fresh:
-            return _key, (b"", True)
+            return _unpickle_key, (b"", True)
         return NotImplemented
 
 
-def pickled_without_fresh(thing: Any) -> bytes:
+def pickle_without_fresh_keys(thing: Any) -> bytes:
     """Something pickled for anyone to see: what was fresh of its keys is left out.
 
     Whoever gets it asks each key for one of its own by `for_part`, which comes from the operating system there. A key
@@ -116,7 +116,7 @@ def make_key(seed: int | None) -> Key:
     return Key(hashlib.sha256(f"radoboost/seed/{int(seed)}".encode("ascii")).digest())
 
 
-def words(
+def keystream_words(
     key: bytes,
     n_rados: int,
     first_tile: int,
@@ -133,12 +133,12 @@ def words(
         slab, tile = divmod(first_tile + done, SLAB_TILES)
         count = min(n_tiles - done, SLAB_TILES - tile)
         nonce = plane.to_bytes(4, "little") + slab.to_bytes(8, "little")
-        _fill(key, nonce, tile * n_rados * 8, out[done : done + count].data.cast("B"))
+        _fill_from_keystream(key, nonce, tile * n_rados * 8, out[done : done + count].data.cast("B"))
         done += count
     return out
 
 
-def streams(
+def keystream_parts(
     key: bytes, plane: int, parts: Iterable[tuple[int, int, int]], out: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     """For each part (slab, first, count): that many words of the slab's own stream, one part after the other."""
@@ -146,27 +146,27 @@ def streams(
     stream = Cipher(ChaCha20(key, bytes(16)), mode=None).encryptor()
     prefix = plane.to_bytes(4, "little")
     for slab, first, count in parts:
-        _seek(stream, prefix + slab.to_bytes(8, "little"), 8 * first)
-        _write_stream(stream, target[done : done + 8 * count])
+        _seek_keystream(stream, prefix + slab.to_bytes(8, "little"), 8 * first)
+        _write_keystream(stream, target[done : done + 8 * count])
         done += 8 * count
     return out
 
 
-def _fill(key: bytes, nonce: bytes, start: int, target: memoryview) -> None:
+def _fill_from_keystream(key: bytes, nonce: bytes, start: int, target: memoryview) -> None:
     """Write the keystream's bytes from `start` into target."""
     stream = Cipher(ChaCha20(key, bytes(4) + nonce), mode=None).encryptor()
-    _seek(stream, nonce, start)
-    _write_stream(stream, target)
+    _seek_keystream(stream, nonce, start)
+    _write_keystream(stream, target)
 
 
-def _seek(stream: CipherContext, nonce: bytes, start: int) -> None:
+def _seek_keystream(stream: CipherContext, nonce: bytes, start: int) -> None:
     block, skip = divmod(start, 64)
     stream.reset_nonce(block.to_bytes(4, "little") + nonce)
     if skip:
         stream.update(_ZEROS[:skip])
 
 
-def _write_stream(stream: CipherContext, target: memoryview) -> None:
+def _write_keystream(stream: CipherContext, target: memoryview) -> None:
     zeros = memoryview(_ZEROS)
     for a in range(0, len(target), len(_ZEROS)):
         piece = target[a : a + len(_ZEROS)]

@@ -4,35 +4,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.feature_maps import check_columns
+from radoboost.holder.feature_maps import check_feature_map_argument
 from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Question
-from radoboost.holder.mechanisms.record_level import check_person
+from radoboost.holder.mechanisms.record_level import check_rows_per_person
 from radoboost.holder.mechanisms.statements import SHOWN_DELTAS
 from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
-from radoboost.holder.schema_file import Bounds, declaration, whose_rows
-from radoboost.holder.signatures import check_n_rados
+from radoboost.holder.schema_file import Bounds, declaration_fields, warning_of_whose_rows
+from radoboost.holder.signatures import check_number_of_rados
 from radoboost.privacy import Event, accountant_name, best_guess, delta_advice, epsilon_at, figures
 from radoboost.privacy.conversions import GROUPS
-from radoboost.release.composition import EarlierRelease, composed_with
-from radoboost.release.release import finite_or_word
+from radoboost.release.composition import EarlierRelease, compose_with_earlier
+from radoboost.release.release import epsilon_as_json
 
 
-def account_for(mechanism: str, *, group: int | None = None, **fields: Any) -> dict[str, Any]:
+def privacy_cost_of_mechanism(mechanism: str, *, group: int | None = None, **fields: Any) -> dict[str, Any]:
     """The noise that an epsilon takes, or the epsilon that a noise buys; noise is in multiples of the clipping norm.
 
     `fields` are those of `Question`. With the numbers of examples and features, the answer for `moments` also says what
     error to expect. Its figures have what a `group` of rows of one person pays together, or groups of 2, 5 and 10.
     """
     question = Question(**fields)
-    check_n_rados(question.n_rados)
+    check_number_of_rados(question.n_rados)
     kinds = {name: kind for name, kind in MECHANISMS.items() if hasattr(kind, "account")}
     if mechanism not in kinds:
         raise ArgumentError(f"there is no account for the mechanism {mechanism!r}; choose one of {', '.join(kinds)}")
     event, details = kinds[mechanism].account(question)
-    return _answer(mechanism, event, details, question.delta, question.n_examples, group)
+    return _privacy_cost_as_json(mechanism, event, details, question.delta, question.n_examples, group)
 
 
-def account_for_schema(
+def privacy_cost_by_schema(
     mechanism: Mechanism,
     schema: Bounds,
     *,
@@ -42,54 +42,54 @@ def account_for_schema(
     group: int | None = None,
     earlier: Sequence[EarlierRelease] = (),
 ) -> dict[str, Any]:
-    """As `account_for`, of a table as a schema declares it: with its categories, its classes, and persons.
+    """As `privacy_cost_of_mechanism`, of a table that a schema declares: with its categories, its classes, and persons.
 
     No table is opened. `rows` is about how many there are, from public knowledge: with it the answer says what error to
     expect, and whether so many carry the epsilon. With `earlier` releases of the table, as `chain` gives them, it says
     under `composed` what all of them amount to together.
     """
-    asked = _declared(mechanism, schema, rows, person, max_rows)
+    asked = _request_for_privacy_cost(mechanism, schema, rows, person, max_rows)
     account = getattr(mechanism, "account_declared", None)
     if account is None:
         raise ArgumentError(f"there is no account of a schema for the mechanism {mechanism.name}; leave the schema out")
     event, details = account(asked)
     delta = getattr(mechanism, "delta", 0.0)
-    answer = _answer(mechanism.name, event, details, delta, rows, group)
-    if (sentence := whose_rows(asked.declared, person, getattr(mechanism, "unit", None))) is not None:
+    answer = _privacy_cost_as_json(mechanism.name, event, details, delta, rows, group)
+    if (sentence := warning_of_whose_rows(asked.declared, person, getattr(mechanism, "unit", None))) is not None:
         answer["whose_rows"] = sentence
-    return {**answer, "composed": composed_with(event, earlier, delta)} if earlier else answer
+    return {**answer, "composed": compose_with_earlier(event, earlier, delta)} if earlier else answer
 
 
-def foreseen_bookings(
+def bookings_by_schema(
     mechanism: Mechanism, schema: Bounds, *, person: str | None = None, max_rows: int | None = None
 ) -> tuple[Event, ...]:
     """What a release of a table that a schema declares would book on a ledger; no table is opened."""
     foreseen = getattr(mechanism, "foreseen_bookings", None)
     if foreseen is None:
         raise ArgumentError(f"what the mechanism {mechanism.name} books is known when it crafts; leave the ledger out")
-    asked = _declared(mechanism, schema, None, person, max_rows)
+    asked = _request_for_privacy_cost(mechanism, schema, None, person, max_rows)
     mechanism.check(asked)
     events: tuple[Event, ...] = foreseen(asked)
     return events
 
 
-def _declared(
+def _request_for_privacy_cost(
     mechanism: Mechanism, schema: Bounds, rows: int | None, person: str | None, max_rows: int | None
 ) -> CraftRequest:
     """What `craft` would be asked for, by a schema and nothing else that matters to the cost."""
-    declared = declaration(schema, None, None, None, None, None, ())
+    declared = declaration_fields(schema, None, None, None, None, None, ())
     return CraftRequest(
         **declared,
-        columns=check_columns("auto", declared["declared"].terms),
+        columns=check_feature_map_argument("auto", declared["declared"].terms),
         n_rados=getattr(mechanism, "default_rados", DEFAULT_RADOS),
         signature_key=b"",  # nothing is drawn
         rows=rows,
         person=person,
-        max_rows=check_person(person, max_rows),
+        max_rows=check_rows_per_person(person, max_rows),
     )
 
 
-def _answer(
+def _privacy_cost_as_json(
     mechanism: str, event: Event, details: dict[str, Any], delta: float, rows: int | None, group: int | None
 ) -> dict[str, Any]:
     """What an event amounts to, as JSON data."""
@@ -98,10 +98,12 @@ def _answer(
     return {
         "mechanism": mechanism,
         "neighbours": event.relation.value,
-        "epsilon": finite_or_word(epsilon),
+        "epsilon": epsilon_as_json(epsilon),
         "delta": delta,
         **details,
-        "epsilon_at": [{"delta": other, "epsilon": finite_or_word(epsilon_at(event, other))} for other in SHOWN_DELTAS],
+        "epsilon_at": [
+            {"delta": other, "epsilon": epsilon_as_json(epsilon_at(event, other))} for other in SHOWN_DELTAS
+        ],
         "figures": figures(event, delta, GROUPS if group is None else (group,)),
         "best_guess": best_guess(event),
         "accountant": accountant_name(event),

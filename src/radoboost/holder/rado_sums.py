@@ -14,43 +14,43 @@ from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.engines import DeviceEngine, Engine, device_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.row_counts import RowCounts, beyond_bounds
+from radoboost.holder.row_counts import RowCounts, count_values_beyond_bounds
 from radoboost.holder.signatures import SignatureStream
 from radoboost.release.columns import Column
-from radoboost.tables import Batch, refuse_not_finite
-from radoboost.tables.gpu_arrays import on_host
+from radoboost.tables import Batch, refuse_not_finite_values
+from radoboost.tables.gpu_arrays import copy_gpu_array_to_host
 from radoboost.tables.labels import LabelCollector, LabelEncoder
 
 MOST_ROWS = 65536  # in a batch that is read through Arrow
 _MOST_WORK = 1 << 35  # additions in a batch: few enough that an interrupt does not wait long
 
 
-def engine_values(batch: Batch, engine: Engine) -> Any:
+def batch_values_for_engine(batch: Batch, engine: Engine) -> Any:
     """The values of a batch: on the device that they lie on, if the engine takes them there, or else in memory."""
     if batch.device_values is not None and device_engine(engine) is not None:
         return batch.device_values()
     return batch.values()
 
 
-def _labels_there(batch: Batch, engine: Engine) -> tuple[DeviceEngine, NDArray[Any]] | None:
+def _labels_on_device(batch: Batch, engine: Engine) -> tuple[DeviceEngine, NDArray[Any]] | None:
     """The engine that takes a batch's labels on a device, and the few numbers that they are; None without one."""
     there = None if batch.device_labels is None else device_engine(engine)
     values = None if there is None else batch.device_labels.values(there.distinct)
     return None if there is None or values is None or np.isnan(values).any() else (there, values)
 
 
-def see_labels(labels: LabelCollector, batch: Batch, engine: Engine) -> None:
+def note_batch_labels(labels: LabelCollector, batch: Batch, engine: Engine) -> None:
     """Note the labels of a batch; what is wrong with one is said where they are in memory, with its row."""
-    if (there := _labels_there(batch, engine)) is not None:
+    if (there := _labels_on_device(batch, engine)) is not None:
         with suppress(TableError):
             labels.see(pa.array(there[1]))
             return
     labels.see(batch.labels, batch.place)
 
 
-def signs_of(rule: LabelEncoder, batch: Batch, engine: Engine) -> Any:
+def batch_label_signs(rule: LabelEncoder, batch: Batch, engine: Engine) -> Any:
     """The labels of a batch as -1 and +1, on the device that they lie on, if the engine takes them there."""
-    if (there := _labels_there(batch, engine)) is not None:
+    if (there := _labels_on_device(batch, engine)) is not None:
         device, values = there
         signs = rule.signs_or_zero(pa.array(values))
         if signs.all():
@@ -107,17 +107,17 @@ class SurveyRows:
 
     @property
     def rows_on_device(self) -> int | None:
-        return rows_there(self.engine, 1, len(self.low))
+        return rows_per_device_batch(self.engine, 1, len(self.low))
 
     def empty(self) -> SurveyResult:
         survey = self.engine.survey(self.low, self.high, moments=self.moments)
         return SurveyResult(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
 
     def add(self, sums: SurveyResult, first_row: int, batch: Batch) -> None:
-        see_labels(sums.labels, batch, self.engine)
+        note_batch_labels(sums.labels, batch, self.engine)
         assert sums.survey is not None
-        if not sums.survey.add(values := engine_values(batch, self.engine)):
-            refuse_not_finite(self.features, batch, on_host(values))
+        if not sums.survey.add(values := batch_values_for_engine(batch, self.engine)):
+            refuse_not_finite_values(self.features, batch, copy_gpu_array_to_host(values))
 
 
 # ---- sums of rados
@@ -131,16 +131,16 @@ class RadoSums(AddedFields):
     counts: RowCounts
 
 
-def check_memory(engine: Engine, n_rados: int, n_columns: int) -> None:
+def check_memory_for_rados(engine: Engine, n_rados: int, n_columns: int) -> None:
     """Refuse rados that do not fit into memory, before rows are read."""
-    memory.require(
+    memory.require_memory(
         engine.worker_bytes(n_rados, n_columns) + 8 * n_rados * n_columns,
         f"a sum of {n_rados:,} rados of {n_columns:,} features",
         "ask for fewer rados, or leave features out",
     )
 
 
-def rows_to_sum(n_rados: int, n_columns: int, engine: Engine | None = None) -> int | None:
+def rows_per_sum_batch(n_rados: int, n_columns: int, engine: Engine | None = None) -> int | None:
     """How many rows a batch should have, in whole tiles, if a usual one would take long to sum; else None.
 
     An engine on a device says how many it likes.
@@ -151,18 +151,18 @@ def rows_to_sum(n_rados: int, n_columns: int, engine: Engine | None = None) -> i
     return rows if rows < MOST_ROWS else None
 
 
-def rows_there(engine: Engine, n_rados: int, n_columns: int) -> int | None:
+def rows_per_device_batch(engine: Engine, n_rados: int, n_columns: int) -> int | None:
     """How many rows on a device a batch should have; None where the engine does not take them there."""
     there = device_engine(engine)
     return None if there is None else there.rows_there(n_rados, n_columns)
 
 
-def counted_columns(columns: tuple[Column, ...], inputs: tuple[Column, ...] | None) -> tuple[Column, ...]:
+def columns_of_row_counts(columns: tuple[Column, ...], inputs: tuple[Column, ...] | None) -> tuple[Column, ...]:
     """The columns that the holder's counts are of: the table's own."""
     return tuple(column for column in columns if column.scale != "constant") if inputs is None else inputs
 
 
-def counted_values(batch: Batch, values: NDArray[Any]) -> NDArray[Any]:
+def values_of_row_counts(batch: Batch, values: NDArray[Any]) -> NDArray[Any]:
     """The values that the holder's counts are of: those of the table, before a feature map."""
     return values if batch.inputs is None else batch.inputs()
 
@@ -189,7 +189,7 @@ class RadoPass:
     @property
     def rows_at_a_time(self) -> int | None:
         """Few enough that an interrupt does not wait long."""
-        return rows_to_sum(self.n_rados, len(self.columns), self.engine)
+        return rows_per_sum_batch(self.n_rados, len(self.columns), self.engine)
 
     @property
     def worker_bytes(self) -> int:
@@ -200,7 +200,7 @@ class RadoPass:
         return replace(self, prepared=self.prepared.for_part(self.offset + first_row, n_rows))
 
     def empty(self) -> RadoSums:
-        counts = RowCounts.zeros(len(counted_columns(self.columns, self.inputs)))
+        counts = RowCounts.zeros(len(columns_of_row_counts(self.columns, self.inputs)))
         return RadoSums(self.engine.totals(self.n_rados, len(self.columns)), counts)
 
 
@@ -216,27 +216,29 @@ class SumRados(RadoPass):
 
     @property
     def rows_on_device(self) -> int | None:
-        return rows_there(self.engine, self.n_rados, len(self.columns))
+        return rows_per_device_batch(self.engine, self.n_rados, len(self.columns))
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         first_row += self.offset
-        values, signs = engine_values(batch, self.engine), signs_of(self.rule, batch, self.engine)
+        values, signs = batch_values_for_engine(batch, self.engine), batch_label_signs(self.rule, batch, self.engine)
         prepared = self.prepared
         if self.turned is not None:
             place, coding = self.turned
             prepared = FlippedSignatures.over(
-                prepared, first_row, column_bits(on_host(values[:, place]), on_host(signs), coding)
+                prepared,
+                first_row,
+                binary_column_bits(copy_gpu_array_to_host(values[:, place]), copy_gpu_array_to_host(signs), coding),
             )
         rows, clipped = self.engine.snap(values, signs, self.columns)
         self.engine.sum_rows(rows, first_row, prepared, sums.totals)
         if batch.inputs is not None and self.inputs is not None:
-            clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
+            clipped = count_values_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
         sums.counts.see_cells(batch)
 
 
-def column_bits(values: NDArray[Any], signs: NDArray[np.int8], coding: tuple[float, float]) -> NDArray[np.bool_]:
+def binary_column_bits(values: NDArray[Any], signs: NDArray[np.int8], coding: tuple[float, float]) -> NDArray[np.bool_]:
     """Whether y_i x_i is +1, for a binary column's values (F1)."""
     bits: NDArray[np.bool_] = (values == coding[1]) == (signs > 0)
     return bits
@@ -253,7 +255,7 @@ class MaskedSignatures:
     @classmethod
     def over(cls, prepared: SignatureStream, first_row: int, rows: NDArray[np.bool_]) -> Self:
         """Those of a batch that starts at `first_row`, changed by the rows where `rows` is true."""
-        return cls(prepared, first_row // TILE_ROWS, tile_words(first_row, rows))
+        return cls(prepared, first_row // TILE_ROWS, bits_as_tile_words(first_row, rows))
 
     def for_part(self, first_row: int, n_rows: int) -> Self:
         return self
@@ -282,7 +284,7 @@ class ClassSignatures(MaskedSignatures):
         return out
 
 
-def tile_words(first_row: int, bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def bits_as_tile_words(first_row: int, bits: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """One bit a row, as the words of the tiles that the rows lie in."""
     skip = first_row % TILE_ROWS
     padded = np.zeros(-(-(skip + len(bits)) // TILE_ROWS) * TILE_ROWS, dtype=np.uint8)
@@ -315,30 +317,30 @@ class SumClasses(RadoPass):
     @property
     def rows_at_a_time(self) -> int | None:
         """Few enough that an interrupt does not wait long."""
-        return rows_to_sum(self.n_rados, len(self.columns) * self.rule.n_classes, self.engine)
+        return rows_per_sum_batch(self.n_rados, len(self.columns) * self.rule.n_classes, self.engine)
 
     @property
     def rows_on_device(self) -> int | None:
-        return rows_there(self.engine, self.n_rados, len(self.columns) * self.rule.n_classes)
+        return rows_per_device_batch(self.engine, self.n_rados, len(self.columns) * self.rule.n_classes)
 
     @property
     def worker_bytes(self) -> int:
         return self.rule.n_classes * self.engine.worker_bytes(self.n_rados, len(self.columns))
 
     def empty(self) -> ClassSums:  # type: ignore[override]
-        counts = RowCounts.zeros(len(counted_columns(self.columns, self.inputs)))
+        counts = RowCounts.zeros(len(columns_of_row_counts(self.columns, self.inputs)))
         totals = [self.engine.totals(self.n_rados, len(self.columns)) for _ in range(self.rule.n_classes)]
         return ClassSums(totals, counts)
 
     def add(self, sums: ClassSums, first_row: int, batch: Batch) -> None:
         first_row += self.offset
-        values, places = engine_values(batch, self.engine), self.rule.places(batch.labels, batch.place)
+        values, places = batch_values_for_engine(batch, self.engine), self.rule.places(batch.labels, batch.place)
         rows, clipped = self.engine.snap(values, np.ones(batch.n_rows, np.int8), self.columns)
         for place in np.unique(places):
             own = ClassSignatures.over(self.prepared, first_row, places == place)
             self.engine.sum_rows(rows, first_row, own, sums.totals[place])
         if batch.inputs is not None and self.inputs is not None:
-            clipped = beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
+            clipped = count_values_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
         sums.counts.see_cells(batch)

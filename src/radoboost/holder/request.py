@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.feature_maps import Columns, n_outputs
+from radoboost.holder.feature_maps import Columns, number_of_map_columns
 from radoboost.holder.schema_file import Declared
 from radoboost.holder.signatures import AllSignatures, SignatureSet
 from radoboost.release.composition import EarlierRelease
-from radoboost.tables.labels import check_classes, label_spelling, unnamed_label
+from radoboost.tables.labels import check_classes, label_spelling, unnamed_label_spelling
 
 DEFAULT_RADOS = 1000
 _REFUSED = {
@@ -87,7 +87,7 @@ class CraftRequest:
 
     def width(self, features: Sequence[str]) -> int:
         """How many columns a private release of these features has, with the constant one."""
-        return n_outputs(self.fixed_columns, features, self.groups, bounded=True) + self.intercept
+        return number_of_map_columns(self.fixed_columns, features, self.groups, bounded=True) + self.intercept
 
     @property
     def label_name(self) -> str:
@@ -100,7 +100,9 @@ class CraftRequest:
         if self.classes is None:
             return ""
         name = self.label or self.label_apart
-        return unnamed_label(self.one_label, self.classes) if name is None else label_spelling(name, self.classes)
+        return (
+            unnamed_label_spelling(self.one_label, self.classes) if name is None else label_spelling(name, self.classes)
+        )
 
     @property
     def subsets(self) -> SignatureSet:

@@ -99,11 +99,11 @@ class RowCounts:
             self.n_rows + other.n_rows,
             self.spoiled + other.spoiled,
             self.persons or other.persons,
-            _both(self.filled, other.filled),
-            _both(self.unknown, other.unknown),
+            _add_optional_counts(self.filled, other.filled),
+            _add_optional_counts(self.unknown, other.unknown),
             self.unforeseen + other.unforeseen,
-            _both(self.by_class, other.by_class),
-            _both(self.no_number, other.no_number),
+            _add_optional_counts(self.by_class, other.by_class),
+            _add_optional_counts(self.no_number, other.no_number),
         )
 
     def see(
@@ -125,8 +125,8 @@ class RowCounts:
         if batch.gaps is None:
             return
         gaps = batch.gaps()
-        self.filled = _both(self.filled, (gaps.missing | gaps.unknown).sum(axis=0))
-        self.unknown = _both(self.unknown, gaps.unknown.sum(axis=0))
+        self.filled = _add_optional_counts(self.filled, (gaps.missing | gaps.unknown).sum(axis=0))
+        self.unknown = _add_optional_counts(self.unknown, gaps.unknown.sum(axis=0))
         self.unforeseen += int((gaps.unforeseen if good is None else gaps.unforeseen & good).sum())
 
     def unseen(self, schema: Schema | None, withheld: Collection[str] = ()) -> list[str]:
@@ -173,31 +173,33 @@ class RowCounts:
         lines = [] if self.persons is None else self.persons.as_text()
         lines.append(f"{good:,} of {self.n_rows:,} rows contribute{share}")
         if self.spoiled:
-            spoilers = _names_with_counts([*features, label], self.alone) or "none; such rows have several faults"
+            spoilers = _column_counts_text([*features, label], self.alone) or "none; such rows have several faults"
             lines.append(f"spoiled by one column alone (missing, not finite or not a declared class): {spoilers}")
         if self.clipped.any():
-            lines.append(f"beyond their bounds, and clipped: {_names_with_counts(features, self.clipped)}")
+            lines.append(f"beyond their bounds, and clipped: {_column_counts_text(features, self.clipped)}")
         if self.filled is not None and self.unknown is not None:
             gaps, unknown = (
-                _names_with_counts(raw, self.filled - self.unknown, self.n_rows),
-                _names_with_counts(raw, self.unknown),
+                _column_counts_text(raw, self.filled - self.unknown, self.n_rows),
+                _column_counts_text(raw, self.unknown),
             )
             lines += [f"{word}: {names}" for word, names in (("filled", gaps), ("unknown values", unknown)) if names]
         return lines
 
 
-def beyond_bounds(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]) -> NDArray[np.int64]:
+def count_values_beyond_bounds(
+    values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]
+) -> NDArray[np.int64]:
     """How many values of good rows lie beyond their bounds, by column."""
     low, high = np.array([column.constants[:2] for column in columns]).T
     counts: NDArray[np.int64] = (((values < low) | (values > high)) & good[:, None]).sum(axis=0)
     return counts
 
 
-def _both(first: NDArray[np.int64] | None, second: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+def _add_optional_counts(first: NDArray[np.int64] | None, second: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
     return second if first is None else first if second is None else first + second
 
 
-def _names_with_counts(names: Sequence[str], counts: NDArray[np.int64], n_rows: int = 0) -> str:
+def _column_counts_text(names: Sequence[str], counts: NDArray[np.int64], n_rows: int = 0) -> str:
     """Names with their counts, the largest first, with their share of so many rows."""
     order = np.argsort(-counts, kind="stable")
     shares = {k: f" ({100 * counts[k] / n_rows:.3g} %)" if n_rows else "" for k in order}
@@ -209,7 +211,7 @@ class _OnlyTried(Exception):
     """A draft could be written, and is not wanted."""
 
 
-def check_where(where: Where) -> None:
+def check_place_for_counts(where: Where) -> None:
     """Refuse a place that cannot be written to, before anything is spent on a release that would then be lost."""
     if where is not None and where != "terminal" and not callable(where):
         with suppress(_OnlyTried), atomic_write(Path(where), secret=True) as draft:
@@ -249,7 +251,7 @@ _ONE_TENTH = 10  # of their variance: as far is their mean, squared, from their 
 _NAMED = 8
 
 
-def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
+def outlier_values(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
     """By column, the value that makes up nine tenths of its variance, and is a hundred deviations from the others.
 
     Where all others are equal, or nearly all of them, there is nothing to tell apart, as with one 1 among zeros.
@@ -281,7 +283,7 @@ def outliers(names: Sequence[str], exact: ExactSums) -> dict[str, float]:
     return found
 
 
-def as_text(found: Mapping[str, float], n_rows: int) -> str:
+def outliers_text(found: Mapping[str, float], n_rows: int) -> str:
     values = ", ".join(f"{name!r} has {value:.6g}" for name, value in list(found.items())[:_NAMED])
     more = f", and {len(found) - _NAMED} more columns have such" if len(found) > _NAMED else ""
     return (

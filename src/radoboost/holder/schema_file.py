@@ -29,7 +29,7 @@ from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.release.columns import CONSTANT
 from radoboost.release.file_format import BLOCK_COLUMN
 from radoboost.release.release import load
-from radoboost.tables.column_selection import check_name, list_names
+from radoboost.tables.column_selection import check_column_name, list_names
 from radoboost.tables.column_types import PRIVATE, Number, Word
 from radoboost.tables.csv_dialect import CsvDialect
 from radoboost.tables.schema import SCHEMA_KEY, Marked, Schema
@@ -105,7 +105,7 @@ class Declared:
         if self.all_private:
             return tuple(names)
         limits = self.limits
-        return tuple(name for name in names if isinstance(limits, Mapping) and _is_private(limits.get(name)))
+        return tuple(name for name in names if isinstance(limits, Mapping) and _is_private_bound(limits.get(name)))
 
     def with_found(self, found: Mapping[str, tuple[float, float]]) -> "Declared":
         """The declaration with bounds in place of the word "private"."""
@@ -119,7 +119,7 @@ class Declared:
             )
 
 
-def whose_rows(declared: Declared, person: str | None, unit: str | None) -> str | None:
+def warning_of_whose_rows(declared: Declared, person: str | None, unit: str | None) -> str | None:
     """What to know before something is promised about rows that may be several of one person; by names alone.
 
     Nothing where a person is named, or where `unit` says that each row is another one.
@@ -135,7 +135,7 @@ def whose_rows(declared: Declared, person: str | None, unit: str | None) -> str 
     )
 
 
-def schema_origin(declared: Schema | None, schema: Schema | None) -> str:
+def origin_of_schema(declared: Schema | None, schema: Schema | None) -> str:
     """Where the schema of a release came from, as `StatementFacts.schema` has it; the holder gave `declared`."""
     if schema is None:
         return ""
@@ -144,7 +144,7 @@ def schema_origin(declared: Schema | None, schema: Schema | None) -> str:
     return "table" if declared is None or declared.from_data else "settled"
 
 
-def _is_private(limits: Any) -> bool:
+def _is_private_bound(limits: Any) -> bool:
     return isinstance(limits, str) and limits == PRIVATE
 
 
@@ -153,11 +153,11 @@ def read_bounds(bounds: Bounds) -> Declared:
     if bounds is None:
         return Declared({})
     if isinstance(bounds, str | Path):
-        return Declared({}, all_private=True) if str(bounds) == PRIVATE else _read_file(Path(bounds))
+        return Declared({}, all_private=True) if str(bounds) == PRIVATE else _read_schema_file(Path(bounds))
     if isinstance(bounds, Schema):
         return Declared.by_schema(bounds)
     if hasattr(bounds, "schema") and hasattr(bounds, "statement"):
-        return _carried(bounds.schema, f"the {type(bounds).__name__.lower()}")
+        return _schema_carried_by_file(bounds.schema, f"the {type(bounds).__name__.lower()}")
     if isinstance(bounds, Marked) and (bounds.inferred or bounds.corrected):
         raise ArgumentError(
             "these bounds are the limits of a schema that was read off the table, or edited after exact counts of it; "
@@ -181,7 +181,7 @@ def read_bounds(bounds: Bounds) -> Declared:
     return Declared(pairs)
 
 
-def declaration(
+def declaration_fields(
     schema: Bounds,
     bounds: Bounds,
     y: Any,
@@ -193,7 +193,7 @@ def declaration(
     """The fields of `CraftRequest` by a declaration: label and classes by the schema, unless the caller names them."""
     if schema is not None and bounds is not None:
         raise ArgumentError("give a schema or bounds, not both: a schema has the bounds of its columns")
-    check_name("label", label)
+    check_column_name("label", label)
     declared = read_bounds(bounds if schema is None else schema)
     label = label if label is not None or y is not None else declared.label
     declared = declared.choose(features, drop, label)
@@ -223,7 +223,9 @@ def declaration_with_dialect(
         if declaration.names is None:
             raise ArgumentError("how a file is written stands in a schema; make one: rado schema TABLE --label COL")
         limits = dict(declaration.limits)
-        numbers = _check_pairs({name: pair for name, pair in limits.items() if not _is_private(pair)}, "bounds")
+        numbers = _check_bound_pairs(
+            {name: pair for name, pair in limits.items() if not _is_private_bound(pair)}, "bounds"
+        )
         schema = Schema(
             {name: Number(*numbers.get(name, (PRIVATE, PRIVATE))) for name in limits},
             declaration.label,
@@ -239,7 +241,7 @@ def declaration_with_dialect(
     }
 
 
-def _carried(schema: Schema | None, name: str) -> Declared:
+def _schema_carried_by_file(schema: Schema | None, name: str) -> Declared:
     """The declaration that a release or a model carries; `name` is what messages call it."""
     if schema is None:
         raise ArgumentError(
@@ -249,7 +251,7 @@ def _carried(schema: Schema | None, name: str) -> Declared:
     return Declared.by_schema(schema)
 
 
-def _is_release(path: Path) -> bool:
+def _is_release_file(path: Path) -> bool:
     """Whether a file is of the form that releases have; whether it is one, `load` says."""
     try:
         with path.open("rb") as file:
@@ -258,11 +260,11 @@ def _is_release(path: Path) -> bool:
         return False
 
 
-def _read_file(path: Path) -> Declared:
-    if _is_release(path):
-        return _carried(load(path).schema, str(path))
+def _read_schema_file(path: Path) -> Declared:
+    if _is_release_file(path):
+        return _schema_carried_by_file(load(path).schema, str(path))
     try:
-        parsed = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_once)
+        parsed = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_refuse_repeated_json_names)
     except OSError as error:
         raise ArgumentError(f"cannot read the schema {path}: {reason(error)}") from None
     except ArgumentError as error:
@@ -270,22 +272,22 @@ def _read_file(path: Path) -> Declared:
     except (ValueError, RecursionError) as error:
         raise ArgumentError(f"the file {path} is not JSON: {error}") from None
     if isinstance(parsed, dict) and SCHEMA_KEY in parsed:
-        return Declared.by_schema(_schema_in({"schema": parsed}, path))
+        return Declared.by_schema(_schema_in_json({"schema": parsed}, path))
     if isinstance(parsed, dict) and _MODEL_KEY in parsed:
-        return _carried(_schema_in(parsed, path) if "schema" in parsed else None, str(path))
+        return _schema_carried_by_file(_schema_in_json(parsed, path) if "schema" in parsed else None, str(path))
     raise ArgumentError(
         f'{path} is not a schema file, for it has no "{SCHEMA_KEY}"; make one: rado schema TABLE --label COL'
     )
 
 
-def _schema_in(document: Mapping[str, Any], path: Path) -> Schema:
+def _schema_in_json(document: Mapping[str, Any], path: Path) -> Schema:
     try:
         return Schema.from_dict(document["schema"])
     except ArgumentError as error:
         raise ArgumentError(f"{path}: {error}") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_json_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of a JSON file, refused if it has a name twice: which of them is meant, nobody could say."""
     names = [name for name, _ in pairs]
     twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
@@ -294,7 +296,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[str, tuple[float, float]]:
+def check_declared_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[str, tuple[float, float]]:
     """(low, high) by column name, refusing what does not fit the table."""
     declared.refuse_private()
     bounds = declared.limits
@@ -312,15 +314,15 @@ def check_bounds(declared: Declared, names: Sequence[str], scale: str) -> dict[s
     missing = [name for name in names if name not in bounds]
     if scale == "bounds" and missing:
         raise ArgumentError(f"scale='bounds' needs bounds for every column; there are none of {list_names(missing)}")
-    return _check_pairs(bounds, scale)
+    return _check_bound_pairs(bounds, scale)
 
 
-def _check_pairs(bounds: Mapping[str, Any], scale: str) -> dict[str, tuple[float, float]]:
+def _check_bound_pairs(bounds: Mapping[str, Any], scale: str) -> dict[str, tuple[float, float]]:
     """(low, high) as numbers by column; all that cannot be used are named at once."""
     pairs, problems = {}, []
     for name, pair in bounds.items():
         try:
-            pairs[name] = _check_pair(name, pair, scale)
+            pairs[name] = _check_bound_pair(name, pair, scale)
         except ArgumentError as error:
             problems.append(str(error))
     if problems:
@@ -328,7 +330,7 @@ def _check_pairs(bounds: Mapping[str, Any], scale: str) -> dict[str, tuple[float
     return pairs
 
 
-def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, float]:
+def _check_bound_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, float]:
     try:
         low, high = (float(value) for value in (() if isinstance(pair, str) else pair))
     except (TypeError, ValueError):
@@ -344,7 +346,7 @@ def _check_pair(name: str, pair: Sequence[float], scale: str) -> tuple[float, fl
     return low, high
 
 
-def check_names(names: Sequence[str], intercept: bool) -> None:
+def check_declared_feature_names(names: Sequence[str], intercept: bool) -> None:
     """Refuse feature names that a release uses for other things."""
     reserved = {BLOCK_COLUMN, CONSTANT} if intercept else {BLOCK_COLUMN}
     wrong = [name for name in names if name in reserved]
@@ -356,7 +358,7 @@ def check_names(names: Sequence[str], intercept: bool) -> None:
         )
 
 
-def limit_arrays(
+def declared_limits_as_arrays(
     limits: Mapping[str, tuple[float, float]], names: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The lower and the upper bound of every feature; infinite where none is declared."""

@@ -22,22 +22,22 @@ from radoboost.holder.column_profile import (
     ColumnProfile,
     DateProfile,
     NumberProfile,
-    columns_of,
-    exact_mean,
-    marks_to_try,
-    odd_cells,
+    exact_column_mean,
+    find_unparsable_cells,
+    number_marks_to_try,
+    profiles_with_columns,
 )
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.progress import Progress, silent
-from radoboost.tables.cells import is_text, no_labels
-from radoboost.tables.column_selection import list_names, storage
+from radoboost.tables.cells import gap_label_cells, is_text
+from radoboost.tables.column_selection import list_names, storage_type_of_column
 from radoboost.tables.column_types import MOST_VALUES, ORDERS, PRIVATE, Category, Date, Ignored, Kind, Number
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.labels import ADVICE, LabelCollector, rows_without_label
-from radoboost.tables.raw_table import LOOKING, RawTable, column_types, raw_table
+from radoboost.tables.raw_table import LOOKING, RawTable, open_raw_table, raw_column_types
 from radoboost.tables.schema import Schema
-from radoboost.tables.streams import rereadable
+from radoboost.tables.streams import spool_for_rereading
 
 # ---- What the columns of a table may mean, by their names and storage types alone: no value is looked at.
 
@@ -53,23 +53,23 @@ _CATEGORIES |= {"clinic", "department", "hospital", "site", "race", "ethnicity",
 _CATEGORIES |= {"language", "occupation", "insurance", "zip", "postcode", "colour", "color", "province", "district"}
 
 
-def name_words(name: str) -> list[str]:
+def words_of_column_name(name: str) -> list[str]:
     """The words that a name is made of, in small letters."""
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     return [word.lower() for word in re.split(r"[\W_]+", spaced) if word]
 
 
-def looks_like_id(name: str) -> bool:
+def column_name_looks_like_id(name: str) -> bool:
     """Whether a name says that the column tells rows or persons apart."""
-    words = name_words(name)
+    words = words_of_column_name(name)
     owned = len(words) == 2 and words[0] in _OWNERS and words[1] in _NUMBERS
     return owned or any(words[place] in _IDS for place in ((0, -1) if words else ()))
 
 
-def kind_of(name: str, stored: pa.DataType | None) -> Kind:
+def infer_kind_by_name(name: str, stored: pa.DataType | None) -> Kind:
     """The kind of a column by its name and storage type; what must be decided about it stays open."""
-    if stored is not None and pa.types.is_dictionary(stored) and storage(stored.value_type) != "text":
-        return Ignored("id") if looks_like_id(name) else Category()  # whoever made it a dictionary says so
+    if stored is not None and pa.types.is_dictionary(stored) and storage_type_of_column(stored.value_type) != "text":
+        return Ignored("id") if column_name_looks_like_id(name) else Category()  # whoever made it a dictionary says so
     while stored is not None and (pa.types.is_dictionary(stored) or pa.types.is_run_end_encoded(stored)):
         stored = stored.value_type
     if stored is not None:
@@ -78,13 +78,13 @@ def kind_of(name: str, stored: pa.DataType | None) -> Kind:
         if pa.types.is_date(stored) or pa.types.is_timestamp(stored):
             return Date()
         if pa.types.is_floating(stored) or pa.types.is_decimal(stored):
-            return Ignored("id") if looks_like_id(name) else Number()
+            return Ignored("id") if column_name_looks_like_id(name) else Number()
         if not (is_text(stored) or pa.types.is_integer(stored)):
             return Ignored("text")  # nested, durations, times: no kind of column reads them
-    words = set(name_words(name))
-    last = next(iter(name_words(name)[::-1]), "")
+    words = set(words_of_column_name(name))
+    last = next(iter(words_of_column_name(name)[::-1]), "")
     whole = stored is not None and pa.types.is_integer(stored)
-    if looks_like_id(name):
+    if column_name_looks_like_id(name):
         return Ignored("id")
     if not whole and (words & _DATES or last in _DATE_ENDS):
         return Date()
@@ -95,18 +95,18 @@ def kind_of(name: str, stored: pa.DataType | None) -> Kind:
     return Number()
 
 
-def names_in_doubt(names: Sequence[str]) -> dict[str, str]:
+def column_names_in_doubt(names: Sequence[str]) -> dict[str, str]:
     """The columns that hold no numbers as it seems, by their names alone, with what they may be."""
-    kinds = {name: kind_of(name, None).kind for name in names}
+    kinds = {name: infer_kind_by_name(name, None).kind for name in names}
     return {name: kind for name, kind in kinds.items() if kind != "number"}
 
 
-def taken_for_numbers(names: Sequence[str]) -> str | None:
+def doubtful_numbers_text(names: Sequence[str]) -> str | None:
     """A sentence on columns that are read as numbers though their names say id, date or text; None if none does.
 
     Categories are often written as numbers, so their names are no reason.
     """
-    doubts = {name: kind for name, kind in names_in_doubt(names).items() if kind != "category"}
+    doubts = {name: kind for name, kind in column_names_in_doubt(names).items() if kind != "category"}
     if not doubts:
         return None
     one, kinds = len(doubts) == 1, " or ".join(dict.fromkeys(doubts.values()))
@@ -125,13 +125,13 @@ def schema_template(table: Any, label: str | None = None, separator: str | None 
     >>> [(name, kind.kind) for name, kind in template.columns.items()], list(template.undecided())
     ([('age', 'number'), ('ward', 'category')], ['age', 'ward'])
     """
-    types = column_types(table, separator)
-    check_label(label, list(types))
-    kinds = {name: kind_of(name, stored) for name, stored in types.items() if name != label}
+    types = raw_column_types(table, separator)
+    check_label_is_column(label, list(types))
+    kinds = {name: infer_kind_by_name(name, stored) for name, stored in types.items() if name != label}
     return Schema(kinds, label, separator=separator)
 
 
-def check_label(label: str | None, names: list[str]) -> None:
+def check_label_is_column(label: str | None, names: list[str]) -> None:
     """Refuse a label that is no column."""
     if label is not None and label not in names:
         raise TableError(f"the table has no column {label!r} for the label; its columns are {list_names(names)}")
@@ -185,7 +185,7 @@ class InferredSchema:
         lines: dict[str, list[str]] = {title: [] for title in (*_TITLES.values(), "left out")}
         for name, kind in self.schema.columns.items():
             lines[_TITLES.get(kind.kind, "left out")].append(self._note(name, filled))
-        words = [f"{title}: {_join_words(parts)}" for title, parts in lines.items() if parts]
+        words = [f"{title}: {_shortened_word_list(parts)}" for title, parts in lines.items() if parts]
         marks = {"separator": self.schema.separator, "thousands mark": self.schema.thousands}
         marks["decimal mark"] = None if self.schema.decimal == "." else self.schema.decimal
         if marks["separator"] == ",":
@@ -194,7 +194,7 @@ class InferredSchema:
         return words + ([f"written with: {', '.join(written)}"] if written else [])
 
 
-def _join_words(parts: Sequence[str]) -> str:
+def _shortened_word_list(parts: Sequence[str]) -> str:
     return ", ".join(parts[:12]) + (f" and {len(parts) - 12} more" if len(parts) > 12 else "")
 
 
@@ -217,10 +217,10 @@ def propose_schema(
     >>> schema.columns["age"], schema.columns["ward"].values, schema.classes
     (Number(low=30, high=41, fill=35.5, gaps=True, terms=None, inferred=True), ('A', 'B'), ('no', 'yes'))
     """
-    return propose(table, label, features=features, drop=drop, classes=classes).schema
+    return infer_schema(table, label, features=features, drop=drop, classes=classes).schema
 
 
-def propose(
+def infer_schema(
     table: Any,
     label: str | None = None,
     *,
@@ -239,12 +239,12 @@ def propose(
     With `skip_unlabelled`, rows without a label are no reason to stop; else `advice` says what to do about them. `bar`
     is told how far the look is, and may raise to end it.
     """
-    with rereadable(table, bar=bar) as rows:
+    with spool_for_rereading(table, bar=bar) as rows:
         seen = None if label is None else LabelCollector(label, classes, advice=advice)
-        return _propose(rows, seen, features, drop, separator, decimal, skip_unlabelled, engine, bar)
+        return _infer_schema(rows, seen, features, drop, separator, decimal, skip_unlabelled, engine, bar)
 
 
-def _propose(
+def _infer_schema(
     table: Any,
     labels: LabelCollector | None,
     features: Sequence[str] | None,
@@ -257,16 +257,16 @@ def _propose(
 ) -> InferredSchema:
     label = None if labels is None else labels.name
     bar(LOOKING, 0, None)
-    raw = raw_table(table, None, separator)
-    check_label(label, list(raw.columns))
-    names = _columns_to_propose(raw.columns, label, features, drop)
-    raw = raw_table(table, [*names, *([] if label is None else [label])], separator)
-    marks = [pair for pair in marks_to_try(raw.separator) if decimal is None or pair.decimal == decimal]
+    raw = open_raw_table(table, None, separator)
+    check_label_is_column(label, list(raw.columns))
+    names = _columns_to_infer(raw.columns, label, features, drop)
+    raw = open_raw_table(table, [*names, *([] if label is None else [label])], separator)
+    marks = [pair for pair in number_marks_to_try(raw.separator) if decimal is None or pair.decimal == decimal]
     looks = _profile_columns(raw, names, engine or get_engine("auto"), marks, labels, skip_unlabelled, bar)
-    chosen = _common_marks(looks, marks)
+    chosen = _infer_common_marks(looks, marks)
     kinds = {name: _infer_column(look, chosen, named=features is not None) for name, look in looks.items()}
-    texts = [name for name, found in kinds.items() if _may_be_numbers(looks[name], found.kind)]
-    odd = odd_cells(raw_table(table, texts, separator), texts, chosen, bar) if texts else {}
+    texts = [name for name, found in kinds.items() if _text_may_be_numbers(looks[name], found.kind)]
+    odd = find_unparsable_cells(open_raw_table(table, texts, separator), texts, chosen, bar) if texts else {}
     kinds |= {
         name: _Found(Ignored("text"), f"text: {cells.words}")
         for name, cells in odd.items()
@@ -288,7 +288,7 @@ def _propose(
     )
 
 
-def _columns_to_propose(
+def _columns_to_infer(
     names: Sequence[str], label: str | None, features: Sequence[str] | None, drop: Sequence[str]
 ) -> list[str]:
     """The columns to propose for; `drop` may name columns that are not there, as folders do."""
@@ -311,13 +311,16 @@ def _profile_columns(
     n_rows = 0
     for batch in raw.batches(bar):
         if not looks:
-            looks = {name: _start(name, batch.columns.schema.field(name).type, engine, marks) for name in names}
+            looks = {
+                name: _start_column_profile(name, batch.columns.schema.field(name).type, engine, marks)
+                for name in names
+            }
         total = raw.source.expected_rows(n_rows)
-        for look, column in columns_of(batch.columns, looks):
+        for look, column in profiles_with_columns(batch.columns, looks):
             bar(LOOKING, n_rows, total)  # of the first rows each column is tried as everything, which takes long
             look.see(column)
         if labels is not None:
-            column = _labels_or_null(batch.columns.column(labels.name), raw.separator is not None)
+            column = _labels_for_profile(batch.columns.column(labels.name), raw.separator is not None)
             if skip_unlabelled:
                 labels.see(column.filter(pa.array(~rows_without_label(column, labels.classes))))
             else:
@@ -327,12 +330,12 @@ def _profile_columns(
     return looks
 
 
-def _labels_or_null(column: pa.Array, of_csv: bool) -> pa.Array:
+def _labels_for_profile(column: pa.Array, of_csv: bool) -> pa.Array:
     """Labels, null where a cell of a CSV file says that one is missing."""
-    return pc.if_else(pa.array(no_labels(column)), pa.scalar(None, column.type), column) if of_csv else column
+    return pc.if_else(pa.array(gap_label_cells(column)), pa.scalar(None, column.type), column) if of_csv else column
 
 
-def _start(name: str, stored: pa.DataType, engine: Engine, marks: Sequence[CsvDialect]) -> ColumnProfile:
+def _start_column_profile(name: str, stored: pa.DataType, engine: Engine, marks: Sequence[CsvDialect]) -> ColumnProfile:
     """What there is to note about a column of this type."""
     inner, coded = stored, pa.types.is_dictionary(stored)
     while pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner):
@@ -341,15 +344,15 @@ def _start(name: str, stored: pa.DataType, engine: Engine, marks: Sequence[CsvDi
         return ColumnProfile(name, inner, NumberProfile(engine, marks), DateProfile(), CategoryProfile(), coded)
     if pa.types.is_date(inner) or pa.types.is_timestamp(inner):
         return ColumnProfile(name, inner, None, DateProfile([ORDERS[0]]), None)
-    if storage(inner) != "text":
+    if storage_type_of_column(inner) != "text":
         if coded:
             return ColumnProfile(name, inner, None, None, CategoryProfile(), coded)
-        values = CategoryProfile() if looks_like_id(name) and pa.types.is_integer(inner) else None
+        values = CategoryProfile() if column_name_looks_like_id(name) and pa.types.is_integer(inner) else None
         return ColumnProfile(name, inner, NumberProfile(engine, marks[:1]), None, values)
     return ColumnProfile(name, inner, None, None, None)
 
 
-def _common_marks(looks: Mapping[str, ColumnProfile], marks: Sequence[CsvDialect]) -> CsvDialect:
+def _infer_common_marks(looks: Mapping[str, ColumnProfile], marks: Sequence[CsvDialect]) -> CsvDialect:
     """The marks under which most columns of text are numbers: those of a file are the same in all its columns."""
     texts = [look.numbers for look in looks.values() if look.numbers is not None and is_text(look.kind)]
     votes = Counter(pair for numbers in texts for pair in numbers.alive)
@@ -369,21 +372,21 @@ class _Found(NamedTuple):
 
 def _infer_column(look: ColumnProfile, marks: CsvDialect, named: bool) -> _Found:
     """What a column is; one that the caller `named` is no id."""
-    numbers, values, is_id = look.numbers, look.values, not named and looks_like_id(look.name)
+    numbers, values, is_id = look.numbers, look.values, not named and column_name_looks_like_id(look.name)
     if look.present == 0:
         return _Found(Ignored("text"), "nothing in it")
     if look.coded and look.n_values and not (is_id and look.n_values == look.present > 1):
-        return _category_column(look)  # its type says so
+        return _infer_category(look)  # its type says so
     if numbers is not None and (key := marks if is_text(look.kind) else PLAIN) in numbers.alive:
         if is_id and numbers.whole:
             few = values is not None and values.values is not None and len(values.values) < look.present
-            return _category_column(look) if few else _Found(Ignored("id"), "id")
-        return _number_column(numbers.exact(key), look.missing > 0)
+            return _infer_category(look) if few else _Found(Ignored("id"), "id")
+        return _infer_number(numbers.exact(key), look.missing > 0)
     if look.dates is not None and look.dates.alive:
-        return _date(look.dates, look.missing > 0, is_text(look.kind))
+        return _infer_date(look.dates, look.missing > 0, is_text(look.kind))
     if values is not None and values.values is not None:
         apart = is_id and len(values.values) == look.present > 1
-        return _Found(Ignored("id"), "id") if apart else _category_column(look)
+        return _Found(Ignored("id"), "id") if apart else _infer_category(look)
     if is_id:
         return _Found(Ignored("id"), "id")
     if look.numbers is None and values is None:
@@ -393,54 +396,54 @@ def _infer_column(look: ColumnProfile, marks: CsvDialect, named: bool) -> _Found
     )
 
 
-def _may_be_numbers(look: ColumnProfile, kind: Kind) -> bool:
+def _text_may_be_numbers(look: ColumnProfile, kind: Kind) -> bool:
     """Whether a column of texts is left out, or is a category of so many values that these may be numbers."""
     if look.present == 0 or look.numbers is None or not is_text(look.kind):
         return False
     return kind == Ignored("text") or (isinstance(kind, Category) and not look.coded and look.n_values > _FEW_VALUES)
 
 
-def _category_column(look: ColumnProfile) -> _Found:
+def _infer_category(look: ColumnProfile) -> _Found:
     assert look.values is not None
     values = look.values.ordered()
     return _Found(Category(values, gaps=look.missing > 0), f"{len(values)} value{'s' if len(values) > 1 else ''}")
 
 
-def _number_column(sums: ExactSums, some: bool) -> _Found:
-    mean = exact_mean(sums)
+def _infer_number(sums: ExactSums, some: bool) -> _Found:
+    mean = exact_column_mean(sums)
     if mean is None:  # all that is there is infinite, and will be refused
         return _Found(Number(gaps=some))
     low, high = float(sums.lowest[0]), float(sums.highest[0])
-    number = Number(fill=_without_point(mean), gaps=some)
+    number = Number(fill=_drop_decimal_point(mean), gaps=some)
     if low < high and math.isfinite(2 * (high - low)):
-        number = replace(number, low=_without_point(low), high=_without_point(high))
+        number = replace(number, low=_drop_decimal_point(low), high=_drop_decimal_point(high))
     return _Found(number, "", f"the mean {mean:.3g}")
 
 
-def _without_point(value: float) -> float:
+def _drop_decimal_point(value: float) -> float:
     """A whole number without a point, as a person would write it."""
     return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
-def _date(dates: DateProfile, some: bool, text: bool) -> _Found:
+def _infer_date(dates: DateProfile, some: bool, text: bool) -> _Found:
     order = next(order for order in ORDERS if order in dates.alive)
     first, last, total = dates.found(order)
     words = {"dmy": "day before month", "mdy": "month before day"}.get(order, "") if text else ""
     if order == "dmy" and "mdy" in dates.alive:
         words += ", which no date in it decides"
-    low, high = _iso(first), _iso(last)
+    low, high = _seconds_as_iso_date(first), _seconds_as_iso_date(last)
     if first == last or None in (low, high):
         low = high = None
-    fill = _iso(_rounded(total, dates.n_dates))
+    fill = _seconds_as_iso_date(_round_to_whole_day(total, dates.n_dates))
     return _Found(Date(order=order, low=low, high=high, fill=fill, gaps=some), words, fill or "")
 
 
-def _rounded(total: int, count: int) -> int:
+def _round_to_whole_day(total: int, count: int) -> int:
     """The whole day nearest to the mean, in seconds; half a day rounds up."""
     return (2 * total + _DAY * count) // (2 * _DAY * count) * _DAY
 
 
-def _iso(seconds: int) -> str | None:
+def _seconds_as_iso_date(seconds: int) -> str | None:
     """Seconds since the first of January 1970 as an ISO date, with a time where there is one; None beyond the years."""
     try:
         moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
@@ -464,16 +467,16 @@ def settle_schema(
     Values of a category are those that occur, and fills are exact means. A schema that leaves nothing open is returned
     as it is, without a look at the table; otherwise it is marked as made from data.
     """
-    open_columns = [name for name, kind in schema.columns.items() if _is_open(kind) and name not in withheld]
+    open_columns = [name for name, kind in schema.columns.items() if _kind_is_undecided(kind) and name not in withheld]
     if not open_columns:
         return schema
-    raw_table(table, schema.used, schema.separator)  # refused if any is not there
-    raw = raw_table(table, open_columns, schema.separator)
+    open_raw_table(table, schema.used, schema.separator)  # refused if any is not there
+    raw = open_raw_table(table, open_columns, schema.separator)
     marks = CsvDialect(None, schema.decimal, schema.thousands)
     machine = engine or get_engine("auto")
-    looks = {name: _settling_look(name, schema.columns[name], marks, machine) for name in open_columns}
+    looks = {name: _profile_to_settle_kind(name, schema.columns[name], marks, machine) for name in open_columns}
     for batch in raw.batches(bar):
-        for look, column in columns_of(batch.columns, looks):
+        for look, column in profiles_with_columns(batch.columns, looks):
             look.see(column)
     categories = {name: look.values for name, look in looks.items() if look.values is not None}
     many = [name for name, look in categories.items() if look.values is None]
@@ -485,17 +488,17 @@ def settle_schema(
     empty = [name for name in categories if looks[name].present == 0]
     if empty:
         raise DoesNotFit(f'{list_names(empty)}: no value in any row; leave the column out with "kind": "text"')
-    settled = {name: _settled(schema.columns[name], looks[name], marks) for name in open_columns}
+    settled = {name: _settle_kind(schema.columns[name], looks[name], marks) for name in open_columns}
     return replace(schema, columns={**schema.columns, **settled})
 
 
-def _is_open(kind: Kind) -> bool:
+def _kind_is_undecided(kind: Kind) -> bool:
     if isinstance(kind, Category):
         return kind.values is None
     return isinstance(kind, Number | Date) and kind.fill is None and PRIVATE not in (kind.low, kind.high)
 
 
-def _settling_look(name: str, kind: Kind, marks: CsvDialect, engine: Engine) -> ColumnProfile:
+def _profile_to_settle_kind(name: str, kind: Kind, marks: CsvDialect, engine: Engine) -> ColumnProfile:
     if isinstance(kind, Category):
         return ColumnProfile(name, pa.null(), None, None, CategoryProfile())
     if isinstance(kind, Date):
@@ -503,7 +506,7 @@ def _settling_look(name: str, kind: Kind, marks: CsvDialect, engine: Engine) -> 
     return ColumnProfile(name, pa.null(), NumberProfile(engine, [marks]), None, None)
 
 
-def _settled(kind: Kind, look: ColumnProfile, marks: CsvDialect) -> Kind:
+def _settle_kind(kind: Kind, look: ColumnProfile, marks: CsvDialect) -> Kind:
     """The kind with what was open; a cell that cannot be read leaves it open, and is refused when the table is read."""
     if isinstance(kind, Category):
         assert look.values is not None
@@ -512,10 +515,10 @@ def _settled(kind: Kind, look: ColumnProfile, marks: CsvDialect) -> Kind:
         assert look.dates is not None
         if not look.dates.alive or not look.dates.n_dates:
             return kind
-        fill = _iso(_rounded(look.dates.found(kind.order)[2], look.dates.n_dates))
+        fill = _seconds_as_iso_date(_round_to_whole_day(look.dates.found(kind.order)[2], look.dates.n_dates))
         return replace(kind, fill=fill, inferred=True)
     assert isinstance(kind, Number) and look.numbers is not None
     if marks not in look.numbers.alive:
         return kind
-    mean = exact_mean(look.numbers.exact(marks))
-    return kind if mean is None else replace(kind, fill=_without_point(mean), inferred=True)
+    mean = exact_column_mean(look.numbers.exact(marks))
+    return kind if mean is None else replace(kind, fill=_drop_decimal_point(mean), inferred=True)

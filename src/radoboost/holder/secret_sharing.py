@@ -25,19 +25,19 @@ from radoboost.errors import ArgumentError, OutputError, reason
 from radoboost.holder import keystream
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.engines import Engine, get_engine
-from radoboost.holder.engines.self_test import proven_on_device
-from radoboost.holder.grid import check_size
+from radoboost.holder.engines.self_test import self_tested_engine
+from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.grid_rows import GridRows, Route, grid_rows
 from radoboost.holder.keystream import Key
-from radoboost.holder.rado_sums import check_memory, rows_to_sum
+from radoboost.holder.rado_sums import check_memory_for_rados, rows_per_sum_batch
 from radoboost.holder.request import DEFAULT_RADOS
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.signatures import (
     AllSignatures,
     SignatureSet,
     SignatureStream,
-    check_enough_examples,
-    check_n_rados,
+    check_enough_signatures,
+    check_number_of_rados,
 )
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.secret_shares import (
@@ -46,12 +46,12 @@ from radoboost.release.secret_shares import (
     PartialSums,
     Share,
     load_share,
-    number_schema,
-    number_table,
-    refuse_other,
+    refuse_shares_of_other_release,
+    share_number_schema,
+    share_number_table,
     write_share_file,
 )
-from radoboost.tables.table import whole_tiles
+from radoboost.tables.table import round_to_whole_tiles
 
 ROUTE = Route(
     trust_model="two servers that keep apart: each sees one share of every row, which alone is random, and knows which "
@@ -100,20 +100,22 @@ def share(table: Any, y: Any = None, *, to: Places | None = None, **options: Any
     with grid_rows(table, y, ROUTE, **options) as rows:
         pair, key = secrets.token_hex(16), Key.from_system()
         if to is None:
-            return _in_memory(rows, pair, key)
+            return _shares_in_memory(rows, pair, key)
         places = Path(to[0]), Path(to[1])
         if os.path.realpath(places[0]) == os.path.realpath(places[1]):
             raise OutputError(f"cannot write both shares to {places[0]}; name two files")
-        _to_files(rows, pair, key, places)
+        _shares_to_files(rows, pair, key, places)
     return load_share(places[0]), load_share(places[1])
 
 
-def _in_memory(rows: GridRows, pair: str, key: Key) -> tuple[Share, Share]:
+def _shares_in_memory(rows: GridRows, pair: str, key: Key) -> tuple[Share, Share]:
     width = rows.awaited.width
-    memory.require(16 * rows.n_rows * width, f"two shares of {rows.n_rows:,} rows", "write them to files, with to=")
+    memory.require_memory(
+        16 * rows.n_rows * width, f"two shares of {rows.n_rows:,} rows", "write them to files, with to="
+    )
     both = [np.empty((rows.n_rows, width), np.uint64) for _ in SIDES]
     done = 0
-    for a, b in _split(rows, key):
+    for a, b in _split_rows_into_shares(rows, key):
         both[0][done : done + len(a)], both[1][done : done + len(a)] = a, b
         done += len(a)
     first, second = (
@@ -122,7 +124,7 @@ def _in_memory(rows: GridRows, pair: str, key: Key) -> tuple[Share, Share]:
     return first, second
 
 
-def _to_files(rows: GridRows, pair: str, key: Key, places: tuple[Path, Path]) -> None:
+def _shares_to_files(rows: GridRows, pair: str, key: Key, places: tuple[Path, Path]) -> None:
     """Both shares, a batch at a time; after a failure neither file is there."""
     before = [place.exists() for place in places]
     try:
@@ -130,11 +132,11 @@ def _to_files(rows: GridRows, pair: str, key: Key, places: tuple[Path, Path]) ->
             writers = []
             for side, place in zip(SIDES, places, strict=True):
                 document = {"pair": pair, "side": side, "rows": rows.n_rows, "release": rows.awaited.to_dict()}
-                schema = number_schema(rows.awaited.width)
+                schema = share_number_schema(rows.awaited.width)
                 writers.append(stack.enter_context(write_share_file(place, "share", schema, document)))
-            for both in _split(rows, key):
+            for both in _split_rows_into_shares(rows, key):
                 for writer, numbers in zip(writers, both, strict=True):
-                    writer.write_table(number_table(numbers))
+                    writer.write_table(share_number_table(numbers))
     except BaseException:
         # One file was perhaps renamed before the other could not be; half a pair is of no use.
         if not before[1] and not places[0].exists():
@@ -143,11 +145,11 @@ def _to_files(rows: GridRows, pair: str, key: Key, places: tuple[Path, Path]) ->
         raise
 
 
-def _split(rows: GridRows, key: Key) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
+def _split_rows_into_shares(rows: GridRows, key: Key) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
     """Both shares of the rows, batch by batch (B1): words of a keystream, each used once, and the difference."""
     done = 0
     for integers in rows.batches():
-        pad = keystream.words(key, integers.shape[1], done, len(integers))  # none of them serves twice
+        pad = keystream.keystream_words(key, integers.shape[1], done, len(integers))  # none of them serves twice
         yield pad, integers.view(np.uint64) - pad
         done += len(integers)
 
@@ -209,7 +211,7 @@ def read_share_key(key: bytes | str | os.PathLike[str]) -> Key:
     return read_share_key(content)
 
 
-def job_keys(key: bytes, job: Any) -> tuple[Key, Key, str]:
+def share_job_keys(key: bytes, job: Any) -> tuple[Key, Key, str]:
     """The keys of coins and of blinding for one job, and its tag, all independent of each other and of other jobs.
 
     So the same key may serve again: other shares, or another number of rados, have signatures of their own.
@@ -247,11 +249,11 @@ def craft_shares(
     if not given:
         raise ArgumentError("there are no shares to sum; give at least one")
     parts = [share if isinstance(share, Share) else load_share(share) for share in given]
-    secret, count, subsets = read_share_key(key), check_n_rados(n_rados), signatures or AllSignatures()
-    _check_one_side(parts)
+    secret, count, subsets = read_share_key(key), check_number_of_rados(n_rados), signatures or AllSignatures()
+    _check_shares_of_one_side(parts)
     rows = _SharedRows(parts)
-    check_size("all of it", rows.n_rows)
-    check_enough_examples(count, rows.n_rows, subsets)
+    check_rows_sum_exactly("all of it", rows.n_rows)
+    check_enough_signatures(count, rows.n_rows, subsets)
     chosen = {"name": subsets.name, **subsets.parameters(rows.n_rows)}
     job = {
         "parts": [[part.pair, part.n_rows] for part in parts],
@@ -259,20 +261,20 @@ def craft_shares(
         "signatures": chosen,
         "release": parts[0].awaited.to_dict(),
     }
-    coins, blinds, tag = job_keys(secret, job)
-    machine, width = proven_on_device(get_engine(engine)), parts[0].awaited.width
-    check_memory(machine, count, 3 * width)
+    coins, blinds, tag = share_job_keys(secret, job)
+    machine, width = self_tested_engine(get_engine(engine)), parts[0].awaited.width
+    check_memory_for_rados(machine, count, 3 * width)
     with (show_progress if progress else no_progress)() as bar:
         runner = ThreadRunner(threads, bar)
         task = SumLimbs(machine, count, width, subsets.prepare(coins, count, rows.n_rows, runner.threads))
         sums = runner.run(task, rows).numbers()
-    blind = keystream.words(blinds, width, 0, count)
+    blind = keystream.keystream_words(blinds, width, 0, count)
     sums = sums + blind if parts[0].side == SIDES[0] else sums - blind
     pairs = tuple((part.pair, part.n_rows) for part in parts)
     return PartialSums(parts[0].side, pairs, parts[0].awaited, chosen, tag, sums)
 
 
-def _check_one_side(parts: Sequence[Share]) -> None:
+def _check_shares_of_one_side(parts: Sequence[Share]) -> None:
     """Refuse both shares of the same rows, the same one twice, shares of both sides, and rows of other releases."""
     first = parts[0]
     seen: dict[str, Share] = {}
@@ -289,7 +291,7 @@ def _check_one_side(parts: Sequence[Share]) -> None:
                 f"{first.name} is of side {first.side} and {part.name} of side {part.side}; give one server the shares "
                 "of one side alone"
             )
-        refuse_other(first.awaited, part.awaited, (first.name, part.name))
+        refuse_shares_of_other_release(first.awaited, part.awaited, (first.name, part.name))
         seen[part.pair] = part
 
 
@@ -308,7 +310,7 @@ class _SharedRows:
         self.n_rows = sum(part.n_rows for part in parts)
 
     def batches(self, rows: int | None = None) -> Iterator[_Rows]:
-        most = whole_tiles(min(rows or MOST_ROWS, _BATCH_NUMBERS // len(self.features)))
+        most = round_to_whole_tiles(min(rows or MOST_ROWS, _BATCH_NUMBERS // len(self.features)))
         return (_Rows(len(batch), batch) for part in self._parts for batch in part.batches(most))
 
     def expected_rows(self, rows_read: int) -> int | None:
@@ -341,7 +343,7 @@ class SumLimbs:
     @property
     def rows_at_a_time(self) -> int | None:
         """Few enough that an interrupt does not wait long."""
-        return rows_to_sum(self.n_rados, 3 * self.width, self.engine)
+        return rows_per_sum_batch(self.n_rados, 3 * self.width, self.engine)
 
     @property
     def worker_bytes(self) -> int:
@@ -351,10 +353,10 @@ class SumLimbs:
         return LimbSums(self.engine.totals(self.n_rados, 3 * self.width))
 
     def add(self, sums: LimbSums, first_row: int, batch: Any) -> None:
-        self.engine.sum_rows(limbs(batch.rows), first_row, self.prepared, sums.totals)
+        self.engine.sum_rows(share_limbs(batch.rows), first_row, self.prepared, sums.totals)
 
 
-def limbs(rows: NDArray[np.uint64]) -> NDArray[np.int32]:
+def share_limbs(rows: NDArray[np.uint64]) -> NDArray[np.int32]:
     """The three limbs of each number, all low ones first: below 2**22, so that any engine takes them."""
     mask = np.uint64((1 << _LIMB) - 1)
     shifts = (np.uint64(0), np.uint64(_LIMB), np.uint64(2 * _LIMB))

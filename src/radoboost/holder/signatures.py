@@ -134,7 +134,7 @@ class FixedSupport:
 
     def size(self, n_examples: int) -> int:
         """C(m, support)."""
-        return _capped_comb(n_examples, self.count(n_examples))
+        return _capped_number_of_signatures(n_examples, self.count(n_examples))
 
     def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> SignatureStream:
         """Start at the nearest of the rates 1/4, 1/2 and 3/4, and at 1/2 in the middle between two."""
@@ -181,7 +181,7 @@ class FeatureInterval:
         self._check(n_examples)
         total = 0
         for count in range(self.low, self.high + 1):
-            total += _capped_comb(n_examples, count)
+            total += _capped_number_of_signatures(n_examples, count)
             if total >= MAX_SIZE:
                 return MAX_SIZE
         return total
@@ -200,10 +200,10 @@ class FeatureInterval:
 
     def _draw(self, key: bytes, n_examples: int, rados: list[int]) -> list[int]:
         """K of these rados, from the binomial law restricted to the interval."""
-        first, cumulative = size_weights(n_examples, self.low, self.high)
+        first, cumulative = signature_size_weights(n_examples, self.low, self.high)
         n_words, n_bytes = _DRAW_BITS // 64, _DRAW_BITS // 8
         out = np.empty(len(rados) * n_words, dtype="<u8")
-        raw = keystream.streams(key, _SIZES_PLANE, ((j, 0, n_words) for j in rados), out).tobytes()
+        raw = keystream.keystream_parts(key, _SIZES_PLANE, ((j, 0, n_words) for j in rados), out).tobytes()
         uniform = (int.from_bytes(raw[k * n_bytes : (k + 1) * n_bytes], "little") for k in range(len(rados)))
         return [first + bisect_right(cumulative, u * cumulative[-1] >> _DRAW_BITS) for u in uniform]
 
@@ -219,7 +219,7 @@ SIGNATURE_SETS: dict[str, type[SignatureSet]] = {
 }
 
 
-def _capped_comb(n: int, k: int) -> int:
+def _capped_number_of_signatures(n: int, k: int) -> int:
     """C(n, k), or MAX_SIZE; on the way to the middle C(n, i) only grows."""
     value = 1
     for i in range(min(k, n - k)):
@@ -232,7 +232,7 @@ def _capped_comb(n: int, k: int) -> int:
 # ---- the law of a size
 
 
-def size_weights(n_examples: int, low: int, high: int) -> tuple[int, list[int]]:
+def signature_size_weights(n_examples: int, low: int, high: int) -> tuple[int, list[int]]:
     """The first size that has a weight, and the sums of the weights from there on, in units of 2**-256.
 
     The weight of k is C(m, k) / C(m, c), for c the size in low .. high that is nearest to m / 2. Going outward from c
@@ -260,7 +260,7 @@ def size_weights(n_examples: int, low: int, high: int) -> tuple[int, list[int]]:
     return centre - len(below), cumulative
 
 
-def size_law_error(n_examples: int) -> float:
+def signature_size_law_error(n_examples: int) -> float:
     """The most, in total variation, by which one K of `FeatureInterval` is off its exact law: (m + 1)**2 / 2**257.
 
     It is rounded up to a power of two. Let v_k be the exact weights, in units of 2**-256, and w_k the rounded ones.
@@ -273,12 +273,12 @@ def size_law_error(n_examples: int) -> float:
     return math.ldexp(1.0, 2 * n_examples.bit_length() - _WEIGHT_BITS - 1)  # m + 1 <= 2**bit_length
 
 
-def check_n_rados(n_rados: object) -> int:
+def check_number_of_rados(n_rados: object) -> int:
     """n_rados as an int, if a keystream can address that many."""
     return _between(n_rados, "n_rados", 1, MAX_RADOS)
 
 
-def check_first_row(first_row: object) -> int:
+def check_first_signature_row(first_row: object) -> int:
     """first_row as an int, if the keystream has rows of such numbers."""
     return _between(first_row, "first_row", 0, _LAST_ROW)
 
@@ -291,7 +291,7 @@ def _between(value: object, name: str, least: int, most: int) -> int:
     return int(value)
 
 
-def check_enough_examples(n_rados: int, n_examples: int, signatures: SignatureSet) -> None:
+def check_enough_signatures(n_rados: int, n_examples: int, signatures: SignatureSet) -> None:
     """Refuse more rados than there are signatures."""
     size = signatures.size(n_examples)
     if n_rados > size:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.holder.engines import Engine, SparseEngine, sparse_engine
-from radoboost.holder.engines.reference import beyond
-from radoboost.holder.grid import ExactSums, snap_to_grid, snapping_constants
+from radoboost.holder.engines.reference import count_sparse_values_beyond_bounds
+from radoboost.holder.grid import ExactSums, grid_snapping_constants, snap_to_grid
 from radoboost.holder.rado_sums import (
     MOST_ROWS,
     FlippedSignatures,
@@ -23,15 +23,15 @@ from radoboost.holder.rado_sums import (
     SumRados,
     SurveyResult,
     SurveyRows,
-    check_memory,
-    column_bits,
-    rows_to_sum,
+    binary_column_bits,
+    check_memory_for_rados,
+    rows_per_sum_batch,
 )
 from radoboost.holder.row_counts import RowCounts
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, Table
 from radoboost.tables.sparse import SparseRows
-from radoboost.tables.table import not_finite
+from radoboost.tables.table import not_finite_value_error
 
 _ENTRY_BYTES = 64  # for an entry of a batch, while it is sorted and summed
 _BATCH_ENTRIES = 1 << 20
@@ -39,57 +39,57 @@ _ALL_WORKERS = 1 << 31  # bytes that the sums of all threads may take together
 _WORTH = 64  # entries in a column, on average, that take as long as a thread's sums of it do in the end
 
 
-def sums_entries(engine: Engine, source: Table) -> bool:
+def sums_over_sparse_entries(engine: Engine, source: Table) -> bool:
     """Whether entries are summed: where rows are sparse, and the engine can."""
     return source.sparse_rows is not None and sparse_engine(engine) is not None
 
 
-def _able(engine: Engine) -> SparseEngine:
+def _engine_for_sparse_entries(engine: Engine) -> SparseEngine:
     able = sparse_engine(engine)
     assert able is not None
     return able
 
 
-def require_memory_for_rados(engine: Engine, source: Table, n_rados: int, n_columns: int) -> None:
+def require_memory_for_sparse_rados(engine: Engine, source: Table, n_rados: int, n_columns: int) -> None:
     """Refuse rados that do not fit into memory, before rows are read."""
-    if not sums_entries(engine, source):
-        check_memory(engine, n_rados, n_columns)
+    if not sums_over_sparse_entries(engine, source):
+        check_memory_for_rados(engine, n_rados, n_columns)
         return
-    memory.require(
+    memory.require_memory(
         3 * 8 * n_rados * n_columns + _ENTRY_BYTES * _BATCH_ENTRIES,
         f"a sum of {n_rados:,} rados of {n_columns:,} features",
         "ask for fewer rados, or leave features out",
     )
 
 
-def survey_entries(task: SurveyRows, source: Table) -> SurveyRows:
+def survey_sparse_entries(task: SurveyRows, source: Table) -> SurveyRows:
     """The same survey, over entries where the table's rows are sparse."""
-    if not sums_entries(task.engine, source):
+    if not sums_over_sparse_entries(task.engine, source):
         return task
-    return SurveyEntries(**_fields(task), sparse_rows=source.sparse_rows)
+    return SurveyEntries(**_aggregation_fields(task), sparse_rows=source.sparse_rows)
 
 
-def sum_entries(task: SumRados, source: Table) -> SumRados:
+def sum_sparse_entries(task: SumRados, source: Table) -> SumRados:
     """The same sum, over entries where the table's rows are sparse."""
-    if not sums_entries(task.engine, source):
+    if not sums_over_sparse_entries(task.engine, source):
         return task
     assert source.sparse_rows is not None
     n_entries = _BATCH_ENTRIES * (source.n_rows or 0) // source.sparse_rows
-    return SumEntries(**_fields(task), sparse_rows=source.sparse_rows, n_entries=n_entries)
+    return SumEntries(**_aggregation_fields(task), sparse_rows=source.sparse_rows, n_entries=n_entries)
 
 
-def sum_class_entries(task: SumClasses, source: Table) -> SumClasses:
+def sum_sparse_class_entries(task: SumClasses, source: Table) -> SumClasses:
     """The same sums by class, over entries where the table's rows are sparse."""
-    if not sums_entries(task.engine, source):
+    if not sums_over_sparse_entries(task.engine, source):
         return task
-    return SumClassEntries(**_fields(task), sparse_rows=source.sparse_rows)
+    return SumClassEntries(**_aggregation_fields(task), sparse_rows=source.sparse_rows)
 
 
-def _fields(task: Any) -> dict[str, Any]:
+def _aggregation_fields(task: Any) -> dict[str, Any]:
     return {field.name: getattr(task, field.name) for field in fields(task)}
 
 
-def entries_of(batch: Batch) -> SparseRows:
+def sparse_entries_of_batch(batch: Batch) -> SparseRows:
     return SparseRows.of(batch.values()) if batch.sparse is None else batch.sparse()
 
 
@@ -109,17 +109,17 @@ class SurveyEntries(SurveyRows):
         return 1024 * len(self.low) + _ENTRY_BYTES * _BATCH_ENTRIES
 
     def empty(self) -> SurveyResult:
-        survey = _able(self.engine).sparse_survey(self.low, self.high, moments=self.moments)
+        survey = _engine_for_sparse_entries(self.engine).sparse_survey(self.low, self.high, moments=self.moments)
         return SurveyResult(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
 
     def add(self, sums: SurveyResult, first_row: int, batch: Batch) -> None:
         sums.labels.see(batch.labels, batch.place)
-        rows = entries_of(batch)
+        rows = sparse_entries_of_batch(batch)
         assert sums.survey is not None
         if not sums.survey.add(rows):
             entry = int(np.argmin(np.isfinite(rows.values)))
             place = batch.place(rows.row_of(entry))
-            raise not_finite(self.features[rows.places[entry]], place, rows.values[entry])
+            raise not_finite_value_error(self.features[rows.places[entry]], place, rows.values[entry])
 
 
 @dataclass
@@ -163,12 +163,12 @@ class _OverEntries:
     @cached_property
     def constants(self) -> NDArray[np.float64]:
         """Those that scale and snap values, by column."""
-        return snapping_constants(self.columns)
+        return grid_snapping_constants(self.columns)
 
     @property
     def rows_at_a_time(self) -> int | None:
         """As the table suggests, and few enough that an interrupt does not wait long."""
-        return min(self.sparse_rows or MOST_ROWS, rows_to_sum(self.n_rados, 64) or MOST_ROWS)
+        return min(self.sparse_rows or MOST_ROWS, rows_per_sum_batch(self.n_rados, 64) or MOST_ROWS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,12 +193,14 @@ class SumEntries(_OverEntries, SumRados):
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
         first_row += self.offset
-        rows, signs = entries_of(batch), self.rule.signs(batch.labels, batch.place)
+        rows, signs = sparse_entries_of_batch(batch), self.rule.signs(batch.labels, batch.place)
         prepared = self.prepared
         if self.turned is not None:
             place, coding = self.turned
-            prepared = FlippedSignatures.over(prepared, first_row, column_bits(rows.column(place), signs, coding))
-        clipped = _able(self.engine).sum_sparse(
+            prepared = FlippedSignatures.over(
+                prepared, first_row, binary_column_bits(rows.column(place), signs, coding)
+            )
+        clipped = _engine_for_sparse_entries(self.engine).sum_sparse(
             rows, signs, self.constants, first_row, prepared, sums.differences, sums.label_sums
         )
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
@@ -246,14 +248,14 @@ class SumClassEntries(_OverEntries, SumClasses):
 
     def add(self, sums: Any, first_row: int, batch: Batch) -> None:
         first_row += self.offset
-        rows, places = entries_of(batch), self.rule.places(batch.labels, batch.place)
+        rows, places = sparse_entries_of_batch(batch), self.rule.places(batch.labels, batch.place)
         for place in np.unique(places).tolist():
             own, total = places == place, sums.by_class[place]
             entries = rows.within(own)
-            _able(self.engine).sum_sparse(
+            _engine_for_sparse_entries(self.engine).sum_sparse(
                 entries, own.astype(np.int8), self.constants, first_row, self.prepared, total.differences,
                 total.label_sums,
             )  # fmt: skip
-        clipped = beyond(rows, self.constants[rows.places], self.constants)
+        clipped = count_sparse_values_beyond_bounds(rows, self.constants[rows.places], self.constants)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows

@@ -36,9 +36,9 @@ class FairCoins:
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """Plane 0; with plane 1, both or either."""
-        keystream.words(self.key, self.n_rados, first_tile, n_tiles, out=out)
+        keystream.keystream_words(self.key, self.n_rados, first_tile, n_tiles, out=out)
         if self.quarters != 2:
-            second = keystream.words(self.key, self.n_rados, first_tile, n_tiles, plane=1)
+            second = keystream.keystream_words(self.key, self.n_rados, first_tile, n_tiles, plane=1)
             (np.bitwise_and if self.quarters == 1 else np.bitwise_or)(out, second, out=out)
         return out
 
@@ -76,7 +76,7 @@ class FixedSizeCoins:
         self.start.words(first_tile, n_tiles, out)
         if len(self.entries):
             first_tile -= (self.first_bucket << self.bucket_bits) // TILE_ROWS
-            _compiled(_switch)(out, first_tile, self.bucket_bits, self.starts, self.entries)
+            _compile_subset_kernel(_switch_subset_bits)(out, first_tile, self.bucket_bits, self.starts, self.entries)
         return out
 
     def for_part(self, first_row: int, n_rows: int) -> "FixedSizeCoins":
@@ -122,7 +122,7 @@ class CorrectedCoins:
         missing = np.abs(sizes - members)
         new_bits = (sizes > members).astype(np.uint8)
         wrong = np.where(new_bits, n_examples - members, members)
-        memory.require(
+        memory.require_memory(
             8 * int(missing.sum()),  # twice 4 bytes while they are put in place
             "keeping subsets of these sizes",
             "ask for fewer rados, or a support nearer to 1/4, 1/2 or 3/4 of the rows",
@@ -156,10 +156,10 @@ class CorrectedCoins:
             words = np.empty((count, self._start.n_rados), dtype=np.uint64)
             use(first_tile, self.words(first_tile, count, words))
 
-        _share(one, range(0, self._n_tiles, self._block_tiles), self._threads)
+        _run_subset_jobs(one, range(0, self._n_tiles, self._block_tiles), self._threads)
 
     def _count_members(self) -> NDArray[np.int64]:
-        count, counts = _compiled(_count), []
+        count, counts = _compile_subset_kernel(_count_subset_sizes), []
 
         def use(first_tile: int, words: NDArray[np.uint64]) -> None:
             if first_tile + len(words) == self._n_tiles:
@@ -180,7 +180,7 @@ class CorrectedCoins:
         most, least = 1 / (wrong - missing + 0.5), 1 / (wrong + 0.5)
         need = self._m * np.log(most / least) + 5 * self._m * np.sqrt(most - least) + 16
         budget = max(_LEAST_BUDGET, self._m * self._start.n_rados // 512)
-        budget = min(budget, memory.available() // 64)  # a candidate takes 16 of these bytes
+        budget = min(budget, memory.available_memory() // 64)  # a candidate takes 16 of these bytes
         if need.sum() > budget:
             need = np.minimum(need, max(16, budget // len(missing)))
         counts: NDArray[np.int64] = need.astype(np.int64)
@@ -200,15 +200,19 @@ class CorrectedCoins:
         room = np.concatenate([[0], np.cumsum(np.minimum(missing, counts))])
         choices, n_taken = np.full(room[-1], _NO_ROW, dtype=np.uint32), np.zeros(len(rados), dtype=np.int64)
         nothing = np.zeros_like(self._switches[0]), np.empty(0, dtype=np.uint32)
-        to_rows, look_up, choose = _compiled(_to_rows), _compiled(_look_up), _compiled(_choose)
-        _compiled(_sort_into_buckets)  # before threads ask for it
+        to_rows, look_up, choose = (
+            _compile_subset_kernel(_words_to_candidate_rows),
+            _compile_subset_kernel(_look_up_candidate_bits),
+            _compile_subset_kernel(_choose_candidates),
+        )
+        _compile_subset_kernel(_sort_candidates_into_buckets)  # before threads ask for it
         searches = []
 
         def draw(job: tuple[int, int]) -> None:
             part, where = slice(*job), slice(ends[job[0]], ends[job[1]])
             raw = np.empty(where.stop - where.start, dtype="<u8")
             parts = zip(rados[part].tolist(), n_drawn[part].tolist(), counts[part].tolist(), strict=True)
-            keystream.streams(self._start.key, _SWITCHES_PLANE, parts, raw)
+            keystream.keystream_parts(self._start.key, _SWITCHES_PLANE, parts, raw)
             to_rows(raw, self._m, rows[where])
             order = np.empty(len(raw), dtype=np.uint32)
             local = ends[job[0] : job[1] + 1] - where.start
@@ -221,9 +225,9 @@ class CorrectedCoins:
 
         cuts = np.unique([*np.searchsorted(ends, np.arange(0, ends[-1], _DRAWN_WORDS)), len(rados)]).tolist()
         jobs = list(itertools.pairwise(cuts))
-        _share(draw, jobs, self._threads)
+        _run_subset_jobs(draw, jobs, self._threads)
         self._blocks(use)
-        _share(
+        _run_subset_jobs(
             lambda job: choose(*job, rows, ends, bits, new_bits, missing, room, choices, n_taken), jobs, self._threads
         )
         self._switches = self._place(choices, room, rados, self._switches, np.empty(0, dtype=np.uint32))
@@ -239,14 +243,16 @@ class CorrectedCoins:
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         starts = np.zeros_like(before[0])
         entries = np.empty(len(before[1]) + len(rows), dtype=np.uint32)
-        _compiled(_sort_into_buckets)(rows, ends, rados, self._bucket_bits, *before, starts, entries, order)
+        _compile_subset_kernel(_sort_candidates_into_buckets)(
+            rows, ends, rados, self._bucket_bits, *before, starts, entries, order
+        )
         return starts, entries[: starts[-1]]
 
 
 Job = TypeVar("Job")
 
 
-def _share(work: Callable[[Job], None], jobs: Iterable[Job], threads: int) -> None:
+def _run_subset_jobs(work: Callable[[Job], None], jobs: Iterable[Job], threads: int) -> None:
     """Do all jobs, in several threads; if one fails, the rest are cancelled."""
     if threads == 1:
         for job in jobs:
@@ -271,21 +277,21 @@ _BYTES, _EACH_BYTE = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101
 
 _ROWS, _INTS, _BITS, _WORDS = "uint32[::1]", "int64[::1]", "uint8[::1]", "uint64[:, ::1]"
 _TYPES = {
-    "_count": (_WORDS, _INTS),
-    "_to_rows": ("uint64[::1]", "uint64", _ROWS),
-    "_sort_into_buckets": (_ROWS, _INTS, _INTS, "int64", _INTS, _ROWS, _INTS, _ROWS, _ROWS),
-    "_look_up": (_WORDS, "int64", "int64", _INTS, _ROWS, _ROWS, _BITS),
-    "_choose": ("int64", "int64", _ROWS, _INTS, _BITS, _BITS, _INTS, _INTS, _ROWS, _INTS),
-    "_switch": (_WORDS, "int64", "int64", _INTS, _ROWS),
+    "_count_subset_sizes": (_WORDS, _INTS),
+    "_words_to_candidate_rows": ("uint64[::1]", "uint64", _ROWS),
+    "_sort_candidates_into_buckets": (_ROWS, _INTS, _INTS, "int64", _INTS, _ROWS, _INTS, _ROWS, _ROWS),
+    "_look_up_candidate_bits": (_WORDS, "int64", "int64", _INTS, _ROWS, _ROWS, _BITS),
+    "_choose_candidates": ("int64", "int64", _ROWS, _INTS, _BITS, _BITS, _INTS, _INTS, _ROWS, _INTS),
+    "_switch_subset_bits": (_WORDS, "int64", "int64", _INTS, _ROWS),
 }
 
 
 @functools.cache
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
+def _compile_subset_kernel(function: Callable[..., None]) -> Callable[..., None]:
     return jit(function, f"void({', '.join(_TYPES[function.__name__])})")
 
 
-def _count(words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+def _count_subset_sizes(words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
     """Add the ones of each rado's words."""
     for t in range(words.shape[0]):
         for j in range(words.shape[1]):
@@ -296,14 +302,14 @@ def _count(words: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
             counts[j] += np.int64((word * _EACH_BYTE) >> _TOP_BYTE)
 
 
-def _to_rows(raw: NDArray[np.uint64], m: np.uint64, rows: NDArray[np.uint32]) -> None:
+def _words_to_candidate_rows(raw: NDArray[np.uint64], m: np.uint64, rows: NDArray[np.uint32]) -> None:
     """Word % m, but for the last 2**64 % m words, which would favour the first rows."""
     last = _LAST_WORD - (_LAST_WORD % m + _ONE) % m
     for i in range(len(raw)):
         rows[i] = np.uint32(raw[i] % m) if raw[i] <= last else _NO_ROW
 
 
-def _sort_into_buckets(
+def _sort_candidates_into_buckets(
     rows: NDArray[np.uint32],
     ends: NDArray[np.int64],
     rados: NDArray[np.int64],
@@ -339,7 +345,7 @@ def _sort_into_buckets(
                     order[e] = np.uint32(i)
 
 
-def _look_up(
+def _look_up_candidate_bits(
     words: NDArray[np.uint64],
     first_bucket: int,
     bucket_bits: int,
@@ -357,7 +363,7 @@ def _look_up(
             bits[order[e]] = np.uint8(words[row >> 6, entry >> 12] >> np.uint64(row & 63) & _ONE)
 
 
-def _choose(
+def _choose_candidates(
     first: int,
     last: int,
     rows: NDArray[np.uint32],
@@ -400,7 +406,7 @@ def _choose(
         n_taken[r] = count
 
 
-def _switch(
+def _switch_subset_bits(
     words: NDArray[np.uint64],
     first_tile: int,
     bucket_bits: int,

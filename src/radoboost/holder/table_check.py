@@ -11,34 +11,34 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError, DoesNotFit, RadoError
-from radoboost.holder.column_profile import CategoryProfile, plain_cells
-from radoboost.holder.contribution_bounding import choose_rows
+from radoboost.holder.column_profile import CategoryProfile, plain_column_cells
+from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms.record_level import (
-    check_declared,
-    check_person,
-    declared_columns,
-    declared_features,
-    declared_rule,
+    check_declared_records,
+    check_rows_per_person,
+    declared_label_encoder,
+    declared_record_columns,
+    declared_record_features,
 )
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.row_counts import RowCounts, Where, beyond_bounds
+from radoboost.holder.row_counts import RowCounts, Where, count_values_beyond_bounds
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import Bounds, declaration, declaration_with_dialect
-from radoboost.holder.schema_inference import looks_like_id
+from radoboost.holder.schema_file import Bounds, declaration_fields, declaration_with_dialect
+from radoboost.holder.schema_inference import column_name_looks_like_id
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.columns import Column
 from radoboost.release.release import atomic_write
 from radoboost.tables import Batch, open_table
-from radoboost.tables.cells import gaps
+from radoboost.tables.cells import gap_cells
 from radoboost.tables.column_selection import ColumnChoice, list_names
 from radoboost.tables.column_types import MOST_VALUES, Category, Kind
-from radoboost.tables.csv_files import CsvFates, csv_fates
-from radoboost.tables.frames import cluster_of
+from radoboost.tables.csv_files import CsvFates, count_csv_record_fates
+from radoboost.tables.frames import cluster_kind_of_frame
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.raw_table import raw_table
+from radoboost.tables.raw_table import open_raw_table
 from radoboost.tables.schema import Schema
-from radoboost.tables.streams import is_query, rereadable
+from radoboost.tables.streams import is_query_or_stream, spool_for_rereading
 
 _IF_WRONG = "nothing was spent so far; if these are not the rows that you mean, stop here, with Ctrl-C"
 _ENDLESS = 2.0**1000
@@ -67,7 +67,7 @@ class CheckRows:
             values, places = batch.values(), self.rule.places_or_none(batch.labels)
             good = np.isfinite(values).all(axis=1) & (places >= 0)
             sums.see(values, (places >= 0).astype(np.int8), good, batch)
-            sums.clipped += beyond_bounds(values, good, self.columns)
+            sums.clipped += count_values_beyond_bounds(values, good, self.columns)
             no_number = (~np.isfinite(values)).sum(axis=0)
             sums.no_number = no_number if sums.no_number is None else sums.no_number + no_number
             if self.rule.n_classes > 2:
@@ -180,42 +180,52 @@ def check_table(
     """
     asked = CraftRequest(
         **declaration_with_dialect(
-            declaration(schema, bounds, y, label, classes, features, drop), separator, decimal, private=True
+            declaration_fields(schema, bounds, y, label, classes, features, drop), separator, decimal, private=True
         ),
         n_rados=1,
         signature_key=make_key(None),
         person=person,
-        max_rows=check_person(person, max_rows),
+        max_rows=check_rows_per_person(person, max_rows),
     )
     if asked.declared.inferred:
         raise ArgumentError(
             f"{', '.join(asked.declared.inferred)}: read off the table, so the schema fits it; check a declared one"
         )
-    check_declared(asked, may_search=True)
+    check_declared_records(asked, may_search=True)
     return check_request(table, y, asked, progress=progress)
 
 
 def check_request(table: Any, y: Any, asked: CraftRequest, *, progress: bool = False) -> TableCheck:
     """As `check_table`, for what `craft` would be asked for."""
-    declared, names = asked.declared, declared_features(asked)
+    declared, names = asked.declared, declared_record_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
-    with (show_progress if progress else no_progress)() as bar, rereadable(table, row_by_row=True, bar=bar) as rows:
+    with (
+        (show_progress if progress else no_progress)() as bar,
+        spool_for_rereading(table, row_by_row=True, bar=bar) as rows,
+    ):
         source = open_table(
             rows, y, label=asked.label, features=chosen, drop=dropped, person=asked.person, row_by_row=True,
             schema=declared.schema,
         )  # fmt: skip
         # Bounds that are to be found cannot be checked: nothing is beyond these.
         declared = declared.with_found(dict.fromkeys(declared.searched(source.features), (-_ENDLESS, _ENDLESS)))
-        columns = declared_columns(replace(asked, declared=declared), source.features, 1.0)[: len(source.features)]
-        run, rule, persons, csv = ThreadRunner(1, bar).run, declared_rule(asked), None, csv_fates(source.parts())
+        columns = declared_record_columns(replace(asked, declared=declared), source.features, 1.0)[
+            : len(source.features)
+        ]
+        run, rule, persons, csv = (
+            ThreadRunner(1, bar).run,
+            declared_label_encoder(asked),
+            None,
+            count_csv_record_fates(source.parts()),
+        )
         if asked.person is not None:
-            source, persons = choose_rows(source, run, rule, asked.max_rows, secrets.token_bytes(32))
+            source, persons = choose_rows_of_persons(source, run, rule, asked.max_rows, secrets.token_bytes(32))
         counts = replace(run(CheckRows(columns, rule), source), persons=persons)
-        ids = {} if asked.person is not None else dict(_repeated(rows, y, asked, run, rule))
+        ids = {} if asked.person is not None else dict(_count_repeated_ids(rows, y, asked, run, rule))
     return TableCheck(counts, source.features, asked.label_name, declared.schema, rule.classes, csv, ids)
 
 
-def _repeated(
+def _count_repeated_ids(
     table: Any, y: Any, asked: CraftRequest, run: Callable[[Any, Any], Any], rule: LabelEncoder
 ) -> Iterator[tuple[str, tuple[int, int]]]:
     """How many values each declared column of ids has, and how many of them are in several rows."""
@@ -224,11 +234,11 @@ def _repeated(
             source = open_table(table, y, label=asked.label, person=name, row_by_row=True, schema=asked.declared.schema)
         except RadoError:
             continue  # nothing else needs this column, so it need not be there
-        _, found = choose_rows(source, run, rule, 2, secrets.token_bytes(32))
+        _, found = choose_rows_of_persons(source, run, rule, 2, secrets.token_bytes(32))
         yield name, (found.people, found.rows - found.nobody - found.beyond - found.people)
 
 
-def tell_beforehand(
+def show_check_before_room(
     table: Any,
     y: Any,
     asked: CraftRequest,
@@ -246,16 +256,16 @@ def tell_beforehand(
     """
     here = sys.stderr is not None and sys.stderr.isatty()
     shown = where is not None and (where != "terminal" or here)
-    if is_query(table) or not (shown or ask is not None):
+    if is_query_or_stream(table) or not (shown or ask is not None):
         return
     check = check_request(table, y, asked, progress=progress)
     if shown:
-        _show_beforehand(check, where)
+        _show_table_check(check, where)
     if ask is not None:
         ask(check.counts.n_rows - check.counts.spoiled, check.counts.n_rows)
 
 
-def _show_beforehand(check: TableCheck, where: Where) -> None:
+def _show_table_check(check: TableCheck, where: Where) -> None:
     if where == "terminal":
         print("your table beside what is agreed on, for your eyes, not protected:", file=sys.stderr)
         for line in (*check.as_text(), _IF_WRONG):
@@ -294,12 +304,12 @@ class SchemaViolations:
         if self.absent:
             yield f"it has {self.absent}: correct the name, or delete its line"
         for name, clause in self.typed.items():
-            yield f"{clause}: convert it, or write {_misfit_line(name, 'text')}"
+            yield f"{clause}: convert it, or write {_schema_line_for_misfit(name, 'text')}"
         for name, clause in self.unread.items():
-            yield f"{clause}: correct it, or write {_misfit_line(name, self._other_kind(name))}"
+            yield f"{clause}: correct it, or write {_schema_line_for_misfit(name, self._other_kind(name))}"
         many = [name for name in self.open if self.values[name].values is None]
         if many:
-            lines = ", ".join(_misfit_line(name, self._other_kind(name)) for name in many)
+            lines = ", ".join(_schema_line_for_misfit(name, self._other_kind(name)) for name in many)
             yield (
                 f"{list_names(many)}: more than {MOST_VALUES} values, which is too many for a category: write the most "
                 f'frequent as values with "other": true, or leave the column out: {lines}'
@@ -308,62 +318,66 @@ class SchemaViolations:
         if empty:
             yield (
                 f"{list_names(empty)}: no value in any row: write "
-                f"{', '.join(_misfit_line(name, 'text') for name in empty)}"
+                f"{', '.join(_schema_line_for_misfit(name, 'text') for name in empty)}"
             )
 
     def _other_kind(self, name: str) -> str:
         """What a column may be, if it is not what the schema says."""
-        if looks_like_id(name):
+        if column_name_looks_like_id(name):
             return "id"
         return "text" if self.values[name].values is None else "category"
 
 
-def _misfit_line(name: str, kind: str) -> str:
+def _schema_line_for_misfit(name: str, kind: str) -> str:
     return f'{json.dumps(name, ensure_ascii=False)}: {{"kind": "{kind}"}}'
 
 
-def all_misfits(
+def error_of_all_misfits(
     error: DoesNotFit, table: Any, schema: Schema, label: str | None, weights: str | None = None
 ) -> DoesNotFit:
     """The error for all in which a table does not fit, where reading stopped at `error`; that one, if there is none."""
-    if cluster_of(table):
+    if cluster_kind_of_frame(table):
         return error  # its cells are not looked at here
     try:
-        found = _found(table, schema, label, weights)
+        found = _find_misfits(table, schema, label, weights)
     except RadoError:  # whatever it is, it comes after what the reader stopped at
         return error
     clauses = list(found.clauses())
     return DoesNotFit(f"{found.table} does not fit the schema: {'; '.join(clauses)}") if clauses else error
 
 
-def _found(table: Any, schema: Schema, label: str | None, weights: str | None) -> SchemaViolations:
-    raw = raw_table(table, None, schema.separator)
+def _find_misfits(table: Any, schema: Schema, label: str | None, weights: str | None) -> SchemaViolations:
+    raw = open_raw_table(table, None, schema.separator)
     choice = ColumnChoice.of(label, schema.used, (), weights, "weights")
     others = [name for name in raw.columns if name not in {*schema.used, label, weights}]
     absent = choice.absent(raw.columns)
     absent += f" (its other columns are {list_names(others) or 'none'})" if absent else ""
     there = {name: schema.columns[name] for name in schema.used if name in raw.columns}
-    typed, unread = _unread(table, schema, there)
-    open_ones = [name for name, kind in there.items() if _is_open(kind) and name not in typed]
+    typed, unread = _find_unreadable_columns(table, schema, there)
+    open_ones = [name for name, kind in there.items() if _category_is_undeclared(kind) and name not in typed]
     looked = {name: CategoryProfile() for name in (*open_ones, *unread)}
     if looked:
-        for batch in raw_table(table, list(looked), schema.separator).batches():
+        for batch in open_raw_table(table, list(looked), schema.separator).batches():
             for name, look in looked.items():
-                column = plain_cells(batch.columns.column(name))
-                look.see(column, ~gaps(column))
+                column = plain_column_cells(batch.columns.column(name))
+                look.see(column, ~gap_cells(column))
     return SchemaViolations(raw.name, absent, typed, unread, looked, open_ones)
 
 
-def _unread(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> tuple[dict[str, str], dict[str, str]]:
+def _find_unreadable_columns(
+    table: Any, schema: Schema, columns: Mapping[str, Kind]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Columns whose type does not fit, and of the others the first cell of each that does not, as clauses."""
     typed: dict[str, str] = {}
     unread: dict[str, str] = {}
-    closed = {name: _ANY if _is_open(kind) else kind for name, kind in columns.items()}
+    closed = {name: _ANY if _category_is_undeclared(kind) else kind for name, kind in columns.items()}
     try:
-        source = _open_strictly(table, schema, closed)
+        source = _open_columns_strictly(table, schema, closed)
     except DoesNotFit as error:
         typed = error.columns
-        source = _open_strictly(table, schema, {name: kind for name, kind in closed.items() if name not in typed})
+        source = _open_columns_strictly(
+            table, schema, {name: kind for name, kind in closed.items() if name not in typed}
+        )
     for batch in () if source is None else source.batches():
         try:
             batch.values()
@@ -373,12 +387,12 @@ def _unread(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> tuple[di
     return typed, {name: unread[name] for name in order}
 
 
-def _open_strictly(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> Any:
+def _open_columns_strictly(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> Any:
     """The table with these columns alone, read strictly; None of no columns."""
     if not columns:
         return None
     return open_table(table, None, labelled=False, schema=replace(schema, columns=columns, products=()))
 
 
-def _is_open(kind: Kind) -> bool:
+def _category_is_undeclared(kind: Kind) -> bool:
     return isinstance(kind, Category) and kind.values is None

@@ -15,28 +15,28 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, DoesNotFit, NeedsSchema, TableError
-from radoboost.holder.contribution_bounding import chosen_parts
+from radoboost.holder.contribution_bounding import sampled_partitions
 from radoboost.holder.engines import Engine
 from radoboost.holder.mechanisms import ReleaseDraft
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.schema_file import Declared
-from radoboost.holder.schema_inference import propose, settle_schema
-from radoboost.holder.table_check import all_misfits
+from radoboost.holder.schema_inference import infer_schema, settle_schema
+from radoboost.holder.table_check import error_of_all_misfits
 from radoboost.progress import Progress, silent
 from radoboost.tables import Table, open_table
-from radoboost.tables.cells import gaps, no_labels
+from radoboost.tables.cells import gap_cells, gap_label_cells
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.column_types import Category, Ignored, Kind, Number
-from radoboost.tables.csv_dialect import PLAIN, file_separator
-from radoboost.tables.frames import cluster_of
-from radoboost.tables.gpu_arrays import is_on_device, on_host
-from radoboost.tables.labels import CRAFT_ADVICE, class_places, labels_array
+from radoboost.tables.csv_dialect import PLAIN, separator_of_csv_file
+from radoboost.tables.frames import cluster_kind_of_frame
+from radoboost.tables.gpu_arrays import copy_gpu_array_to_host, is_gpu_array
+from radoboost.tables.labels import CRAFT_ADVICE, class_index_of_labels, labels_array
 from radoboost.tables.labels import rows_without_label as without_label
-from radoboost.tables.object_columns import has_arrow_values, named_columns
+from radoboost.tables.object_columns import named_object_columns, pandas_column_is_arrow
 from radoboost.tables.paths import expand_paths, file_kind, is_paths
-from radoboost.tables.raw_table import LOOKING, raw_table
+from radoboost.tables.raw_table import LOOKING, open_raw_table
 from radoboost.tables.schema import Schema
-from radoboost.tables.sparse import array_and_names
+from radoboost.tables.sparse import matrix_and_column_names
 from radoboost.tables.weights import attach_weights, repeat_by_weight
 
 # ---- Columns that a mechanism protects from looks: of these, a schema holds what was declared, and nothing from the
@@ -65,7 +65,7 @@ def check_protected_columns(schema: Schema, declared: Mapping[str, Kind], withhe
                 f"column {column!r} is to be protected, so a {kind.kind} cannot be made of it by looking; write it as "
                 "numbers, or declare its values in a schema"
             )
-        others = [part.name for part in without_gaps(kind).encoded(column) if part.name != name]
+        others = [part.name for part in kind_without_gaps(kind).encoded(column) if part.name != name]
         if others:
             raise TableError(
                 f"{name!r} is to be protected, and {list_names(others)} would tell of it: write the column as "
@@ -74,7 +74,7 @@ def check_protected_columns(schema: Schema, declared: Mapping[str, Kind], withhe
     return tuple(owners)
 
 
-def refuse_gaps(found: Mapping[str, int], n_rows: int) -> None:
+def refuse_gaps_in_protected_columns(found: Mapping[str, int], n_rows: int) -> None:
     """Refuse gaps in columns that are withheld: where they are would be told, and what to fill in is not known."""
     if found:
         names = ", ".join(f"{name!r} {count:,}" for name, count in found.items())
@@ -84,7 +84,7 @@ def refuse_gaps(found: Mapping[str, int], n_rows: int) -> None:
         )
 
 
-def without_gaps(kind: Kind) -> Kind:
+def kind_without_gaps(kind: Kind) -> Kind:
     """A kind for a table in which no row has a gap."""
     return kind if isinstance(kind, Ignored) else replace(kind, gaps=False)
 
@@ -93,7 +93,7 @@ MISSING = ("fill", "error", "drop")
 UNLABELLED = ("error", "drop")
 
 
-def check_missing(missing: str, unlabelled: str, private: bool) -> None:
+def check_options_for_gaps(missing: str, unlabelled: str, private: bool) -> None:
     """Refuse what cannot be done about missing values and labels."""
     if unlabelled not in UNLABELLED:
         raise ArgumentError(f"unlabelled must be one of {', '.join(UNLABELLED)}; it is {unlabelled!r}")
@@ -107,7 +107,7 @@ def check_missing(missing: str, unlabelled: str, private: bool) -> None:
 
 
 @contextmanager
-def one_error_for_all(table: Any, asked: CraftRequest) -> Iterator[None]:
+def collect_schema_errors(table: Any, asked: CraftRequest) -> Iterator[None]:
     """Where a table does not fit a declared schema, one error names all that is wrong."""
     try:
         yield
@@ -116,10 +116,10 @@ def one_error_for_all(table: Any, asked: CraftRequest) -> Iterator[None]:
         if schema is None:
             raise
         weights = asked.weights if isinstance(asked.weights, str) else None
-        raise all_misfits(error, on_host(table), schema, asked.label, weights) from None
+        raise error_of_all_misfits(error, copy_gpu_array_to_host(table), schema, asked.label, weights) from None
 
 
-def prepare_table(
+def prepare_plain_table(
     make: Callable[[CraftRequest, Table], ReleaseDraft],
     table: Any,
     y: Any,
@@ -142,7 +142,7 @@ def prepare_table(
     """
     bar("opening the table", 0, None)
     drops = unlabelled == "drop"
-    _check_where_rows_are(table, asked, missing, drops)
+    _refuse_preparing_cluster_rows(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
         y = np.array(y.tolist(), dtype=object)  # None where it is masked
     if asked.weights is not None:
@@ -156,19 +156,21 @@ def prepare_table(
     known = {} if schema is None else {name: kind for name, kind in schema.columns.items() if not kind.inferred}
     if schema is None and separator is None and decimal is None:
         try:
-            source, lines = _labelled(open_source(table, y, asked, withheld=bool(hidden)), asked, drops, bar)
-            return make(asked, source), None, [*_separated(table), *lines]
+            source, lines = _drop_unlabelled_rows(
+                open_prepared_table(table, y, asked, withheld=bool(hidden)), asked, drops, bar
+            )
+            return make(asked, source), None, [*_separators_text(table), *lines]
         except NeedsSchema as error:
-            if cluster_of(table):
+            if cluster_kind_of_frame(table):
                 raise NeedsSchema(
                     f"{error}; or give schema=, as propose_schema makes one from a sample of the rows, such as the "
                     "first few: a frame on a cluster is not looked through for it"
                 ) from None
             if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
                 raise  # by position, or too large to be read by column
-    table, y = on_host(table), on_host(y)  # raw columns are read here
+    table, y = copy_gpu_array_to_host(table), copy_gpu_array_to_host(y)  # raw columns are read here
     if schema is None:
-        proposal = propose(
+        proposal = infer_schema(
             table,
             asked.label,
             features=asked.features,
@@ -191,30 +193,30 @@ def prepare_table(
     protected = check_protected_columns(schema, known, hidden)
     if missing == "fill" and protected:
         found = find_gaps(table, None, schema.only(protected, ()), None, bar=bar)
-        refuse_gaps(found.by_column, found.n_rows)
+        refuse_gaps_in_protected_columns(found.by_column, found.n_rows)
     complete = schema.columns if missing != "fill" else protected
     schema = replace(
         schema,
-        columns={name: without_gaps(kind) if name in complete else kind for name, kind in schema.columns.items()},
+        columns={name: kind_without_gaps(kind) if name in complete else kind for name, kind in schema.columns.items()},
     )
     if asked.declared.schema is None:
-        schema = _with_limits(schema, asked.declared.limits)
+        schema = _schema_with_declared_limits(schema, asked.declared.limits)
     declared = Declared.by_schema(schema).choose(None, (), asked.label)
     asked = replace(asked, declared=declared, features=None, drop=())
-    source = open_source(table, y, asked, withheld=bool(hidden))
+    source = open_prepared_table(table, y, asked, withheld=bool(hidden))
     if missing != "fill":
         found = find_gaps(table, y, schema, asked.label, labelled_only=drops, bar=bar)
         if missing == "error":
             found.refuse(asked.label_name if drops else None)
         source, more = found.without(source, weighted=asked.weights is not None), found.as_text()
     else:
-        source, more = _labelled(source, asked, drops, bar)
+        source, more = _drop_unlabelled_rows(source, asked, drops, bar)
     return make(asked, source), declared.schema, [*lines, *more]
 
 
-def _check_where_rows_are(table: Any, asked: CraftRequest, missing: str, drops: bool) -> None:
+def _refuse_preparing_cluster_rows(table: Any, asked: CraftRequest, missing: str, drops: bool) -> None:
     """Refuse what takes a look at rows on this machine, if they are on a cluster."""
-    if not cluster_of(table):
+    if not cluster_kind_of_frame(table):
         return
     if missing != "fill" or drops:
         option = "unlabelled='drop'" if drops else f"missing={missing!r}"
@@ -226,14 +228,14 @@ def _check_where_rows_are(table: Any, asked: CraftRequest, missing: str, drops: 
         raise ArgumentError("weights of a frame on a cluster are one of its columns; name it in weights")
 
 
-def _separated(table: Any) -> list[str]:
+def _separators_text(table: Any) -> list[str]:
     """What stands between the cells of CSV files, in words, unless that is a comma in all of them."""
     paths = [path for path in expand_paths(table) if file_kind(path) == "csv"] if is_paths(table) else []
-    marks = dict.fromkeys(file_separator(path, PLAIN) for path in paths)
+    marks = dict.fromkeys(separator_of_csv_file(path, PLAIN) for path in paths)
     return [f"written with: separator {' or '.join(map(repr, marks))}"] if set(marks) - {","} else []
 
 
-def open_source(table: Any, y: Any, asked: CraftRequest, *, withheld: bool = False) -> Table:
+def open_prepared_table(table: Any, y: Any, asked: CraftRequest, *, withheld: bool = False) -> Table:
     """The table as it was asked for, read strictly; with `withheld` no message has words of a cluster's."""
     declared = asked.declared
     weights = asked.weights if isinstance(asked.weights, str) else None
@@ -244,7 +246,7 @@ def open_source(table: Any, y: Any, asked: CraftRequest, *, withheld: bool = Fal
     return source if asked.weights is None or weights is not None else attach_weights(source, asked.weights)
 
 
-def _with_limits(schema: Schema, limits: Any) -> Schema:
+def _schema_with_declared_limits(schema: Schema, limits: Any) -> Schema:
     """A proposed schema with bounds that the caller declared."""
     known = {name: pair for name, pair in dict(limits).items() if isinstance(schema.columns.get(name), Number)}
     unknown = [name for name in limits if name not in known]
@@ -275,7 +277,7 @@ class IncompleteRows:
         counts = {name: count for name, count in self.by_column.items() if name != label}
         if counts:
             raise TableError(
-                f"values are missing in {_counted(counts)} of {self.n_rows:,} rows; fill them in, leave such "
+                f"values are missing in {_gap_counts_text(counts)} of {self.n_rows:,} rows; fill them in, leave such "
                 "rows out with missing='drop' (--missing drop), or let them be filled with missing='fill'"
             )
 
@@ -289,22 +291,24 @@ class IncompleteRows:
             raise TableError(f"{source.name} had {len(complete):,} rows at first; do not change it while it is read")
         bits = np.append(np.packbits(complete, bitorder="little"), np.uint8(0))
         if not complete.any():
-            raise TableError(f"every row of {source.name} has a gap ({_counted(self.by_column)}); leave columns out")
-        return replace(source, pieces=chosen_parts(source.parts(), sizes, bits, weighted=weighted), guess=None)
+            raise TableError(
+                f"every row of {source.name} has a gap ({_gap_counts_text(self.by_column)}); leave columns out"
+            )
+        return replace(source, pieces=sampled_partitions(source.parts(), sizes, bits, weighted=weighted), guess=None)
 
     def as_text(self) -> list[str]:
         """How many rows are left out, and on account of which columns."""
         if not self.by_column:
             return []
         left = self.n_rows - sum(int(rows.sum()) for rows in self.complete)
-        return [f"rows left out for a gap: {left:,} of {self.n_rows:,} ({_counted(self.by_column)})"]
+        return [f"rows left out for a gap: {left:,} of {self.n_rows:,} ({_gap_counts_text(self.by_column)})"]
 
 
-def _counted(counts: Mapping[str, int]) -> str:
+def _gap_counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name!r} {count:,}" for name, count in counts.items())
 
 
-def _labelled(source: Table, asked: CraftRequest, drops: bool, bar: Progress) -> tuple[Table, list[str]]:
+def _drop_unlabelled_rows(source: Table, asked: CraftRequest, drops: bool, bar: Progress) -> tuple[Table, list[str]]:
     """The source without the rows that have no label, if these are to be left out, and how many there are in words."""
     if not drops:
         return source, []
@@ -335,15 +339,15 @@ def find_gaps(
     With `labelled_only`, gaps in rows without a label are not counted.
     """
     names = [*schema.used, *([] if label is None else [label])]
-    labels = None if y is None else no_labels(pa.array(labels_array(y)))
+    labels = None if y is None else gap_label_cells(pa.array(labels_array(y)))
     found = IncompleteRows()
-    for batch in raw_table(table, names, schema.separator).batches(bar):
+    for batch in open_raw_table(table, names, schema.separator).batches(bar):
         size = batch.columns.num_rows
         complete = np.ones(size, dtype=bool)
         places = slice(found.n_rows, found.n_rows + size)
-        absent = {name: _absent(batch.columns.column(name), schema.columns[name]) for name in schema.used}
+        absent = {name: _gaps_of_column(batch.columns.column(name), schema.columns[name]) for name in schema.used}
         if label is not None:
-            absent[label] = no_labels(batch.columns.column(label))
+            absent[label] = gap_label_cells(batch.columns.column(label))
         if labels is not None:
             absent["y"] = labels[places]
         unlabelled = absent.get("y" if label is None else label)
@@ -358,11 +362,11 @@ def find_gaps(
     return found
 
 
-def _absent(column: pa.Array, kind: Kind) -> NDArray[np.bool_]:
+def _gaps_of_column(column: pa.Array, kind: Kind) -> NDArray[np.bool_]:
     """Where a column has no value; a word that is declared as a category is one."""
-    absent = gaps(column)
+    absent = gap_cells(column)
     if isinstance(kind, Category) and kind.values is not None and absent.any():
-        absent = absent & (class_places(column, kind.values) < 0)
+        absent = absent & (class_index_of_labels(column, kind.values) < 0)
     return absent
 
 
@@ -379,12 +383,12 @@ _WHOSE = (
 )
 
 
-def label_name(y: Any, label: str | None) -> str | None:
+def name_of_separate_label(y: Any, label: str | None) -> str | None:
     """What labels given apart are called: by the caller, or by themselves as a series is.
 
     The label of a schema says which label the schema is about, and not which one these are.
     """
-    own = own_name(y)
+    own = name_of_series(y)
     if label and own and label != own:
         raise ArgumentError(
             f"y is called {own!r}, and the label {label!r}; what is promised is about one label: leave label out, or "
@@ -393,7 +397,7 @@ def label_name(y: Any, label: str | None) -> str | None:
     return label or own
 
 
-def own_name(y: Any) -> str | None:
+def name_of_series(y: Any) -> str | None:
     """The name that a series has; None of an array."""
     name = getattr(y, "name", None)
     return None if name is None or name == "" or callable(name) else str(name)
@@ -407,7 +411,7 @@ def refuse_label_as_feature(table: Any, y: Any, asked: CraftRequest, source: Tab
     if y is None:
         return
     features = [*source.features, *(() if source.schema is None else source.schema.used)]
-    name_of_y = asked.label_apart or own_name(y)
+    name_of_y = asked.label_apart or name_of_series(y)
     names = {name_of_y, asked.declared.label}
     for name in dict.fromkeys(features):
         if name in names:
@@ -417,60 +421,60 @@ def refuse_label_as_feature(table: Any, y: Any, asked: CraftRequest, source: Tab
             )
     if asked.person in names - {None}:
         raise ArgumentError(_WHOSE.format(name=asked.person))
-    if name_of_y is None and not _nameless(table):
+    if name_of_y is None and not _has_nameless_columns(table):
         raise ArgumentError(
             f"y has no name, and the table's columns have names; {_APART}say which label y is: label='NAME', or a "
             "series that has a name; in a room agree on the label's column"
         )
-    for name, column in _columns(table):
-        if name in features and _share_memory(y, column):
+    for name, column in _columns_in_memory(table):
+        if name in features and _label_shares_memory(y, column):
             raise ArgumentError(
                 f"column {name!r} is a feature, and y is the same column in memory; {_APART}leave it out of the table "
                 "or the bounds"
             )
-        if name == asked.person and _share_memory(y, column):
+        if name == asked.person and _label_shares_memory(y, column):
             raise ArgumentError(_WHOSE.format(name=name))
 
 
-def _nameless(table: Any) -> bool:
+def _has_nameless_columns(table: Any) -> bool:
     """Whether columns go by their places, as those of an array do."""
-    array, names = array_and_names(table)
-    return names is None and (isinstance(array, np.ndarray) or hasattr(array, "toarray") or is_on_device(array))
+    array, names = matrix_and_column_names(table)
+    return names is None and (isinstance(array, np.ndarray) or hasattr(array, "toarray") or is_gpu_array(array))
 
 
-def _columns(table: Any) -> list[tuple[str, Any]]:
+def _columns_in_memory(table: Any) -> list[tuple[str, Any]]:
     """The columns of a table in memory; none where it lies elsewhere."""
-    if isinstance(table, np.ndarray) or is_on_device(table):
+    if isinstance(table, np.ndarray) or is_gpu_array(table):
         return [(f"x{k}", table[:, k]) for k in range(table.shape[1])] if len(table.shape) == 2 else []
     if isinstance(table, pa.Table | pa.RecordBatch):
         return list(zip(table.column_names, table.columns, strict=True))
-    return named_columns(table) or []
+    return named_object_columns(table) or []
 
 
-def _share_memory(y: Any, column: Any) -> bool:
-    return any(np.shares_memory(one, other) for one in _memory(y) for other in _memory(column))
+def _label_shares_memory(y: Any, column: Any) -> bool:
+    return any(np.shares_memory(one, other) for one in _memory_of_column(y) for other in _memory_of_column(column))
 
 
-def _memory(column: Any) -> list[NDArray[Any]]:
+def _memory_of_column(column: Any) -> list[NDArray[Any]]:
     """Where the cells of a column lie, without a copy; nothing where that is not known."""
     if isinstance(column, np.ndarray):
         return [column]
     if isinstance(column, pa.Array | pa.ChunkedArray):
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         return [np.frombuffer(part, np.uint8) for chunk in chunks for part in chunk.buffers() if part and part.size]
-    if is_on_device(column):
-        return _on_device(column)
+    if is_gpu_array(column):
+        return _device_memory_of_array(column)
     if not hasattr(column, "iloc"):
-        return _memory(pa.chunked_array(column)) if hasattr(column, "__arrow_c_stream__") else []
+        return _memory_of_column(pa.chunked_array(column)) if hasattr(column, "__arrow_c_stream__") else []
     if isinstance(column.dtype, np.dtype):
         return [column.to_numpy()]
     parts = [getattr(column.array, name, None) for name in ("_data", "codes")]  # masked values, categories
     if found := [part for part in parts if isinstance(part, np.ndarray)]:
         return found
-    return _memory(column.array.__arrow_array__()) if has_arrow_values(column) else []
+    return _memory_of_column(column.array.__arrow_array__()) if pandas_column_is_arrow(column) else []
 
 
-def _on_device(array: Any) -> list[NDArray[Any]]:
+def _device_memory_of_array(array: Any) -> list[NDArray[Any]]:
     """An array on a device as one of NumPy at the same addresses, of which nothing is ever read."""
     try:
         interface = dict(array.__cuda_array_interface__)

@@ -18,26 +18,26 @@ from radoboost.errors import ArgumentError, ReleaseError, TableError, whole_numb
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, get_engine
-from radoboost.holder.grid import make_columns
+from radoboost.holder.grid import make_grid_columns
 from radoboost.holder.mechanisms import StatementFacts
-from radoboost.holder.mechanisms.plain import exposed_by_scale
+from radoboost.holder.mechanisms.plain import disclosures_of_scale
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
-from radoboost.holder.mechanisms.table_survey import survey
+from radoboost.holder.mechanisms.table_survey import survey_table
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner, check_threads
-from radoboost.holder.schema_file import Bounds, declaration
-from radoboost.holder.table_preparation import open_source
+from radoboost.holder.schema_file import Bounds, declaration_fields
+from radoboost.holder.table_preparation import open_prepared_table
 from radoboost.learner.model import Model
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.columns import Column
-from radoboost.release.parties import JOINED, Parties, either
+from radoboost.release.parties import JOINED, Parties, sentences_of_all_parties
 from radoboost.release.release import Statement
 from radoboost.tables import Batch, Table
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.labels import LabelEncoder
 from radoboost.tables.schema import Schema
-from radoboost.tables.streams import rereadable
+from radoboost.tables.streams import spool_for_rereading
 
 # ---- Block rados: sums of edge vectors over everybody who is alike in what two holders share, and in the label.
 #
@@ -158,30 +158,30 @@ def craft_blocks(
     (4, 400)
     """
     whole_number(least, "least")
-    chosen = _checked_cuts(cuts)
+    chosen = _check_block_cuts(cuts)
     asked = CraftRequest(
         n_rados=1,
         signature_key=b"",
-        **declaration(schema, bounds, y, label, classes, features, drop),
+        **declaration_fields(schema, bounds, y, label, classes, features, drop),
         scale=scale,
         columns="linear",
     )
     machine, workers = get_engine(engine), check_threads(threads)
-    with (show_progress if progress else no_progress)() as bar, rereadable(table, bar=bar) as kept:
-        source = open_source(kept, y, asked)
-        places = _binned_places(chosen, source)
+    with (show_progress if progress else no_progress)() as bar, spool_for_rereading(table, bar=bar) as kept:
+        source = open_prepared_table(kept, y, asked)
+        places = _places_of_cut_columns(chosen, source)
         run = Curator(source, machine, ThreadRunner(workers, bar))
-        facts = survey(asked, run)
+        facts = survey_table(asked, run)
         if facts.rule.n_classes != 2:
             raise TableError(f"block rados are for two classes, and there are {facts.rule.n_classes}")
-        columns = make_columns(source.features, facts.scale, facts.limits, facts.exact, intercept=True)
+        columns = make_grid_columns(source.features, facts.scale, facts.limits, facts.exact, intercept=True)
         task = SumBlocks(machine, columns, facts.rule, places)
         if task.n_blocks > MOST_BLOCKS:
             raise ArgumentError(f"the cuts make {task.n_blocks:,} blocks, and {MOST_BLOCKS:,} is the most; cut less")
-        memory.require(2 * task.worker_bytes, f"{task.n_blocks:,} blocks", "cut less")
+        memory.require_memory(2 * task.worker_bytes, f"{task.n_blocks:,} blocks", "cut less")
         sums = run.sum(task)
     there = np.flatnonzero(sums.counts)
-    _check_floor(sums.counts[there], least)
+    _refuse_small_blocks(sums.counts[there], least)
     return BlockRados(
         there, sums.counts[there], sums.totals[there] * np.array([column.step for column in columns]), chosen, columns,
         tuple(facts.rule.classes), _block_statement(facts.scale, len(there), len(columns), facts.exact.n_rows),
@@ -189,7 +189,7 @@ def craft_blocks(
     )  # fmt: skip
 
 
-def _checked_cuts(cuts: Any) -> dict[str, tuple[float, ...]]:
+def _check_block_cuts(cuts: Any) -> dict[str, tuple[float, ...]]:
     """Cuts by column, in ascending order."""
     if not isinstance(cuts, Mapping):
         raise ArgumentError('cuts must be a mapping of shared columns to numbers, such as {"age": [30, 50, 70]}')
@@ -200,7 +200,9 @@ def _checked_cuts(cuts: Any) -> dict[str, tuple[float, ...]]:
     return chosen
 
 
-def _binned_places(cuts: Mapping[str, tuple[float, ...]], source: Table) -> tuple[tuple[int, tuple[float, ...]], ...]:
+def _places_of_cut_columns(
+    cuts: Mapping[str, tuple[float, ...]], source: Table
+) -> tuple[tuple[int, tuple[float, ...]], ...]:
     """Where each binned column is among the features, in the order of `cuts`, and how it is cut."""
     encoded = {} if source.schema is None else {part.name: part.column for part in source.schema.encoded()}
     origins = [encoded.get(name, name) for name in source.features]
@@ -216,7 +218,7 @@ def _binned_places(cuts: Mapping[str, tuple[float, ...]], source: Table) -> tupl
     )
 
 
-def _check_floor(counts: NDArray[np.int64], least: int) -> None:
+def _refuse_small_blocks(counts: NDArray[np.int64], least: int) -> None:
     """Refuse blocks with too few people."""
     if few := int((counts < least).sum()):
         alone = int((counts == 1).sum())
@@ -231,7 +233,7 @@ def _block_statement(scale: str, n_blocks: int, n_columns: int, n_people: int) -
     statement = make_statement(
         "block-rados", NotPrivate("block rados promise nothing", Relation.RECORD), DEFAULT_DELTA,
         StatementFacts(scale, False, n_blocks, n_columns, n_people), unit="none: nothing is promised", promises=(),
-        not_protected=(*_NOT_PROTECTED, *exposed_by_scale(scale)),
+        not_protected=(*_NOT_PROTECTED, *disclosures_of_scale(scale)),
     )  # fmt: skip
     return replace(
         statement, neighbours="any two tables", delta=0.0, epsilon_at=(), random_source="none: nothing is drawn"
@@ -269,7 +271,7 @@ def learn_blocks(left: BlockRados, right: BlockRados, *, weighted: bool = False,
     >>> rb.learn_blocks(*parts).feature_names
     ('b', 'c', 'a')
     """
-    _check_alike(left, right)
+    _check_blocks_alike(left, right)
     ridge = (WEIGHTED_RIDGE if weighted else RIDGE) if ridge is None else ridge
     if not ridge >= 0:
         raise ArgumentError(f"ridge must be a number of at least 0; it is {ridge!r}")
@@ -301,15 +303,15 @@ def learn_blocks(left: BlockRados, right: BlockRados, *, weighted: bool = False,
     statement = replace(
         left.statement,
         not_protected=exposed,
-        trust_model=either([left.statement.trust_model, right.statement.trust_model]),
-        random_source=either([left.statement.random_source, right.statement.random_source]),
+        trust_model=sentences_of_all_parties([left.statement.trust_model, right.statement.trust_model]),
+        random_source=sentences_of_all_parties([left.statement.random_source, right.statement.random_source]),
         holders=Parties(JOINED, parts),
     )
     columns += [left.columns[k] for k in [*common, -1]]
     return Model(theta, tuple(columns), left.classes, learner, origin, statement)
 
 
-def _check_alike(left: BlockRados, right: BlockRados) -> None:
+def _check_blocks_alike(left: BlockRados, right: BlockRados) -> None:
     """Refuse block rados that are not of the same people, cut and coded alike."""
     if left.schema is not None or right.schema is not None:
         raise ReleaseError(

@@ -11,14 +11,14 @@ import typer
 from radoboost.cli.options import (
     JsonFlag,
     RelationOption,
-    check_output,
+    check_output_path,
     chosen_mechanism,
     chosen_output,
     complete_mechanism,
-    default_output,
-    in_one_line,
+    default_output_path,
+    failures_in_one_line,
     output_option,
-    say,
+    say_on_stderr,
 )
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.outputs import ForceFlag, refuse_overwrite
@@ -102,7 +102,7 @@ def audit(
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
     from radoboost.lab.audits.audit import audit as attack
-    from radoboost.lab.audits.exact_audit import exact_score_audit
+    from radoboost.lab.audits.exact_audit import exact_audit_of_score
 
     name = mechanism or "moments"
     if bounds not in (None, "private"):
@@ -111,7 +111,9 @@ def audit(
         raise ArgumentError("--tolerate is for a room; say how many holders it has with --parties")
     if exact and name == "score":
         show = not as_json
-        result: Any = exact_score_audit(epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show)
+        result: Any = exact_audit_of_score(
+            epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show
+        )
     else:
         options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
         result = attack(
@@ -162,7 +164,7 @@ Seconds = Annotated[float, typer.Option(metavar="S", help="The time limit.")]
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def reconstruct(
     release: ReleaseFile,
     seed: Seed,
@@ -182,17 +184,17 @@ def reconstruct(
     from radoboost.lab.attacks import exact_reconstruction as attack
     from radoboost.release.release import load
 
-    place = chosen_output(output, default_output(str(release), "reconstructed.csv"), [str(release)], force)
+    place = chosen_output(output, default_output_path(str(release), "reconstructed.csv"), [str(release)], force)
     loaded = load(release)
     result = attack.reconstruct(loaded, seed, rows, seconds=seconds)
     records = result.to_table()
     if records.num_rows:
-        _write_csv(place, records)
-    _print(result, attack.ASSUMES, as_json, path=str(place) if records.num_rows else None)
+        _write_attack_csv(place, records)
+    _print_attack_result(result, attack.ASSUMES, as_json, path=str(place) if records.num_rows else None)
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def linear(
     release: ReleaseFile,
     seed: Seed,
@@ -219,16 +221,18 @@ def linear(
     from radoboost.lab.attacks import linear_reconstruction as attack
     from radoboost.release.release import load
 
-    _check_optional(output, [str(release)], force)
+    _check_optional_output(output, [str(release)], force)
     loaded = load(release)
-    result = attack.linear(loaded, seed, rows, column, method=method, values=_parse_numbers(values), seconds=seconds)
+    result = attack.recover_release_column(
+        loaded, seed, rows, column, method=method, values=_parse_attack_numbers(values), seconds=seconds
+    )
     if output is not None and result.status == "found":
-        _write_csv(output, {column: result.values})
-    _print(result, attack.ASSUMES, as_json)
+        _write_attack_csv(output, {column: result.values})
+    _print_attack_result(result, attack.ASSUMES, as_json)
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def probe(
     release: ReleaseFile,
     table: TableFiles = None,
@@ -255,19 +259,19 @@ def probe(
 
     if rados < 1:
         raise ArgumentError(f"at least one rado must be read; --rados is {rados}")
-    loaded, files, label = _with_table(release, table, label)
-    _check_optional(output, [str(release), *files], force)
+    loaded, files, label = _release_with_table(release, table, label)
+    _check_optional_output(output, [str(release), *files], force)
     with show_progress("rados") as bar:
-        result = attack.probe(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
+        result = attack.probe_rows_of_table(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
     if output is not None:
-        _write_csv(output, {"row": list(range(len(result.rows))), "status": list(result.rows)})
-    _print(result, attack.ASSUMES, as_json)
+        _write_attack_csv(output, {"row": list(range(len(result.rows))), "status": list(result.rows)})
+    _print_attack_result(result, attack.ASSUMES, as_json)
     if not as_json and result.members:
-        print(f"rows in it, the first of the table being 0: {_ranges(result.members)}")
+        print(f"rows in it, the first of the table being 0: {_row_ranges_text(result.members)}")
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def leak(
     release: ReleaseFile,
     row: Annotated[int, typer.Option(metavar="I", help="The row whose protected value is unknown; the first is 0.")],
@@ -286,14 +290,14 @@ def leak(
     """
     from radoboost.lab.attacks import feature_band_leak as attack
 
-    loaded, files, label = _with_table(release, table, label)
+    loaded, files, label = _release_with_table(release, table, label)
     with show_progress("rados") as bar:
-        result = attack.leak(loaded, files, label=label, row=row, seconds=seconds, bar=bar)
-    _print(result, attack.ASSUMES, as_json)
+        result = attack.leak_protected_bit(loaded, files, label=label, row=row, seconds=seconds, bar=bar)
+    _print_attack_result(result, attack.ASSUMES, as_json)
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def membership(
     release: ReleaseFile,
     runs: Annotated[int, typer.Option(help="Runs of each table; fewer if the time runs out.")] = 10_000,
@@ -310,19 +314,19 @@ def membership(
       rado attack membership patients.rado.parquet
       rado attack membership patients.rado.parquet --runs 20000 --seconds 600 --json
     """
-    from radoboost.lab.attacks.membership import ASSUMES, membership_of
+    from radoboost.lab.attacks.membership import ASSUMES, membership_of_release
     from radoboost.release.release import load
 
     with show_progress("runs") as bar:
         loaded = load(release)
-        result = membership_of(loaded, runs=runs, seconds=seconds, bar=bar)
-    _print(result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", as_json)
+        result = membership_of_release(loaded, runs=runs, seconds=seconds, bar=bar)
+    _print_attack_result(result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", as_json)
     if result.beats_claim:
         raise ReleaseError(f"the attack gets more than the statement of {release} allows; do not trust it")
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def confounder(
     release: ReleaseFile,
     table: TableFiles = None,
@@ -341,17 +345,19 @@ def confounder(
     Examples:
       rado attack confounder patients.rado.parquet --table patients.csv --label readmitted -o other.csv
     """
-    from radoboost.lab.attacks.adversary_knowledge import own_edges
-    from radoboost.lab.theory.confounder import ASSUMES, confound
+    from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_own_table
+    from radoboost.lab.theory.confounder import ASSUMES, confound_columns
 
-    loaded, files, label = _with_table(release, table, label)
-    _check_optional(output, [str(release), *files], force)
-    result = confound(loaded, own_edges(loaded, files, label=label), as_table=as_table, seconds=seconds)
+    loaded, files, label = _release_with_table(release, table, label)
+    _check_optional_output(output, [str(release), *files], force)
+    result = confound_columns(
+        loaded, edge_vectors_of_own_table(loaded, files, label=label), as_table=as_table, seconds=seconds
+    )
     if result is None:
         raise TableError("no other data set with the same rados was found in the same ball; there may be none")
     if output is not None:
-        _write_csv(output, dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True)))
-    _print(result, ASSUMES, as_json)
+        _write_attack_csv(output, dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True)))
+    _print_attack_result(result, ASSUMES, as_json)
 
 
 def _complete_study(incomplete: str) -> list[str]:
@@ -361,7 +367,7 @@ def _complete_study(incomplete: str) -> list[str]:
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def study(
     what: Annotated[
         str,
@@ -388,8 +394,8 @@ def study(
       rado attack study leak
       rado attack study all --quick -o attacks
     """
-    from radoboost.lab.attacks import study as run
-    from radoboost.report.terminal import show as as_text
+    from radoboost.lab.attacks import study_attack as run
+    from radoboost.report.terminal import findings_for_terminal as as_text
 
     documents = run(what, quick=quick, seed=seed, seconds=seconds, output=output, progress=True)
     if as_json:
@@ -397,11 +403,11 @@ def study(
         print(json.dumps({"path": str(output), "studies": kept}, indent=2, ensure_ascii=False))
         return
     print("\n\n".join(as_text(document.findings) for document in documents))
-    say(f"\nLook at {output / 'report.html'}")
+    say_on_stderr(f"\nLook at {output / 'report.html'}")
 
 
 @app.command()
-@in_one_line
+@failures_in_one_line
 def report(
     release: ReleaseFile,
     table: TableFiles = None,
@@ -427,13 +433,15 @@ def report(
       rado attack report patients.rado.parquet --table patients.csv --label readmitted --seed 7
     """
     from radoboost.lab.attacks.attack_suite import AttackInputs
-    from radoboost.lab.attacks.attack_suite import report as write
+    from radoboost.lab.attacks.attack_suite import write_attack_report as write
     from radoboost.release.release import load
     from radoboost.release.statement_text import WRONG
 
-    place = chosen_output(output, default_output(str(release), "attacks.html"), [str(release), *(table or [])], force)
+    place = chosen_output(
+        output, default_output_path(str(release), "attacks.html"), [str(release), *(table or [])], force
+    )
     if table or label:
-        loaded, table, label = _with_table(release, table, label)
+        loaded, table, label = _release_with_table(release, table, label)
     else:
         loaded = load(release)
     inputs = AttackInputs(loaded, str(release), table, label, seed, rows, row)
@@ -453,31 +461,31 @@ def report(
             print(
                 textwrap.fill(f"{attempt.name}: {attempt.sentence}", 80, initial_indent="  ", subsequent_indent="    ")
             )
-    say(f"\nwrote {place}")
+    say_on_stderr(f"\nwrote {place}")
     if made.verdict.tone == WRONG:
         raise ReleaseError(made.verdict.headline[0].lower() + made.verdict.headline[1:])
 
 
-def _with_table(release: Path, table: list[str] | None, label: str | None) -> tuple["Release", list[str], str]:
+def _release_with_table(release: Path, table: list[str] | None, label: str | None) -> tuple["Release", list[str], str]:
     """A release, the table to compare it with, and the table's column of classes."""
-    from radoboost.lab.attacks.adversary_knowledge import label_of
+    from radoboost.lab.attacks.adversary_knowledge import label_column_of_table
     from radoboost.release.release import load
 
     if not table:
         raise ArgumentError("this attack compares a release with a table; name one with --table")
     loaded = load(release)
-    label = label or label_of(loaded, table)
+    label = label or label_column_of_table(loaded, table)
     return loaded, table, label
 
 
-def _parse_numbers(text: str | None) -> list[float] | None:
+def _parse_attack_numbers(text: str | None) -> list[float] | None:
     try:
         return None if text is None else [float(part) for part in text.split(",")]
     except ValueError:
         raise ArgumentError(f"--values must be numbers with commas between them; it is {text!r}") from None
 
 
-def _ranges(places: Sequence[int]) -> str:
+def _row_ranges_text(places: Sequence[int]) -> str:
     runs: list[list[int]] = []
     for place in places:
         if runs and place == runs[-1][-1] + 1:
@@ -487,7 +495,7 @@ def _ranges(places: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
-def _print(result: Any, assumes: str, as_json: bool, **more: Any) -> None:
+def _print_attack_result(result: Any, assumes: str, as_json: bool, **more: Any) -> None:
     sentence = result.sentence()
     if as_json:
         print(
@@ -500,14 +508,14 @@ def _print(result: Any, assumes: str, as_json: bool, **more: Any) -> None:
         print(textwrap.fill(text, 100, initial_indent=word, subsequent_indent=" " * len(word)))
 
 
-def _check_optional(output: Path | None, sources: list[str], force: bool) -> None:
+def _check_optional_output(output: Path | None, sources: list[str], force: bool) -> None:
     """Refuse a file that must not be written over, where one is asked for."""
     if output is not None:
-        check_output(output, sources)
+        check_output_path(output, sources)
         refuse_overwrite(output, None, force)
 
 
-def _write_csv(place: Path, table: Any) -> None:
+def _write_attack_csv(place: Path, table: Any) -> None:
     import pyarrow as pa
     import pyarrow.csv
 
@@ -515,7 +523,7 @@ def _write_csv(place: Path, table: Any) -> None:
 
     with atomic_write(place) as draft:
         pyarrow.csv.write_csv(pa.table(table) if isinstance(table, dict) else table, draft)
-    say(f"rado: wrote {place}")
+    say_on_stderr(f"rado: wrote {place}")
 
 
 # ---- rado reproduce: the paper's experiments.
@@ -572,19 +580,27 @@ def reproduce(
       rado reproduce all --data domains --jobs 4 -o results
     """
     from radoboost.lab.paper import reproduce as run
-    from radoboost.report.terminal import show as as_text
+    from radoboost.report.terminal import findings_for_terminal as as_text
 
     names = tuple(name for name in domains.split(",") if name) if domains is not None else None
     try:
         documents = run(
-            what, data=data, domains=names, quick=quick, seed=seed, jobs=jobs, output=output, progress=True, say=say
+            what,
+            data=data,
+            domains=names,
+            quick=quick,
+            seed=seed,
+            jobs=jobs,
+            output=output,
+            progress=True,
+            say=say_on_stderr,
         )
     except KeyboardInterrupt:
-        say("rado: interrupted; finished pieces are kept, and the same command goes on from them")
+        say_on_stderr("rado: interrupted; finished pieces are kept, and the same command goes on from them")
         raise typer.Exit(130) from None
     if as_json:
         kept = [document.to_dict() for document in documents]
         print(json.dumps({"path": str(output), "experiments": kept}, indent=2, ensure_ascii=False))
         return
     print("\n\n".join(as_text(document.findings) for document in documents))
-    say(f"\nLook at {output / 'report.html'}")
+    say_on_stderr(f"\nLook at {output / 'report.html'}")

@@ -77,7 +77,7 @@ def boost(
     divisor = np.where(largest > 0, largest, 1.0)
     # A feature is a row here: its edge is one long dot product, and its update one long loop.
     scaled = np.ascontiguousarray((matrix / divisor).T)
-    feature, edge, leverage, log_risk = _run(
+    feature, edge, leverage, log_risk = _run_boosting_rounds(
         scaled, oracle, n_rounds, float(kappa), update == "exponential", float(clamp)
     )
     with np.errstate(over="ignore"):  # a column of tiny numbers may have a leverage beyond float64
@@ -90,7 +90,7 @@ def boost(
     return BoostingResult(rounds.theta(matrix.shape[1], n_used), rounds, n_used)
 
 
-def check_rows(matrix: NDArray[Any], n_rounds: int) -> None:
+def check_rows_to_boost(matrix: NDArray[Any], n_rounds: int) -> None:
     """Refuse rows that cannot be boosted over, and numbers of rounds that are none."""
     if matrix.ndim != 2 or not matrix.size:
         raise ArgumentError(f"boosting needs at least one row and one feature; the shape is {matrix.shape}")
@@ -100,7 +100,7 @@ def check_rows(matrix: NDArray[Any], n_rounds: int) -> None:
 
 
 def _check_boost(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str, clamp: float, keep: str) -> None:
-    check_rows(matrix, n_rounds)
+    check_rows_to_boost(matrix, n_rounds)
     if not isinstance(kappa, Real) or not 1 <= kappa < math.inf:
         raise ArgumentError(f"kappa must be a finite number of at least 1; it is {kappa!r}")
     if not isinstance(clamp, Real) or not 0 <= clamp < 1:
@@ -111,7 +111,7 @@ def _check_boost(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str,
         raise ArgumentError(f"keep must be one of {', '.join(KEEPS)}; it is {keep!r}")
 
 
-def _run(
+def _run_boosting_rounds(
     scaled: NDArray[np.float64],
     oracle: WeakOracle,
     n_rounds: int,
@@ -125,7 +125,7 @@ def _run(
     rounds, so that rounding and underflow do not pile up.
     """
     d, n = scaled.shape
-    compute_edges, take_step = _kernels()
+    compute_edges, take_step = _compile_boosting_kernels()
     weights, margins, losses, edges = np.full(n, 1.0 / n), np.zeros(n), np.zeros(n), np.zeros(d)
     shown = edges.view()
     shown.flags.writeable = False  # an oracle chooses, and changes nothing
@@ -153,7 +153,7 @@ def _run(
 
 
 @cache
-def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _compile_boosting_kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """The edges of all features, cut to [-1, 1]; and one step along a feature, which updates all weights."""
 
     def compute_edges(scaled, weights, edges):  # type: ignore[no-untyped-def]

@@ -23,10 +23,10 @@ from scipy.special import expit, ndtri
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.learner.boost import BoostingResult, Rounds
-from radoboost.learner.moments import noise_variance
-from radoboost.learner.multiclass_moments import class_blocks, class_moments
-from radoboost.learner.penalised_boost import PENALTIES, boost_penalised, penalty_on
-from radoboost.release.release import Release, class_block
+from radoboost.learner.moments import noise_variance_of_rados
+from radoboost.learner.multiclass_moments import moments_of_classes, rados_of_all_classes
+from radoboost.learner.penalised_boost import PENALTIES, boost_penalised, penalty_on_rados
+from radoboost.release.release import Release, class_block_name
 
 # ---- How many rounds, and how much of a penalty: what rados say that boosting did not see.
 #
@@ -56,7 +56,9 @@ class StoppingPoint:
     ratio: float
 
 
-def choose(rados: NDArray[np.float64], ways: Sequence[Boosting], n_rounds: int, *, stop: bool) -> StoppingPoint:
+def choose_stopping_point(
+    rados: NDArray[np.float64], ways: Sequence[Boosting], n_rounds: int, *, stop: bool
+) -> StoppingPoint:
     """The way of boosting that held-out rados speak for, and with `stop` the rounds; the first of equal ones."""
     n = len(rados)
     if n < LEAST_RADOS:
@@ -68,7 +70,7 @@ def choose(rados: NDArray[np.float64], ways: Sequence[Boosting], n_rounds: int, 
         curve = np.zeros(n_rounds)
         for fold in range(FOLDS):
             held = np.arange(n) % FOLDS == fold
-            own = held_out_ratios(way(rados[~held], n_rounds).rounds, rados[held])
+            own = held_out_margin_ratios(way(rados[~held], n_rounds).rounds, rados[held])
             curve += np.pad(own, (0, n_rounds - len(own)), mode="edge") / FOLDS if len(own) else 0.0
         most = float(curve.max())  # rounds in a row that lengthen theta alone are equal but for rounding
         end = int(np.argmax(curve >= most - _EQUAL * abs(most))) if stop else n_rounds - 1
@@ -78,7 +80,7 @@ def choose(rados: NDArray[np.float64], ways: Sequence[Boosting], n_rounds: int, 
     return best
 
 
-def held_out_ratios(rounds: Rounds, rados: NDArray[np.float64]) -> NDArray[np.float64]:
+def held_out_margin_ratios(rounds: Rounds, rados: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean over standard deviation of the margins of these rados, after each round."""
     ratios, margins = np.zeros(len(rounds)), np.zeros((len(rados), 1))
     for start in range(0, len(rounds), _ROUNDS_AT_A_TIME):
@@ -126,42 +128,44 @@ def boost_rados(
     ways, weights = [plain], list[float]()
     if restraint.penalty is not None:
         free = np.array([column.scale == "constant" for column in release.columns])
-        weights = _weights(rows, restraint, free, release)
-        ways = [partial(_penalised, name=restraint.penalty, weight=weight, free=free) for weight in weights]
+        weights = _penalty_weights_to_try(rows, restraint, free, release)
+        ways = [
+            partial(_boost_rados_with_penalty, name=restraint.penalty, weight=weight, free=free) for weight in weights
+        ]
     place, did = 0, dict[str, Any]()
     if restraint.stop is not None or len(ways) > 1:
-        chosen = choose(rows, ways, n_rounds, stop=restraint.stop is not None)
+        chosen = choose_stopping_point(rows, ways, n_rounds, stop=restraint.stop is not None)
         place, n_rounds = chosen.place, chosen.n_rounds
         did = {"held_out_ratio": chosen.ratio}
     if restraint.stop is not None:
         did = {"stop": restraint.stop, **did}
     if restraint.penalty is not None:
         by = {"strength_by": HELD_OUT} if restraint.strength == HELD_OUT else {}
-        did = {"penalty": restraint.penalty, **_strengths(restraint, weights[place], release), **by, **did}
+        did = {"penalty": restraint.penalty, **_penalty_strengths(restraint, weights[place], release), **by, **did}
     return ways[place](rows, n_rounds), did
 
 
-def _penalised(
+def _boost_rados_with_penalty(
     rows: NDArray[np.float64], n_rounds: int, name: str, weight: float, free: NDArray[np.bool_]
 ) -> BoostingResult:
-    return boost_penalised(rows, penalty_on(rows, name, weight, free), n_rounds=n_rounds)
+    return boost_penalised(rows, penalty_on_rados(rows, name, weight, free), n_rounds=n_rounds)
 
 
-def _weights(
+def _penalty_weights_to_try(
     rows: NDArray[np.float64], restraint: BoostingPenalty, free: NDArray[np.bool_], release: Release
 ) -> list[float]:
     """The weights on the rados' side: the one that was asked for, or those to choose from."""
     name = restraint.penalty
     assert name is not None
     if restraint.strength != HELD_OUT:
-        per_strength = _SCORES if name == "scores" else examples_behind(release)
+        per_strength = _SCORES if name == "scores" else examples_behind_rados(release)
         return [float(restraint.strength) * per_strength]
     held = rows[:, ~free] if not free.all() else rows
     unit = {"lasso": np.abs(held.mean(axis=0)).max(), "ridge": held.var(axis=0).mean(), "scores": 1.0}[name]
     return [share * float(unit) for share in _TRIED[name]]
 
 
-def _strengths(restraint: BoostingPenalty, weight: float, release: Release) -> dict[str, float]:
+def _penalty_strengths(restraint: BoostingPenalty, weight: float, release: Release) -> dict[str, float]:
     """A weight on the rados' side as a strength, as far as the release tells how many examples there are."""
     if restraint.strength != HELD_OUT:
         return {"strength": float(restraint.strength)}
@@ -170,12 +174,12 @@ def _strengths(restraint: BoostingPenalty, weight: float, release: Release) -> d
     return {"weight": weight} if release.n_examples is None else {"strength": weight / release.n_examples}
 
 
-def examples_behind(release: Release) -> float:
+def examples_behind_rados(release: Release) -> float:
     """How many examples a release is from: as it says, or else four times the variance of its constant column."""
     if release.n_examples is not None:
         return float(release.n_examples)
     if release.columns[-1].scale == "constant" and release.n_classes == 2:
-        count = 4 * (float(release.rados[:, -1].var()) - noise_variance(release))
+        count = 4 * (float(release.rados[:, -1].var()) - noise_variance_of_rados(release))
         if count >= 1:
             return count
     raise ArgumentError(
@@ -191,7 +195,7 @@ def examples_behind(release: Release) -> float:
 # multiple of its spread for every column, as the release tells it, noise included.
 
 
-def used_features(release: Release, theta: NDArray[np.float64]) -> list[str]:
+def features_used_by_model(release: Release, theta: NDArray[np.float64]) -> list[str]:
     """The names of the columns whose weight is not 0, the most important first; without the constant one.
 
     Of more than two classes `theta` has a row for each, and what counts is how weights differ between classes.
@@ -199,7 +203,7 @@ def used_features(release: Release, theta: NDArray[np.float64]) -> list[str]:
     if release.n_classes == 2:
         spreads, sizes = release.rados.std(axis=0), np.abs(theta)
     else:
-        spreads = class_blocks(release).sum(axis=0).std(axis=0)
+        spreads = rados_of_all_classes(release).sum(axis=0).std(axis=0)
         sizes = theta.std(axis=0)
     importances = sizes * np.maximum(spreads, np.finfo(np.float64).tiny)
     order = np.lexsort((np.arange(len(sizes)), -importances))
@@ -220,15 +224,17 @@ _POINTS = 64  # of a normal distribution
 _RIDGE = 1e-3  # on the slope, in units of the score, for classes that nothing separates
 
 
-def one_vs_rest(release: Release) -> Iterator[NDArray[np.float64]]:
+def rados_one_vs_rest(release: Release) -> Iterator[NDArray[np.float64]]:
     """For each class its rados against the others: those of a table with two classes, over the same signatures."""
-    blocks = [release.blocks[class_block(value)] for value in release.classes]
+    blocks = [release.blocks[class_block_name(value)] for value in release.classes]
     total = np.sum(blocks, axis=0)
     for rows in blocks:  # whole numbers of grid steps below 2**53, so that nothing is rounded
         yield 2 * rows - total
 
 
-def comparable(release: Release, thetas: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def comparable_one_vs_rest_weights(
+    release: Release, thetas: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights of one class against the others, (K, n_columns), whose scores are log odds; and slope and offset of each.
 
     Without a constant column there is no place for an offset, and nothing tells how many examples a class has: weights
@@ -237,7 +243,7 @@ def comparable(release: Release, thetas: NDArray[np.float64]) -> tuple[NDArray[n
     lines = np.tile([1.0, 0.0], (len(thetas), 1))
     if release.columns[-1].scale != "constant":
         return thetas, lines
-    moments = class_moments(release)
+    moments = moments_of_classes(release)
     present = moments.sizes > 0
     if present.sum() < 2:
         raise ReleaseError("examples of fewer than two classes are in the rados; craft more of them")
@@ -247,14 +253,16 @@ def comparable(release: Release, thetas: NDArray[np.float64]) -> tuple[NDArray[n
         variances = np.square(moments.deviations[present] @ theta[:-1]).mean(axis=1) / sizes
         own = np.flatnonzero(present) == place
         lines[place] = (
-            _log_odds_line(means, np.sqrt(variances), sizes, own) if own.any() else (0.0, math.log(0.5 / sizes.sum()))
+            _log_odds_line_of_class(means, np.sqrt(variances), sizes, own)
+            if own.any()
+            else (0.0, math.log(0.5 / sizes.sum()))
         )
     found = thetas * lines[:, :1]
     found[:, -1] += lines[:, 1]
     return found, lines
 
 
-def _log_odds_line(
+def _log_odds_line_of_class(
     means: NDArray[np.float64], deviations: NDArray[np.float64], sizes: NDArray[np.float64], own: NDArray[np.bool_]
 ) -> tuple[float, float]:
     """Slope and offset that make log odds of a score, which is normal in every class."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from radoboost.learner.moments import noise_variance
+from radoboost.learner.moments import noise_variance_of_rados
 from radoboost.release.columns import GRID_BITS, Column
 from radoboost.release.kind import SUMS
 from radoboost.release.release import Release
@@ -122,9 +122,9 @@ _TWIN = 1e-9  # of 1 less a squared correlation
 _NAMED = 3
 
 
-def odd_columns(release: Release) -> tuple[str, ...]:
+def columns_in_doubt(release: Release) -> tuple[str, ...]:
     """Sentences about columns that tell less than they seem to, by the rados alone; none where these carry noise."""
-    if release.law != SUMS or release.n_classes > 2 or noise_variance(release):
+    if release.law != SUMS or release.n_classes > 2 or noise_variance_of_rados(release):
         return ()
     rados, columns = np.asarray(release.rados, dtype=np.float64), release.columns
     largest = np.abs(rados).max(axis=0, initial=0.0)
@@ -137,34 +137,38 @@ def odd_columns(release: Release) -> tuple[str, ...]:
     # Deviations in the units of the release, times 2: coins let a quarter of the sum of squares through.
     ratios = 2 * deviations * np.where(largest > 0, largest, 1.0)
     if far := [
-        columns[k].name for k in np.flatnonzero(varies) if _outweighed(columns[k], rows[:, k], ratios[k], release)
+        columns[k].name
+        for k in np.flatnonzero(varies)
+        if _one_value_outweighs_column(columns[k], rows[:, k], ratios[k], release)
     ]:
         has = "have one value each" if len(far) > 1 else "has one value"
         remarks.append(
-            f"{_first_names(far)} {has} that outweighs all others, which rados hardly tell apart: ask the holder to "
-            "correct it, or to declare bounds, which clip it"
+            f"{_first_column_names(far)} {has} that outweighs all others, which rados hardly tell apart: ask the "
+            "holder to correct it, or to declare bounds, which clip it"
         )
     if same := [column.name for column, moves in zip(columns, varies, strict=True) if not moves]:
         are, have = ("are", "have") if len(same) > 1 else ("is", "has")
-        remarks.append(f"{_first_names(same)} {are} the same in all rows as far as rados tell, and {have} no weight")
+        remarks.append(
+            f"{_first_column_names(same)} {are} the same in all rows as far as rados tell, and {have} no weight"
+        )
     remarks += [
-        f"{_first_names(names)} are proportional in all rados: they tell the same, and share one effect"
-        for names in _twins(rows, deviations, varies, columns)[:_NAMED]
+        f"{_first_column_names(names)} are proportional in all rados: they tell the same, and share one effect"
+        for names in _proportional_columns(rows, deviations, varies, columns)[:_NAMED]
     ]
     return tuple(remarks)
 
 
-def _outweighed(column: Column, rows: NDArray[np.float64], size: float, release: Release) -> bool:
+def _one_value_outweighs_column(column: Column, rows: NDArray[np.float64], size: float, release: Release) -> bool:
     """Whether one value has most of the column's sum of squares, the root of which is about `size`."""
     few = release.n_examples is not None and release.n_examples < _LEAST_EXAMPLES
-    if column.scale == "constant" or _is_slot(column) or few or len(rows) < _LEAST_RADOS:
+    if column.scale == "constant" or _is_category_slot_column(column) or few or len(rows) < _LEAST_RADOS:
         return False
     largest = column.step * 2.0**GRID_BITS  # at least the largest value, and less than twice that
     kurtosis = float((rows**4).mean() / (rows**2).mean() ** 2)
     return largest >= size * 0.9 and kurtosis < _TWO_VALUED
 
 
-def _is_slot(column: Column) -> bool:
+def _is_category_slot_column(column: Column) -> bool:
     """Whether a standardised column is one of 0 and 1, in which one 1 may be alone by nature."""
     if column.mean is None or column.std is None:
         return False
@@ -172,7 +176,7 @@ def _is_slot(column: Column) -> bool:
     return abs(column.std**2 - spread) <= 1e-9 * spread
 
 
-def _twins(
+def _proportional_columns(
     rows: NDArray[np.float64], deviations: NDArray[np.float64], varies: NDArray[np.bool_], columns: tuple[Column, ...]
 ) -> list[list[str]]:
     """Names of columns that are proportional, by groups.
@@ -197,7 +201,7 @@ def _twins(
     return [[columns[k].name for k in sorted(group)] for group in sorted(map(sorted, groups))]
 
 
-def _first_names(names: list[str]) -> str:
+def _first_column_names(names: list[str]) -> str:
     """Some names, and how many more there are."""
     if len(names) <= _NAMED:
         return " and ".join(filter(None, [", ".join(map(repr, names[:-1])), repr(names[-1])]))

@@ -44,37 +44,39 @@ class EffectTerm:
         return self.places if self.shown else ()
 
 
-def parts_of(columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None) -> list[EffectTerm]:
+def effect_terms_of_score(
+    columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None
+) -> list[EffectTerm]:
     """The parts of a score, in the order of their first columns."""
     groups = {} if schema is None else schema.groups
     found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
     features = [column.name for column in columns if column.scale != "constant"]
     for place, name in enumerate(features):
-        found.setdefault(_part_of(name, place, feature_map, groups), []).append(place)
+        found.setdefault(_effect_term_of_column(name, place, feature_map, groups), []).append(place)
     return [EffectTerm(kind, names, tuple(places)) for (kind, names), places in found.items()]
 
 
-def _part_of(
+def _effect_term_of_column(
     name: str, place: int, feature_map: FeatureMap | None, groups: Mapping[str, str]
 ) -> tuple[str, tuple[str, ...]]:
     """The kind and the names of the part that a column belongs to."""
     if feature_map is None:
-        return _single(name, groups)
+        return _effect_of_single_column(name, groups)
     term = feature_map.terms[place]
     of = {entry.label: entry.name for entry in feature_map.inputs}
     names = tuple(dict.fromkeys(of[label] for label in term.inputs))
     if len(names) > 2:
         return REST, ()
-    return (PAIR, names) if len(names) == 2 else _single(names[0], groups)
+    return (PAIR, names) if len(names) == 2 else _effect_of_single_column(names[0], groups)
 
 
-def _single(name: str, groups: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+def _effect_of_single_column(name: str, groups: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     return (CATEGORY, (groups[name],)) if name in groups else (NUMBER, (name,))
 
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What a model keeps of its release to explain itself: by part, in the order of `parts_of`.
+    """What a model keeps of its release to explain itself: by part, in the order of `effect_terms_of_score`.
 
     `covariances` are those of the weights by the declared noise, and `variances` those of the parts of scores, by the
     released second moments; None where noise exceeds them. `means` and `deviations` are of the columns of the release,
@@ -101,7 +103,8 @@ class Effects:
         """Effects from a document, refused where they are not those of these parts."""
         try:
             covariances = [
-                _symmetric(numbers, len(part.kept)) for numbers, part in zip(entry["covariances"], parts, strict=True)
+                _symmetric_from_half(numbers, len(part.kept))
+                for numbers, part in zip(entry["covariances"], parts, strict=True)
             ]
             variances = [None if number is None else float(number) for number in entry["variances"]]
             numbers = [[float(number) for number in entry[key]] for key in ("means", "deviations")]
@@ -116,7 +119,7 @@ class Effects:
         return cls(tuple(covariances), tuple(variances), means, deviations)
 
 
-def basis_of(
+def effect_basis_of_term(
     part: EffectTerm, at: Mapping[str, NDArray[np.float64]], columns: Sequence[Column], feature_map: FeatureMap | None
 ) -> NDArray[np.float64]:
     """The values of a part's columns where some inputs have these values, and all others say nothing."""
@@ -130,7 +133,7 @@ def basis_of(
     return np.column_stack([columns[k].apply(outputs[:, k]) for k in part.places])
 
 
-def _symmetric(numbers: Sequence[float], size: int) -> NDArray[np.float64]:
+def _symmetric_from_half(numbers: Sequence[float], size: int) -> NDArray[np.float64]:
     """A symmetric matrix from its rows up to the diagonal."""
     if len(numbers) != size * (size + 1) // 2 or not all(type(number) in (int, float) for number in numbers):
         raise ValueError
@@ -139,7 +142,7 @@ def _symmetric(numbers: Sequence[float], size: int) -> NDArray[np.float64]:
     return np.asarray(matrix + np.tril(matrix, -1).T)
 
 
-def limits_of(
+def limits_of_shown_effect(
     name: str, columns: Sequence[Column], feature_map: FeatureMap | None, deviations: float = 2.0
 ) -> tuple[float, float]:
     """Between which raw values a column is shown: its bounds, or so many deviations to either side of its mean."""
@@ -193,7 +196,7 @@ class EffectCurves:
         effects: Effects | None,
     ) -> None:
         self.columns, self.map, self.schema, self.effects = columns, feature_map, schema, effects
-        self.parts = parts_of(columns, feature_map, schema)
+        self.parts = effect_terms_of_score(columns, feature_map, schema)
         self._names = [column.name for column in columns if column.scale != "constant"]
         self._shapes: dict[int, EffectCurve] = {}
 
@@ -206,8 +209,8 @@ class EffectCurves:
 
     def reach(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
         """The values that a number is shown at, those that it has, and whether they are the same, for want of more."""
-        values = np.linspace(*limits_of(name, self.columns, self.map), POINTS)
-        reach = np.linspace(*limits_of(name, self.columns, self.map, deviations=_TAILS), 2 * POINTS - 1)
+        values = np.linspace(*limits_of_shown_effect(name, self.columns, self.map), POINTS)
+        reach = np.linspace(*limits_of_shown_effect(name, self.columns, self.map, deviations=_TAILS), 2 * POINTS - 1)
         bounded = bool(reach[0] == values[0] and reach[-1] == values[-1])
         return values, values if bounded else reach, bounded
 
@@ -246,7 +249,7 @@ class EffectCurves:
         if self.is_slot(name):
             share = self.share(name)
             return np.array([0.0, 1.0]), np.array([1 - share, share])
-        values = np.linspace(*limits_of(name, self.columns, self.map), _PAIR_POINTS)
+        values = np.linspace(*limits_of_shown_effect(name, self.columns, self.map), _PAIR_POINTS)
         return values, self.masses(name, values)
 
     def along(self, part: EffectTerm) -> tuple[str, NDArray[np.float64], NDArray[np.float64]]:
@@ -257,7 +260,7 @@ class EffectCurves:
         low, high = self._ends(other)
         middle = float(np.clip(self._middle(other)[0], low, high))
         levels = np.array([low, high] if self.is_slot(other) else [low, middle, high])
-        ends = (0.0, 1.0) if self.is_slot(along) else limits_of(along, self.columns, self.map)
+        ends = (0.0, 1.0) if self.is_slot(along) else limits_of_shown_effect(along, self.columns, self.map)
         return along, np.linspace(*ends, 2 if self.is_slot(along) else _PAIR_POINTS), levels
 
     def _centred(
@@ -270,7 +273,7 @@ class EffectCurves:
 
     def rows(self, part: EffectTerm, at: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
         """The columns at a part's places where inputs have these values."""
-        return basis_of(part, at, self.columns, self.map)
+        return effect_basis_of_term(part, at, self.columns, self.map)
 
     # ---- where the values of columns lie
 
@@ -348,7 +351,7 @@ class EffectCurves:
         """A low and a high value of a column: one deviation from the mean, within bounds; 0 and 1 for a slot."""
         if self.is_slot(name):
             return np.array([0.0, 1.0])
-        low, high = limits_of(name, self.columns, self.map)
+        low, high = limits_of_shown_effect(name, self.columns, self.map)
         middle, deviation = self._middle(name)
         reach = (high - low) / 4 if deviation is None else deviation
         return np.clip([middle - reach, middle + reach], low, high)

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from radoboost.errors import TableError
 from radoboost.learner.diagnostics import NormalScores
 from radoboost.learner.model import Model
-from radoboost.learner.moments import noise_variance
-from radoboost.learner.predict import UnlabelledRows, unjudged_rows
-from radoboost.learner.row_reader import filled_batches, open_rows, scores_of
+from radoboost.learner.moments import noise_variance_of_rados
+from radoboost.learner.predict import UnlabelledRows, count_unlabelled_rows
+from radoboost.learner.row_reader import fill_row_batches, open_rows_to_score, scores_of_rows
 from radoboost.progress import Progress, silent
 from radoboost.release.columns import CONSTANT
 from radoboost.release.moment_math import EDGES
 from radoboost.release.release import RADOS, Release
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.streams import rereadable
+from radoboost.tables.streams import spool_for_rereading
 
 N_BINS = 10
 _LEAST = 1e-15  # a probability of 0 for what happened would be an infinite loss
@@ -113,7 +113,7 @@ class _Counts:
         )
 
 
-def judge(models: Sequence[Model], table: Any, label: str, bar: Progress = silent) -> list[Reliability]:
+def judge_reliability(models: Sequence[Model], table: Any, label: str, bar: Progress = silent) -> list[Reliability]:
     """The reliability of each of some models of the same columns, on the rows of a table whose class is known.
 
     The table is read once, as `rado predict` reads it: gaps are filled. Rows without a label, or with one that is none
@@ -121,14 +121,14 @@ def judge(models: Sequence[Model], table: Any, label: str, bar: Progress = silen
     """
     first, counts, unjudged, n_rows = models[0], [_Counts(model) for model in models], UnlabelledRows(), 0
     rule = LabelEncoder(label, first.classes)
-    with rereadable(table, bar=bar) as rows:
-        source = open_rows(first, rows, label)
-        for batch, values, _ in filled_batches(first, source):
+    with spool_for_rereading(table, bar=bar) as rows:
+        source = open_rows_to_score(first, rows, label)
+        for batch, values, _ in fill_row_batches(first, source):
             truth = rule.places_or_none(batch.labels)
             known = truth >= 0
             for each in counts:
-                each.add(scores_of(each.model, source, values)[known], truth[known])
-            unjudged += unjudged_rows(batch, truth)
+                each.add(scores_of_rows(each.model, source, values)[known], truth[known])
+            unjudged += count_unlabelled_rows(batch, truth)
             n_rows += len(truth)
             bar("judging rows", n_rows, source.expected_rows(n_rows))
         source.check_rows(n_rows)
@@ -169,14 +169,16 @@ class Margins:
     error: float | None
 
 
-def tells_margins(release: Release) -> bool:
+def release_tells_margins(release: Release) -> bool:
     """Whether a release has rados with a sign for each row, and says how many rows there are."""
     return release.n_classes == 2 and RADOS in release.blocks and release.n_examples is not None
 
 
-def margins(release: Release, held: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Margins:
+def margins_on_held_out_rados(
+    release: Release, held: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]
+) -> Margins:
     """What rados of a release say of classifiers, on average: each theta comes with at least two held-out rados."""
-    noise = noise_variance(release)
+    noise = noise_variance_of_rados(release)
     has_constant = release.columns[-1].name == CONSTANT
     m = float(release.n_examples or math.nan)
     share = float(release.signatures.get("support", m / 2)) / m
@@ -194,10 +196,12 @@ def margins(release: Release, held: Sequence[tuple[NDArray[np.float64], NDArray[
         found.append((mean, excess, *second))
     mean, excess, variance, middle = np.mean(found, axis=0).tolist()
     n_rados = sum(len(rados) for _, rados in held)
-    return _margins(mean, excess, variance, middle if has_constant else None, math.sqrt(2 / n_rados))
+    return _margins_from_score_means(mean, excess, variance, middle if has_constant else None, math.sqrt(2 / n_rados))
 
 
-def _margins(mean: float, excess: float, variance: float, middle: float | None, chance: float) -> Margins:
+def _margins_from_score_means(
+    mean: float, excess: float, variance: float, middle: float | None, chance: float
+) -> Margins:
     """From the means of y s, of y, of s^2 and of s, and how far off the third is, as a share of itself."""
     if variance <= 0:  # less than the noise that was subtracted
         return Margins(0.0, 1.0, 0.5)
@@ -207,7 +211,7 @@ def _margins(mean: float, excess: float, variance: float, middle: float | None, 
     return Margins(r2, r2 * chance, error)
 
 
-def counted_error(release: Release) -> tuple[float, float] | None:
+def error_by_noisy_counts(release: Release) -> tuple[float, float] | None:
     """The share of a table's own rows on the wrong side of 0, by noisy counts that a release of moments has.
 
     With it comes its standard deviation by the declared noise; None where there are no such counts, or noise hides how

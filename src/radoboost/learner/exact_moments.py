@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
 from radoboost.learner.diagnostics import NormalScores
-from radoboost.learner.rado_moments import BY_ROWS, CROWDED, example_variance, has_too_many_columns
-from radoboost.learner.shrinkage import MomentSpectrum, Scores, bayes_ridge
-from radoboost.release.moment_math import LEAST, column_factors, discriminant
+from radoboost.learner.rado_moments import BY_ROWS, CROWDED, fit_has_too_many_columns, theta_variance_over_examples
+from radoboost.learner.shrinkage import MomentSpectrum, Scores, empirical_bayes_ridge
+from radoboost.release.moment_math import LEAST, discriminant_weights, factors_from_whitened_to_columns
 from radoboost.release.release import Release
 
 _TURNS = 3  # of the ridge and what it leaves of the labels, each by the other
@@ -46,7 +46,7 @@ class ExactFit:
         return {"name": "moments", "from": BY_ROWS[1], "ridge": self.ridge, **errors, **remarks}
 
 
-def learn_exact(release: Release) -> ExactFit:
+def learn_exact_moments(release: Release) -> ExactFit:
     """theta from the exact moments of a release, for rows as they are."""
     from threadpoolctl import threadpool_limits
 
@@ -59,28 +59,33 @@ def learn_exact(release: Release) -> ExactFit:
         values, vectors = np.linalg.eigh(second / m)
         spectrum = MomentSpectrum(np.maximum(values, 0.0), vectors)
         blocks = {"whitening": np.eye(len(second)), "moment:C": second}
-        factors = np.diag(column_factors(blocks, release.mechanism, release.columns))
+        factors = np.diag(factors_from_whitened_to_columns(blocks, release.mechanism, release.columns))
         if release.n_classes == 2:
-            return _learn(release, spectrum, sums[0] / m, m, factors)
-        ridges = [_ridge(spectrum, (2 * each - sums.sum(axis=0)) / m, m) for each in sums]
+            return _least_squares_of_exact_moments(release, spectrum, sums[0] / m, m, factors)
+        ridges = [_ridge_of_exact_moments(spectrum, (2 * each - sums.sum(axis=0)) / m, m) for each in sums]
         ridge = math.exp(float(np.mean(np.log(np.maximum(ridges, LEAST)))))
         inverse = (vectors / (spectrum.values + ridge) / m) @ vectors.T
-        return ExactFit(discriminant(sums, inverse, 0.0) * factors, ridge)
+        return ExactFit(discriminant_weights(sums, inverse, 0.0) * factors, ridge)
 
 
-def _learn(
+def _least_squares_of_exact_moments(
     release: Release, spectrum: MomentSpectrum, mean: NDArray[np.float64], m: float, factors: NDArray[np.float64]
 ) -> ExactFit:
-    ridge = _ridge(spectrum, mean, m)
+    ridge = _ridge_of_exact_moments(spectrum, mean, m)
     theta, freedom = spectrum.solve(mean, 0.0, ridge), spectrum.freedom(0.0, ridge)
-    new = _on_new_rows(spectrum, theta, mean, freedom, m)
-    crowded = has_too_many_columns(len(mean), freedom, m)
+    new = _exact_scores_on_new_rows(spectrum, theta, mean, freedom, m)
+    crowded = fit_has_too_many_columns(len(mean), freedom, m)
     centre, balance = None, 0.0
     if release.columns[-1].scale == "constant":  # which is 1 in every row, times what puts it on the sphere
-        constant = spectrum.vectors[-1] * spectrum.values @ spectrum.vectors.T / math.sqrt(_square(spectrum, -1))
-        centre, balance = float(constant @ theta), float(mean[-1]) / math.sqrt(_square(spectrum, -1))
+        constant = (
+            spectrum.vectors[-1]
+            * spectrum.values
+            @ spectrum.vectors.T
+            / math.sqrt(_second_moment_of_column(spectrum, -1))
+        )
+        centre, balance = float(constant @ theta), float(mean[-1]) / math.sqrt(_second_moment_of_column(spectrum, -1))
     normal = NormalScores.of(float(new.signal), float(new.second), centre, balance)
-    errors = np.sqrt(example_variance(spectrum, 0.0, ridge, (1 - float(new.r2)) / m))
+    errors = np.sqrt(theta_variance_over_examples(spectrum, 0.0, ridge, (1 - float(new.r2)) / m))
     scale = normal.scale * factors
     return ExactFit(
         theta * scale,
@@ -93,23 +98,23 @@ def _learn(
     )
 
 
-def _square(spectrum: MomentSpectrum, place: int) -> float:
+def _second_moment_of_column(spectrum: MomentSpectrum, place: int) -> float:
     """The second moment of one column."""
     return max(float(np.square(spectrum.vectors[place]) @ spectrum.values), LEAST)
 
 
-def _on_new_rows(
+def _exact_scores_on_new_rows(
     spectrum: MomentSpectrum, theta: NDArray[np.float64], mean: NDArray[np.float64], freedom: float, m: float
 ) -> Scores:
     second = np.asarray(np.square(theta @ spectrum.vectors) @ spectrum.values)
     return Scores(np.asarray(theta @ mean), second).on_new_rows(freedom, m)
 
 
-def _ridge(spectrum: MomentSpectrum, mean: NDArray[np.float64], m: float) -> float:
+def _ridge_of_exact_moments(spectrum: MomentSpectrum, mean: NDArray[np.float64], m: float) -> float:
     """The ridge by empirical Bayes, given what it leaves of the labels."""
     ridge = 0.0
     for _ in range(_TURNS):
         theta = spectrum.solve(mean, 0.0, ridge)
-        left = _on_new_rows(spectrum, theta, mean, spectrum.freedom(0.0, ridge), m)
-        ridge = bayes_ridge(spectrum, mean, 0.0, m, float(left.r2))
+        left = _exact_scores_on_new_rows(spectrum, theta, mean, spectrum.freedom(0.0, ridge), m)
+        ridge = empirical_bayes_ridge(spectrum, mean, 0.0, m, float(left.r2))
     return ridge

@@ -20,10 +20,18 @@ from numpy.typing import NDArray
 from scipy.special import logit, softmax
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.effects import CATEGORY, NUMBER, PAIR, EffectCurve, EffectCurves, EffectTerm, parts_of
+from radoboost.learner.effects import (
+    CATEGORY,
+    NUMBER,
+    PAIR,
+    EffectCurve,
+    EffectCurves,
+    EffectTerm,
+    effect_terms_of_score,
+)
 from radoboost.learner.model import Model
-from radoboost.learner.row_reader import FillCounts, filled_batches, open_rows, scores_of
-from radoboost.tables.column_types import UNITS, Date, seconds_of
+from radoboost.learner.row_reader import FillCounts, fill_row_batches, open_rows_to_score, scores_of_rows
+from radoboost.tables.column_types import UNITS, Date, seconds_of_iso_date
 
 MISSING, OTHERS = "missing", "(none of them)"
 GAP = "(missing)"  # how a schema names the slot that says where a number is missing
@@ -171,7 +179,7 @@ class _Reader:
 
     def __init__(self, model: Model, theta: NDArray[np.float64], shapes: EffectCurves, place: int = 1) -> None:
         self.model, self.theta, self.shapes, self.place = model, theta, shapes, place
-        self.errors, self.average = _errors(model, place), 0.0
+        self.errors, self.average = _weight_errors_to_explain(model, place), 0.0
 
     def read(self) -> Explanation:
         """All of them; the log odds are for the caller to add."""
@@ -211,7 +219,7 @@ class _Reader:
         (name,) = part.names
         shape, effects, band = self._effect(k, part)
         values, _, bounded = self.shapes.reach(name)
-        spread = math.sqrt(_variance(shape.spread @ self.theta[list(part.places)], shape.masses))
+        spread = math.sqrt(_variance_of_effects(shape.spread @ self.theta[list(part.places)], shape.masses))
         points, heights, widths = _explanation_types(values, effects, band)
         return NumberEffect(name, spread, points, heights, widths, self._dates(name, values), bounded)
 
@@ -219,7 +227,7 @@ class _Reader:
         kind = None if self.model.schema is None else self.model.schema.columns.get(name)
         if not isinstance(kind, Date):
             return None
-        start = np.datetime64("1970-01-01T00:00:00") + np.timedelta64(round(seconds_of(kind.origin)), "s")
+        start = np.datetime64("1970-01-01T00:00:00") + np.timedelta64(round(seconds_of_iso_date(kind.origin)), "s")
         seconds = np.rint(values * UNITS[kind.unit]).astype("timedelta64[s]")
         return tuple(np.datetime_as_string(start + seconds, unit="D").tolist())
 
@@ -235,14 +243,16 @@ class _Reader:
             noise = np.diag(self.model.effects.covariances[k])
             rare = tuple(value for value, variance in zip(values, noise, strict=True) if variance == 0)
         heights, widths = _explanation_types(effects, band)
-        return CategoryEffect(name, math.sqrt(_variance(effects, shape.masses)), tuple(values), heights, widths, rare)
+        return CategoryEffect(
+            name, math.sqrt(_variance_of_effects(effects, shape.masses)), tuple(values), heights, widths, rare
+        )
 
     def _pair(self, k: int, part: EffectTerm) -> Pair:
         shape, effects, band = self._effect(k, part)
         kept = self.model.effects
         variance = None if kept is None or self.model.n_classes > 2 else kept.variances[k]
         if variance is None:  # as if the two had nothing to do with each other
-            variance = _variance(shape.spread @ self.theta[list(part.places)], shape.masses)
+            variance = _variance_of_effects(shape.spread @ self.theta[list(part.places)], shape.masses)
         low_low, low_high, high_low, high_high = effects[:4].tolist()
         along, values, levels = self.shapes.along(part)
         form = len(levels), len(values)
@@ -269,7 +279,7 @@ class _Reader:
         return None
 
 
-def _errors(model: Model, place: int) -> NDArray[np.float64] | None:
+def _weight_errors_to_explain(model: Model, place: int) -> NDArray[np.float64] | None:
     """The standard errors of the weights, or of those of one of several classes; None where the model has none."""
     try:
         errors = np.asarray(model.learner.get("standard_errors"), dtype=np.float64)
@@ -280,7 +290,7 @@ def _errors(model: Model, place: int) -> NDArray[np.float64] | None:
     return np.abs(errors if model.n_classes == 2 else errors[place])
 
 
-def _variance(effects: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
+def _variance_of_effects(effects: NDArray[np.float64], masses: NDArray[np.float64]) -> float:
     return float(masses @ np.square(effects - masses @ effects))
 
 
@@ -319,12 +329,12 @@ class ExplainedRow:
 
 def explain_row(model: Model, row: Any) -> ExplainedRow:
     """What a model says of one row of a raw table, in any form that `Model.predict_proba` takes."""
-    source = open_rows(model, row)
-    batches = list(filled_batches(model, source))
+    source = open_rows_to_score(model, row)
+    batches = list(fill_row_batches(model, source))
     if sum(len(values) for _, values, _ in batches) != 1:
         raise ArgumentError("explain_row takes a table of one row; give one")
     _, values, filled = next(batch for batch in batches if len(batch[1]))
-    scores = scores_of(model, source, values)
+    scores = scores_of_rows(model, source, values)
     place = int(model.choices(scores)[0])
     theta, score = model.theta, float(scores[0]) if model.n_classes == 2 else 0.0
     if model.n_classes > 2:
@@ -336,8 +346,8 @@ def explain_row(model: Model, row: Any) -> ExplainedRow:
     known = model.effects is not None or all(model.columns[k].scale == "standard" for k in features)
     added = theta[features] * (scaled - means)
     addends: dict[tuple[str, ...], float] = {}
-    owners = _owners(model)
-    for part in parts_of(model.columns, model.map, model.schema):
+    owners = _raw_columns_of_encoded(model)
+    for part in effect_terms_of_score(model.columns, model.map, model.schema):
         names = tuple(dict.fromkeys(owners.get(name, name) for name in part.names))
         addends[names] = addends.get(names, 0.0) + float(added[list(part.places)].sum())
     listed = sorted(
@@ -349,7 +359,7 @@ def explain_row(model: Model, row: Any) -> ExplainedRow:
     )
 
 
-def _owners(model: Model) -> dict[str, str]:
+def _raw_columns_of_encoded(model: Model) -> dict[str, str]:
     """The column of the raw table that an encoded column, or a group of them, is made of."""
     encoded = () if model.schema is None else model.schema.encoded()
     return {name: each.column for each in encoded for name in (each.group, each.name) if name}

@@ -24,13 +24,21 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
-from radoboost.learner.effects import Effects, parts_of
-from radoboost.learner.probabilities import Prior, ProbabilityLink, shares_of
+from radoboost.learner.effects import Effects, effect_terms_of_score
+from radoboost.learner.probabilities import Prior, ProbabilityLink, class_shares_of_prior
 from radoboost.learner.row_reader import score_rows
 from radoboost.release.columns import Column, columns_from_json
 from radoboost.release.feature_map import FeatureMap
-from radoboost.release.release import Release, Statement, atomic_write, check_map, read_map, read_schema, read_statement
-from radoboost.tables.class_values import are_alike
+from radoboost.release.release import (
+    Release,
+    Statement,
+    atomic_write,
+    check_feature_map_columns,
+    read_feature_map,
+    read_release_schema,
+    read_statement,
+)
+from radoboost.tables.class_values import classes_are_of_one_kind
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 VERSION = 1
@@ -78,11 +86,11 @@ class Model:
                 f"a model needs one finite weight a column, of more than two classes for each; it has "
                 f"{len(self.columns)} columns and {self.n_classes} classes"
             )
-        if not are_alike(self.classes):
+        if not classes_are_of_one_kind(self.classes):
             raise ModelError(f"the classes must be values of one kind; they are {self.classes}")
         if per_class and self.link is not None:
             raise ModelError("the link of a model is for two classes")
-        check_map(self.map, self.columns)
+        check_feature_map_columns(self.map, self.columns)
         object.__setattr__(self, "theta", theta)
 
     @classmethod
@@ -214,7 +222,7 @@ class Model:
         """
         if self.columns[-1].scale != "constant":
             raise ModelError("the model has no constant column for a prior to shift; craft with intercept=True")
-        new, before = shares_of(prior, self.classes), shares_of(old, self.classes, "old")
+        new, before = class_shares_of_prior(prior, self.classes), class_shares_of_prior(old, self.classes, "old")
         theta, link, shifts = self.theta.copy(), self.link, np.log(new) - np.log(before)
         if self.n_classes > 2:
             theta[:, -1] += shifts
@@ -312,14 +320,16 @@ class Model:
     def to_json(self) -> str:
         """The model as the text of its file."""
         document = self.to_dict()
-        feature_map, columns = document.pop("map", None), _lines(document.pop("columns"), 4)
+        feature_map, columns = document.pop("map", None), _json_lines_of_model(document.pop("columns"), 4)
         effects = document.pop("effects", None)
         head = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
         if feature_map is not None:
-            lists = [f'    "{key}": [\n{_lines(entries, 6)}\n    ]' for key, entries in feature_map.items()]
+            lists = [
+                f'    "{key}": [\n{_json_lines_of_model(entries, 6)}\n    ]' for key, entries in feature_map.items()
+            ]
             head += ',\n  "map": {\n' + ",\n".join(lists) + "\n  }"
         if effects is not None:
-            covariances = _lines(effects.pop("covariances"), 6)
+            covariances = _json_lines_of_model(effects.pop("covariances"), 6)
             others = [f'    "{key}": {json.dumps(numbers)}' for key, numbers in effects.items()]
             head += (
                 ',\n  "effects": {\n' + ",\n".join([f'    "covariances": [\n{covariances}\n    ]', *others]) + "\n  }"
@@ -332,7 +342,7 @@ class Model:
             draft.write_text(self.to_json(), encoding="utf-8")
 
 
-def _lines(entries: list[Any], indent: int) -> str:
+def _json_lines_of_model(entries: list[Any], indent: int) -> str:
     return ",\n".join(" " * indent + json.dumps(entry, ensure_ascii=False) for entry in entries)
 
 
@@ -352,7 +362,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     except OSError as error:
         raise ModelError(f"cannot read {path}: {reason(error)}") from None
     except (ValueError, RecursionError):
-        raise ModelError(f"{path} is not a radoboost model: it is not JSON{_parquet(path)}") from None
+        raise ModelError(
+            f"{path} is not a radoboost model: it is not JSON{_advice_on_parquet_as_model(path)}"
+        ) from None
     if isinstance(document, dict) and SCHEMA_KEY in document:
         raise ModelError(f"{path} is a schema, and no model: give it to rado craft with --schema, then run rado learn")
     if isinstance(document, dict) and any(key in document for key in _KEY_FILES):
@@ -362,14 +374,14 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     if document[_KEY] != VERSION:
         raise ModelError(f"{path}: unknown version: the model has {document[_KEY]!r}, not {VERSION}")
     try:
-        return _parse(document)
+        return _parse_model(document)
     except RadoError as error:
         raise ModelError(f"{path}: {error}") from None
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise ModelError(f"{path} is not a radoboost model: it is incomplete; make it again with rado learn") from None
 
 
-def _parquet(path: Path) -> str:
+def _advice_on_parquet_as_model(path: Path) -> str:
     """What to do with a file that is not JSON."""
     with path.open("rb") as file:
         release = file.read(4) == b"PAR1"
@@ -378,10 +390,10 @@ def _parquet(path: Path) -> str:
     return "; make one with rado learn"
 
 
-def _parse(document: Mapping[str, Any]) -> Model:
+def _parse_model(document: Mapping[str, Any]) -> Model:
     entries = [dict(entry) for entry in document["columns"]]
     weights = [entry.pop("theta") for entry in entries]
-    classes = _read_classes(document["classes"])
+    classes = _read_model_classes(document["classes"])
     numbers = weights if len(classes) == 2 else [weight for row in weights for weight in row]
     if not all(type(weight) in (int, float) for weight in numbers):
         raise ModelError("every theta must be a number, or of more than two classes one for each")
@@ -390,13 +402,13 @@ def _parse(document: Mapping[str, Any]) -> Model:
         raise ModelError("there must be at least one column besides the constant one")
     if len({column.name for column in columns}) != len(columns):
         raise ModelError("the columns must have different names")
-    feature_map = read_map(document)
-    schema = read_schema(document, columns, feature_map)
+    feature_map = read_feature_map(document)
+    schema = read_release_schema(document, columns, feature_map)
     release, statement = document["release"], document["statement"]
     if (release is None) != (statement is None):
         raise ModelError("a model has both a release and its statement, or neither")
     if release is not None:
-        release = _check_origin(release)
+        release = _check_model_origin(release)
     model = Model(
         np.array(weights, dtype=np.float64).T,
         columns,
@@ -407,14 +419,14 @@ def _parse(document: Mapping[str, Any]) -> Model:
         schema,
         feature_map,
         ProbabilityLink.from_dict(document["link"]) if "link" in document else None,
-        None if "effects" not in document else _read_effects(document, columns, feature_map, schema),
+        None if "effects" not in document else _read_model_effects(document, columns, feature_map, schema),
     )
     if not (np.isfinite(model.coef).all() and all(np.isfinite(model._line(k)[1]).all() for k in range(len(columns)))):
         raise ModelError("some coefficients are too large for float64")
     return model
 
 
-def _read_classes(entry: Any) -> tuple[Any, ...]:
+def _read_model_classes(entry: Any) -> tuple[Any, ...]:
     """The classes of a model: negative and positive, or a list of more."""
     classes = tuple(entry[sign] for sign in _SIGNS) if isinstance(entry, Mapping) else tuple(entry)
     if {type(value) for value in classes} not in ({bool}, {str}, {int}, {float}, {int, float}):
@@ -426,14 +438,14 @@ def _read_classes(entry: Any) -> tuple[Any, ...]:
     return classes
 
 
-def _read_effects(
+def _read_model_effects(
     document: Mapping[str, Any], columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None
 ) -> Effects:
-    parts = parts_of(columns, feature_map, schema)
+    parts = effect_terms_of_score(columns, feature_map, schema)
     return Effects.from_dict(document["effects"], parts, sum(column.scale != "constant" for column in columns))
 
 
-def _check_origin(release: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_model_origin(release: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a model says about its release, refused if it is not in the right form."""
     count, examples = release["n_rados"], release["n_examples"]
     has_names = all(isinstance(release[key]["name"], str) for key in ("mechanism", "signatures"))

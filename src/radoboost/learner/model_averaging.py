@@ -25,12 +25,24 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.learner.model import Model
 from radoboost.learner.moments import category_projection
-from radoboost.learner.probabilities import counted_link
-from radoboost.learner.uncertainty import Curvature, empty_chance, propagate_noise
-from radoboost.release.compatibility import PartyRelease, check_alike, check_different, check_plans, pooled_schema
-from radoboost.release.composition import together
+from radoboost.learner.probabilities import probability_link_by_counts
+from radoboost.learner.uncertainty import Curvature, chance_of_empty_table, propagate_noise
+from radoboost.release.compatibility import (
+    PartyRelease,
+    check_parties_alike,
+    check_party_plans,
+    check_releases_differ,
+    schema_of_all_parties,
+)
+from radoboost.release.composition import statement_of_parties_together
 from radoboost.release.kind import NOISY_MOMENTS
-from radoboost.release.moment_math import HESSIAN_FLOOR, column_factors, floor_noise, noise_floor, whitened_theta
+from radoboost.release.moment_math import (
+    HESSIAN_FLOOR,
+    eigenvalue_noise_floor,
+    factors_from_whitened_to_columns,
+    noise_for_eigenvalue_floor,
+    theta_of_whitened_rows,
+)
 
 NOTHING = 0.5
 """Holders whose `empty_chance` is above this are left out. Many faint releases tell something together: leaving out all
@@ -65,11 +77,11 @@ class Average:
     left_out: tuple[int, ...]
 
 
-def learn_average(parts: Sequence[PartyRelease], *, one_holder: bool = False) -> Model:
+def learn_averaged_model(parts: Sequence[PartyRelease], *, one_holder: bool = False) -> Model:
     """The model from private moments of several holders, with what they promise together."""
-    check_together(parts)
-    statement = together(parts, one_holder=one_holder)
-    fit, first = average(parts), parts[0].release
+    check_models_can_be_averaged(parts)
+    statement = statement_of_parties_together(parts, one_holder=one_holder)
+    fit, first = average_moments_of_parties(parts), parts[0].release
     learner = {
         "name": "moments",
         "from": f"{len(parts)} releases of moments, averaged",
@@ -82,25 +94,27 @@ def learn_average(parts: Sequence[PartyRelease], *, one_holder: bool = False) ->
     origin = {
         "n_rados": 0,
         "n_examples": None if None in counts else sum(count for count in counts if count is not None),
-        "mechanism": {key: first.mechanism[key] for key in _COMMON if _agree(parts, key)},
+        "mechanism": {key: first.mechanism[key] for key in _COMMON if _parties_agree(parts, key)},
         "signatures": dict(first.signatures),
     }
-    return Model(fit.theta, first.columns, first.classes, learner, origin, statement, pooled_schema(parts), first.map)
+    return Model(
+        fit.theta, first.columns, first.classes, learner, origin, statement, schema_of_all_parties(parts), first.map
+    )
 
 
-def _agree(parts: Sequence[PartyRelease], key: str) -> bool:
+def _parties_agree(parts: Sequence[PartyRelease], key: str) -> bool:
     """Whether all releases say the same about how they were made."""
     first = parts[0].release.mechanism
     return key in first and all(part.release.mechanism.get(key) == first[key] for part in parts)
 
 
-def average(parts: Sequence[PartyRelease]) -> Average:
+def average_moments_of_parties(parts: Sequence[PartyRelease]) -> Average:
     """The average of what the moments of several holders say, of two classes."""
     from threadpoolctl import threadpool_limits
 
     # On one thread, so that releases give the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
-        owns = [_own(part) for part in parts]
+        owns = [_own_model_of_party(part) for part in parts]
         used = [own for own in owns if own.empty_chance <= NOTHING] or owns
         inverse = np.linalg.inv(np.sum([own.weight for own in used], axis=0))
         shares = [inverse @ own.weight for own in used]
@@ -114,20 +128,20 @@ def average(parts: Sequence[PartyRelease]) -> Average:
     return Average(theta, errors, share, min(own.empty_chance for own in owns), left_out)
 
 
-def _own(part: PartyRelease) -> PartyModel:
+def _own_model_of_party(part: PartyRelease) -> PartyModel:
     release = part.release
     mechanism, blocks, d = release.mechanism, release.blocks, len(release.columns)
-    floor = noise_floor(floor_noise(mechanism["noise"], "whitened"), d, HESSIAN_FLOOR)
-    curvature, whitened = Curvature.of(blocks["moment:C2"], floor), whitened_theta(blocks, mechanism)
-    factors = column_factors(blocks, mechanism, release.columns)
-    to_columns = counted_link(release).scale * category_projection(release) @ factors
+    floor = eigenvalue_noise_floor(noise_for_eigenvalue_floor(mechanism["noise"], "whitened"), d, HESSIAN_FLOOR)
+    curvature, whitened = Curvature.of(blocks["moment:C2"], floor), theta_of_whitened_rows(blocks, mechanism)
+    factors = factors_from_whitened_to_columns(blocks, mechanism, release.columns)
+    to_columns = probability_link_by_counts(release).scale * category_projection(release) @ factors
     doubt = propagate_noise(release, curvature, to_columns, whitened, [range(d)])
     back = curvature.vectors.T @ np.linalg.inv(factors)
     weight = back.T @ (back / curvature.inverses[:, None])
-    return PartyModel(to_columns @ whitened, weight, np.asarray(doubt.covariances[0]), empty_chance(release))
+    return PartyModel(to_columns @ whitened, weight, np.asarray(doubt.covariances[0]), chance_of_empty_table(release))
 
 
-def check_together(parts: Sequence[PartyRelease]) -> None:
+def check_models_can_be_averaged(parts: Sequence[PartyRelease]) -> None:
     """Refuse what cannot be averaged, by name."""
     for part in parts:
         release = part.release
@@ -141,7 +155,7 @@ def check_together(parts: Sequence[PartyRelease]) -> None:
                 f"{part.name} has {release.n_classes} classes, and averages are of two; let the holders make one "
                 "release in a room (rado room), or merge plain releases"
             )
-    check_different(parts)
+    check_releases_differ(parts)
     for part in parts[1:]:
-        check_plans(parts[0], part)
-        check_alike(parts[0], part)
+        check_party_plans(parts[0], part)
+        check_parties_alike(parts[0], part)

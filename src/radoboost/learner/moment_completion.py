@@ -65,7 +65,7 @@ class PartMoments:
         return cls(2 * sums.mean(axis=0) / n_people, second, n_own, n_people)
 
 
-def complete(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def complete_moments(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """First and second moments over the left holder's own columns, the right one's, the shared ones, and the constant.
 
     Where both have their own columns of the same people, and these are unrelated given W, they are those of the matched
@@ -76,12 +76,15 @@ def complete(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.float64]
         raise ArgumentError("both parts must share the same columns")
     total = left.n_people + right.n_people
     shares = left.n_people / total, right.n_people / total
-    common = _averaged([part.second[part.n_own :, part.n_own :] for part in (left, right)], shares)
+    common = _average_over_holders([part.second[part.n_own :, part.n_own :] for part in (left, right)], shares)
     # In units of the columns' own sizes, so that no rounding depends on units.
-    unit = _units(common)
-    units = [_units(part.second[: part.n_own, : part.n_own]) for part in (left, right)]
+    unit = _units_of_columns(common)
+    units = [_units_of_columns(part.second[: part.n_own, : part.n_own]) for part in (left, right)]
     slopes, rests = zip(
-        *(_regressed(part, np.concatenate([own, unit])) for part, own in zip((left, right), units, strict=True)),
+        *(
+            _regress_own_columns_on_shared(part, np.concatenate([own, unit]))
+            for part, own in zip((left, right), units, strict=True)
+        ),
         strict=True,
     )
     lift = np.vstack([*slopes, np.eye(width)])
@@ -89,7 +92,7 @@ def complete(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.float64]
     second[: left.n_own, : left.n_own] += rests[0]
     kept = left.n_own + right.n_own + width // 2  # x and 1 are there to regress on, and not to predict with
     second[left.n_own : kept - width // 2, left.n_own : kept - width // 2] += rests[1]
-    both = _averaged([part.first[part.n_own :] for part in (left, right)], shares)
+    both = _average_over_holders([part.first[part.n_own :] for part in (left, right)], shares)
     # Own means follow where W moves from the holder's own people to all.
     own = [
         part.first[: part.n_own] + size * (slope @ ((both - part.first[part.n_own :]) / unit))
@@ -100,12 +103,14 @@ def complete(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.float64]
     return first[:kept], second[:kept, :kept]
 
 
-def _averaged(arrays: Sequence[NDArray[np.float64]], shares: Sequence[float]) -> NDArray[np.float64]:
+def _average_over_holders(arrays: Sequence[NDArray[np.float64]], shares: Sequence[float]) -> NDArray[np.float64]:
     """The average of both holders, in which every person counts alike."""
     return arrays[0] * shares[0] + arrays[1] * shares[1]
 
 
-def _regressed(part: PartMoments, units: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _regress_own_columns_on_shared(
+    part: PartMoments, units: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How own columns follow from W, and the second moments of what is left of them: no eigenvalue is negative."""
     own, common = slice(part.n_own), slice(part.n_own, None)
     second = part.second / np.outer(units, units)
@@ -115,20 +120,22 @@ def _regressed(part: PartMoments, units: NDArray[np.float64]) -> tuple[NDArray[n
     return slopes, (vectors * np.maximum(values, 0.0)) @ vectors.T
 
 
-def solve(first: NDArray[np.float64], second: NDArray[np.float64], ridge: float = RIDGE) -> NDArray[np.float64]:
+def solve_completed_moments(
+    first: NDArray[np.float64], second: NDArray[np.float64], ridge: float = RIDGE
+) -> NDArray[np.float64]:
     """theta = 2 (C + ridge D)^-1 b, where D has the diagonal of C: so the columns' units do not matter.
 
     A column that is 0 gets 0.
     """
     if not ridge >= 0:
         raise ArgumentError(f"ridge must be a number of at least 0; it is {ridge!r}")
-    unit = _units(second)
+    unit = _units_of_columns(second)
     scaled = second / np.outer(unit, unit) + ridge * np.eye(len(second))
     theta: NDArray[np.float64] = 2 * (pinvh(scaled, rtol=1e-12) @ (first / unit)) / unit
     return np.where(np.diag(second) > 0, theta, 0.0)
 
 
-def _units(second: NDArray[np.float64]) -> NDArray[np.float64]:
+def _units_of_columns(second: NDArray[np.float64]) -> NDArray[np.float64]:
     """The root of each column's second moment; 1 where it is 0."""
     roots = np.sqrt(np.diag(second))
     return np.where(roots > 0, roots, 1.0)

@@ -13,11 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
-from radoboost.learner.effects import Effects, EffectTerm, parts_of
-from radoboost.learner.multiclass_moments import ClassGaussians, measure_classes, score_scale
-from radoboost.learner.probabilities import ProbabilityLink, score_link
+from radoboost.learner.effects import Effects, EffectTerm, effect_terms_of_score
+from radoboost.learner.multiclass_moments import ClassGaussians, class_score_scale, uncertainty_of_class_weights
+from radoboost.learner.probabilities import ProbabilityLink, probability_link_of_scores
 from radoboost.learner.uncertainty import Curvature, Uncertainty, propagate_noise
-from radoboost.release.moment_math import HESSIAN_FLOOR, column_factors, floor_noise, noise_floor, whitened_theta
+from radoboost.release.moment_math import (
+    HESSIAN_FLOOR,
+    eigenvalue_noise_floor,
+    factors_from_whitened_to_columns,
+    noise_for_eigenvalue_floor,
+    theta_of_whitened_rows,
+)
 from radoboost.release.release import Release
 
 # ---- What a private release does not tell about the columns of a category, and what is put in its place.
@@ -41,10 +47,10 @@ def category_projection(release: Release) -> NDArray[np.float64]:
     if release.schema is None or release.columns[-1].scale != "constant":
         return np.eye(d)
     second, noise = release.blocks["moment:C"], float(release.mechanism["noise"]["second"])
-    constant, products, matrix = float(release.mechanism["constant"]), _product_places(release), np.eye(d)
-    coding = _coding(release)
+    constant, products, matrix = float(release.mechanism["constant"]), _places_of_product_columns(release), np.eye(d)
+    coding = _category_coding_matrix(release)
     slots = coding / np.append(np.ones(d - 1), constant)  # the constant column has this value on the sphere
-    for places in _groups(release).values():
+    for places in _places_of_category_slots(release).values():
         across = slots[places].sum(axis=0)  # times a row on the sphere: 0 if one of the values is there, but for its
         across[-1] -= 1.0 / constant  # rounding
         without = float(across @ second @ across)
@@ -55,14 +61,14 @@ def category_projection(release: Release) -> NDArray[np.float64]:
             continue
         shares = np.where(known, counts, 0.0) / counts[known].sum()
         step, centred = np.eye(d), np.diag(known.astype(np.float64)) - np.outer(known, shares)
-        for factor, of in [(d - 1, places), *_multiplied(places, products)]:
+        for factor, of in [(d - 1, places), *_columns_multiplied_with_slots(places, products)]:
             step[np.ix_(of, of)] = centred
             step[factor, of] = shares
         matrix = step @ matrix
     return np.asarray(coding.T @ matrix @ np.linalg.inv(coding).T)
 
 
-def _coding(release: Release) -> NDArray[np.float64]:
+def _category_coding_matrix(release: Release) -> NDArray[np.float64]:
     """What takes the columns of a release to those in which slots are 0 and 1; the constant one counts as 1."""
     matrix = np.eye(len(release.columns))
     assert release.schema is not None
@@ -74,7 +80,7 @@ def _coding(release: Release) -> NDArray[np.float64]:
     return matrix
 
 
-def _product_places(release: Release) -> dict[frozenset[int], int]:
+def _places_of_product_columns(release: Release) -> dict[frozenset[int], int]:
     """The places of products, by those of the two columns that they are of, without squares.
 
     Products of a column with all slots of a category add up to that column, as the slots do to the constant one.
@@ -89,7 +95,9 @@ def _product_places(release: Release) -> dict[frozenset[int], int]:
     }
 
 
-def _multiplied(places: list[int], products: dict[frozenset[int], int]) -> Iterator[tuple[int, list[int]]]:
+def _columns_multiplied_with_slots(
+    places: list[int], products: dict[frozenset[int], int]
+) -> Iterator[tuple[int, list[int]]]:
     """Every column that is multiplied with all of some slots, and the places of these products."""
     for factor in sorted({place for pair in products for place in pair} - set(places)):
         pairs = [frozenset((factor, slot)) for slot in places]
@@ -97,7 +105,7 @@ def _multiplied(places: list[int], products: dict[frozenset[int], int]) -> Itera
             yield factor, [products[pair] for pair in pairs]
 
 
-def _groups(release: Release) -> dict[str, list[int]]:
+def _places_of_category_slots(release: Release) -> dict[str, list[int]]:
     """The places of the columns of each category; those that say where a number is missing are none."""
     assert release.schema is not None
     places: dict[str, list[int]] = {}
@@ -127,7 +135,7 @@ class MomentFit:
         return self.uncertainty.standard_errors
 
 
-def noise_variance(release: Release) -> float:
+def noise_variance_of_rados(release: Release) -> float:
     """How much noise adds to the variance of each column of the rados, as the release says.
 
     Noise on examples is drawn once for all rados, which differ in the examples that they sum.
@@ -149,10 +157,10 @@ def rado_noise_std(release: Release) -> float:
     if release.law == "sums of noisy rows" and release.n_examples is not None:
         support = release.signatures.get("support", release.n_examples / 2)
         return float(release.mechanism["noise_std"]) * math.sqrt(support)
-    return math.sqrt(noise_variance(release))
+    return math.sqrt(noise_variance_of_rados(release))
 
 
-def noise_uncertainty(release: Release) -> float:
+def uncertainty_of_noise_variance(release: Release) -> float:
     """How uncertain that variance is in any direction, as a share of it: noise on examples is drawn m times only."""
     d = len(release.columns)
     if release.law == "sums of noisy rows" and release.n_examples is not None:
@@ -171,25 +179,32 @@ def learn_released_moments(release: Release) -> MomentFit:
     from threadpoolctl import threadpool_limits
 
     mechanism, blocks, columns = release.mechanism, release.blocks, release.columns
-    parts = parts_of(columns, release.map, release.schema)
+    parts = effect_terms_of_score(columns, release.map, release.schema)
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         curvature = Curvature.of(
-            blocks["moment:C2"], noise_floor(floor_noise(mechanism["noise"], "whitened"), len(columns), HESSIAN_FLOOR)
+            blocks["moment:C2"],
+            eigenvalue_noise_floor(
+                noise_for_eigenvalue_floor(mechanism["noise"], "whitened"), len(columns), HESSIAN_FLOOR
+            ),
         )
-        whitened = whitened_theta(blocks, mechanism)
+        whitened = theta_of_whitened_rows(blocks, mechanism)
         if release.n_classes > 2:
             clouds = ClassGaussians.of(release, curvature.inverse, whitened)
             to_columns = (
-                score_scale(release, clouds) * category_projection(release) @ column_factors(blocks, mechanism, columns)
+                class_score_scale(release, clouds)
+                * category_projection(release)
+                @ factors_from_whitened_to_columns(blocks, mechanism, columns)
             )
-            doubt = measure_classes(release, curvature, to_columns, whitened)
+            doubt = uncertainty_of_class_weights(release, curvature, to_columns, whitened)
             return MomentFit(whitened @ to_columns.T, doubt)
-        link = score_link(release)
-        to_columns = link.scale * category_projection(release) @ column_factors(blocks, mechanism, columns)
+        link = probability_link_of_scores(release)
+        to_columns = (
+            link.scale * category_projection(release) @ factors_from_whitened_to_columns(blocks, mechanism, columns)
+        )
         doubt = propagate_noise(release, curvature, to_columns, whitened, [part.kept for part in parts])
         theta = to_columns @ whitened
-        return MomentFit(theta, doubt, link, read_effects(release, theta, parts, doubt.covariances))
+        return MomentFit(theta, doubt, link, effects_from_released_moments(release, theta, parts, doubt.covariances))
 
 
 # ---- What a model keeps of released moments to explain itself.
@@ -199,7 +214,7 @@ _TELLING = 2.0  # of noise, beyond which a variance is known
 _DIGITS = 6  # of means and variances that are kept
 
 
-def read_effects(
+def effects_from_released_moments(
     release: Release,
     theta: NDArray[np.float64],
     parts: Sequence[EffectTerm],
@@ -217,11 +232,15 @@ def read_effects(
     covariance = constant**2 * second[:-1, :-1] / weight - np.outer(means, means)
     deviations = np.sqrt(np.clip(np.diag(covariance), 1e-4, 1.0))
     # Weights of a part may vary far more than the curve that they make together: no digit is dropped there.
-    variances = _variances(release, theta, parts)
-    return Effects(tuple(covariances), variances, tuple(_rounded(means)), tuple(_rounded(deviations)))
+    variances = _variances_of_released_effects(release, theta, parts)
+    return Effects(
+        tuple(covariances), variances, tuple(_round_released_effects(means)), tuple(_round_released_effects(deviations))
+    )
 
 
-def _variances(release: Release, theta: NDArray[np.float64], parts: Sequence[EffectTerm]) -> tuple[float | None, ...]:
+def _variances_of_released_effects(
+    release: Release, theta: NDArray[np.float64], parts: Sequence[EffectTerm]
+) -> tuple[float | None, ...]:
     """The variance of each part of scores by the second moments of whitened rows; None where noise exceeds it.
 
     Their noise was drawn after the whitening. By those from which the whitening comes, a part of many columns would
@@ -242,10 +261,10 @@ def _variances(release: Release, theta: NDArray[np.float64], parts: Sequence[Eff
     noise = deviation * np.square(centred).sum(axis=0) / whole
     return tuple(
         number if number >= _TELLING * spread else None
-        for number, spread in zip(_rounded(np.maximum(variances, 0.0)), noise, strict=True)
+        for number, spread in zip(_round_released_effects(np.maximum(variances, 0.0)), noise, strict=True)
     )
 
 
-def _rounded(numbers: NDArray[np.float64]) -> list[float]:
+def _round_released_effects(numbers: NDArray[np.float64]) -> list[float]:
     """To so many digits that a file stays short."""
     return [float(f"{number:.{_DIGITS}g}") for number in numbers]

@@ -34,10 +34,17 @@ from scipy.special import ndtri, softmax
 
 from radoboost import memory
 from radoboost.errors import ReleaseError
-from radoboost.learner.uncertainty import Curvature, StageResponse, Uncertainty, empty_chance
+from radoboost.learner.uncertainty import Curvature, StageResponse, Uncertainty, chance_of_empty_table
 from radoboost.release.kind import POOLED_SUMS, SUMS
-from radoboost.release.moment_math import EDGES, LEAST, ClassMeans, centre_classes, class_step, discriminant
-from radoboost.release.release import Release, class_block
+from radoboost.release.moment_math import (
+    EDGES,
+    LEAST,
+    ClassMeans,
+    centre_class_vectors,
+    class_newton_step,
+    discriminant_weights,
+)
+from radoboost.release.release import Release, class_block_name
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +61,7 @@ class ClassMoments:
     deviations: NDArray[np.float64]
 
 
-def share_and_spread(release: Release) -> tuple[float, float]:
+def inclusion_share_and_spread(release: Release) -> tuple[float, float]:
     """How often an example is in a rado, q, and v - r of this module: what a covariance is divided by."""
     name, m = release.signatures["name"], release.n_examples
     if release.law not in (SUMS, POOLED_SUMS) or name not in ("all", "fixed-support") or m is None:
@@ -70,10 +77,10 @@ def share_and_spread(release: Release) -> tuple[float, float]:
     return share, share * (1 - share) * m / (m - 1)
 
 
-def class_moments(release: Release) -> ClassMoments:
+def moments_of_classes(release: Release) -> ClassMoments:
     """Sizes, means and deviations of the classes of a plain release that has a constant column."""
-    share, spread = share_and_spread(release)
-    blocks = class_blocks(release)
+    share, spread = inclusion_share_and_spread(release)
+    blocks = rados_of_all_classes(release)
     values, counts = blocks[:, :, :-1], blocks[:, :, -1]
     sizes = counts.mean(axis=1) / share
     if release.n_examples is not None and sizes.sum() > 0:
@@ -84,11 +91,11 @@ def class_moments(release: Release) -> ClassMoments:
     return ClassMoments(sizes, means, deviations)
 
 
-def class_blocks(release: Release) -> NDArray[np.float64]:
+def rados_of_all_classes(release: Release) -> NDArray[np.float64]:
     """The rados of all classes, shape (K, n_rados, n_columns), in the order of `release.classes`."""
     n_values = release.n_classes * release.n_rados * len(release.columns)
-    memory.require(4 * 8 * n_values, f"rados of {release.n_classes} classes", "use fewer rados or columns")
-    return np.stack([release.blocks[class_block(value)] for value in release.classes])
+    memory.require_memory(4 * 8 * n_values, f"rados of {release.n_classes} classes", "use fewer rados or columns")
+    return np.stack([release.blocks[class_block_name(value)] for value in release.classes])
 
 
 # ---- Scores of more than two classes as released moments describe them: a normal cloud for each class.
@@ -123,7 +130,7 @@ class ClassGaussians:
         values, vectors = np.linalg.eigh(within)
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         each = -(-_POINTS // n_classes)
-        points = spread_normals(each, n_classes) @ root.T
+        points = normals_without_chance(each, n_classes) @ root.T
         places = np.repeat(np.arange(n_classes), each)
         return cls(means[places] + np.tile(points, (n_classes, 1)), places, sizes[places] / each)
 
@@ -147,7 +154,7 @@ class ClassGaussians:
         return np.asarray((slopes + slopes.T) / 2)
 
 
-def spread_normals(n_points: int, n_dimensions: int) -> NDArray[np.float64]:
+def normals_without_chance(n_points: int, n_dimensions: int) -> NDArray[np.float64]:
     """Normal numbers without chance: multiples of powers of one irrational number, by the normal quantiles."""
     root = 2.0
     for _ in range(60):
@@ -156,7 +163,7 @@ def spread_normals(n_points: int, n_dimensions: int) -> NDArray[np.float64]:
     return np.asarray(ndtri((np.arange(0.5, n_points)[:, None] * steps) % 1.0))
 
 
-def fitted_scale(counts: NDArray[np.float64], noise_std: float, unit: float, clouds: ClassGaussians) -> float:
+def fit_class_score_scale(counts: NDArray[np.float64], noise_std: float, unit: float, clouds: ClassGaussians) -> float:
     """The factor that makes scores the logarithms of probabilities, but for what all classes share.
 
     `counts` are noisy: [class has the largest score][size of its lead, by `EDGES` times `unit`]. The posterior mean of
@@ -178,9 +185,9 @@ def fitted_scale(counts: NDArray[np.float64], noise_std: float, unit: float, clo
     return math.exp(float(weights @ _LOG_SCALES / weights.sum()))
 
 
-def score_scale(release: Release, clouds: ClassGaussians) -> float:
+def class_score_scale(release: Release, clouds: ClassGaussians) -> float:
     mechanism: Any = release.mechanism
-    return fitted_scale(
+    return fit_class_score_scale(
         release.blocks["scores"], float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]), clouds
     )
 
@@ -198,7 +205,7 @@ _AGAIN, _PART = 32, 0.1  # times that noise is added once more, and how much of 
 _SHORTEST = -0.9  # were a factor less, the rounds would not have settled
 
 
-def measure_classes(
+def uncertainty_of_class_weights(
     release: Release,
     curvature: Curvature,
     to_columns: NDArray[np.float64],
@@ -206,17 +213,17 @@ def measure_classes(
 ) -> Uncertainty:
     """The uncertainty of theta = `whitened` times the transpose of `to_columns`; each class has a row in both."""
     curved = StageResponse.of(release, curvature)
-    values, own = np.linalg.eigh(_slopes(release, curvature))
-    variances = _variances(release, curvature, curved.values, np.maximum(values, 0.0), own)
+    values, own = np.linalg.eigh(_class_score_slopes(release, curvature))
+    variances = _class_weight_variances(release, curvature, curved.values, np.maximum(values, 0.0), own)
     columns = np.square(to_columns @ curvature.vectors)
     errors = np.sqrt(np.square(own) @ variances @ columns.T)
     made = float(variances.sum(axis=0) @ curved.values)
     whole = float(np.square(whitened @ curvature.vectors).sum(axis=0) @ curved.values)
     share = min(made / whole, 1.0) if whole > 0 else 1.0
-    return Uncertainty(errors, (), share, empty_chance(release))
+    return Uncertainty(errors, (), share, chance_of_empty_table(release))
 
 
-def _slopes(release: Release, curvature: Curvature) -> NDArray[np.float64]:
+def _class_score_slopes(release: Release, curvature: Curvature) -> NDArray[np.float64]:
     """How much mean rados take back of a change of scores, on average over some of the classifiers that they are of."""
     rounds, (n_classes, d) = int(release.mechanism["rounds"]), release.blocks["moment:b"].shape
     if not rounds:
@@ -228,7 +235,7 @@ def _slopes(release: Release, curvature: Curvature) -> NDArray[np.float64]:
     )
 
 
-def _variances(
+def _class_weight_variances(
     release: Release,
     curvature: Curvature,
     seconds: NDArray[np.float64],
@@ -237,11 +244,11 @@ def _variances(
 ) -> NDArray[np.float64]:
     """Of the classifier, in the eigenvectors `own` of classes and those of the second moment."""
     mechanism, noise = release.mechanism, release.mechanism["noise"]
-    start = _start_variances(release, curvature, own)
+    start = _class_start_variances(release, curvature, own)
     rounds, n_classes = int(mechanism["rounds"]), len(own)
     if not rounds:
         return start
-    step = class_step(n_classes, float(mechanism["eta"]))
+    step = class_newton_step(n_classes, float(mechanism["eta"]))
     factors = np.clip(1 - step * np.outer(slopes, seconds * curvature.inverses), _SHORTEST, 1.0)
     kept = np.arange(rounds // 2 + 1, rounds + 1)
     total = start * np.square(np.mean([factors**t for t in kept], axis=0))
@@ -253,15 +260,15 @@ def _variances(
     return np.asarray(total * (1 - shared)[:, None])
 
 
-def _start_variances(release: Release, curvature: Curvature, own: NDArray[np.float64]) -> NDArray[np.float64]:
+def _class_start_variances(release: Release, curvature: Curvature, own: NDArray[np.float64]) -> NDArray[np.float64]:
     noise, sums = release.mechanism["noise"], release.blocks["moment:b"]
     inverse = curvature.inverse
-    first = discriminant(sums, inverse, float(noise["sum"]))
+    first = discriminant_weights(sums, inverse, float(noise["sum"]))
     draws = np.random.default_rng(0).standard_normal((_AGAIN, *sums.shape))
     total = np.zeros(sums.shape)
     for draw in draws:
-        moved = discriminant(sums + _PART * float(noise["sum"]) * draw, inverse, float(noise["sum"]))
-        total += np.square(own.T @ centre_classes(moved - first) @ curvature.vectors)
+        moved = discriminant_weights(sums + _PART * float(noise["sum"]) * draw, inverse, float(noise["sum"]))
+        total += np.square(own.T @ centre_class_vectors(moved - first) @ curvature.vectors)
     return total / (_AGAIN * _PART**2)
 
 
@@ -304,30 +311,30 @@ class ClassFit:
     absent: tuple[int, ...] = ()
 
 
-def learn_classes(release: Release) -> ClassFit:
+def learn_class_discriminant(release: Release) -> ClassFit:
     """Weights for each of more than two classes, from a plain release."""
     from threadpoolctl import threadpool_limits
 
     d = len(release.columns)
-    memory.require(5 * 8 * d**2, f"the covariance of {d:,} columns", "learn by boosting, or use fewer columns")
+    memory.require_memory(5 * 8 * d**2, f"the covariance of {d:,} columns", "learn by boosting, or use fewer columns")
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         if release.columns[-1].scale != "constant":
-            return _first_step(release)
-        return _discriminant(class_moments(release))
+            return _first_discriminant_step(release)
+        return _fit_class_discriminant(moments_of_classes(release))
 
 
 # ---- with a constant column
 
 
-def _discriminant(moments: ClassMoments) -> ClassFit:
+def _fit_class_discriminant(moments: ClassMoments) -> ClassFit:
     present = moments.sizes > 0
     if present.sum() < 2:
         raise ReleaseError("examples of fewer than two classes are in the rados; craft more of them")
     sizes, means, deviations = moments.sizes[present], moments.means[present], moments.deviations[present]
     n = float(sizes.sum())
     # In units of the largest magnitude nothing can overflow.
-    unit = _largest(np.abs(means).max(axis=0), np.abs(deviations).max(axis=(0, 1)) / math.sqrt(n))
+    unit = _largest_magnitude_of_columns(np.abs(means).max(axis=0), np.abs(deviations).max(axis=(0, 1)) / math.sqrt(n))
     means, deviations = means / unit, deviations / unit
     middle = sizes @ means / n
     scatter = np.square(deviations).mean(axis=1).sum(axis=0) + sizes @ np.square(means - middle)
@@ -337,10 +344,12 @@ def _discriminant(moments: ClassMoments) -> ClassFit:
         raise ReleaseError("no column of the rados varies; there is nothing to learn from")
     scale = spread[varies]
     means, deviations = (means - middle)[:, varies] / scale, deviations[:, :, varies] / scale
-    whitening, shrinkage = _whitening(deviations.reshape(-1, len(scale)), len(sizes) / n)
-    plane = _plane(means @ whitening, sizes / n)
+    whitening, shrinkage = _within_class_whitening(deviations.reshape(-1, len(scale)), len(sizes) / n)
+    plane = _plane_of_class_means(means @ whitening, sizes / n)
     to_plane = whitening @ plane
-    weights, offsets = _fit_clouds(means @ to_plane, _covariances(deviations @ to_plane, sizes), sizes)
+    weights, offsets = _fit_clouds_of_classes(
+        means @ to_plane, _class_covariances_in_plane(deviations @ to_plane, sizes), sizes
+    )
     theta = np.zeros((len(moments.sizes), moments.means.shape[1] + 1))
     slopes = weights @ to_plane.T / scale
     theta[np.ix_(present, np.append(varies, False))] = slopes / unit[varies]
@@ -351,13 +360,13 @@ def _discriminant(moments: ClassMoments) -> ClassFit:
     return ClassFit(theta - theta.mean(axis=0), shrinkage, moments.sizes, tuple(np.flatnonzero(~present).tolist()))
 
 
-def _largest(*magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _largest_magnitude_of_columns(*magnitudes: NDArray[np.float64]) -> NDArray[np.float64]:
     """The largest magnitude of each column, and 1 where all are 0."""
     largest = np.maximum.reduce(magnitudes)
     return np.where(largest > 0, largest, 1.0)
 
 
-def _shrunk(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+def _shrunk_product_mean(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """The shrunk mean of products of rows, and how far it was shrunk."""
     from sklearn.covariance import ledoit_wolf
 
@@ -367,16 +376,16 @@ def _shrunk(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     return np.asarray(covariance), float(shrinkage)
 
 
-def _whitening(rows: NDArray[np.float64], factor: float) -> tuple[NDArray[np.float64], float]:
+def _within_class_whitening(rows: NDArray[np.float64], factor: float) -> tuple[NDArray[np.float64], float]:
     """The matrix that makes the covariance within classes the identity: `factor` times the shrunk one of rows."""
     from scipy.linalg import eigh
 
-    covariance, shrinkage = _shrunk(rows)
+    covariance, shrinkage = _shrunk_product_mean(rows)
     values, vectors = eigh(covariance * factor)
     return vectors / np.sqrt(np.maximum(values, _LEAST_VARIANCE)) @ vectors.T, shrinkage
 
 
-def _plane(means: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _plane_of_class_means(means: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
     """The directions in which the means of classes differ, the strongest first; K - 1 at most.
 
     The largest component of each is above 0, so that the order of the classes does not matter.
@@ -387,7 +396,7 @@ def _plane(means: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[n
     return np.asarray((directions * np.sign(largest)).T)
 
 
-def _covariances(deviations: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _class_covariances_in_plane(deviations: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     """That of each class in the plane, where the pooled one is the identity.
 
     It leans on the pooled one by as much of its distance from that as so few rados, and so few examples, would show if
@@ -402,7 +411,7 @@ def _covariances(deviations: NDArray[np.float64], sizes: NDArray[np.float64]) ->
     return np.asarray(np.eye(rank) + kept[:, None, None] * apart)
 
 
-def normal_points(n_points: int, rank: int) -> NDArray[np.float64]:
+def points_of_normal_cloud(n_points: int, rank: int) -> NDArray[np.float64]:
     """Points that stand for a normal cloud, always the same: their mean is 0, their covariance the identity."""
     from scipy.stats import qmc
 
@@ -411,7 +420,7 @@ def normal_points(n_points: int, rank: int) -> NDArray[np.float64]:
     return np.asarray(np.linalg.solve(np.linalg.cholesky(points.T @ points / n_points), points.T).T)
 
 
-def _fit_clouds(
+def _fit_clouds_of_classes(
     means: NDArray[np.float64], covariances: NDArray[np.float64], sizes: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights and offsets with the least multinomial risk over a normal cloud for each class, from the discriminant."""
@@ -422,7 +431,7 @@ def _fit_clouds(
     # A tiny ridge, for classes that do not scatter at all.
     roots = np.linalg.cholesky(covariances + 1e-12 * np.eye(rank))
     clouds = np.ones((k, n_points, rank + 1))
-    clouds[:, :, :-1] = normal_points(n_points, rank) @ roots.transpose(0, 2, 1) + means[:, None, :]
+    clouds[:, :, :-1] = points_of_normal_cloud(n_points, rank) @ roots.transpose(0, 2, 1) + means[:, None, :]
     rows, places = clouds.reshape(-1, rank + 1), np.repeat(np.arange(k), n_points)
     shares = sizes / sizes.sum()
     masses = np.repeat(shares / n_points, n_points)
@@ -462,13 +471,13 @@ def _fit_clouds(
 # ---- without one
 
 
-def _first_step(release: Release) -> ClassFit:
+def _first_discriminant_step(release: Release) -> ClassFit:
     """K C^-1 (S_c - mean of all S_c), with C the second moment of all examples, shrunk."""
-    share, spread = share_and_spread(release)
-    blocks = class_blocks(release)
+    share, spread = inclusion_share_and_spread(release)
+    blocks = rados_of_all_classes(release)
     k, m = release.n_classes, release.n_examples
     assert m is not None
-    unit = _largest(np.abs(blocks).max(axis=(0, 1)))
+    unit = _largest_magnitude_of_columns(np.abs(blocks).max(axis=(0, 1)))
     blocks = blocks / unit
     sums = blocks.mean(axis=1) / share
     centred = (blocks - blocks.mean(axis=1, keepdims=True)) / math.sqrt(spread)
@@ -478,7 +487,7 @@ def _first_step(release: Release) -> ClassFit:
     if not varies.any():
         raise ReleaseError("no column of the rados varies; there is nothing to learn from")
     scale = scale[varies]
-    covariance, shrinkage = _shrunk(centred[:, :, varies].reshape(-1, len(scale)) / scale)
+    covariance, shrinkage = _shrunk_product_mean(centred[:, :, varies].reshape(-1, len(scale)) / scale)
     second = covariance * k + fixed[np.ix_(varies, varies)] / np.outer(scale, scale)
     theta = np.zeros((k, len(unit)))
     centred_sums = (sums - sums.mean(axis=0))[:, varies] / scale

@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from radoboost import memory
 from radoboost.errors import ArgumentError
 from radoboost.jit import jit
-from radoboost.learner.boost import LEAST_EDGE, BoostingResult, Rounds, check_rows
+from radoboost.learner.boost import LEAST_EDGE, BoostingResult, Rounds, check_rows_to_boost
 
 PENALTIES = ("lasso", "ridge", "scores")
 LEAST_GAIN = 1e-13  # of log(risk): a round that gains no more is none
@@ -53,7 +53,7 @@ class Penalty:
         return float(self.slopes @ np.abs(weights) + weights @ pulled / 2)
 
 
-def penalty_on(rows: ArrayLike, name: str, weight: float, free: ArrayLike | None = None) -> Penalty:
+def penalty_on_rados(rows: ArrayLike, name: str, weight: float, free: ArrayLike | None = None) -> Penalty:
     """The penalty of this name over these rados, `weight` times; columns that are `free` have no lasso and no ridge."""
     matrix = np.asarray(rows, dtype=np.float64)
     if name not in PENALTIES:
@@ -64,16 +64,16 @@ def penalty_on(rows: ArrayLike, name: str, weight: float, free: ArrayLike | None
     held[np.zeros(len(held), dtype=bool) if free is None else np.asarray(free, dtype=bool)] = 0.0
     none = np.zeros(len(held))
     if name == "scores":
-        return Penalty(none, float(weight) * _covariance(matrix))  # of all columns
+        return Penalty(none, float(weight) * _shrunk_covariance_for_penalty(matrix))  # of all columns
     return Penalty(held, none) if name == "lasso" else Penalty(none, held)
 
 
-def _covariance(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+def _shrunk_covariance_for_penalty(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of the columns, shrunk a little; on one thread, so that it has the same bits however many cores there are."""
     from threadpoolctl import threadpool_limits
 
     d = matrix.shape[1]
-    memory.require(3 * 8 * d**2, f"the covariance of {d:,} columns", "use another penalty, or fewer columns")
+    memory.require_memory(3 * 8 * d**2, f"the covariance of {d:,} columns", "use another penalty, or fewer columns")
     with threadpool_limits(1), np.errstate(over="ignore"):
         covariance: NDArray[np.float64] = np.atleast_2d(np.cov(matrix, rowvar=False, bias=True))
     if not np.isfinite(covariance).all():
@@ -92,7 +92,7 @@ def boost_penalised(rows: ArrayLike, penalty: Penalty, *, n_rounds: int = 1000) 
     round.
     """
     matrix = np.asarray(rows, dtype=np.float64)
-    check_rows(matrix, n_rounds)
+    check_rows_to_boost(matrix, n_rounds)
     low, high = matrix.min(axis=0), matrix.max(axis=0)
     everywhere = penalty.bends.ndim == 2
     middle = low / 2 + high / 2 if everywhere else np.zeros(len(low))
@@ -102,27 +102,29 @@ def boost_penalised(rows: ArrayLike, penalty: Penalty, *, n_rounds: int = 1000) 
     if everywhere:
         scaled[low == high] = 0.0  # what is the same in all rados has no covariance, and gets no weight
     with np.errstate(over="ignore"):  # a column of tiny numbers may have an infinite penalty
-        slopes, bends = penalty.slopes / half, _bends(penalty, half)
+        slopes, bends = penalty.slopes / half, _quadratic_penalty_in_scaled_columns(penalty, half)
     feature, at_zero = np.zeros(n_rounds, dtype=np.int64), np.zeros(n_rounds, dtype=np.bool_)
     edge, step, log_risk = np.zeros(n_rounds), np.zeros(n_rounds), np.zeros(n_rounds)
-    done = _kernel()(scaled, middle / half, slopes, bends, feature, edge, step, log_risk, at_zero)
+    done = _compile_penalised_kernel()(scaled, middle / half, slopes, bends, feature, edge, step, log_risk, at_zero)
     feature, edge, step, log_risk = feature[:done], edge[:done], step[:done], log_risk[:done]
     with np.errstate(over="ignore"):
         limit = np.finfo(np.float64).max / (2 * n_rounds)
         leverage = np.clip(step / half[feature], -limit, limit)
-    _settle_zeros(feature, leverage, at_zero[:done])
+    _settle_zero_leverages(feature, leverage, at_zero[:done])
     rounds = Rounds(feature, edge, leverage, log_risk)
     return BoostingResult(rounds.theta(matrix.shape[1]), rounds, len(rounds))
 
 
-def _bends(penalty: Penalty, half: NDArray[np.float64]) -> NDArray[np.float64]:
+def _quadratic_penalty_in_scaled_columns(penalty: Penalty, half: NDArray[np.float64]) -> NDArray[np.float64]:
     """The quadratic part in units of the scaled columns: (d, d), or (1, d) for a diagonal."""
     if penalty.bends.ndim == 2:
         return np.ascontiguousarray(penalty.bends / half / half[:, None])
     return (penalty.bends / half / half)[None, :]
 
 
-def _settle_zeros(feature: NDArray[np.int64], leverage: NDArray[np.float64], at_zero: NDArray[np.bool_]) -> None:
+def _settle_zero_leverages(
+    feature: NDArray[np.int64], leverage: NDArray[np.float64], at_zero: NDArray[np.bool_]
+) -> None:
     """Steps that end at 0 take back what the leverages before them add up to, so that theta is 0, not nearly."""
     if at_zero.any():
         theta = np.zeros(int(feature.max()) + 1)
@@ -133,7 +135,7 @@ def _settle_zeros(feature: NDArray[np.int64], leverage: NDArray[np.float64], at_
 
 
 @cache
-def _kernel() -> Callable[..., int]:
+def _compile_penalised_kernel() -> Callable[..., int]:
     def kernel(  # type: ignore[no-untyped-def]
         scaled, middle, slopes, bends, feature, edge, step, log_risk, at_zero,
     ):  # fmt: skip

@@ -17,16 +17,16 @@ from scipy.special import expit
 
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.learner.model import Model
-from radoboost.learner.row_reader import FillCounts, open_rows, scored_batches
+from radoboost.learner.row_reader import FillCounts, open_rows_to_score, score_row_batches
 from radoboost.progress import Progress
 from radoboost.release.release import atomic_write
 from radoboost.tables import Batch, Table
-from radoboost.tables.cells import no_labels
+from radoboost.tables.cells import gap_label_cells
 from radoboost.tables.column_selection import list_names
-from radoboost.tables.frames import cluster_of
+from radoboost.tables.frames import cluster_kind_of_frame
 from radoboost.tables.labels import LabelEncoder
 from radoboost.tables.raw_table import PassthroughColumns
-from radoboost.tables.streams import rereadable
+from radoboost.tables.streams import spool_for_rereading
 
 PREDICTION = "prediction"
 Scored = list[
@@ -118,17 +118,17 @@ class PredictionSummary:
         return {"n_rows": self.n_rows, **many, **error, **self.filled.to_dict()}
 
 
-def written_names(model: Model) -> list[str]:
+def prediction_column_names(model: Model) -> list[str]:
     """The columns that predictions have."""
     if model.n_classes == 2:
         return ["score", "probability", PREDICTION]
     return [PREDICTION, *(f"probability:{value}" for value in model.classes)]
 
 
-def written_schema(model: Model) -> pa.Schema:
+def prediction_schema(model: Model) -> pa.Schema:
     """The columns that predictions have, with their types."""
     kind = pa.array(list(model.classes)).type
-    return pa.schema([(name, kind if name == PREDICTION else pa.float64()) for name in written_names(model)])
+    return pa.schema([(name, kind if name == PREDICTION else pa.float64()) for name in prediction_column_names(model)])
 
 
 def predict_table(
@@ -153,16 +153,18 @@ def predict_table(
     `spread` has parts predicted elsewhere: it calls the function that it gets with every part of the source, and gives
     what comes back, in order.
     """
-    _check_kept(keep, written_names(model))
-    with rereadable(table, bar=bar) as rows:
-        source = open_rows(model, rows, label, separator, decimal)
+    _check_columns_kept_beside_predictions(keep, prediction_column_names(model))
+    with spool_for_rereading(table, bar=bar) as rows:
+        source = open_rows_to_score(model, rows, label, separator, decimal)
         mark = separator if source.schema is None else source.schema.separator
         kept = PassthroughColumns(rows, keep, mark) if keep else None
         if spread is None:
             batches: Iterable[tuple[pa.Table, PredictionSummary]] = predicted_batches(model, source, label)
         else:
             alone = replace(source, pieces=[], guess=None)  # a worker gets no other part
-            batches = (piece for part in spread(partial(predict_part, model, alone, label), source) for piece in part)
+            batches = (
+                piece for part in spread(partial(predict_partition, model, alone, label), source) for piece in part
+            )
         return _write_predictions(model, source, batches, kept, place, bar, label)
 
 
@@ -176,11 +178,11 @@ def _write_predictions(
     label: str | None,
 ) -> PredictionSummary:
     """Write what was predicted, batch by batch, after the columns that are carried through; and count it."""
-    schema = pa.schema([*(() if kept is None else kept.schema), *written_schema(model)])
+    schema = pa.schema([*(() if kept is None else kept.schema), *prediction_schema(model)])
     n_classes = model.n_classes
     confusion = None if label is None else np.zeros((n_classes, n_classes), np.int64)
     total = PredictionSummary(model.classes, np.zeros(n_classes, np.int64), confusion, FillCounts())
-    with atomic_write(place) as draft, _writer(place, draft, schema) as writer:
+    with atomic_write(place) as draft, _prediction_writer(place, draft, schema) as writer:
         for rows, more in batches:
             columns = [] if kept is None else kept.take(rows.num_rows).columns
             writer.write(pa.table([*columns, *rows.columns], schema=schema))
@@ -190,36 +192,36 @@ def _write_predictions(
     return total
 
 
-def predict_part(model: Model, source: Table, label: str | None, part: Any) -> Scored:
+def predict_partition(model: Model, source: Table, label: str | None, part: Any) -> Scored:
     """What is predicted of one part of a source, as something that can be sent."""
     batches = predicted_batches(model, replace(source, pieces=[part]), label)
     return [(rows, replace(more, filled=more.filled.settled())) for rows, more in batches]
 
 
 def predicted_batches(model: Model, source: Table, label: str | None) -> Iterator[tuple[pa.Table, PredictionSummary]]:
-    """The columns of `written_names` for each batch of a source, and what it adds to the counts."""
+    """The columns of `prediction_column_names` for each batch of a source, and what it adds to the counts."""
     rule = None if label is None else LabelEncoder(label, model.classes)
-    schema, choices, n_classes = written_schema(model), pa.array(list(model.classes)), model.n_classes
-    for batch, scores, filled in scored_batches(model, source):
+    schema, choices, n_classes = prediction_schema(model), pa.array(list(model.classes)), model.n_classes
+    for batch, scores, filled in score_row_batches(model, source):
         places = model.choices(scores)
-        rows = pa.table(_written(model, scores, choices.take(pa.array(places))), schema=schema)
+        rows = pa.table(_prediction_arrays(model, scores, choices.take(pa.array(places))), schema=schema)
         confusion, unjudged = None, UnlabelledRows()
         if rule is not None:
             truth, confusion = rule.places_or_none(batch.labels), np.zeros((n_classes, n_classes), np.int64)
             np.add.at(confusion, (truth[truth >= 0], places[truth >= 0]), 1)
-            unjudged = unjudged_rows(batch, truth)
+            unjudged = count_unlabelled_rows(batch, truth)
         yield (
             rows,
             PredictionSummary(model.classes, np.bincount(places, minlength=n_classes), confusion, filled, unjudged),
         )
 
 
-def unjudged_rows(batch: Batch, truth: NDArray[np.int64]) -> UnlabelledRows:
+def count_unlabelled_rows(batch: Batch, truth: NDArray[np.int64]) -> UnlabelledRows:
     """The rows whose label is of no class, and among them those that have none at all."""
     assert batch.labels is not None
     if (truth >= 0).all():
         return UnlabelledRows()
-    absent = no_labels(batch.labels) & (truth < 0)
+    absent = gap_label_cells(batch.labels) & (truth < 0)
     unknown = np.flatnonzero(~absent & (truth < 0))
     if not len(unknown):
         return UnlabelledRows(int(absent.sum()))
@@ -228,14 +230,14 @@ def unjudged_rows(batch: Batch, truth: NDArray[np.int64]) -> UnlabelledRows:
     return UnlabelledRows(int(absent.sum()), len(unknown), f"{shown}, {batch.place(int(unknown[0]))}")
 
 
-def _written(model: Model, scores: NDArray[np.float64], prediction: pa.Array) -> list[pa.Array]:
-    """The columns of `written_names`, for rows with these scores."""
+def _prediction_arrays(model: Model, scores: NDArray[np.float64], prediction: pa.Array) -> list[pa.Array]:
+    """The columns of `prediction_column_names`, for rows with these scores."""
     if model.n_classes == 2:
         return [pa.array(scores), pa.array(expit(model.log_odds(scores))), prediction]
     return [prediction, *(pa.array(column) for column in np.ascontiguousarray(model.probabilities(scores).T))]
 
 
-def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
+def _check_columns_kept_beside_predictions(keep: Sequence[str], names: Sequence[str]) -> None:
     """Refuse to keep a column twice, or under one of the `names` that predictions have."""
     taken = [name for name in keep if name in names]
     if taken:
@@ -248,7 +250,7 @@ def _check_kept(keep: Sequence[str], names: Sequence[str]) -> None:
 
 
 @contextmanager
-def _writer(place: Path, draft: Path, schema: pa.Schema) -> Iterator[Any]:
+def _prediction_writer(place: Path, draft: Path, schema: pa.Schema) -> Iterator[Any]:
     """A writer for CSV or Parquet, by the ending of the name."""
     if place.suffix.lower() in (".parquet", ".pq"):
         with pq.ParquetWriter(draft, schema) as writer:
@@ -263,13 +265,13 @@ def _writer(place: Path, draft: Path, schema: pa.Schema) -> Iterator[Any]:
 # ---- Predictions of a data frame, or of the partitions of one: what a worker of a cluster does with a model.
 
 
-def prediction_columns(model: Model, frame: Any) -> pa.Table:
+def predictions_of_frame(model: Model, frame: Any) -> pa.Table:
     """The columns that `rado predict` writes, for every row of a data frame of any library, in order.
 
     Gaps are filled, as `Model.predict` does, without a warning: nobody would see it on a worker.
     """
-    pieces = [rows for rows, _ in predicted_batches(model, open_rows(model, frame), None)]
-    return pa.concat_tables([written_schema(model).empty_table(), *pieces])
+    pieces = [rows for rows, _ in predicted_batches(model, open_rows_to_score(model, frame), None)]
+    return pa.concat_tables([prediction_schema(model).empty_table(), *pieces])
 
 
 def predict_partitions(model: Model, frame: Any) -> Any:
@@ -285,7 +287,7 @@ def predict_partitions(model: Model, frame: Any) -> Any:
     >>> predict_partitions(model, frame).compute(scheduler="synchronous")["prediction"].tolist()
     [0, 1, 0]
     """
-    if cluster_of(frame) != "dask":
+    if cluster_kind_of_frame(frame) != "dask":
         raise ArgumentError(
             "predict_partitions takes a Dask data frame; use model.predict for a table on this machine, and "
             "predict_udf for a Spark frame"
@@ -293,10 +295,10 @@ def predict_partitions(model: Model, frame: Any) -> Any:
     missing = [name for name in model.feature_names if name not in frame.columns]
     if missing:
         raise ArgumentError(f"the frame has no column {missing[0]!r}, which the model needs; name its columns as those")
-    meta = written_schema(model).empty_table().to_pandas().set_index(frame._meta.index[:0])
-    return frame[list(model.feature_names)].map_partitions(predict_frame, model, meta=meta)
+    meta = prediction_schema(model).empty_table().to_pandas().set_index(frame._meta.index[:0])
+    return frame[list(model.feature_names)].map_partitions(predict_pandas_frame, model, meta=meta)
 
 
-def predict_frame(frame: Any, model: Model) -> Any:
+def predict_pandas_frame(frame: Any, model: Model) -> Any:
     """The predictions of one pandas data frame, under its own index."""
-    return prediction_columns(model, frame).to_pandas().set_index(frame.index)
+    return predictions_of_frame(model, frame).to_pandas().set_index(frame.index)

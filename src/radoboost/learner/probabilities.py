@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import entr, expit
 
 from radoboost.errors import ArgumentError, ModelError, ReleaseError
-from radoboost.release.class_summary import class_facts
+from radoboost.release.class_summary import facts_of_classes
 from radoboost.release.columns import CONSTANT
 from radoboost.release.kind import POOLED_SUMS, SUMS
 from radoboost.release.moment_math import EDGES
@@ -107,26 +107,32 @@ class ProbabilityLink:
         return cls(**entry)
 
 
-def score_link(release: Release) -> ProbabilityLink:
+def probability_link_of_scores(release: Release) -> ProbabilityLink:
     """The link of the scores that follow from released moments, for new rows."""
-    link = counted_link(release)
-    return for_new_rows(link, _link_counts(release), float(release.mechanism["score_unit"]), len(release.columns))
+    link = probability_link_by_counts(release)
+    return shorten_link_for_new_rows(
+        link, _score_counts_of_release(release), float(release.mechanism["score_unit"]), len(release.columns)
+    )
 
 
-def counted_link(release: Release) -> ProbabilityLink:
+def probability_link_by_counts(release: Release) -> ProbabilityLink:
     """The link for the rows of the table, by the counts in the release."""
     mechanism = release.mechanism
-    return fitted_link(_link_counts(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"]))
+    return fit_probability_link(
+        _score_counts_of_release(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"])
+    )
 
 
-def _link_counts(release: Release) -> NDArray[np.float64]:
+def _score_counts_of_release(release: Release) -> NDArray[np.float64]:
     return release.blocks["scores"].reshape(2, 2, len(EDGES) + 1)
 
 
-def fitted_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> ProbabilityLink:
+def fit_probability_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> ProbabilityLink:
     """The link of counted rows, by noisy counts: [score above 0][positive class][size, by `EDGES` times `unit`]."""
     edges = np.array(EDGES) * unit
-    below, above = (_likelihoods(counts[side, side], counts[side, 1 - side], noise_std, edges) for side in (0, 1))
+    below, above = (
+        _link_log_likelihoods(counts[side, side], counts[side, 1 - side], noise_std, edges) for side in (0, 1)
+    )
     middle, apart = (_LOG_SLOPES[:, None] + _LOG_SLOPES) / 2, _LOG_SLOPES[:, None] - _LOG_SLOPES
     prior = -0.5 * (np.square((middle - _MIDDLE) / _SPREAD) + np.square(apart / _APART))
     posterior = above[:, None, :] + below[None, :, :] + prior[:, :, None]
@@ -138,29 +144,31 @@ def fitted_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> P
     return ProbabilityLink(math.exp((up - down) / 2), math.exp((down - up) / 2), bend / scale**2, scale)
 
 
-def for_new_rows(link: ProbabilityLink, counts: NDArray[np.float64], unit: float, n_columns: int) -> ProbabilityLink:
+def shorten_link_for_new_rows(
+    link: ProbabilityLink, counts: NDArray[np.float64], unit: float, n_columns: int
+) -> ProbabilityLink:
     """The link with its log odds shortened by about as much as so many fitted columns make them too long."""
-    gain = 2 * _gain(link, counts, np.array(EDGES) * unit)
+    gain = 2 * _likelihood_gain_of_link(link, counts, np.array(EDGES) * unit)
     left = max(_LEAST_LEFT, 1 - n_columns / max(gain, 1.0))
     return replace(link, scale=link.scale * left, bend=link.bend / left**2)
 
 
-def _gain(link: ProbabilityLink, counts: NDArray[np.float64], edges: NDArray[np.float64]) -> float:
+def _likelihood_gain_of_link(link: ProbabilityLink, counts: NDArray[np.float64], edges: NDArray[np.float64]) -> float:
     """By how much the link raises the log likelihood of so many rows over that of even odds."""
-    points, masses = _within_sizes(edges)
+    points, masses = _integration_points_by_score_size(edges)
     rows = np.maximum(counts.sum(axis=1), 0.0)[:, :, None] * masses / masses.sum()
     chances = expit([link.log_odds(side * link.scale * points) for side in (-1, 1)])
     return float((rows * (math.log(2) - entr(chances) - entr(1 - chances))).sum())
 
 
-def _within_sizes(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _integration_points_by_score_size(edges: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Points within each of three sizes of scores, a row for each, and their weights in an integral."""
     low, high = np.append(0.0, edges), np.append(edges, _FARTHEST * edges[-1])
     steps, masses = np.polynomial.legendre.leggauss(5)
     return (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * steps, masses
 
 
-def _likelihoods(
+def _link_log_likelihoods(
     right: NDArray[np.float64], wrong: NDArray[np.float64], noise_std: float, edges: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Log likelihoods of slopes (rows) and bends (columns), by counts of right and wrong scores of three sizes.
@@ -168,7 +176,7 @@ def _likelihoods(
     Right less wrong, less what is expected of so many, has the noise of both counts and that of the sample. Within a
     size, scores are spread as the numbers of its neighbours say.
     """
-    points, masses = _within_sizes(edges)
+    points, masses = _integration_points_by_score_size(edges)
     total, centre = right + wrong, points[:, len(masses) // 2]
     density = np.maximum(total, max(noise_std, 1.0)) / np.diff([0.0, *edges, _FARTHEST * edges[-1]])
     tilt = np.clip(np.gradient(np.log(density), centre), -_STEEPEST / edges[-1], _STEEPEST / edges[-1])
@@ -186,7 +194,8 @@ def _likelihoods(
 #
 # By Bayes' rule, if only the shares differ, and not what rows of each class look like, this is exact for log odds
 # that are exact for the table. The old shares are what the release tells of them: by its constant column, or by
-# noisy counts. Of more than two classes noisy moments have no counts, and shares are estimates: `rough_shares`
+# noisy counts. Of more than two classes noisy moments have no counts, and shares are estimates:
+# `rough_class_shares_text`
 # says how rough.
 
 Prior = float | Mapping[Any, float]
@@ -207,12 +216,12 @@ def class_shares(release: Release) -> tuple[float, ...]:
     >>> [round(share, 2) for share in class_shares(release)]
     [0.75, 0.25]
     """
-    return shares_together([release])
+    return class_shares_of_releases([release])
 
 
-def shares_together(releases: Sequence[Release]) -> tuple[float, ...]:
+def class_shares_of_releases(releases: Sequence[Release]) -> tuple[float, ...]:
     """The shares of all releases together: numbers of rows by class add up."""
-    release, found = releases[0], [_counts(release) for release in releases]
+    release, found = releases[0], [_rows_by_class(release) for release in releases]
     known = [counts for counts in found if counts is not None]
     counts = np.sum(known, axis=0) if len(known) == len(found) else None
     if counts is None:
@@ -229,9 +238,9 @@ def shares_together(releases: Sequence[Release]) -> tuple[float, ...]:
     return tuple(float(count / sum(counts)) for count in counts)
 
 
-def rough_shares(release: Release) -> str | None:
+def rough_class_shares_text(release: Release) -> str | None:
     """How rough the shares of a release are, in words; None where chance or the noise of counts is all."""
-    facts = class_facts(release) if release.n_classes > 2 else []
+    facts = facts_of_classes(release) if release.n_classes > 2 else []
     limits = {each.value: each.between for each in facts if each.between is not None}
     if not limits:
         return None
@@ -244,10 +253,10 @@ def rough_shares(release: Release) -> str | None:
     )
 
 
-def _counts(release: Release) -> NDArray[np.float64] | None:
+def _rows_by_class(release: Release) -> NDArray[np.float64] | None:
     """Numbers of rows by class, in any unit; None where the release does not tell."""
     if release.n_classes > 2:
-        rows = [facts.rows for facts in class_facts(release)]
+        rows = [facts.rows for facts in facts_of_classes(release)]
         return None if None in rows else np.array(rows, dtype=np.float64)
     if "scores" in release.blocks:
         counts = release.blocks["scores"].reshape(2, 2, len(EDGES) + 1)  # by side of 0, class and size
@@ -261,7 +270,7 @@ def _counts(release: Release) -> NDArray[np.float64] | None:
     return np.array([1 - excess, 1 + excess])
 
 
-def shares_of(prior: Any, classes: tuple[Any, ...], what: str = "prior") -> NDArray[np.float64]:
+def class_shares_of_prior(prior: Any, classes: tuple[Any, ...], what: str = "prior") -> NDArray[np.float64]:
     """Shares by class, from a probability of the positive class, or a mapping in which one class may be missing."""
     if isinstance(prior, Mapping):
         places = {class_key(value): place for place, value in enumerate(classes)}
@@ -271,7 +280,7 @@ def shares_of(prior: Any, classes: tuple[Any, ...], what: str = "prior") -> NDAr
                 raise ArgumentError(
                     f"{what} names the class {value!r}; the classes are {', '.join(map(repr, classes))}"
                 )
-            shares[places[class_key(value)]] = _check_share(share, what)
+            shares[places[class_key(value)]] = _check_class_share(share, what)
         if np.isnan(shares).sum() == 1:
             shares[np.isnan(shares)] = 1 - np.nansum(shares)
         missing = [repr(value) for value in classes if class_key(value) not in {class_key(named) for named in prior}]
@@ -281,13 +290,14 @@ def shares_of(prior: Any, classes: tuple[Any, ...], what: str = "prior") -> NDAr
                 f"{', '.join(missing)}"
             )
     elif isinstance(prior, tuple | list) and len(prior) == len(classes):
-        shares = np.array([_check_share(share, what) for share in prior])
+        shares = np.array([_check_class_share(share, what) for share in prior])
     elif len(classes) == 2:
-        share = _check_share(prior, what)
+        share = _check_class_share(prior, what)
         shares = np.array([1 - share, share])
     else:
         raise ArgumentError(
-            f"{what} of {len(classes)} classes must say which share is whose, {_form(classes)}; it is {prior!r}"
+            f"{what} of {len(classes)} classes must say which share is whose, {_prior_form_text(classes)}; it is "
+            f"{prior!r}"
         )
     if not ((shares > 0) & (shares < 1)).all() or abs(math.fsum(shares) - 1) > 1e-9:
         raise ArgumentError(
@@ -297,7 +307,7 @@ def shares_of(prior: Any, classes: tuple[Any, ...], what: str = "prior") -> NDAr
     return shares
 
 
-def _form(classes: tuple[Any, ...]) -> str:
+def _prior_form_text(classes: tuple[Any, ...]) -> str:
     """How shares by class are written, on the command line and in Python; one class may be left out."""
     named = classes[1:]
     options = " ".join(f"--prior {shlex.quote(f'{value}=SHARE')}" for value in named[:3])
@@ -306,7 +316,7 @@ def _form(classes: tuple[Any, ...]) -> str:
     return f"{options}{' ...' if more else ''}, or {{{pairs}{', ...' if more else ''}}} in Python"
 
 
-def _check_share(share: Any, what: str) -> float:
+def _check_class_share(share: Any, what: str) -> float:
     try:
         return float(share)
     except (TypeError, ValueError):

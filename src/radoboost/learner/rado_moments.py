@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from radoboost import memory
 from radoboost.errors import ReleaseError
-from radoboost.learner.diagnostics import NormalScores, odd_columns
-from radoboost.learner.moments import noise_uncertainty, noise_variance
+from radoboost.learner.diagnostics import NormalScores, columns_in_doubt
+from radoboost.learner.moments import noise_variance_of_rados, uncertainty_of_noise_variance
 from radoboost.learner.shrinkage import (
     N_FOLDS,
     WEIGHTS,
@@ -25,8 +25,8 @@ from radoboost.learner.shrinkage import (
     Scores,
     ShrinkageChoice,
     Treatment,
-    bayes_ridge,
-    choose,
+    choose_shrinkage,
+    empirical_bayes_ridge,
     held_out_scores,
 )
 from radoboost.release.columns import CONSTANT
@@ -132,21 +132,21 @@ def learn_rados(release: Release) -> RadoFit:
 
     rados = _rados_of(release)
     n, d = rados.rows.shape
-    memory.require(
+    memory.require_memory(
         8 * (6 * n * d + 12 * min(n, d) ** 2 + (5 * d**2 if rados.noise else 0)),
         f"the moments of {n:,} rados with {d:,} columns",
         "learn by boosting, or use fewer columns",
     )
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
-        fit = _learn(rados)
-        return replace(fit, remarks=(*fit.remarks, *odd_columns(release)))
+        fit = _learn_theta_from_rados(rados)
+        return replace(fit, remarks=(*fit.remarks, *columns_in_doubt(release)))
 
 
 def _rados_of(release: Release) -> _Rados:
     """The rados, and what their release says about them."""
     matrix = np.asarray(release.rados, dtype=np.float64)
-    noise, m = noise_variance(release), release.n_examples
+    noise, m = noise_variance_of_rados(release), release.n_examples
     # In units of the largest magnitude nothing can overflow.
     largest = np.abs(matrix).max(axis=0, initial=0.0)
     if noise:
@@ -193,29 +193,35 @@ def _rados_of(release: Release) -> _Rados:
         fixed,
         noise / float(units[0]) ** 2 / (spread * count),
         noise,
-        noise_uncertainty(release) if noise else 0.0,
+        uncertainty_of_noise_variance(release) if noise else 0.0,
         standard[varies],
         None if constant is None else int(places[constant]),
     )
 
 
-def _learn(rados: _Rados) -> RadoFit:
+def _learn_theta_from_rados(rados: _Rados) -> RadoFit:
     rows = rados.rows
     others = np.array([k for k in range(rows.shape[1]) if k != rados.apart], dtype=np.intp)
     mean = rados.mean(rows)
     apart = 0.0 if rados.apart is None else float(mean[rados.apart])
     roots = rados.roots(rows, mean)[:, others]
-    treatments = _treatments(rados, others)
+    treatments = _covariance_treatments(rados, others)
     # So few rados say little of what columns have to do with each other, and less of which small weight is best.
     few = len(rows) < _MANY * rows.shape[1]
     tried = WEIGHTS[-2:] if few else WEIGHTS
     weights = [(0.0,) if rados.noise else tried] * len(treatments)
-    folds = _folds(rados, others, list(treatments.values()))
+    folds = _folds_of_rados(rados, others, list(treatments.values()))
     m = rados.n_examples if rados.told else math.inf
-    choice = choose(folds, mean[others], apart, weights, m, few) if folds else ShrinkageChoice(0, weights[0][-1], 0.0)
+    choice = (
+        choose_shrinkage(folds, mean[others], apart, weights, m, few)
+        if folds
+        else ShrinkageChoice(0, weights[0][-1], 0.0)
+    )
     name, treatment = list(treatments.items())[choice.place]
     spectrum, weight = treatment(roots), choice.weight
-    ridge = bayes_ridge(spectrum, mean[others], weight, m, choice.r2) if rados.told and not rados.noise else 0.0
+    ridge = (
+        empirical_bayes_ridge(spectrum, mean[others], weight, m, choice.r2) if rados.told and not rados.noise else 0.0
+    )
     freedom = spectrum.freedom(weight, ridge) + (rados.apart is not None)
     theta = np.zeros(rows.shape[1])
     theta[others] = spectrum.solve(mean[others], weight, ridge)
@@ -224,8 +230,8 @@ def _learn(rados: _Rados) -> RadoFit:
     scores = held_out_scores(folds, mean[others], apart, choice, ridge)
     new = scores.on_new_rows(freedom, m)
     doubtful, crowded = (
-        _drowned(rados, folds, choice, ridge),
-        rados.told and has_too_many_columns(rows.shape[1], freedom, m),
+        _noise_drowns_rados(rados, folds, choice, ridge),
+        rados.told and fit_has_too_many_columns(rows.shape[1], freedom, m),
     )
     expected, scale = (None, 2.0)
     if rados.told and not doubtful:
@@ -233,36 +239,36 @@ def _learn(rados: _Rados) -> RadoFit:
     left = 1 - float(new.r2)
     errors = np.zeros(rows.shape[1])
     errors[others] = np.sqrt(
-        example_variance(spectrum, weight, ridge, left / m)
-        + _rado_variance(rados, others, theta, mean, spectrum, weight, ridge, name == KNOWN)
+        theta_variance_over_examples(spectrum, weight, ridge, left / m)
+        + _theta_variance_over_rados(rados, others, theta, mean, spectrum, weight, ridge, name == KNOWN)
     )
     if rados.apart is not None:
         errors[rados.apart] = math.sqrt((left + (1 - rados.share) / (rados.share * len(rows))) / m)
     return RadoFit(
-        _in_all(theta * scale / rados.units, rados.varies),
+        _fill_in_all_columns(theta * scale / rados.units, rados.varies),
         name,
         weight,
         ridge,
         float(scores.r2) if rados.told and folds and not doubtful else None,
         expected if folds and not crowded else None,
         freedom,
-        _in_all(errors * scale / rados.units, rados.varies),
+        _fill_in_all_columns(errors * scale / rados.units, rados.varies),
         len(rows),
         rados.noise_variance,
         (
-            *_remarks(rados, bool(folds), None if doubtful else float(scores.r2)),
+            *_remarks_on_rado_fit(rados, bool(folds), None if doubtful else float(scores.r2)),
             *([DROWNED] if doubtful else []),
             *([CROWDED] if crowded else []),
         ),
     )
 
 
-def has_too_many_columns(n_columns: int, freedom: float, n_examples: float) -> bool:
+def fit_has_too_many_columns(n_columns: int, freedom: float, n_examples: float) -> bool:
     """Whether a fit has so many degrees of freedom, for its examples, that these cannot say how it does on others."""
     return n_columns > n_examples or freedom > _MOST_FREEDOM * n_examples
 
 
-def _drowned(rados: _Rados, folds: list[Fold], choice: ShrinkageChoice, ridge: float) -> bool:
+def _noise_drowns_rados(rados: _Rados, folds: list[Fold], choice: ShrinkageChoice, ridge: float) -> bool:
     """Whether noise leaves the second moment of scores, on rados held out, less than some deviations above 0."""
     if not rados.noise or not folds:
         return False
@@ -275,36 +281,36 @@ def _drowned(rados: _Rados, folds: list[Fold], choice: ShrinkageChoice, ridge: f
     return whole - noise < _DOUBTFUL * deviation
 
 
-def _in_all(values: NDArray[np.float64], varies: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _fill_in_all_columns(values: NDArray[np.float64], varies: NDArray[np.bool_]) -> NDArray[np.float64]:
     out = np.zeros(len(varies))
     out[varies] = values
     return out
 
 
-def _treatments(rados: _Rados, others: NDArray[np.intp]) -> dict[str, Treatment]:
+def _covariance_treatments(rados: _Rados, others: NDArray[np.intp]) -> dict[str, Treatment]:
     """The ways to read the covariance, by name."""
     if rados.noise:
-        return {LESS_NOISE: lambda roots: _less_noise(roots, rados.noise, rados.uncertainty)}
+        return {LESS_NOISE: lambda roots: _subtract_noise_from_spectrum(roots, rados.noise, rados.uncertainty)}
     own = rados.own[others]
     if not own.any():
         return {AS_IT_IS: MomentSpectrum.of}
-    return {KNOWN: lambda roots: MomentSpectrum.of(roots / _sizes(roots, own)), AS_IT_IS: MomentSpectrum.of}
+    return {KNOWN: lambda roots: MomentSpectrum.of(roots / _sizes_of_columns(roots, own)), AS_IT_IS: MomentSpectrum.of}
 
 
-def _sizes(roots: NDArray[np.float64], own: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _sizes_of_columns(roots: NDArray[np.float64], own: NDArray[np.bool_]) -> NDArray[np.float64]:
     """What columns are divided by so that the second moment of those that are standardised is 1."""
     sizes = np.sqrt((roots**2).sum(axis=0))
     return np.where(own & (sizes > 0), sizes, 1.0)
 
 
-def _less_noise(roots: NDArray[np.float64], noise: float, uncertainty: float) -> MomentSpectrum:
+def _subtract_noise_from_spectrum(roots: NDArray[np.float64], noise: float, uncertainty: float) -> MomentSpectrum:
     """Subtract the noise, which is alike in all columns; how uncertain it is in the sample sets the floor."""
     values, vectors = np.linalg.eigh(roots.T @ roots)
     values = values - noise
     return MomentSpectrum(np.maximum(values, max(_LEAST_RATIO * float(values[-1]), noise * uncertainty)), vectors)
 
 
-def _folds(rados: _Rados, others: NDArray[np.intp], treatments: list[Treatment]) -> list[Fold]:
+def _folds_of_rados(rados: _Rados, others: NDArray[np.intp], treatments: list[Treatment]) -> list[Fold]:
     """The rados in folds, each of them held out once; no folds where there are too few for it to tell anything."""
     n = len(rados.rows)
     count = N_FOLDS if n >= LEAST_RADOS else 0
@@ -335,14 +341,16 @@ def _expected_error_and_scale(
     return normal.error, normal.scale
 
 
-def example_variance(spectrum: MomentSpectrum, weight: float, ridge: float, noise: float) -> NDArray[np.float64]:
+def theta_variance_over_examples(
+    spectrum: MomentSpectrum, weight: float, ridge: float, noise: float
+) -> NDArray[np.float64]:
     """The variance of theta over other examples: A^-1 S A^-1, times what is left of the labels, over m (P7)."""
     values = (1 - weight) * spectrum.values + weight + ridge
     shares = np.divide(spectrum.values, values**2, out=np.zeros(len(values)), where=values > 0)
     return np.asarray(noise * (spectrum.vectors**2 @ shares))
 
 
-def _rado_variance(
+def _theta_variance_over_rados(
     rados: _Rados,
     others: NDArray[np.intp],
     theta: NDArray[np.float64],
@@ -358,7 +366,7 @@ def _rado_variance(
     moves = deviations / (rados.share * rados.n_examples)  # what a rado adds to the mean
     deviations /= math.sqrt(rados.spread * rados.n_examples)
     if known:
-        sizes = _sizes(deviations / math.sqrt(n), rados.own[others])
+        sizes = _sizes_of_columns(deviations / math.sqrt(n), rados.own[others])
         deviations /= sizes
     bends = deviations * (deviations @ own)[:, None]  # and to the second moment, times theta
     if known:
@@ -372,7 +380,7 @@ def _rado_variance(
     return np.asarray((added**2).sum(axis=0) / n**2)
 
 
-def _remarks(rados: _Rados, held_out: bool, r2: float | None) -> tuple[str, ...]:
+def _remarks_on_rado_fit(rados: _Rados, held_out: bool, r2: float | None) -> tuple[str, ...]:
     n, d = rados.rows.shape
     remarks = []
     if not held_out:

@@ -13,12 +13,12 @@ from scipy.special import logsumexp
 
 def logistic_risk(edge_vectors: ArrayLike, theta: ArrayLike) -> float:
     """The mean of log(1 + exp(-theta.e_i)) over edge vectors e_i = y_i x_i (eq. deflogloss of the paper)."""
-    return float(np.logaddexp(0.0, -_margins(edge_vectors, theta)).mean())
+    return float(np.logaddexp(0.0, -_margins_of_theta(edge_vectors, theta)).mean())
 
 
 def log_rado_risk(rados: ArrayLike, theta: ArrayLike) -> float:
     """The logarithm of the exponential rado-risk, which stays finite where the risk itself does not."""
-    margins = _margins(rados, theta)
+    margins = _margins_of_theta(rados, theta)
     return float(logsumexp(-margins)) - math.log(len(margins))
 
 
@@ -35,6 +35,6 @@ def log_boosting_bound(edges: ArrayLike, kappa: float = 1.0) -> float:
     return -float(np.square(edges).sum()) / (2 * kappa)
 
 
-def _margins(rows: ArrayLike, theta: ArrayLike) -> NDArray[np.float64]:
+def _margins_of_theta(rows: ArrayLike, theta: ArrayLike) -> NDArray[np.float64]:
     margins: NDArray[np.float64] = np.asarray(rows, dtype=np.float64) @ np.asarray(theta, dtype=np.float64)
     return margins

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables import Batch, Table, open_table, refuse_not_finite
+from radoboost.tables import Batch, Table, open_table, refuse_not_finite_values
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import SEPARATORS, CsvDialect
-from radoboost.tables.frames import cluster_of
-from radoboost.tables.paths import is_paths, readable
+from radoboost.tables.frames import cluster_kind_of_frame
+from radoboost.tables.paths import file_errors_in_one_line, is_paths
 from radoboost.tables.sparse import NamedMatrix
-from radoboost.tables.streams import rereadable
+from radoboost.tables.streams import spool_for_rereading
 from radoboost.tables.table import UnreadableCells
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class FillCounts:
         return FillCounts(gaps, self.unseen, self.unread)
 
 
-def refuse_to_collect(table: Any) -> None:
+def refuse_to_collect_cluster_rows(table: Any) -> None:
     """Refuse a frame on a cluster, and say how its rows are predicted there."""
-    if kind := cluster_of(table):
+    if kind := cluster_kind_of_frame(table):
         raise ArgumentError(
             f"predicting here would collect a {kind.capitalize()} frame on this machine, which is never done silently: "
             + ("use predict_udf(model)" if kind == "spark" else "use predict_partitions(model, frame)")
@@ -88,7 +88,7 @@ def refuse_to_collect(table: Any) -> None:
         )
 
 
-def open_rows(
+def open_rows_to_score(
     model: "Model", table: Any, label: str | None = None, separator: str | None = None, decimal: str | None = None
 ) -> Table:
     """A table in any form, opened for a model; the columns of an array are the model's, in order.
@@ -96,13 +96,13 @@ def open_rows(
     The separator of a CSV file is given, or follows from its own header line: a colleague's file need not be written as
     the holder's was. The decimal mark is given, or that of the schema.
     """
-    refuse_to_collect(table)
+    refuse_to_collect_cluster_rows(table)
     names = model.feature_names
     if not is_paths(table) and not hasattr(table, "__arrow_c_stream__") and not isinstance(table, dict):
-        table = _by_position(table, names)
+        table = _array_with_model_names(table, names)
     schema, marks = model.schema, CsvDialect(separator, decimal or ".")
     if schema is not None:
-        schema = replace(schema, separator=separator or _unusual(schema.separator))
+        schema = replace(schema, separator=separator or _unusual_separator(schema.separator))
         schema = schema if decimal is None else replace(schema, decimal=decimal, thousands=None)
     try:
         return open_table(table, label=label, features=names, labelled=False, schema=schema, marks=marks, gaps=True)
@@ -112,14 +112,14 @@ def open_rows(
         raise TableError(f"{error}; the model joins columns of two holders, and {model.learner['needs']}") from None
 
 
-def _unusual(separator: str | None) -> str | None:
+def _unusual_separator(separator: str | None) -> str | None:
     """A separator that no header line tells."""
     return None if separator in SEPARATORS else separator
 
 
-def _by_position(table: Any, names: tuple[str, ...]) -> Any:
+def _array_with_model_names(table: Any, names: tuple[str, ...]) -> Any:
     """An array as columns with the model's names; as it is where they are those of arrays, or it is none."""
-    with readable("the array"):
+    with file_errors_in_one_line("the array"):
         rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
     if rows.ndim != 2 or names == tuple(f"x{k}" for k in range(len(names))):
         return table
@@ -136,34 +136,34 @@ def _by_position(table: Any, names: tuple[str, ...]) -> Any:
     return {name: np.ascontiguousarray(dense[:, k]) for k, name in enumerate(names)}
 
 
-def filled_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, NDArray[np.float64], FillCounts]]:
+def fill_row_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, NDArray[np.float64], FillCounts]]:
     """Batches of rows, in order, with the numbers that a model scores and what was filled in them."""
     for batch in source.batches():
         values, filled = batch.values(), FillCounts()
         if model.schema is not None:
-            filled = _counted(model, batch)
+            filled = _count_filled_cells(model, batch)
         elif (missing := np.isnan(values)).any():
             values = np.where(missing, model.neutral, values)
             counts = zip(source.features, missing.sum(axis=0).tolist(), strict=True)
             filled = FillCounts({name: count for name, count in counts if count})
         if not np.isfinite(values).all():
-            refuse_not_finite(source.features, batch, values)
+            refuse_not_finite_values(source.features, batch, values)
         yield batch, values, filled
 
 
-def scores_of(model: "Model", source: Table, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def scores_of_rows(model: "Model", source: Table, values: NDArray[np.float64]) -> NDArray[np.float64]:
     try:
         return model.scores(values)
     except TableError:
         raise TableError(f"{source.name} has values too large for a score; check their units") from None
 
 
-def scored_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, NDArray[np.float64], FillCounts]]:
-    for batch, values, filled in filled_batches(model, source):
-        yield batch, scores_of(model, source, values), filled
+def score_row_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, NDArray[np.float64], FillCounts]]:
+    for batch, values, filled in fill_row_batches(model, source):
+        yield batch, scores_of_rows(model, source, values), filled
 
 
-def _counted(model: "Model", batch: Batch) -> FillCounts:
+def _count_filled_cells(model: "Model", batch: Batch) -> FillCounts:
     """What was filled in a batch that was read by the model's schema."""
     assert model.schema is not None
     assert batch.gaps is not None
@@ -182,8 +182,8 @@ def _counted(model: "Model", batch: Batch) -> FillCounts:
 
 def score_rows(model: "Model", table: Any) -> tuple[NDArray[np.float64], FillCounts]:
     pieces, filled = [model.no_scores], FillCounts()
-    with rereadable(table) as rows:
-        for _, scores, more in scored_batches(model, open_rows(model, rows)):
+    with spool_for_rereading(table) as rows:
+        for _, scores, more in score_row_batches(model, open_rows_to_score(model, rows)):
             pieces.append(scores)
             filled += more
     return np.concatenate(pieces), filled

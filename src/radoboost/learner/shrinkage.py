@@ -142,7 +142,7 @@ class Scores:
         return scores
 
 
-def choose(
+def choose_shrinkage(
     folds: Sequence[Fold],
     mean: NDArray[np.float64],
     apart: float,
@@ -169,17 +169,17 @@ def choose(
             r2.append(scores.on_new_rows(freedom, n_examples).r2)
         tried += [(weight, -place, column) for weight, column in zip(own, np.array(r2).T, strict=True)]
     best = max(tried, key=lambda entry: float(entry[2].mean()))[2]
-    near = [entry for entry in tried if (best - entry[2]).mean() <= few * _doubt(best - entry[2])]
+    near = [entry for entry in tried if (best - entry[2]).mean() <= few * _standard_error_over_folds(best - entry[2])]
     weight, place, r2s = max(near, key=lambda entry: entry[:2])
     return ShrinkageChoice(-place, weight, float(r2s.mean()))
 
 
-def _doubt(differences: NDArray[np.float64]) -> float:
+def _standard_error_over_folds(differences: NDArray[np.float64]) -> float:
     """The standard error of a mean over folds."""
     return float(differences.std(ddof=1) / math.sqrt(len(differences)))
 
 
-def bayes_ridge(
+def empirical_bayes_ridge(
     spectrum: MomentSpectrum, mean: NDArray[np.float64], weight: float, n_examples: float, r2: float
 ) -> float:
     """The ridge under which the mean is most likely.

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from radoboost.errors import ArgumentError, install
 from radoboost.learner.model import Model
-from radoboost.learner.predict import PREDICTION, prediction_columns, written_schema
-from radoboost.tables.spark_jobs import quiet
+from radoboost.learner.predict import PREDICTION, prediction_schema, predictions_of_frame
+from radoboost.tables.spark_jobs import silence_pyspark_warnings
 
 _WHAT = ("probability", "class", "score", "all")
 
@@ -62,7 +62,7 @@ class PredictUdf:
         if len(columns) == 1 and (len(names) > 1 or not isinstance(columns[0], str)):
             return self._udf()(columns[0])
         if columns:
-            _check_count(len(columns), len(names))
+            _check_udf_column_count(len(columns), len(names))
         chosen = columns or [functions.col("`" + name.replace("`", "``") + "`") for name in names]
         pairs = zip(names, chosen, strict=True)
         cells = [(functions.col(one) if isinstance(one, str) else one).alias(name) for name, one in pairs]
@@ -74,7 +74,7 @@ class PredictUdf:
 
     @property
     def func(self) -> Callable[..., Any]:
-        return partial(_predicted, self._model, self._what)
+        return partial(_predictions_in_udf, self._model, self._what)
 
     @property
     def returnType(self) -> Any:
@@ -96,11 +96,11 @@ class PredictUdf:
         except ImportError:
             raise ArgumentError(f"predict_udf needs pyspark and pandas; run: {install('spark')}") from None
         make: Any = pandas_udf
-        with quiet():
-            return make(_annotated(self.func, self._what), _type_of(self._model, self._what))
+        with silence_pyspark_warnings():
+            return make(_annotate_udf_types(self.func, self._what), _spark_type_of_predictions(self._model, self._what))
 
 
-def _annotated(function: Callable[..., Any], what: str) -> Callable[..., Any]:
+def _annotate_udf_types(function: Callable[..., Any], what: str) -> Callable[..., Any]:
     """The function of one struct, with the types by which Spark knows its kind."""
     import pandas as pd
 
@@ -113,19 +113,19 @@ def _annotated(function: Callable[..., Any], what: str) -> Callable[..., Any]:
     return predict_all if what == "all" else predict_rows
 
 
-def _predicted(model: Model, what: str, *cells: Any) -> Any:
+def _predictions_in_udf(model: Model, what: str, *cells: Any) -> Any:
     """Predictions of a batch: of a frame with the model's columns, or of these, one by one."""
     import pandas as pd
 
     rows = cells[0]
     if len(cells) != 1 or not isinstance(rows, pd.DataFrame):
-        _check_count(len(cells), len(model.feature_names))
+        _check_udf_column_count(len(cells), len(model.feature_names))
         rows = pd.DataFrame(dict(zip(model.feature_names, cells, strict=True)))
-    table = prediction_columns(model, rows)
+    table = predictions_of_frame(model, rows)
     return table.to_pandas() if what == "all" else _prediction_series(model, what, table)
 
 
-def _check_count(given: int, wanted: int) -> None:
+def _check_udf_column_count(given: int, wanted: int) -> None:
     if given != wanted:
         raise ArgumentError(
             f"the model has {wanted:,} columns, and {given:,} were given; give all of them in order, one struct that "
@@ -133,13 +133,13 @@ def _check_count(given: int, wanted: int) -> None:
         )
 
 
-def _type_of(model: Model, what: str) -> str:
+def _spark_type_of_predictions(model: Model, what: str) -> str:
     """The type of predictions, in Spark's words."""
-    schema = written_schema(model)
+    schema = prediction_schema(model)
     if what == "all":
-        return "struct<" + ", ".join(f"`{field.name}`: {_type(field.type)}" for field in schema) + ">"
+        return "struct<" + ", ".join(f"`{field.name}`: {_spark_type_name(field.type)}" for field in schema) + ">"
     if what == "class":
-        return _type(schema.field(PREDICTION).type)
+        return _spark_type_name(schema.field(PREDICTION).type)
     return "array<double>" if what == "probability" and model.n_classes > 2 else "double"
 
 
@@ -153,7 +153,7 @@ def _prediction_series(model: Model, what: str, table: pa.Table) -> Any:
     return table.column(PREDICTION if what == "class" else what).to_pandas()
 
 
-def _type(kind: pa.DataType) -> str:
+def _spark_type_name(kind: pa.DataType) -> str:
     """A type of predictions, in Spark's words."""
     if pa.types.is_integer(kind):
         return "bigint"

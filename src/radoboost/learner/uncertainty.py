@@ -67,17 +67,17 @@ def propagate_noise(
     to_scores = np.diag(np.sqrt(curved.values))
     outwards = np.vstack([to_columns @ curvature.vectors, to_scores])
     variances, covariances = np.zeros(2 * d), [np.zeros((len(group), len(group))) for group in groups]
-    for response in _responses(release, curvature, outwards, curved):
+    for response in _theta_responses_to_noise(release, curvature, outwards, curved):
         variances += np.square(response).sum(axis=1)
         for group, covariance in zip(groups, covariances, strict=True):
             part = response[list(group)]
             covariance += part @ part.T
     whole = float(np.square(to_scores @ (curvature.vectors.T @ whitened)).sum())
     share = min(float(variances[d:].sum()) / whole, 1.0) if whole > 0 else 1.0
-    return Uncertainty(np.sqrt(variances[:d]), covariances, share, empty_chance(release))
+    return Uncertainty(np.sqrt(variances[:d]), covariances, share, chance_of_empty_table(release))
 
 
-def empty_chance(release: Release) -> float:
+def chance_of_empty_table(release: Release) -> float:
     """The probability with which an empty table would give a release that looks as full as this one, or fuller.
 
     Noise alone makes the squared length of the sum chi-square, and the noisy numbers of records normal. The smaller of
@@ -86,14 +86,14 @@ def empty_chance(release: Release) -> float:
     from scipy.stats import chi2, norm
 
     deviation, total = release.mechanism["noise"]["sum"], release.blocks["moment:b"].ravel()
-    size, spread = noisy_size(release)
+    size, spread = noisy_number_of_records(release)
     if spread == 0:
         return 1.0 if size <= 0 else 0.0
     by_sum, by_size = chi2.sf(total @ total / deviation**2, len(total)), norm.sf(size / spread)
     return float(min(1.0, 2 * min(by_sum, by_size)))
 
 
-def little_text(empty_chance: float, noise_share: float) -> str:
+def how_little_release_says(empty_chance: float, noise_share: float) -> str:
     """How little a release says, in one line."""
     if empty_chance > LITTLE:
         return (
@@ -105,7 +105,7 @@ def little_text(empty_chance: float, noise_share: float) -> str:
     return f"noise makes {share} % of the spread of scores{chance if empty_chance > 1e-6 else ''}"
 
 
-def noisy_size(release: Release) -> tuple[float, float]:
+def noisy_number_of_records(release: Release) -> tuple[float, float]:
     """The number of records by the traces of both second moments, and the standard deviation of that figure."""
     noise, d = release.mechanism["noise"], len(release.columns)
     size = (float(np.trace(release.blocks["moment:C"])) + float(np.trace(release.blocks["moment:C2"]))) / 2
@@ -125,11 +125,11 @@ class StageResponse:
     @classmethod
     def of(cls, release: Release, curvature: Curvature) -> "StageResponse":
         whole = max(float(curvature.values.sum()), LEAST)
-        size = min(max(noisy_size(release)[0], LEAST), whole)
+        size = min(max(noisy_number_of_records(release)[0], LEAST), whole)
         return cls(curvature.values * (size / whole), size)
 
 
-def _responses(
+def _theta_responses_to_noise(
     release: Release, curvature: Curvature, outwards: NDArray[np.float64], curved: StageResponse
 ) -> Iterator[NDArray[np.float64]]:
     """How far one standard deviation of each noise moves `outwards` times theta, given the whitening that was released.
@@ -157,7 +157,7 @@ def _responses(
         pulled = inner * curved.values
         squares = float(inner @ pulled)
         if squares > 0:
-            slopes = _derivative(float(total @ theta) / curved.size, squares / curved.size)
+            slopes = _mean_derivative_of_capped_weights(float(total @ theta) / curved.size, squares / curved.size)
             # Were they steeper, the rounds would not have settled.
             along, across = (min(slope, 1 / (2 * eta)) for slope in slopes)
             direction, scaled = pulled / math.sqrt(squares), back * h
@@ -167,11 +167,11 @@ def _responses(
     yield 4 * noise["sum"] * back * h
 
 
-def _derivative(mean: float, square: float) -> tuple[float, float]:
+def _mean_derivative_of_capped_weights(mean: float, square: float) -> tuple[float, float]:
     """The mean derivative of capped logistic weights for normal scores: along the classifier, and across it."""
     from scipy.special import expit
 
-    points, masses = _normal_points()
+    points, masses = _normal_quadrature_points()
     mean = math.copysign(min(abs(mean), math.sqrt(square)), mean)  # noise may have made it larger
     scores = mean + math.sqrt(max(square - mean**2, 0.0)) * points
     slopes = np.where(scores > 0, expit(scores) * expit(-scores), 0.0) * masses / masses.sum()
@@ -179,7 +179,7 @@ def _derivative(mean: float, square: float) -> tuple[float, float]:
 
 
 @cache
-def _normal_points() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _normal_quadrature_points() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Points and masses of a quadrature over normal numbers."""
     from numpy.polynomial.hermite_e import hermegauss
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.learner.model import Model
-from radoboost.learner.moment_completion import RIDGE, PartMoments, complete, solve
-from radoboost.release.columns import CONSTANT, SHARED, Column, shared_names
+from radoboost.learner.moment_completion import RIDGE, PartMoments, complete_moments, solve_completed_moments
+from radoboost.release.columns import CONSTANT, SHARED, Column, shared_column_names
 from radoboost.release.kind import POOLED_SUMS, SUMS
-from radoboost.release.parties import JOINED, Parties, either
+from radoboost.release.parties import JOINED, Parties, sentences_of_all_parties
 from radoboost.release.release import RADOS, Release, Statement, load
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.column_types import Category, Date, Ignored, Kind, Number
@@ -74,16 +74,16 @@ def join(
     ]
     for part, name in zip(given, called, strict=True):
         releases.append(load(part) if isinstance(part, str | os.PathLike) else part)
-        _check_release(releases[-1], name)
-    _check_same(releases, called)
-    names = _shared_by_both(releases, called, on)
+        _check_release_to_join(releases[-1], name)
+    _check_parties_to_join(releases, called)
+    names = _shared_columns_to_join(releases, called, on)
     sides = [VerticalParty.of(release, names, side) for release, side in zip(releases, called, strict=True)]
     pair = VerticalPair(sides[0].with_gaps(sides[1], names), sides[1].with_gaps(sides[0], names), names)
     sides = [pair.left, pair.right]
     # On one thread, so that releases give the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         parts = [side.moments(sides[0]) for side in sides]
-        theta = solve(*complete(*parts), ridge)
+        theta = solve_completed_moments(*complete_moments(*parts), ridge)
     described = [pair.part(k, release) for k, release in enumerate(releases)]
     learner = {"name": _NAME, "ridge": float(ridge), "on": list(names), "parts": described, **pair.sentences()}
     origin = {
@@ -92,7 +92,7 @@ def join(
         "mechanism": dict(releases[0].mechanism),
         "signatures": dict(releases[0].signatures),
     }
-    statement = _stated([release.statement for release in releases], described)
+    statement = _joined_statement([release.statement for release in releases], described)
     return Model(theta, pair.columns, releases[0].classes, learner, origin, statement, pair.schema)
 
 
@@ -117,10 +117,12 @@ def part_models(model: Model) -> tuple[Model, Model]:
     left, right = (set(part["columns"]) for part in model.learner["parts"])
     raw = {} if model.schema is None else {part.name: part.column for part in model.schema.encoded()}
     theirs = [raw.get(column.name, column.name) in right for column in model.columns]
-    return _part(model, [not there for there in theirs], left | set(model.learner["on"])), _part(model, theirs, right)
+    return _part_of_joined_model(
+        model, [not there for there in theirs], left | set(model.learner["on"])
+    ), _part_of_joined_model(model, theirs, right)
 
 
-def _part(model: Model, kept: Sequence[bool], names: set[str]) -> Model:
+def _part_of_joined_model(model: Model, kept: Sequence[bool], names: set[str]) -> Model:
     """The model over some of its columns, whose raw names are `names`."""
     schema = model.schema
     if schema is not None:
@@ -130,7 +132,7 @@ def _part(model: Model, kept: Sequence[bool], names: set[str]) -> Model:
     return replace(model, theta=model.theta[np.array(kept)], columns=columns, learner=learner, schema=schema)
 
 
-def _check_release(release: Any, side: str) -> None:
+def _check_release_to_join(release: Any, side: str) -> None:
     """Refuse what cannot be joined, by itself."""
     if not isinstance(release, Release):
         raise ArgumentError(f"join takes two releases, or their paths; {side} is a {type(release).__name__}")
@@ -150,7 +152,7 @@ def _check_release(release: Any, side: str) -> None:
         raise ReleaseError(f"{side} does not say how many examples it is from, or has a feature map; craft it again")
 
 
-def _check_same(releases: Sequence[Release], called: Sequence[str]) -> None:
+def _check_parties_to_join(releases: Sequence[Release], called: Sequence[str]) -> None:
     """Refuse one release twice, and classes that are called otherwise."""
     left, right = releases
     if left is right or (left.id and left.id == right.id):
@@ -163,9 +165,11 @@ def _check_same(releases: Sequence[Release], called: Sequence[str]) -> None:
         )
 
 
-def _shared_by_both(releases: Sequence[Release], called: Sequence[str], on: Sequence[str] | None) -> tuple[str, ...]:
+def _shared_columns_to_join(
+    releases: Sequence[Release], called: Sequence[str], on: Sequence[str] | None
+) -> tuple[str, ...]:
     """The columns to join on: those that are asked for, or all that both share."""
-    shares = [shared_names(release) or () for release in releases]
+    shares = [shared_column_names(release) or () for release in releases]
     if on is None:
         return tuple(name for name in shares[0] if name in shares[1])
     asked = (on,) if isinstance(on, str) else tuple(on)
@@ -260,7 +264,7 @@ class VerticalParty:
 
         Where gaps are filled otherwise, the column that says where they are tells how much each sum is off: exactly.
         """
-        slope, shift = _conversion(mine, theirs)
+        slope, shift = _conversion_between_scales(mine, theirs)
         total = slope * sums[mine.name] + shift * sums[CONSTANT]
         gaps = next((column for column in self.shared if column.name == f"{mine.name}=(missing)"), None)
         kinds = [side.kinds[self.raw[mine.name]] for side in (self, first)]
@@ -268,11 +272,11 @@ class VerticalParty:
             return total
         fills = [np.array([kind.filled()]) for kind in kinds if isinstance(kind, Number | Date)]
         off = float((theirs.apply(fills[1]) - slope * mine.apply(fills[0]) - shift)[0])
-        per_gap, rest = _conversion(gaps, Column(gaps.name, "none", 1.0))
+        per_gap, rest = _conversion_between_scales(gaps, Column(gaps.name, "none", 1.0))
         return total + off * (per_gap * sums[gaps.name] + rest * sums[CONSTANT])
 
 
-def _conversion(mine: Column, theirs: Column) -> tuple[float, float]:
+def _conversion_between_scales(mine: Column, theirs: Column) -> tuple[float, float]:
     """Slope and shift that make a value of one column, scaled by its constants, one that is scaled by another's."""
     if mine.constants[2:] == theirs.constants[2:]:
         return 1.0, 0.0
@@ -292,7 +296,7 @@ class VerticalPair:
 
     def __post_init__(self) -> None:
         for name in self.on:
-            if why := _difference(self.left, self.right, name):
+            if why := _difference_in_coding_text(self.left, self.right, name):
                 raise ReleaseError(
                     f"the shared column {name!r} is coded differently: {why}; declare it alike in the schema or the "
                     "bounds of both holders (--schema), and craft again"
@@ -357,7 +361,7 @@ class VerticalPair:
         }
 
 
-def _difference(left: VerticalParty, right: VerticalParty, name: str) -> str:
+def _difference_in_coding_text(left: VerticalParty, right: VerticalParty, name: str) -> str:
     """How the coding of a shared raw column differs, in words; empty where it does not."""
     kinds = [side.kinds[name] for side in (left, right)]
     if kinds[0].kind != kinds[1].kind:
@@ -365,32 +369,33 @@ def _difference(left: VerticalParty, right: VerticalParty, name: str) -> str:
     slots = [[column.name for column in side.shared if side.raw[column.name] == name] for side in (left, right)]
     if slots[0] != slots[1]:
         return f"it becomes {list_names(slots[0])} in {left.name}, and {list_names(slots[1])} in {right.name}"
-    ours, theirs = map(_reading, kinds)
+    ours, theirs = map(_reading_of_shared_kind, kinds)
     for key in ours:
         if ours[key] != theirs[key]:
             return f'"{key}" is {ours[key]!r} in {left.name}, and {theirs[key]!r} in {right.name}'
     for mine, other in zip(left.shared, right.shared, strict=True):
         if left.raw[mine.name] == name and mine.constants[:2] != other.constants[:2]:
-            return f"clipped to {_range(mine)} in {left.name}, and to {_range(other)} in {right.name}"
+            own, others = _range_of_column_text(mine), _range_of_column_text(other)
+            return f"clipped to {own} in {left.name}, and to {others} in {right.name}"
     return ""
 
 
-def _reading(kind: Kind) -> dict[str, Any]:
+def _reading_of_shared_kind(kind: Kind) -> dict[str, Any]:
     """What matters about how cells become numbers, besides bounds; what fills gaps is converted."""
     return {name: value for name, value in dataclasses.asdict(kind).items() if name not in _BESIDES}
 
 
-def _range(column: Column) -> str:
+def _range_of_column_text(column: Column) -> str:
     return "nothing" if column.low is None else f"[{column.low:g}, {column.high:g}]"
 
 
-def _stated(statements: Sequence[Statement], parts: Sequence[dict[str, Any]]) -> Statement:
+def _joined_statement(statements: Sequence[Statement], parts: Sequence[dict[str, Any]]) -> Statement:
     """The statement of what was learned from both: neither promises anything, and all that either exposes stands."""
     exposed = dict.fromkeys(sentence for statement in statements for sentence in statement.not_protected)
     return replace(
         statements[0],
         not_protected=tuple(exposed),
-        trust_model=_TRUST.format(each=either(statement.trust_model for statement in statements)),
-        random_source=either(statement.random_source for statement in statements),
+        trust_model=_TRUST.format(each=sentences_of_all_parties(statement.trust_model for statement in statements)),
+        random_source=sentences_of_all_parties(statement.random_source for statement in statements),
         holders=Parties(JOINED, tuple(parts)),
     )

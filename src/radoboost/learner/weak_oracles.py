@@ -83,7 +83,7 @@ class Prudential:
         return best if allowed[best] >= 0 else -1
 
 
-def prudence(rados: NDArray[np.float64], noise_std: float) -> tuple[Prudential, float]:
+def prudential_oracle_for_noise(rados: NDArray[np.float64], noise_std: float) -> tuple[Prudential, float]:
     """The paper's cap lambda_p and kappa for rados that carry noise of `noise_std` a coordinate.
 
     They are the quantities of thm_random_gau, from the noisy rados alone: M = min_k max_j |rado_jk| stands in for

@@ -53,12 +53,12 @@ class _Losses(NamedTuple):
 
 def epsilon_at(event: Event, delta: float) -> float:
     """The least epsilon, rounded up, for which `event` is (epsilon, delta)-private; infinity if no epsilon is."""
-    return _least_epsilon(event, checked_delta(delta))
+    return _least_epsilon_of_curve(event, check_delta_figure(delta))
 
 
 @lru_cache(maxsize=1024)
-def _least_epsilon(event: Event, delta: float) -> float:
-    curve = _account(event)
+def _least_epsilon_of_curve(event: Event, delta: float) -> float:
+    curve = _account_curve(event)
     if curve.at(0.0) <= delta:
         return 0.0
     low, high = 0.0, min(1.0, curve.last)
@@ -77,18 +77,20 @@ def _least_epsilon(event: Event, delta: float) -> float:
 
 def delta_at(event: Event, epsilon: float) -> float:
     """The least delta, rounded up, for which `event` is (epsilon, delta)-private."""
-    return _least_delta(event, _checked_epsilon(epsilon))
+    return _least_delta_of_curve(event, _check_epsilon_figure(epsilon))
 
 
 @lru_cache(maxsize=1024)
-def _least_delta(event: Event, epsilon: float) -> float:
-    curve = _account(event)
+def _least_delta_of_curve(event: Event, epsilon: float) -> float:
+    curve = _account_curve(event)
     return curve.at(min(epsilon, curve.last))  # (last, delta)-private implies the same at every larger epsilon
 
 
 def delta_curve(event: Event, epsilons: ArrayLike) -> Floats:
-    curve = _account(event)
-    return np.array([curve.at(min(_checked_epsilon(epsilon), curve.last)) for epsilon in np.ravel(epsilons).tolist()])
+    curve = _account_curve(event)
+    return np.array(
+        [curve.at(min(_check_epsilon_figure(epsilon), curve.last)) for epsilon in np.ravel(epsilons).tolist()]
+    )
 
 
 def trade_off(event: Event, alphas: ArrayLike) -> Floats:
@@ -114,7 +116,9 @@ def best_guess(event: Event) -> float:
 def gaussian_distance(event: Event) -> float | None:
     """mu of the one Gaussian that all uses together come to (A3), rounded up; None if not all of them are Gaussian."""
     counts = flatten(event)
-    return _mu(counts.items()) if counts and all(_as_gaussian(leaf) for leaf in counts) else None
+    return (
+        _mu_of_gaussians(counts.items()) if counts and all(_is_accounted_as_gaussian(leaf) for leaf in counts) else None
+    )
 
 
 def accountant_name(event: Event) -> str:
@@ -122,7 +126,7 @@ def accountant_name(event: Event) -> str:
     counts = flatten(event)
     if any(isinstance(leaf, NotPrivate) for leaf in counts):
         return "none"
-    if all(_as_gaussian(leaf) for leaf in counts) or _is_single_column(counts):
+    if all(_is_accounted_as_gaussian(leaf) for leaf in counts) or _is_single_binomial_shift(counts):
         return "closed form"
     from importlib.metadata import version
 
@@ -132,28 +136,28 @@ def accountant_name(event: Event) -> str:
 # ---- checks of arguments
 
 
-def _finite_float(value: Any) -> float:
+def _float_or_nan(value: Any) -> float:
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
 
 
-def _checked_epsilon(epsilon: Any) -> float:
-    if not 0 <= (number := _finite_float(epsilon)) < inf:
+def _check_epsilon_figure(epsilon: Any) -> float:
+    if not 0 <= (number := _float_or_nan(epsilon)) < inf:
         raise ArgumentError(f"epsilon must be a finite number of at least 0; it is {epsilon!r}")
     return number
 
 
-def checked_delta(delta: Any) -> float:
-    if not 0 < (number := _finite_float(delta)) < 1:
+def check_delta_figure(delta: Any) -> float:
+    if not 0 < (number := _float_or_nan(delta)) < 1:
         raise ArgumentError(f"delta must lie between 0 and 1; it is {delta!r}")
     return number
 
 
-def _as_gaussian(leaf: Leaf) -> bool:
+def _is_accounted_as_gaussian(leaf: Leaf) -> bool:
     """Whether the closed form covers it: a Gaussian, or a subsampled one that takes every record."""
     return isinstance(leaf, Gaussian) or (isinstance(leaf, SubsampledGaussian) and leaf.probability == 1)
 
 
-def _is_single_column(counts: dict[Leaf, int]) -> bool:
+def _is_single_binomial_shift(counts: dict[Leaf, int]) -> bool:
     return [(type(leaf), count) for leaf, count in counts.items()] == [(TruncatedBinomialShift, 1)]
 
 
@@ -167,7 +171,7 @@ class _Curve(NamedTuple):
     last: float
 
 
-def _account(event: Event) -> _Curve:
+def _account_curve(event: Event) -> _Curve:
     """The curve of an event, with the total variation of all its uses together."""
     counts = flatten(event)
     variation = sum(getattr(leaf, "total_variation", 0.0) * count for leaf, count in counts.items())
@@ -175,27 +179,27 @@ def _account(event: Event) -> _Curve:
     for leaf, count in counts.items():
         plain = leaf if isinstance(leaf, NotPrivate) else replace(leaf, total_variation=0.0)
         bare[plain] = bare.get(plain, 0) + count
-    return _charged(_in_order(bare), min(1.0, variation * (1 + 1e-12)))
+    return _charge_total_variation(_order_event_counts(bare), min(1.0, variation * (1 + 1e-12)))
 
 
-def _in_order(counts: dict[Leaf, int]) -> tuple[tuple[Leaf, int], ...]:
+def _order_event_counts(counts: dict[Leaf, int]) -> tuple[tuple[Leaf, int], ...]:
     return tuple(sorted(counts.items(), key=repr))
 
 
 @lru_cache(maxsize=64)
-def _charged(counts: tuple[tuple[Leaf, int], ...], variation: float) -> _Curve:
+def _charge_total_variation(counts: tuple[tuple[Leaf, int], ...], variation: float) -> _Curve:
     """The curve with (1 + e^epsilon) times the total variation on top (A9)."""
-    curve, last = _curve(counts)
+    curve, last = _privacy_curve(counts)
     if not variation:
-        return _turned(curve, last)
+        return _cut_curve_at_least_delta(curve, last)
 
     def charged(epsilon: float) -> float:
         return min(1.0, (curve(epsilon) + (1 + exp(min(epsilon, 700.0))) * variation) * (1 + 8 * _UNIT))
 
-    return _turned(charged, min(last, 700.0, -log(variation)))
+    return _cut_curve_at_least_delta(charged, min(last, 700.0, -log(variation)))
 
 
-def _turned(curve: Callable[[float], float], last: float) -> _Curve:
+def _cut_curve_at_least_delta(curve: Callable[[float], float], last: float) -> _Curve:
     """The curve up to its least value; stopping elsewhere would be just as sound."""
     if last == inf:
         return _Curve(curve, inf)
@@ -209,29 +213,29 @@ def _turned(curve: Callable[[float], float], last: float) -> _Curve:
 
 
 @lru_cache(maxsize=64)
-def _curve(counts: tuple[tuple[Leaf, int], ...]) -> _Curve:
+def _privacy_curve(counts: tuple[tuple[Leaf, int], ...]) -> _Curve:
     """The curve of these events, without total variation."""
     if not counts:
         return _Curve(lambda epsilon: 0.0, inf)
     if any(isinstance(leaf, NotPrivate) for leaf, _ in counts):
         return _Curve(lambda epsilon: 1.0, inf)
-    gaussians = [(leaf, count) for leaf, count in counts if _as_gaussian(leaf)]
-    others = [(leaf, count) for leaf, count in counts if not _as_gaussian(leaf)]
+    gaussians = [(leaf, count) for leaf, count in counts if _is_accounted_as_gaussian(leaf)]
+    others = [(leaf, count) for leaf, count in counts if not _is_accounted_as_gaussian(leaf)]
     if not others:
-        return _Curve(partial(_gaussian_delta, _mu(gaussians)), inf)
+        return _Curve(partial(_delta_of_gaussian, _mu_of_gaussians(gaussians)), inf)
     if others[0][0].relation not in (*ADDED, Relation.VALUE):
-        step = _curve(_halved(counts)).at
+        step = _privacy_curve(_halve_replacement_counts(counts)).at
 
         def of_two(epsilon: float) -> float:
             return min(1.0, (1 + exp(min(epsilon / 2, 700.0))) * step(epsilon / 2) * (1 + 8 * _UNIT))
 
         return _Curve(of_two, max(0.0, -2 * log(step(1e9))))
-    if _is_single_column(dict(counts)):
-        return _Curve(partial(_column_delta, others[0][0]), inf)
-    return _Curve(_composed(_mu(gaussians), others), inf)
+    if _is_single_binomial_shift(dict(counts)):
+        return _Curve(partial(_delta_of_binomial_shift, others[0][0]), inf)
+    return _Curve(_compose_curves(_mu_of_gaussians(gaussians), others), inf)
 
 
-def _halved(counts: tuple[tuple[Leaf, int], ...]) -> tuple[tuple[Leaf, int], ...]:
+def _halve_replacement_counts(counts: tuple[tuple[Leaf, int], ...]) -> tuple[tuple[Leaf, int], ...]:
     """One of the two steps, a record removed and a record added, that a replacement is made of (A4)."""
     steps: dict[Leaf, int] = {}
     for leaf, count in counts:
@@ -243,13 +247,13 @@ def _halved(counts: tuple[tuple[Leaf, int], ...]) -> tuple[tuple[Leaf, int], ...
             assert isinstance(leaf, Gaussian)
             step = Gaussian(2 * leaf.noise_multiplier, Relation.RECORD)
         steps[step] = steps.get(step, 0) + count
-    return _in_order(steps)
+    return _order_event_counts(steps)
 
 
 # ---- Gaussians
 
 
-def _mu(gaussians: Iterable[tuple[Leaf, int]]) -> float:
+def _mu_of_gaussians(gaussians: Iterable[tuple[Leaf, int]]) -> float:
     """The distance between two unit normals that all these Gaussians together come to (A3), rounded up."""
     parts = []
     for leaf, count in gaussians:
@@ -261,7 +265,7 @@ def _mu(gaussians: Iterable[tuple[Leaf, int]]) -> float:
     return hypot(*parts) * (1 + 8 * _UNIT)
 
 
-def _gaussian_delta(mu: float, epsilon: float) -> float:
+def _delta_of_gaussian(mu: float, epsilon: float) -> float:
     """Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2), without cancellation (A2, A10)."""
     if mu == inf:
         return 1.0
@@ -278,7 +282,7 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
     if length > 0.1:
         difference = float(erfcx(start)) - float(erfcx(start + length))
     else:
-        nodes, weights = quadrature(12)
+        nodes, weights = gauss_legendre_quadrature(12)
         at = start + length * (nodes + 1) / 2
         difference = length / 2 * float(weights @ (2 / sqrt(np.pi) - 2 * at * erfcx(at)))
     return min(1.0, 0.5 * exp(-start * start) * difference * (1 + 1e-10) + _TINY)
@@ -288,7 +292,7 @@ def _gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=64)
-def _loss_column(event: TruncatedBinomialShift, upwards: bool) -> tuple[Floats, Floats, float]:
+def _losses_of_binomial_shift(event: TruncatedBinomialShift, upwards: bool) -> tuple[Floats, Floats, float]:
     """Losses and masses of the outcomes that both neighbours can give, and the mass of those only one can (A6)."""
     m, low, high = event.n_trials, event.low, event.high
     # Beyond `reach` of the mode no outcome has e^-79 of the mass of the mode; what is dropped counts as infinite.
@@ -316,36 +320,36 @@ def _loss_column(event: TruncatedBinomialShift, upwards: bool) -> tuple[Floats, 
     return losses, masses[seen], min(1.0, unseen)
 
 
-def _column_delta(event: Leaf, epsilon: float) -> float:
+def _delta_of_binomial_shift(event: Leaf, epsilon: float) -> float:
     """One use, summed outcome by outcome."""
     assert isinstance(event, TruncatedBinomialShift)
     worst = _TINY
     for upwards in (True, False):
-        losses, masses, unseen = _loss_column(event, upwards)
+        losses, masses, unseen = _losses_of_binomial_shift(event, upwards)
         gap = losses - epsilon + 8 * _UNIT * (event.shift * (1 + np.abs(losses)) + epsilon)
         worst = max(worst, unseen + float(masses @ -np.expm1(-np.maximum(gap, 0.0))) * (1 + 1e-12))
     return min(1.0, worst)
 
 
-def _column_losses(event: TruncatedBinomialShift, upwards: bool, step: float) -> _Losses:
-    losses, masses, unseen = _loss_column(event, upwards)
+def _gridded_losses_of_binomial_shift(event: TruncatedBinomialShift, upwards: bool, step: float) -> _Losses:
+    losses, masses, unseen = _losses_of_binomial_shift(event, upwards)
     cells = np.floor(losses / step).astype(np.int64)
     # The part that goes to the upper end keeps the mean of e^-loss (A7).
     upper = np.clip(np.expm1(cells * step - losses) / expm1(-step), 0.0, 1.0)
-    return _gathered(cells, masses, upper, unseen, event.shift * float(np.abs(losses).max(initial=0.0)))
+    return _gather_losses_on_grid(cells, masses, upper, unseen, event.shift * float(np.abs(losses).max(initial=0.0)))
 
 
 # ---- the subsampled Gaussian
 
 
-def _mixture(leaf: Gaussian | SubsampledGaussian) -> "BinomialMixture":
+def _mixture_of_subsampled_event(leaf: Gaussian | SubsampledGaussian) -> "BinomialMixture":
     """What one use shows when its records are there, in units of the noise."""
     if isinstance(leaf, Gaussian):
         return BinomialMixture(1 / leaf.noise_multiplier, 1.0)
     return BinomialMixture(1 / leaf.noise_multiplier, leaf.probability, leaf.group)
 
 
-def _sampled_losses(mixture: "BinomialMixture", adding: bool, step: float) -> _Losses:
+def _losses_of_subsampled_event(mixture: "BinomialMixture", adding: bool, step: float) -> _Losses:
     """The loss of one use: mixture against normal when records are removed, the reverse when added (A5, A12)."""
     from scipy.special import ndtr
 
@@ -367,7 +371,7 @@ def _sampled_losses(mixture: "BinomialMixture", adding: bool, step: float) -> _L
     # The part that goes to the upper end keeps the mean of e^-loss (A7).
     upper = np.clip((1 - ratio * np.exp(cells * step)) / -expm1(-step), 0.0, 1.0)
     tail = 1.01 * float(ndtr(-_TAIL))
-    gathered = _gathered(cells, here, upper, tail, max(abs(loss_first), abs(loss_last)))
+    gathered = _gather_losses_on_grid(cells, here, upper, tail, max(abs(loss_first), abs(loss_last)))
     gathered.masses[1] += (
         tail  # of the small losses, at the upper end of the lowest cell; that of large ones is infinite
     )
@@ -377,7 +381,9 @@ def _sampled_losses(mixture: "BinomialMixture", adding: bool, step: float) -> _L
     )
 
 
-def _gathered(cells: NDArray[np.int64], masses: Floats, upper: Floats, infinite: float, largest: float) -> _Losses:
+def _gather_losses_on_grid(
+    cells: NDArray[np.int64], masses: Floats, upper: Floats, infinite: float, largest: float
+) -> _Losses:
     """All cells' shares at both of their ends."""
     if not len(cells):
         return _Losses(0, np.zeros(1), infinite, 0.0)
@@ -390,13 +396,13 @@ def _gathered(cells: NDArray[np.int64], masses: Floats, upper: Floats, infinite:
 # ---- composition
 
 
-def _deviation(leaf: Leaf) -> tuple[float, float]:
+def _deviation_of_loss(leaf: Leaf) -> tuple[float, float]:
     """Standard deviation and range of the loss of one use; only the choice of the grid depends on them."""
     if isinstance(leaf, TruncatedBinomialShift):
-        losses, masses, _ = _loss_column(leaf, True)
+        losses, masses, _ = _losses_of_binomial_shift(leaf, True)
     else:
         assert isinstance(leaf, (Gaussian, SubsampledGaussian))
-        mixture = _mixture(leaf)
+        mixture = _mixture_of_subsampled_event(leaf)
         y = np.linspace(-_TAIL, _TAIL + mixture.reach, 4001)
         losses, masses = mixture.loss(y), mixture.densities(y)
     if not len(losses):
@@ -406,21 +412,21 @@ def _deviation(leaf: Leaf) -> tuple[float, float]:
     return sqrt(float(masses @ (losses - mean) ** 2)), float(losses.max() - losses.min())
 
 
-def _has_hardly_any_noise(leaf: Leaf) -> bool:
+def _event_has_hardly_any_noise(leaf: Leaf) -> bool:
     group = leaf.group if isinstance(leaf, SubsampledGaussian) else 1
     return isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.noise_multiplier < LEAST_MULTIPLIER * group
 
 
-def _composed(mu: float, others: list[tuple[Leaf, int]]) -> Callable[[float], float]:
+def _compose_curves(mu: float, others: list[tuple[Leaf, int]]) -> Callable[[float], float]:
     """The curve of several uses; Gaussians among them count as one of distance `mu`."""
     uses = list(others)
     if any(count > MOST_USES for _, count in uses):
         raise ArgumentError(f"at most {MOST_USES} uses of one event are accounted for: give a smaller count")
     if mu > 0:
         uses.append((Gaussian(max(1 / mu * (1 - 4 * _UNIT), _TINY), Relation.RECORD), 1))
-    if any(_has_hardly_any_noise(leaf) for leaf, _ in uses):
+    if any(_event_has_hardly_any_noise(leaf) for leaf, _ in uses):
         return lambda epsilon: 1.0
-    shapes = [(*_deviation(leaf), count) for leaf, count in uses]
+    shapes = [(*_deviation_of_loss(leaf), count) for leaf, count in uses]
     total = sqrt(sum(count * deviation**2 for deviation, _, count in shapes))
     number = sum(count for _, _, count in shapes)
     step = max(
@@ -429,7 +435,7 @@ def _composed(mu: float, others: list[tuple[Leaf, int]]) -> Callable[[float], fl
         40 * total / _MOST_BINS,
         1e-12,
     )
-    directions = [_convolved(uses, first, step) for first in (True, False)]
+    directions = [_convolve_losses(uses, first, step) for first in (True, False)]
 
     def curve(epsilon: float) -> float:
         return min(1.0, max(_delta_from_losses(losses, step, epsilon) for losses in directions))
@@ -437,7 +443,7 @@ def _composed(mu: float, others: list[tuple[Leaf, int]]) -> Callable[[float], fl
     return curve
 
 
-def _convolved(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losses:
+def _convolve_losses(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losses:
     """The loss of all uses in one direction; what rounding can hide is in `infinite` (A8, A10)."""
     from dp_accounting.pld import common
     from scipy.signal import fftconvolve
@@ -445,10 +451,10 @@ def _convolved(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losse
     low, masses, extra, shift = 0, np.ones(1), 0.0, 0.0
     for leaf, count in uses:
         if isinstance(leaf, TruncatedBinomialShift):
-            use = _column_losses(leaf, first, step)
+            use = _gridded_losses_of_binomial_shift(leaf, first, step)
         else:
             assert isinstance(leaf, (Gaussian, SubsampledGaussian))
-            use = _sampled_losses(_mixture(leaf), first, step)
+            use = _losses_of_subsampled_event(_mixture_of_subsampled_event(leaf), first, step)
         shift += count * use.shift
         if use.infinite >= 1:
             return _Losses(0, np.zeros(1), 1.0, shift)
@@ -459,26 +465,28 @@ def _convolved(uses: list[tuple[Leaf, int]], first: bool, step: float) -> _Losse
             if not len(entries):  # next to no finite loss is left
                 return _Losses(0, np.zeros(1), 1.0, shift)
             part = np.asarray(entries)
-            extra += 2 * _TAIL_MASS + _rounded_away(part, len(use.masses), count)
+            extra += 2 * _TAIL_MASS + _mass_lost_by_fourier_rounding(part, len(use.masses), count)
         low += use.low * count + offset
         if len(masses) > 1 or masses[0] != 1.0:
             both = fftconvolve(masses, np.maximum(part, 0.0))
-            extra += _rounded_away(both, 0, 2, float(np.linalg.norm(masses)) + float(np.linalg.norm(part)))
+            extra += _mass_lost_by_fourier_rounding(
+                both, 0, 2, float(np.linalg.norm(masses)) + float(np.linalg.norm(part))
+            )
             part = both
         masses = np.maximum(part, 0.0)
-        low, masses, cut = _trimmed(low, masses)
+        low, masses, cut = _trim_loss_tails(low, masses)
         extra += cut
     return _Losses(low, masses, min(1.0, extra * (1 + 1e-12)), shift)
 
 
-def _rounded_away(result: Floats, n_before: int, count: int, norm: float | None = None) -> float:
+def _mass_lost_by_fourier_rounding(result: Floats, n_before: int, count: int, norm: float | None = None) -> float:
     """How much mass the rounding of a Fourier transform can have taken from a convolution, at most (A8)."""
     size = 4.0 * (len(result) + n_before)  # the transform is at most this long
     width = float(np.linalg.norm(result)) ** (1 - 1 / count) if norm is None else norm
     return sqrt(len(result)) * _UNIT * (count + 1) * (4 * log2(size) + 8) * width
 
 
-def _trimmed(low: int, masses: Floats) -> tuple[int, Floats, float]:
+def _trim_loss_tails(low: int, masses: Floats) -> tuple[int, Floats, float]:
     """The masses without their far ends: the upper one counts as infinite loss, the lower one moves up."""
     above, below = np.cumsum(masses[::-1]), np.cumsum(masses)
     end = max(1, len(masses) - int(np.searchsorted(above, _TAIL_MASS, side="right")))
@@ -592,7 +600,7 @@ def normal_masses(ends: Floats) -> Floats:
     flip = left + right > 0  # the far tail has the accurate cumulative
     left, right = np.where(flip, -right, left), np.where(flip, -left, right)
     wide = ndtr(right) - ndtr(left)
-    nodes, weights = quadrature(8)
+    nodes, weights = gauss_legendre_quadrature(8)
     half = (right - left) / 2
     at = (left + half)[:, None] + half[:, None] * nodes
     narrow = half * (np.exp(-at * at / 2) @ weights) / sqrt(2 * np.pi)
@@ -600,7 +608,7 @@ def normal_masses(ends: Floats) -> Floats:
 
 
 @lru_cache(maxsize=2)
-def quadrature(points: int) -> tuple[Floats, Floats]:
+def gauss_legendre_quadrature(points: int) -> tuple[Floats, Floats]:
     """Gauss-Legendre nodes and weights on [-1, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(points)
     return nodes, weights

@@ -15,7 +15,7 @@ from math import exp, inf, isinf, nextafter
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.privacy.accountants import checked_delta, delta_curve, epsilon_at
+from radoboost.privacy.accountants import check_delta_figure, delta_curve, epsilon_at
 from radoboost.privacy.calibration import gaussian_multiplier
 from radoboost.privacy.events import (
     ADDED,
@@ -29,7 +29,7 @@ from radoboost.privacy.events import (
     TruncatedBinomialShift,
     convert_relation,
     flatten,
-    positive,
+    positive_event_field,
 )
 
 # Of the total's delta, in advance: for all delta0 together, and for total variation (L6).
@@ -92,10 +92,10 @@ class Filter:
     relation: Relation = Relation.RECORD
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", positive_event_field(self.epsilon, "epsilon"))
         if self.epsilon > LARGEST_EPSILON:
             raise ArgumentError(f"a total's epsilon can be {LARGEST_EPSILON:g} at most; it is {self.epsilon:g}")
-        object.__setattr__(self, "delta", checked_delta(self.delta))
+        object.__setattr__(self, "delta", check_delta_figure(self.delta))
         relation = next((choice for choice in Relation if choice == self.relation), None)
         if relation is None or relation is Relation.VALUE:
             raise ArgumentError(
@@ -107,26 +107,26 @@ class Filter:
     @property
     def allowance(self) -> Cost:
         """All that may be spent: delta of the Gaussian, delta0 and total variation together stay within delta (L6)."""
-        return _allowance(self.epsilon, self.delta)
+        return _filter_allowance(self.epsilon, self.delta)
 
     def cost(self, event: Event) -> Cost:
         """What an event takes of this total, refused where no finite cost is proved (L5)."""
-        return cost(event, self.relation, _down(self.allowance.delta0 / _MOST_DELTA0))
+        return cost_in_filter(event, self.relation, _next_float_down(self.allowance.delta0 / _MOST_DELTA0))
 
 
 @lru_cache(maxsize=256)
-def _allowance(epsilon: float, delta: float) -> Cost:
+def _filter_allowance(epsilon: float, delta: float) -> Cost:
     variation = VARIATION_SHARE * Fraction(delta) / (1 + Fraction(exp(epsilon) * (1 + _SLACK)))
     gaussian = Fraction(delta) * (1 - DELTA0_SHARE - VARIATION_SHARE)
-    noise = gaussian_multiplier(epsilon, _down(gaussian))
+    noise = gaussian_multiplier(epsilon, _next_float_down(gaussian))
     return Cost(
-        Fraction(_down(1 / Fraction(noise) ** 2)),
-        Fraction(_down(DELTA0_SHARE * Fraction(delta))),
-        Fraction(_down(variation)),
+        Fraction(_next_float_down(1 / Fraction(noise) ** 2)),
+        Fraction(_next_float_down(DELTA0_SHARE * Fraction(delta))),
+        Fraction(_next_float_down(variation)),
     )
 
 
-def cost(event: Event, relation: Relation, delta0: float = 1e-10) -> Cost:
+def cost_in_filter(event: Event, relation: Relation, delta0: float = 1e-10) -> Cost:
     """What an event costs under a relation: exactly for Gaussians, and by a pair (mu, `delta0`) for Poisson samples.
 
     Where the accountant cannot resolve so small a `delta0`, eight times as much is booked.
@@ -134,19 +134,19 @@ def cost(event: Event, relation: Relation, delta0: float = 1e-10) -> Cost:
     Whatever has no such cost is refused: a claim about one column's marginal, or something that is not private.
     """
     total = Cost()
-    for leaf, count in flatten(_converted(event, relation)).items():
-        total += _leaf_cost(leaf, count, delta0)
-    return Cost(*(Fraction(_up(part)) for part in (total.mu_squared, total.delta0, total.total_variation)))
+    for leaf, count in flatten(_convert_event_for_filter(event, relation)).items():
+        total += _cost_of_single_event(leaf, count, delta0)
+    return Cost(*(Fraction(_next_float_up(part)) for part in (total.mu_squared, total.delta0, total.total_variation)))
 
 
-def _converted(event: Event, relation: Relation) -> Event:
+def _convert_event_for_filter(event: Event, relation: Relation) -> Event:
     try:
         return convert_relation(event, relation)
     except ArgumentError as error:
         raise ArgumentError(f"{error}, so it cannot be booked here") from None
 
 
-def _leaf_cost(leaf: Leaf, count: int, delta0: float) -> Cost:
+def _cost_of_single_event(leaf: Leaf, count: int, delta0: float) -> Cost:
     if isinstance(leaf, NotPrivate):
         raise ArgumentError(f"it has no finite cost, so it cannot be booked: {leaf.reason}")
     if isinstance(leaf, TruncatedBinomialShift):
@@ -163,15 +163,15 @@ def _leaf_cost(leaf: Leaf, count: int, delta0: float) -> Cost:
         return Cost(count * (reach / Fraction(leaf.noise_multiplier)) ** 2, total_variation=variation)
     bare = replace(leaf, total_variation=0.0)
     try:
-        mu = sampled_mu(bare, count, delta0)
+        mu = mu_of_subsampled_uses(bare, count, delta0)
     except ArgumentError:  # so small a delta0 may be below what the accountant resolves for so many uses
         delta0 *= _COARSER
-        mu = sampled_mu(bare, count, delta0)
+        mu = mu_of_subsampled_uses(bare, count, delta0)
     return Cost(Fraction(mu) ** 2, Fraction(delta0), variation)
 
 
 @lru_cache(maxsize=256)
-def sampled_mu(leaf: SubsampledGaussian, count: int, delta0: float) -> float:
+def mu_of_subsampled_uses(leaf: SubsampledGaussian, count: int, delta0: float) -> float:
     """The least mu, rounded up, such that all uses of `leaf` are a post-processing of (mu, delta0) (L4, L5).
 
     That is a Gaussian of distance mu which with probability delta0 gives everything away.
@@ -214,13 +214,13 @@ def sampled_mu(leaf: SubsampledGaussian, count: int, delta0: float) -> float:
     return high
 
 
-def _up(number: Fraction) -> float:
+def _next_float_up(number: Fraction) -> float:
     """The least float that is no smaller."""
     near = float(number)
     return near if Fraction(near) >= number else nextafter(near, inf)
 
 
-def _down(number: Fraction) -> float:
+def _next_float_down(number: Fraction) -> float:
     """The largest float that is no larger."""
     near = float(number)
     return near if Fraction(near) <= number else nextafter(near, -inf)

@@ -7,7 +7,7 @@ from math import ceil, exp, expm1, inf, log, log1p, nextafter, sqrt
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.privacy.accountants import LEAST_MULTIPLIER, checked_delta, delta_at, epsilon_at
+from radoboost.privacy.accountants import LEAST_MULTIPLIER, check_delta_figure, delta_at, epsilon_at
 from radoboost.privacy.events import (
     Composed,
     Event,
@@ -16,7 +16,7 @@ from radoboost.privacy.events import (
     Repeated,
     SubsampledGaussian,
     TruncatedBinomialShift,
-    positive,
+    positive_event_field,
 )
 
 
@@ -24,9 +24,9 @@ def gaussian_multiplier(
     epsilon: float, delta: float, relation: Relation = Relation.RECORD, total_variation: float = 0.0
 ) -> float:
     """The least noise, in units of the L2 sensitivity, that makes one Gaussian (epsilon, delta)-private."""
-    epsilon, delta = _checked(epsilon, delta)
+    epsilon, delta = _check_epsilon_to_calibrate(epsilon, delta)
     event = partial(Gaussian, relation=relation, total_variation=total_variation)
-    return _least(event, epsilon, delta, 1.0, 0.0)
+    return _least_noise_multiplier(event, epsilon, delta, 1.0, 0.0)
 
 
 def subsampled_multiplier(
@@ -37,7 +37,7 @@ def subsampled_multiplier(
     Neighbours differ in up to `group` records. Where hardly any noise is needed, the answer is the least that the
     accountant covers, 0.05 for each record of the group.
     """
-    epsilon, delta = _checked(epsilon, delta)
+    epsilon, delta = _check_epsilon_to_calibrate(epsilon, delta)
 
     def event(noise: float) -> Event:
         return Repeated(SubsampledGaussian(noise, probability, total_variation, group=group), count)
@@ -45,14 +45,14 @@ def subsampled_multiplier(
     event(1.0)  # refuses what is not a probability or a count before anything is computed
     guess = group * probability * sqrt(count) * gaussian_multiplier(epsilon, delta)
     floor = LEAST_MULTIPLIER * group
-    return _least(event, epsilon, delta, max(guess, floor), floor)
+    return _least_noise_multiplier(event, epsilon, delta, max(guess, floor), floor)
 
 
 def band(n_trials: int, epsilon: float) -> tuple[int, int]:
     """The band [low, high] of the paper's DP-Feat for n_trials examples and epsilon."""
     TruncatedBinomialShift(n_trials, 0, n_trials)
-    epsilon, _ = _checked(epsilon, 0.5)
-    low = _low(n_trials, epsilon)
+    epsilon, _ = _check_epsilon_to_calibrate(epsilon, 0.5)
+    low = _low_end_of_band(n_trials, epsilon)
     if low > n_trials - low:
         raise ArgumentError(f"no rado of {n_trials} examples lies in the band of epsilon {epsilon}: raise epsilon")
     return low, n_trials - low
@@ -63,11 +63,11 @@ def least_band_epsilon(n_trials: int, count: int, delta: float) -> float | None:
 
     A rado at the edge of the band gives the value away, so delta cannot be below 1 - (1 - P(edge))^count.
     """
-    delta = checked_delta(delta)
+    delta = check_delta_figure(delta)
     Repeated(TruncatedBinomialShift(n_trials, 0, n_trials), count)
 
     def enough(low: int) -> bool:
-        mass = _edge_mass(n_trials, low)
+        mass = _mass_at_band_edge(n_trials, low)
         return mass < 1 and -expm1(count * log1p(-mass)) * (1 + 1e-12) <= delta
 
     narrow, wide = n_trials // 2, 1  # the paper's low is at least 1: e^(epsilon/2) is finite
@@ -80,27 +80,29 @@ def least_band_epsilon(n_trials: int, count: int, delta: float) -> float | None:
         narrow, wide = (narrow, middle) if enough(middle) else (middle, wide)
     # low = ceil((m + 1) / (1 + e^(eps/2))) is `wide` from eps = 2 log((m + 1) / wide - 1) on.
     epsilon = 2 * log((n_trials + 1) / wide - 1)
-    while _low(n_trials, epsilon) > wide:
+    while _low_end_of_band(n_trials, epsilon) > wide:
         epsilon = nextafter(epsilon, inf)
     return epsilon
 
 
-def _low(n_trials: int, epsilon: float) -> int:
+def _low_end_of_band(n_trials: int, epsilon: float) -> int:
     """The paper's beta (m + 1), rounded up."""
     return ceil((n_trials + 1) / (1 + exp(min(epsilon / 2, 700.0))))
 
 
 @lru_cache(maxsize=4096)
-def _edge_mass(n_trials: int, low: int) -> float:
+def _mass_at_band_edge(n_trials: int, low: int) -> float:
     """P(K = high) under the band [low, n_trials - low], rounded up: delta at an epsilon that only the edge exceeds."""
     return delta_at(TruncatedBinomialShift(n_trials, low, n_trials - low), 1e6)
 
 
-def _checked(epsilon: Any, delta: Any) -> tuple[float, float]:
-    return positive(epsilon, "epsilon"), checked_delta(delta)
+def _check_epsilon_to_calibrate(epsilon: Any, delta: Any) -> tuple[float, float]:
+    return positive_event_field(epsilon, "epsilon"), check_delta_figure(delta)
 
 
-def _least(event: Callable[[float], Event], epsilon: float, delta: float, guess: float, floor: float) -> float:
+def _least_noise_multiplier(
+    event: Callable[[float], Event], epsilon: float, delta: float, guess: float, floor: float
+) -> float:
     """The least noise, to a relative 1e-6, whose event is (epsilon, delta)-private."""
     from scipy.optimize import brentq
 
@@ -141,17 +143,17 @@ LATTICE_VARIATION = 2.0**-180  # between a sum of rounded shares and a rounded s
 _UP = 1 + 2.0**-50  # for what is rounded on the way to a share
 
 
-def noise_share(holders: int, tolerate: int) -> float:
+def noise_share_of_holder(holders: int, tolerate: int) -> float:
     """Which part of a standard deviation each of so many holders adds, never below what is needed (D1)."""
-    return _UP / sqrt(_fewest(holders, tolerate))
+    return _UP / sqrt(_fewest_honest_holders(holders, tolerate))
 
 
-def noise_factor(present: int, holders: int, tolerate: int) -> float:
+def noise_factor_of_present_holders(present: int, holders: int, tolerate: int) -> float:
     """How many times the standard deviation that was wanted the shares of those who are present come to."""
-    return sqrt(present / _fewest(holders, tolerate))
+    return sqrt(present / _fewest_honest_holders(holders, tolerate))
 
 
-def shared_variation(variation: float, holders: int) -> float:
+def variation_of_shared_noise(variation: float, holders: int) -> float:
     """How far a number with the noise of so many holders may be from the Gaussian mechanism's (D5).
 
     `variation` is that of one share.
@@ -159,25 +161,25 @@ def shared_variation(variation: float, holders: int) -> float:
     return variation if holders == 1 else nextafter(holders * variation + LATTICE_VARIATION, inf)
 
 
-def against(event: Event, honest: int, holders: int, tolerate: int) -> Event:
+def event_against_colluders(event: Event, honest: int, holders: int, tolerate: int) -> Event:
     """An event whose noise is that of `honest` holders alone, where its own is that of K - t of them (D6, D7)."""
     if not 1 <= honest <= holders:
         raise ArgumentError(f"of {holders} holders 1 to {holders} are honest, not {honest}")
-    return _with_noise(event, sqrt(honest / _fewest(holders, tolerate)))
+    return _event_with_noise_factor(event, sqrt(honest / _fewest_honest_holders(holders, tolerate)))
 
 
-def _fewest(holders: int, tolerate: int) -> int:
+def _fewest_honest_holders(holders: int, tolerate: int) -> int:
     if not 1 <= tolerate < holders:
         raise ArgumentError(f"of {holders} holders 1 to {holders - 1} may be lost or collude, not {tolerate}")
     return holders - tolerate
 
 
-def _with_noise(event: Event, factor: float) -> Event:
+def _event_with_noise_factor(event: Event, factor: float) -> Event:
     """The same event with so many times the noise, rounded down."""
     if isinstance(event, Repeated):
-        return Repeated(_with_noise(event.event, factor), event.count)
+        return Repeated(_event_with_noise_factor(event.event, factor), event.count)
     if isinstance(event, Composed):
-        return Composed(tuple(_with_noise(part, factor) for part in event.events))
+        return Composed(tuple(_event_with_noise_factor(part, factor) for part in event.events))
     if isinstance(event, Gaussian | SubsampledGaussian) and factor != 1.0:
         noise = event.noise_multiplier * factor
         return replace(event, noise_multiplier=nextafter(nextafter(nextafter(noise, 0.0), 0.0), 0.0))

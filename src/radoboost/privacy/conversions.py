@@ -6,7 +6,7 @@ from math import nextafter, sqrt
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.privacy.accountants import checked_delta, epsilon_at, gaussian_distance
+from radoboost.privacy.accountants import check_delta_figure, epsilon_at, gaussian_distance
 from radoboost.privacy.events import (
     ADDED,
     OF_PERSONS,
@@ -84,13 +84,13 @@ def to_dp_accounting(event: Event) -> Any:
     if isinstance(event, Gaussian):
         return dp_accounting.GaussianDpEvent(event.noise_multiplier)
     if isinstance(event, SubsampledGaussian):
-        return _sampled(event)
+        return _subsampled_to_dp_accounting(event)
     raise ArgumentError(
         "dp-accounting has no event for a truncated binomial, which is what feature-band adds; export it as json"
     )
 
 
-def _sampled(event: SubsampledGaussian) -> Any:
+def _subsampled_to_dp_accounting(event: SubsampledGaussian) -> Any:
     import dp_accounting
 
     if event.probability == 1 and not (event.group > 1 and event.relation in OF_PERSONS):
@@ -118,24 +118,28 @@ def dp_accounting_text(event: Event) -> str:
     ]
     if variation:
         lines.append(f"# raise delta by (1 + exp(epsilon)) * {variation:.3g}, for the sampler's total variation")
-    names = sorted(_names(exported))
-    return "\n".join([*lines, f"from dp_accounting import {', '.join(names)}", f"event = {_code(exported)}"])
+    names = sorted(_names_of_dp_events(exported))
+    return "\n".join(
+        [*lines, f"from dp_accounting import {', '.join(names)}", f"event = {_dp_event_as_code(exported)}"]
+    )
 
 
-def _names(exported: Any) -> set[str]:
+def _names_of_dp_events(exported: Any) -> set[str]:
     parts = [*getattr(exported, "events", ()), *([exported.event] if hasattr(exported, "event") else [])]
-    return {type(exported).__name__}.union(*map(_names, parts))
+    return {type(exported).__name__}.union(*map(_names_of_dp_events, parts))
 
 
-def _code(exported: Any) -> str:
+def _dp_event_as_code(exported: Any) -> str:
     """The expression that makes an event."""
     name = type(exported).__name__
     if hasattr(exported, "events"):
-        return f"{name}([{', '.join(map(_code, exported.events))}])"
+        return f"{name}([{', '.join(map(_dp_event_as_code, exported.events))}])"
     if hasattr(exported, "sampling_probability"):
-        return f"{name}(sampling_probability={exported.sampling_probability!r}, event={_code(exported.event)})"
+        return (
+            f"{name}(sampling_probability={exported.sampling_probability!r}, event={_dp_event_as_code(exported.event)})"
+        )
     if hasattr(exported, "count"):
-        return f"{name}(event={_code(exported.event)}, count={exported.count})"
+        return f"{name}(event={_dp_event_as_code(exported.event)}, count={exported.count})"
     return (
         f"{name}(noise_multiplier={exported.noise_multiplier!r})"
         if hasattr(exported, "noise_multiplier")
@@ -157,7 +161,7 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
     `groups` is what several records of one person pay together, at the same delta (A12); an infinite epsilon is None,
     and of the usual sizes those are left out that are not accounted for.
     """
-    checked_delta(delta)
+    check_delta_figure(delta)
     counts = flatten(event)
     answer: dict[str, Any] = {}
     mu = gaussian_distance(event)

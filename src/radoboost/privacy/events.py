@@ -55,7 +55,7 @@ _TWO_LABELS = (
 _MARGINAL_WITH_JOINT = "a claim about one column's marginal says nothing about the columns together"
 
 
-def _real(value: Any, name: str) -> float:
+def _real_event_field(value: Any, name: str) -> float:
     try:
         number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
     except OverflowError:
@@ -65,27 +65,27 @@ def _real(value: Any, name: str) -> float:
     return number
 
 
-def positive(value: Any, name: str) -> float:
-    if not (number := _real(value, name)) > 0:
+def positive_event_field(value: Any, name: str) -> float:
+    if not (number := _real_event_field(value, name)) > 0:
         raise ArgumentError(f"{name} must be above 0; it is {value!r}")
     return number
 
 
-def _integer(value: Any, name: str, least: int) -> int:
+def _integer_event_field(value: Any, name: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ArgumentError(f"{name} must be a whole number of at least {least}; it is {value!r}")
     return int(value)
 
 
-def _variation(value: Any) -> float:
-    if not 0 <= (number := _real(value, "total_variation")) < 1:
+def _variation_event_field(value: Any) -> float:
+    if not 0 <= (number := _real_event_field(value, "total_variation")) < 1:
         raise ArgumentError(f"total_variation must lie in [0, 1); it is {value!r}")
     return number
 
 
-def _group(value: Any, name: str) -> int:
+def _group_event_field(value: Any, name: str) -> int:
     """How many records, or values, neighbours differ in."""
-    if (size := _integer(value, name, 1)) > MOST_IN_A_GROUP:
+    if (size := _integer_event_field(value, name, 1)) > MOST_IN_A_GROUP:
         raise ArgumentError(f"{name} must be at most {MOST_IN_A_GROUP:,}; it is {size:,}")
     return size
 
@@ -98,13 +98,13 @@ def _parse_relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
     return relation
 
 
-def _check_person(column: Any, relation: Relation) -> None:
+def _check_person_column_of_event(column: Any, relation: Relation) -> None:
     """Refuse a column of persons where the relation is about something else."""
     if not isinstance(column, str) or (column and relation not in OF_PERSONS):
         raise ArgumentError(f"person names a column, under a relation about persons only; it is {column!r}")
 
 
-def _check_label(label: Any, relation: Relation) -> None:
+def _check_label_of_event(label: Any, relation: Relation) -> None:
     """Refuse a label where the relation is about something else."""
     if not isinstance(label, str) or (label and relation not in OF_LABELS):
         raise ArgumentError(f"label names a label's column and classes, under a relation about labels; it is {label!r}")
@@ -131,13 +131,17 @@ class Gaussian:
     label: str = ""
 
     def __post_init__(self) -> None:
-        _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
-        _set(self, relation=_parse_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
+        _set_event_fields(self, noise_multiplier=positive_event_field(self.noise_multiplier, "noise_multiplier"))
+        _set_event_fields(
+            self,
+            relation=_parse_relation(self.relation, _JOINT),
+            total_variation=_variation_event_field(self.total_variation),
+        )
         if not isinstance(self.own_noise, bool):
             raise ArgumentError(f"own_noise must be true or false; it is {self.own_noise!r}")
-        _set(self, group=_integer(self.group, "group", 1))
-        _check_person(self.person, self.relation)
-        _check_label(self.label, self.relation)
+        _set_event_fields(self, group=_integer_event_field(self.group, "group", 1))
+        _check_person_column_of_event(self.person, self.relation)
+        _check_label_of_event(self.label, self.relation)
 
 
 @dataclass(frozen=True)
@@ -159,14 +163,18 @@ class SubsampledGaussian:
     label: str = ""
 
     def __post_init__(self) -> None:
-        _set(self, noise_multiplier=positive(self.noise_multiplier, "noise_multiplier"))
-        _set(self, probability=positive(self.probability, "probability"))
-        _set(self, relation=_parse_relation(self.relation, _JOINT), total_variation=_variation(self.total_variation))
+        _set_event_fields(self, noise_multiplier=positive_event_field(self.noise_multiplier, "noise_multiplier"))
+        _set_event_fields(self, probability=positive_event_field(self.probability, "probability"))
+        _set_event_fields(
+            self,
+            relation=_parse_relation(self.relation, _JOINT),
+            total_variation=_variation_event_field(self.total_variation),
+        )
         if self.probability > 1:
             raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
-        _set(self, group=_group(self.group, "group"))
-        _check_person(self.person, self.relation)
-        _check_label(self.label, self.relation)
+        _set_event_fields(self, group=_group_event_field(self.group, "group"))
+        _check_person_column_of_event(self.person, self.relation)
+        _check_label_of_event(self.label, self.relation)
 
 
 @dataclass(frozen=True)
@@ -187,13 +195,21 @@ class TruncatedBinomialShift:
     shift: int = 1
 
     def __post_init__(self) -> None:
-        _set(self, n_trials=_integer(self.n_trials, "n_trials", 1), low=_integer(self.low, "low", 0))
+        _set_event_fields(
+            self,
+            n_trials=_integer_event_field(self.n_trials, "n_trials", 1),
+            low=_integer_event_field(self.low, "low", 0),
+        )
         if self.n_trials >= 2**31 or not isinstance(self.column, str):
             raise ArgumentError(
                 f"n_trials must be below 2**31, and column a name; they are {self.n_trials}, {self.column!r}"
             )
-        _set(self, high=_integer(self.high, "high", 0), total_variation=_variation(self.total_variation))
-        _set(self, shift=_group(self.shift, "shift"))
+        _set_event_fields(
+            self,
+            high=_integer_event_field(self.high, "high", 0),
+            total_variation=_variation_event_field(self.total_variation),
+        )
+        _set_event_fields(self, shift=_group_event_field(self.shift, "shift"))
         if not self.low <= self.high <= self.n_trials:
             band = f"low {self.low}, high {self.high}, n_trials {self.n_trials}"
             raise ArgumentError(f"the band must satisfy low <= high <= n_trials; it has {band}")
@@ -217,7 +233,7 @@ class NotPrivate:
     def __post_init__(self) -> None:
         if not isinstance(self.reason, str) or not self.reason:
             raise ArgumentError(f"reason must be a sentence; it is {self.reason!r}")
-        _set(self, relation=_parse_relation(self.relation, tuple(Relation)))
+        _set_event_fields(self, relation=_parse_relation(self.relation, tuple(Relation)))
 
 
 @dataclass(frozen=True)
@@ -228,7 +244,7 @@ class Repeated:
     count: int
 
     def __post_init__(self) -> None:
-        _set(self, count=_integer(self.count, "count", 1))
+        _set_event_fields(self, count=_integer_event_field(self.count, "count", 1))
         _check_event(self.event)
 
     @property
@@ -248,7 +264,7 @@ class Composed:
     def __post_init__(self) -> None:
         if not isinstance(self.events, (tuple, list)):
             raise ArgumentError(f"events must be a tuple of events; it is {self.events!r}")
-        _set(self, events=tuple(self.events))
+        _set_event_fields(self, events=tuple(self.events))
         for event in self.events:
             _check_event(event)
         joint = self._relations() - {Relation.VALUE}
@@ -284,7 +300,7 @@ EVENTS: dict[str, type[Event]] = {
 _LATER = {"own_noise": False, "group": 1, "shift": 1, "person": "", "label": ""}
 
 
-def _set(event: Any, **values: Any) -> None:
+def _set_event_fields(event: Any, **values: Any) -> None:
     """Set fields of a frozen event to their checked values."""
     for name, value in values.items():
         object.__setattr__(event, name, value)
@@ -299,7 +315,7 @@ def flatten(event: Event) -> dict[Leaf, int]:
     """The normal form: each elementary event and how often it happened, so composing k times is count k."""
     _check_event(event)
     counts: dict[Leaf, int] = {}
-    _count(event, 1, counts)
+    _count_single_events(event, 1, counts)
     relations = {leaf.relation for leaf in counts}
     if Relation.VALUE in relations and len(relations) > 1:
         (joint,) = relations - {Relation.VALUE}
@@ -308,27 +324,27 @@ def flatten(event: Event) -> dict[Leaf, int]:
         return {NotPrivate(_TWO_COLUMNS, Relation.VALUE): 1}
     if len({leaf.person for leaf in counts if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}) > 1:
         return {NotPrivate(_TWO_PERSONS, next(iter(relations))): 1}
-    if len(_label_claims(counts)) > 1:
+    if len(_label_claims_of_events(counts)) > 1:
         return {NotPrivate(_TWO_LABELS, next(iter(relations))): 1}
     return counts
 
 
-def person_column(event: Event) -> str | None:
+def person_column_of_event(event: Event) -> str | None:
     """The column that says whose row it is, for an event about persons; None for any other."""
     leaves = flatten(event)
     columns = {leaf.person for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}
     return next(iter(columns), None)
 
 
-def label_of(event: Event) -> str | None:
+def label_of_event(event: Event) -> str | None:
     """The label's column and classes, for an event about labels, empty where nobody says; None for any other.
 
     It is None too where the claim holds for any label, as one that follows from a claim about records does (A4).
     """
-    return next(iter(_label_claims(flatten(event))), None)
+    return next(iter(_label_claims_of_events(flatten(event))), None)
 
 
-def _label_claims(leaves: Mapping[Leaf, int]) -> set[str]:
+def _label_claims_of_events(leaves: Mapping[Leaf, int]) -> set[str]:
     """The labels that claims are about: of several, no total is known (M21)."""
     about = {
         leaf.label for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.relation in OF_LABELS
@@ -336,12 +352,12 @@ def _label_claims(leaves: Mapping[Leaf, int]) -> set[str]:
     return about - {ANY_LABEL}
 
 
-def _count(event: Event, times: int, counts: dict[Leaf, int]) -> None:
+def _count_single_events(event: Event, times: int, counts: dict[Leaf, int]) -> None:
     if isinstance(event, Repeated):
-        _count(event.event, times * event.count, counts)
+        _count_single_events(event.event, times * event.count, counts)
     elif isinstance(event, Composed):
         for part in event.events:
-            _count(part, times, counts)
+            _count_single_events(part, times, counts)
     else:
         counts[event] = counts.get(event, 0) + times
         if counts[event] > _MOST_TIMES:
@@ -372,7 +388,7 @@ def convert_relation(event: Event, relation: Relation) -> Event:
         return replace(event, relation=relation)
     label = ANY_LABEL if relation in OF_LABELS else ""
     if isinstance(event, Gaussian):
-        noise = positive(event.noise_multiplier / group, "noise_multiplier")
+        noise = positive_event_field(event.noise_multiplier / group, "noise_multiplier")
         return replace(event, noise_multiplier=noise, relation=relation, label=label)
     return replace(event, relation=relation, label=label)
 

@@ -41,8 +41,8 @@ from radoboost.privacy.events import (
     convert_relation,
     flatten,
     from_dict,
-    label_of,
-    person_column,
+    label_of_event,
+    person_column_of_event,
     to_dict,
 )
 
@@ -105,7 +105,7 @@ class Entry:
             "purpose": self.purpose,
             "booked": self.booked,
             "digest": self.digest,
-            **_cost_as_floats(self.cost),
+            **_ledger_cost_as_floats(self.cost),
             "event": to_dict(self.event),
         }
 
@@ -129,12 +129,15 @@ class Ledger:
 
     def __init__(self, path: str | os.PathLike[str], table: str | None = None) -> None:
         self.path = Path(path).absolute()
-        names = table_names(path)
+        names = ledger_table_names(path)
         if table is None and len(names) != 1:
-            raise LedgerError(f"{self.path} has the tables {_quoted_names(names)}; say which (table=, or --table NAME)")
+            raise LedgerError(
+                f"{self.path} has the tables {_quoted_table_names(names)}; say which (table=, or --table NAME)"
+            )
         if table is not None and table not in names:
             raise LedgerError(
-                f"{self.path} has no table {table!r}, only {_quoted_names(names)}; make it with rado ledger create"
+                f"{self.path} has no table {table!r}, only {_quoted_table_names(names)}; make it with rado ledger "
+                "create"
             )
         self.table: str = names[0] if table is None else table
 
@@ -155,17 +158,24 @@ class Ledger:
 
         It can be replaced as long as nothing is booked, and not later.
         """
-        total = Filter(epsilon, delta, named_relation(relation))
+        total = Filter(epsilon, delta, relation_by_name(relation))
         if not isinstance(table, str) or not table.strip() or not table.isprintable():
             raise ArgumentError(f"the table needs a name; it is {table!r}")
         place, allowance = Path(path).absolute(), total.allowance
         if float(allowance.mu_squared) <= 0:
             raise ArgumentError(f"epsilon {epsilon!r} at delta {delta!r} leaves nothing to spend; take a larger one")
-        row = (table, total.epsilon, total.delta, total.relation.value, *_cost_as_floats(allowance).values(), _now())
+        row = (
+            table,
+            total.epsilon,
+            total.delta,
+            total.relation.value,
+            *_ledger_cost_as_floats(allowance).values(),
+            _time_of_booking(),
+        )
         insert = "INSERT INTO totals VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        if _write_new(place, insert, row):
+        if _write_new_ledger(place, insert, row):
             return cls(place, table)
-        with _opened(place) as connection, _writing(connection):
+        with _open_ledger(place) as connection, _ledger_transaction(connection):
             if connection.execute("SELECT 1 FROM bookings WHERE name = ?", (table,)).fetchone():
                 raise LedgerError(
                     f"{place} has bookings for {table!r} already, so its total stays, and a second one for the same "
@@ -192,7 +202,7 @@ class Ledger:
             self.table,
         )
         return [
-            Entry(row[0], row[1], row[2], from_dict(json.loads(row[3])), _cost(row[4:7]), row[7], row[8])
+            Entry(row[0], row[1], row[2], from_dict(json.loads(row[3])), _cost_of_ledger_row(row[4:7]), row[7], row[8])
             for row in rows
         ]
 
@@ -207,11 +217,11 @@ class Ledger:
 
     def check(self, *events: Event) -> Cost:
         """What events would cost, one booking each, refused where they cannot all be booked; nothing is booked."""
-        with _opened(self.path) as connection:
+        with _open_ledger(self.path) as connection:
             books, n_releases = self._books(connection), self._n_releases(connection)
         total, allowance, spent = books
         cost = sum((self._cost(total, event) for event in events), Cost())
-        with _opened(self.path) as connection:
+        with _open_ledger(self.path) as connection:
             self._check_alone(connection)
             for event in events:
                 self._check_claims(event, connection)
@@ -226,7 +236,7 @@ class Ledger:
         number = secrets.token_hex(16)
         total = self.total
         cost = self._cost(total, event)  # before the transaction, for it may take long
-        with _opened(self.path) as connection, _writing(connection):
+        with _open_ledger(self.path) as connection, _ledger_transaction(connection):
             books, n_releases = self._books(connection), self._n_releases(connection)
             if books[0] != total:  # replaced meanwhile, while nothing was booked
                 cost = self._cost(books[0], event)
@@ -240,18 +250,18 @@ class Ledger:
                 release or number,
                 purpose,
                 json.dumps(to_dict(event)),
-                *_cost_as_floats(cost).values(),
+                *_ledger_cost_as_floats(cost).values(),
             )
             connection.execute(
                 f"INSERT INTO bookings (id, name, release, purpose, event, {_COST}, booked) "
                 "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, _now()),
+                (*row, _time_of_booking()),
             )
         return number
 
     def finish(self, release: str, digest: str) -> None:
         """Note the digest of the file that a release, or a booking, ended in; the first one stays."""
-        with _opened(self.path) as connection, _writing(connection):
+        with _open_ledger(self.path) as connection, _ledger_transaction(connection):
             connection.execute(
                 "UPDATE bookings SET digest = ? WHERE ? IN (release, id) AND name = ? AND digest IS NULL",
                 (digest, release, self.table),
@@ -262,7 +272,7 @@ class Ledger:
         entries, total = [entry for entry in self.entries() if entry.release == release], self.total
         if not entries or entries[0].digest is not None:
             return None
-        epsilon = _release(release, entries, total)["epsilon"]
+        epsilon = _booked_release_as_json(release, entries, total)["epsilon"]
         return f"epsilon {epsilon:.4g} at delta {total.delta:g} stays booked for {self.table!r}"
 
     def largest_epsilon(self, after: Cost | None = None) -> float:
@@ -271,7 +281,7 @@ class Ledger:
         It is rounded down, to four digits. `after` is what is yet to be booked, and counts as spent.
         """
         total, allowance, spent = self._books()
-        return _largest_epsilon(total, allowance.less(spent + (after or Cost())))
+        return _largest_epsilon_left(total, allowance.less(spent + (after or Cost())))
 
     def problems(self) -> list[str]:
         """What is wrong with the books, in sentences; nothing, if all went through this program."""
@@ -293,21 +303,23 @@ class Ledger:
             if isinstance(leaf, NotPrivate)
         ]
         same = self._same_table()
-        return [*wrong, _untrue(self.table, total, same)] if same and self.entries() else wrong
+        return [*wrong, _untrue_totals_text(self.table, total, same)] if same and self.entries() else wrong
 
     def beside(self, connection: sqlite3.Connection | None = None) -> dict[str, str]:
         """Other totals of this file that have bookings, and their neighbours: none is true if they are of one table."""
         if connection is None:
-            with _opened(self.path) as opened:
+            with _open_ledger(self.path) as opened:
                 return self.beside(opened)
         booked = "EXISTS (SELECT 1 FROM bookings WHERE bookings.name = totals.name)"
         query = f"SELECT name, relation FROM totals WHERE name != ? AND {booked} ORDER BY name"
         return dict(connection.execute(query, (self.table,)).fetchall())
 
     def _same_table(self, connection: sqlite3.Connection | None = None) -> dict[str, str]:
-        """Those of `beside` that are of this table by their names, as `_stem` reads them."""
+        """Those of `beside` that are of this table by their names, as `_stem_of_booked_table` reads them."""
         others = self.beside(connection)
-        return {name: others[name] for name in others if _stem(name) == _stem(self.table)}
+        return {
+            name: others[name] for name in others if _stem_of_booked_table(name) == _stem_of_booked_table(self.table)
+        }
 
     def fitting(self, relation: Relation) -> tuple[str, ...]:
         """The options of `rado ledger create` that replace this total by one for other neighbours.
@@ -318,7 +330,15 @@ class Ledger:
             return ()
         total = self.total
         delta = () if total.delta == _USUAL_DELTA else ("--delta", f"{total.delta:g}")
-        return ("--table", self.table, "--epsilon", f"{total.epsilon:g}", *delta, "--relation", short_name(relation))
+        return (
+            "--table",
+            self.table,
+            "--epsilon",
+            f"{total.epsilon:g}",
+            *delta,
+            "--relation",
+            short_name_of_relation(relation),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The books as JSON data."""
@@ -334,26 +354,30 @@ class Ledger:
                 "epsilon": total.epsilon,
                 "delta": total.delta,
                 "neighbours": total.relation.value,
-                **_cost_as_floats(allowance),
+                **_ledger_cost_as_floats(allowance),
             },
-            "spent": _cost_as_floats(spent),
-            "left": _cost_as_floats(left),
-            "largest_epsilon": _largest_epsilon(total, left),
+            "spent": _ledger_cost_as_floats(spent),
+            "left": _ledger_cost_as_floats(left),
+            "largest_epsilon": _largest_epsilon_left(total, left),
             "beside": self.beside(),
-            "releases": [_release(name, parts, total) for name, parts in releases.items()],
+            "releases": [_booked_release_as_json(name, parts, total) for name, parts in releases.items()],
             "bookings": [entry.to_dict() for entry in entries],
         }
 
     def _books(self, connection: sqlite3.Connection | None = None) -> tuple[Filter, Cost, Cost]:
         """The total, what it allows, and what was spent of it."""
         if connection is None:
-            with _opened(self.path) as opened:
+            with _open_ledger(self.path) as opened:
                 return self._books(opened)
         (epsilon, delta, relation, *parts) = connection.execute(
             f"SELECT epsilon, delta, relation, {_COST} FROM totals WHERE name = ?", (self.table,)
         ).fetchone()
         rows = connection.execute(f"SELECT {_COST} FROM bookings WHERE name = ?", (self.table,))
-        return Filter(epsilon, delta, Relation(relation)), _cost(parts), sum(map(_cost, rows), Cost())
+        return (
+            Filter(epsilon, delta, Relation(relation)),
+            _cost_of_ledger_row(parts),
+            sum(map(_cost_of_ledger_row, rows), Cost()),
+        )
 
     def _n_releases(self, connection: sqlite3.Connection) -> int:
         """How many releases are booked; several bookings may belong to one."""
@@ -365,12 +389,12 @@ class Ledger:
         try:
             convert_relation(event, total.relation)
         except ArgumentError:
-            wanted = _event_relation(event)
+            wanted = _relation_of_bookings(event)
         else:
             wanted = None
         if wanted is None or wanted is Relation.VALUE:
             return total.cost(event)  # or why there is none
-        with _opened(self.path) as connection:
+        with _open_ledger(self.path) as connection:
             self._check_alone(connection)
         refused = (
             f"the total of {self.table!r} is for {total.relation.value}, and the release is for {wanted.value}, so it "
@@ -384,34 +408,34 @@ class Ledger:
         raise ArgumentError(
             f"{refused}this total has bookings, and is true only if every release of the table is about its "
             "neighbours; totals of several relations do not add up, so do not make a second one, but "
-            f"{_instead(total.relation, wanted, self._persons())}"
+            f"{_options_within_total_text(total.relation, wanted, self._persons())}"
         )
 
     def _persons(self) -> str:
         """The column of persons that the books are about, as far as something is booked."""
-        columns = {person_column(entry.event) for entry in self.entries()} - {None}
+        columns = {person_column_of_event(entry.event) for entry in self.entries()} - {None}
         return next(iter(sorted(filter(None, columns))), "COL")
 
     def _check_alone(self, connection: sqlite3.Connection) -> None:
         """Refuse bookings on two totals of one table, as far as their names tell."""
         if same := self._same_table(connection):
             raise BudgetError(
-                f"{_untrue(self.table, self._books(connection)[0], same)}; nothing was booked: go on with one total, "
-                f"or, if {self.table!r} is another table with other people, set its total under another name"
+                f"{_untrue_totals_text(self.table, self._books(connection)[0], same)}; nothing was booked: go on with "
+                f"one total, or, if {self.table!r} is another table with other people, set its total under another name"
             )
 
     def _check_claims(self, event: Event, connection: sqlite3.Connection) -> None:
         """Refuse persons by another column, or other labels, than those of any other booking (P7, M21)."""
-        column, label = person_column(event), label_of(event)
+        column, label = person_column_of_event(event), label_of_event(event)
         rows = connection.execute("SELECT DISTINCT event FROM bookings WHERE name = ?", (self.table,))
         others = [from_dict(json.loads(text)) for (text,) in rows]
-        for booked in {person_column(other) for other in others} - {column}:
+        for booked in {person_column_of_event(other) for other in others} - {column}:
             raise BudgetError(
                 f"the books of {self.table!r} are about persons by {booked!r}, and claims about persons by {column!r} "
                 "do not add up with them, on this ledger or another; nothing was booked: take the same column"
             )
-        for booked_label in {label_of(other) for other in others} - {label, None} if label is not None else ():
-            raise BudgetError(_two_labels(self.table, booked_label or "", label or ""))
+        for booked_label in {label_of_event(other) for other in others} - {label, None} if label is not None else ():
+            raise BudgetError(_two_labels_on_ledger_text(self.table, booked_label or "", label or ""))
 
     def _check_room(
         self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost, n_releases: int = 0, what: str = _NOTHING
@@ -428,11 +452,12 @@ class Ledger:
         raise BudgetError(
             f"the total of {self.table!r}, epsilon {total.epsilon:g} at delta {total.delta:g} for "
             f"{total.relation.value}, has no room for this{why}; {what}; spent: "
-            f"{releases_text(n_releases)}; {_advice(name, _largest_epsilon(total, left), total)}"
+            f"{number_of_releases_text(n_releases)}; "
+            f"{_advice_on_budget_part(name, _largest_epsilon_left(total, left), total)}"
         )
 
     def _read(self, query: str, *values: Any) -> list[Any]:
-        with _opened(self.path) as connection:
+        with _open_ledger(self.path) as connection:
             return connection.execute(query, values).fetchall()
 
 
@@ -440,7 +465,7 @@ _PARTS = {"mu_squared": "mu squared", "delta0": "delta0", "total_variation": "to
 _COST = ", ".join(_PARTS)
 
 
-def _largest_epsilon(total: Filter, left: Cost) -> float:
+def _largest_epsilon_left(total: Filter, left: Cost) -> float:
     if left.mu_squared <= 0:
         return 0.0
     epsilon = epsilon_at(Gaussian(1 / sqrt(left.mu_squared), total.relation), total.delta)
@@ -448,7 +473,7 @@ def _largest_epsilon(total: Filter, left: Cost) -> float:
     return floor(epsilon * (1 - 1e-6) / unit) * unit
 
 
-def _advice(part: str, epsilon: float, total: Filter) -> str:
+def _advice_on_budget_part(part: str, epsilon: float, total: Filter) -> str:
     if part == "delta0":
         return "a mechanism by Gaussian noise alone, such as moments, takes none of it"
     if part == "total_variation":
@@ -458,11 +483,11 @@ def _advice(part: str, epsilon: float, total: Filter) -> str:
     return f"room for one more of epsilon {epsilon:g} at most, at delta {total.delta:g}, for {total.relation.value}"
 
 
-def releases_text(number: int) -> str:
+def number_of_releases_text(number: int) -> str:
     return f"{number:,} release{'' if number == 1 else 's'}"
 
 
-def beside_text(others: dict[str, str]) -> str:
+def other_totals_text(others: dict[str, str]) -> str:
     """What is to be known of other totals in the file: whether they are about the same people, it cannot tell."""
     names = ", ".join(f"{name!r} ({neighbours})" for name, neighbours in others.items())
     return (
@@ -471,14 +496,14 @@ def beside_text(others: dict[str, str]) -> str:
     )
 
 
-def _stem(name: str) -> str:
+def _stem_of_booked_table(name: str) -> str:
     """The name of a table without what earlier versions put behind it for a second total: -person, -record-2, ..."""
     while (stem := re.sub(rf"(.)(-2|-(?:{'|'.join(SHORT_NAMES)}))$", r"\1", name)) != name:
         name = stem
     return name
 
 
-def _untrue(table: str, total: Filter, same: dict[str, str]) -> str:
+def _untrue_totals_text(table: str, total: Filter, same: dict[str, str]) -> str:
     """Why none of several totals of one table is true."""
     others = ", ".join(f"{name!r} ({relation})" for name, relation in same.items())
     return (
@@ -488,7 +513,7 @@ def _untrue(table: str, total: Filter, same: dict[str, str]) -> str:
     )
 
 
-def _instead(total: Relation, wanted: Relation, person: str) -> str:
+def _options_within_total_text(total: Relation, wanted: Relation, person: str) -> str:
     """Which options make a release that a total covers, instead of one that it does not."""
     words = []
     if wanted in OF_PERSONS and total not in OF_PERSONS:
@@ -504,13 +529,13 @@ def _instead(total: Relation, wanted: Relation, person: str) -> str:
     return " and ".join(words)
 
 
-def _event_relation(event: Event) -> Relation | None:
+def _relation_of_bookings(event: Event) -> Relation | None:
     """The neighbours that an event is about; None where its parts are about several."""
     relations = {leaf.relation for leaf in flatten(event)}
     return relations.pop() if len(relations) == 1 else None
 
 
-def _release(name: str, parts: list[Entry], total: Filter) -> dict[str, Any]:
+def _booked_release_as_json(name: str, parts: list[Entry], total: Filter) -> dict[str, Any]:
     """What was booked for one release: by its bookings, and as one epsilon at the total's delta, rounded up."""
     mu_squared = float(sum((entry.cost for entry in parts), Cost()).mu_squared)
     epsilon = epsilon_at(Gaussian(1 / sqrt(mu_squared), Relation.RECORD), total.delta) if mu_squared > 0 else 0.0
@@ -525,7 +550,7 @@ def _release(name: str, parts: list[Entry], total: Filter) -> dict[str, Any]:
     }
 
 
-def _two_labels(table: str, booked: str, wanted: str) -> str:
+def _two_labels_on_ledger_text(table: str, booked: str, wanted: str) -> str:
     """Why a claim about labels cannot be booked beside one about others, and what to do (M21)."""
     booked, wanted = (name if name.startswith('"') else "that nobody named" for name in (booked, wanted))
     return (
@@ -536,17 +561,17 @@ def _two_labels(table: str, booked: str, wanted: str) -> str:
     )
 
 
-def table_names(path: str | os.PathLike[str]) -> list[str]:
-    with _opened(Path(path).absolute()) as connection:
+def ledger_table_names(path: str | os.PathLike[str]) -> list[str]:
+    with _open_ledger(Path(path).absolute()) as connection:
         return [name for (name,) in connection.execute("SELECT name FROM totals ORDER BY name")]
 
 
-def glance(path: str | os.PathLike[str], most: int = 3) -> list[tuple[str, Filter, int]]:
+def glance_at_ledger(path: str | os.PathLike[str], most: int = 3) -> list[tuple[str, Filter, int]]:
     """The first tables of a ledger, their totals and how many bookings they have; for lists of files that nobody chose.
 
     Nothing is written or locked, no journal is played back, and what takes long is given up.
     """
-    with _opened(Path(path).absolute(), look=True) as connection:
+    with _open_ledger(Path(path).absolute(), look=True) as connection:
         rows = connection.execute(
             "SELECT name, epsilon, delta, relation, (SELECT count(*) FROM bookings WHERE bookings.name = totals.name) "
             "FROM totals ORDER BY name LIMIT ?",
@@ -558,12 +583,12 @@ def glance(path: str | os.PathLike[str], most: int = 3) -> list[tuple[str, Filte
         raise LedgerError(f"{path} is damaged; restore it from a copy, and book what is missing") from None
 
 
-def short_name(relation: Relation) -> str:
+def short_name_of_relation(relation: Relation) -> str:
     """The short name of a relation, one of `SHORT_NAMES`."""
     return relation.name.lower().replace("_", "-")
 
 
-def named_relation(relation: Relation | str) -> Relation:
+def relation_by_name(relation: Relation | str) -> Relation:
     """A relation by its text or short name: record, replace, edge, label, person, person-rows or person-labels."""
     if isinstance(relation, str) and relation.lower() in SHORT_NAMES:
         return Relation[relation.upper().replace("-", "_")]
@@ -584,7 +609,7 @@ def as_ledger(ledger: "Ledger | str | os.PathLike[str] | None") -> Ledger | None
 # ---- the file
 
 
-def _write_new(place: Path, insert: str, row: tuple[Any, ...]) -> bool:
+def _write_new_ledger(place: Path, insert: str, row: tuple[Any, ...]) -> bool:
     """Write a ledger with one total, unless there is a file already: all at once, so that no two writers meet."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         connection.executescript(_SCHEMA)
@@ -603,7 +628,7 @@ def _write_new(place: Path, insert: str, row: tuple[Any, ...]) -> bool:
 
 
 @contextmanager
-def _opened(place: Path, look: bool = False) -> Iterator[sqlite3.Connection]:
+def _open_ledger(place: Path, look: bool = False) -> Iterator[sqlite3.Connection]:
     """A connection for one piece of work: none is kept, so that a ledger can go to other processes and threads.
 
     A look only reads, in few steps, and as if nobody wrote.
@@ -616,13 +641,13 @@ def _opened(place: Path, look: bool = False) -> Iterator[sqlite3.Connection]:
             "other booked; keep one name: remove the other, or replace it by a copy that nobody books on"
         )
     try:
-        _check_header(place)
+        _check_ledger_header(place)
         if not look:
-            _check_beside(place)
+            _check_ledger_journal(place)
     except OSError as error:
         raise LedgerError(f"cannot use the ledger {place}: {reason(error)}; choose another file") from None
     try:
-        with closing(_connect(place, look)) as connection:
+        with closing(_connect_ledger(place, look)) as connection:
             unknown = " AND ".join(["sql NOT LIKE ?"] * len(_KNOWN))
             if connection.execute(f"SELECT 1 FROM sqlite_master WHERE {unknown}", _KNOWN).fetchone():
                 raise LedgerError(f"{place} has more than tables, and is not a ledger of radoboost; name another file")
@@ -639,7 +664,7 @@ def _opened(place: Path, look: bool = False) -> Iterator[sqlite3.Connection]:
         raise LedgerError(f"{place} is not a ledger of radoboost, or is damaged: {error}") from None
 
 
-def _check_header(place: Path) -> None:
+def _check_ledger_header(place: Path) -> None:
     """Refuse what is no ledger by its first bytes, before SQLite opens it: it acts on what lies beside a database."""
     with place.open("rb") as file:
         head = file.read(100)
@@ -650,7 +675,7 @@ def _check_header(place: Path) -> None:
         raise LedgerError(f"{place}: unknown version: the ledger has {version}, not {VERSION}")
 
 
-def _check_beside(place: Path) -> None:
+def _check_ledger_journal(place: Path) -> None:
     """Refuse a journal that is not this program's.
 
     One that ends with the magic names a super-journal, which SQLite deletes after playing it back: any file at all. One
@@ -674,7 +699,7 @@ def _check_beside(place: Path) -> None:
         raise LedgerError(f"{journal} names or is another file, which no journal of a ledger does; take it away")
 
 
-def _connect(place: Path, look: bool = False) -> sqlite3.Connection:
+def _connect_ledger(place: Path, look: bool = False) -> sqlite3.Connection:
     mode = "mode=ro&immutable=1" if look else "mode=rw"
     connection = sqlite3.connect(
         f"file:{quote(str(place))}?{mode}", uri=True, timeout=_BUSY_SECONDS, isolation_level=None
@@ -690,7 +715,7 @@ def _connect(place: Path, look: bool = False) -> sqlite3.Connection:
 
 
 @contextmanager
-def _writing(connection: sqlite3.Connection) -> Iterator[None]:
+def _ledger_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """One write transaction: nobody else writes, or reads what they will write by, until it ends (L7)."""
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -702,18 +727,18 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _cost(row: Iterable[float]) -> Cost:
+def _cost_of_ledger_row(row: Iterable[float]) -> Cost:
     return Cost(*map(Fraction, row))
 
 
-def _cost_as_floats(cost: Cost) -> dict[str, float]:
+def _ledger_cost_as_floats(cost: Cost) -> dict[str, float]:
     """A cost as floats; exact for one that was booked, for its numbers are floats' values."""
     return {name: float(getattr(cost, name)) for name in _PARTS}
 
 
-def _quoted_names(names: list[str]) -> str:
+def _quoted_table_names(names: list[str]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _now() -> str:
+def _time_of_booking() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")

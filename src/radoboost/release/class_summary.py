@@ -2,7 +2,7 @@
 
 Plain rados: over one signature, the constant column counts the rows of each class that are in it, and all classes
 together have as many rows as the signature. So the share of a class among all those counts is its share of the rows.
-Noisy moments: rows were whitened and put on the sphere, so no column of theirs counts rows. See `class_sizes`.
+Noisy moments: rows were whitened and put on the sphere, so no column of theirs counts rows (`class_sizes_by_moments`).
 """
 
 import math
@@ -14,8 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.release.columns import CONSTANT
-from radoboost.release.moment_math import HESSIAN_FLOOR, floor_noise, inverse_power, noise_floor
-from radoboost.release.release import Release, class_block
+from radoboost.release.moment_math import (
+    HESSIAN_FLOOR,
+    eigenvalue_noise_floor,
+    inverse_matrix_power,
+    noise_for_eigenvalue_floor,
+)
+from radoboost.release.release import Release, class_block_name
 
 # ---- About how many rows each of more than two classes has, by noisy moments of whitened rows, and within which
 # limits.
@@ -53,7 +58,7 @@ class ClassSizes:
     def of(cls, blocks: Mapping[str, Vector], mechanism: Mapping[str, Any]) -> "ClassSizes | None":
         """By the blocks and the parameters of a release; None where noise may be all there is."""
         noise, counted = mechanism["noise"], mechanism["rows"]
-        return class_sizes(
+        return class_sizes_by_moments(
             blocks["moment:b"],
             blocks["moment:C2"],
             float(counted["good"]),
@@ -64,14 +69,16 @@ class ClassSizes:
         )
 
 
-def class_sizes(
+def class_sizes_by_moments(
     sums: Vector, second: Vector, n_rows: float, *, sum_noise: float, second_noise: float, rows_noise: float
 ) -> ClassSizes | None:
     """By sums of whitened rows, a row for each class, their second moment and their number, each with its noise."""
     # b: all, k: classes, d: columns, h: one vector for each class, u: the vector whose products with rows are nearly 1
     k, d = sums.shape
-    floor = noise_floor(floor_noise({"whitened": second_noise, "sum": sum_noise}, "whitened"), d, HESSIAN_FLOOR)
-    inverse = inverse_power(second, floor, 1.0)
+    floor = eigenvalue_noise_floor(
+        noise_for_eigenvalue_floor({"whitened": second_noise, "sum": sum_noise}, "whitened"), d, HESSIAN_FLOOR
+    )
+    inverse = inverse_matrix_power(second, floor, 1.0)
     b, h = sums.sum(axis=0), sums @ inverse
     u = h.sum(axis=0)
     length, lengths = float(np.linalg.norm(u)), np.linalg.norm(h, axis=1)
@@ -127,16 +134,16 @@ class ClassFacts:
         }
 
 
-def class_facts(release: Release) -> list[ClassFacts]:
+def facts_of_classes(release: Release) -> list[ClassFacts]:
     """What a release tells of each of its classes."""
     facts = None
     if release.columns[-1].name == CONSTANT:
-        facts = _of_rados(release) or _of_moments(release)
+        facts = _class_facts_of_rados(release) or _class_facts_of_moments(release)
     return facts or [ClassFacts(value, None, None, {}) for value in release.classes]
 
 
-def _of_rados(release: Release) -> list[ClassFacts] | None:
-    blocks = [release.blocks.get(class_block(value)) for value in release.classes]
+def _class_facts_of_rados(release: Release) -> list[ClassFacts] | None:
+    blocks = [release.blocks.get(class_block_name(value)) for value in release.classes]
     if not (all(block is not None for block in blocks) and release.n_examples):
         return None
     m, n = release.n_examples, max(release.n_rados, 1)
@@ -152,12 +159,17 @@ def _of_rados(release: Release) -> list[ClassFacts] | None:
     # Of a class that chance may have made there is nothing to say but that.
     apart[rows <= 3 * spread] = 0.0
     return [
-        ClassFacts(value, max(0.0, float(rows[place])), float(spread[place]), _strongest(release, apart[place], 0.0))
+        ClassFacts(
+            value,
+            max(0.0, float(rows[place])),
+            float(spread[place]),
+            _columns_that_set_class_apart(release, apart[place], 0.0),
+        )
         for place, value in enumerate(release.classes)
     ]
 
 
-def _of_moments(release: Release) -> list[ClassFacts] | None:
+def _class_facts_of_moments(release: Release) -> list[ClassFacts] | None:
     """By noisy moments; None where there are none, or where noise is all there is."""
     sums, noise = release.blocks.get("moment:b"), release.mechanism.get("noise")
     if sums is None or len(sums) != release.n_classes or not isinstance(noise, Mapping):
@@ -166,21 +178,23 @@ def _of_moments(release: Release) -> list[ClassFacts] | None:
     if sizes is None:
         return None
     constant, shares = float(release.mechanism["constant"]), np.maximum(sizes.rows, 0.0)
-    apart = _apart(sums, release.blocks["whitening"], constant, shares / shares.sum(), float(noise["sum"]))
+    apart = _class_mean_differences(
+        sums, release.blocks["whitening"], constant, shares / shares.sum(), float(noise["sum"])
+    )
     apart[sizes.rows <= 3 * sizes.noise] = 0.0
     return [
         ClassFacts(
             value,
             max(0.0, float(sizes.rows[place])),
             None,
-            _strongest(release, apart[place], _LEAST_APART),
+            _columns_that_set_class_apart(release, apart[place], _LEAST_APART),
             (float(sizes.least[place]), float(sizes.most[place])),
         )
         for place, value in enumerate(release.classes)
     ]
 
 
-def _apart(sums: Vector, whitening: Vector, constant: float, shares: Vector, noise: float) -> Vector:
+def _class_mean_differences(sums: Vector, whitening: Vector, constant: float, shares: Vector, noise: float) -> Vector:
     """How far the means of each class are from those of all rows, by sums of whitened rows; 0 where noise may be all.
 
     A row on the sphere is its scaled columns over a length of its own, so the mean of a class is one in which long rows
@@ -200,13 +214,13 @@ def _apart(sums: Vector, whitening: Vector, constant: float, shares: Vector, noi
     return np.asarray(np.where(clear, means - mean, 0.0))
 
 
-def _strongest(release: Release, apart: Vector, least: float) -> dict[str, float]:
+def _columns_that_set_class_apart(release: Release, apart: Vector, least: float) -> dict[str, float]:
     """The columns in which a class is farthest from all rows, by more than `least`."""
     names, order = release.feature_names, np.argsort(-np.abs(apart), kind="stable")[:_STRONGEST]
     return {names[k]: float(apart[k]) for k in order if abs(apart[k]) > least}
 
 
-def facts_text(facts: ClassFacts) -> tuple[str, str]:
+def class_facts_text(facts: ClassFacts) -> tuple[str, str]:
     """About how many rows, and what sets the class apart."""
     rows = "not told"
     if facts.rows is not None and facts.between is not None:

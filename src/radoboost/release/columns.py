@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError, TableError
-from radoboost.tables.column_types import middle
+from radoboost.tables.column_types import middle_of_bounds
 
 if TYPE_CHECKING:
     from radoboost.release.release import Release
@@ -76,7 +76,7 @@ class Column:
         if self.scale == "standard":
             assert self.mean is not None
             return self.mean
-        return middle(self.low, self.high) if self.scale == "bounds" else 0.0
+        return middle_of_bounds(self.low, self.high) if self.scale == "bounds" else 0.0
 
     def apply(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """The scaled values of raw values `x`."""
@@ -150,7 +150,7 @@ def check_shared_columns(blocks: Mapping[str, Any], names: tuple[str, ...], own:
         raise ReleaseError("its shared columns do not go with its rados; get the release again from its maker")
 
 
-def shared_names(release: "Release") -> tuple[str, ...] | None:
+def shared_column_names(release: "Release") -> tuple[str, ...] | None:
     """The columns that a release shares: of the raw table, where it has a schema; None where it shares nothing."""
     if SHARED not in release.blocks:
         return None

@@ -70,7 +70,7 @@ class PartyRelease:
         ]
 
 
-def read_parts(releases: Any, who: str) -> list[PartyRelease]:
+def read_party_releases(releases: Any, who: str) -> list[PartyRelease]:
     """Releases, or those of files, with their names; at least two. `who` needs them."""
     if isinstance(releases, str | os.PathLike | Release) or not hasattr(releases, "__iter__"):
         raise ArgumentError(f"{who} needs several releases, or their paths, in a list")
@@ -87,28 +87,28 @@ def read_parts(releases: Any, who: str) -> list[PartyRelease]:
     return parts
 
 
-def check_different(parts: Sequence[PartyRelease]) -> None:
+def check_releases_differ(parts: Sequence[PartyRelease]) -> None:
     """Refuse a release that is there twice, by itself or within a merged one."""
     for one, other in combinations(parts, 2):
         mine, theirs = one.entries, other.entries
         for key in ("id", "digest"):
             names = {entry[key] for entry in mine if entry.get(key)}
             if names & {entry[key] for entry in theirs if entry.get(key)}:
-                raise ArgumentError(_twice(one, other))
+                raise ArgumentError(_same_release_twice_text(one, other))
         if one.release.blocks.keys() == other.release.blocks.keys() and all(
             np.array_equal(rows, other.release.blocks[name]) for name, rows in one.release.blocks.items()
         ):
-            raise ArgumentError(_twice(one, other))
+            raise ArgumentError(_same_release_twice_text(one, other))
 
 
-def _twice(one: PartyRelease, other: PartyRelease) -> str:
+def _same_release_twice_text(one: PartyRelease, other: PartyRelease) -> str:
     return (
         f"{one.name} and {other.name} are one release, or have one in common, whose rows would count twice; give each "
         "release once"
     )
 
 
-def check_plans(first: PartyRelease, other: PartyRelease) -> None:
+def check_party_plans(first: PartyRelease, other: PartyRelease) -> None:
     """Refuse releases of moments whose columns each follow from its own table."""
     a, b = first.release, other.release
     planned = "plan" in a.mechanism or "plan" in b.mechanism
@@ -119,19 +119,19 @@ def check_plans(first: PartyRelease, other: PartyRelease) -> None:
         )
 
 
-def check_alike(first: PartyRelease, other: PartyRelease) -> None:
+def check_parties_alike(first: PartyRelease, other: PartyRelease) -> None:
     """Refuse other classes, columns, bounds, schemas or maps, by name."""
     a, b = first.release, other.release
     if [(type(value), value) for value in a.classes] != [(type(value), value) for value in b.classes]:
         raise ArgumentError(
-            f"{first.name} has the classes {list_values(a.classes)}, and {other.name} {list_values(b.classes)}; craft "
-            "both with the same classes, in the same order (--classes)"
+            f"{first.name} has the classes {list_values_text(a.classes)}, and {other.name} "
+            f"{list_values_text(b.classes)}; craft both with the same classes, in the same order (--classes)"
         )
-    other_schemas = _without_fills(a.schema) != _without_fills(b.schema)
+    other_schemas = _schema_without_fills(a.schema) != _schema_without_fills(b.schema)
     if a.feature_names != b.feature_names and not other_schemas:
-        raise ArgumentError(_other_columns(first, other))
+        raise ArgumentError(_columns_that_differ_text(first, other))
     if other_schemas:
-        raise ArgumentError(_other_schemas(first, other))
+        raise ArgumentError(_columns_read_otherwise(first, other))
     if a.map != b.map:
         raise ArgumentError(
             f"{first.name} and {other.name} have columns that were made by feature maps with different constants, "
@@ -143,10 +143,10 @@ def check_alike(first: PartyRelease, other: PartyRelease) -> None:
             "--share"
         )
     for mine, theirs in zip(a.columns, b.columns, strict=True):
-        _check_column(first, other, mine, theirs)
+        _check_column_alike(first, other, mine, theirs)
 
 
-def _without_fills(schema: Schema | None) -> dict[str, Any] | None:
+def _schema_without_fills(schema: Schema | None) -> dict[str, Any] | None:
     """What a schema says, but for what gaps are filled with, a table's own mean where nobody declared it, and marks."""
     if schema is None:
         return None
@@ -154,14 +154,14 @@ def _without_fills(schema: Schema | None) -> dict[str, Any] | None:
     return {**document, **besides, "columns": {name: entry | besides for name, entry in document["columns"].items()}}
 
 
-def _other_schemas(first: PartyRelease, other: PartyRelease) -> str:
+def _columns_read_otherwise(first: PartyRelease, other: PartyRelease) -> str:
     """Which columns are read otherwise."""
     ours, theirs = (
         {} if entry is None else entry["columns"]
-        for entry in map(_without_fills, (first.release.schema, other.release.schema))
+        for entry in map(_schema_without_fills, (first.release.schema, other.release.schema))
     )
     names = [name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)]
-    where = f", in {list_values(names)}" if names else ""
+    where = f", in {list_values_text(names)}" if names else ""
     carrier = next(part for part in (first, other) if part.release.schema is not None)
     named = f"--schema {shlex.quote(carrier.name)}" if os.path.exists(carrier.name) else f"schema= {carrier.name}"
     return (
@@ -171,7 +171,7 @@ def _other_schemas(first: PartyRelease, other: PartyRelease) -> str:
     )
 
 
-def pooled_schema(parts: Sequence[PartyRelease]) -> Schema | None:
+def schema_of_all_parties(parts: Sequence[PartyRelease]) -> Schema | None:
     """The schema of all: each holder filled gaps as its own says, and new rows get the mean of that over all rows.
 
     Of dates, and where numbers of rows are not known, they get what the first holder has. What any holder read off its
@@ -194,7 +194,7 @@ def pooled_schema(parts: Sequence[PartyRelease]) -> Schema | None:
     return replace(schema, columns=columns, inferred=inferred)
 
 
-def _check_column(first: PartyRelease, other: PartyRelease, mine: Column, theirs: Column) -> None:
+def _check_column_alike(first: PartyRelease, other: PartyRelease, mine: Column, theirs: Column) -> None:
     if mine.scale != theirs.scale:
         raise ArgumentError(
             f"column {mine.name!r} is scaled as {mine.scale!r} in {first.name} and as {theirs.scale!r} in "
@@ -202,10 +202,14 @@ def _check_column(first: PartyRelease, other: PartyRelease, mine: Column, theirs
         )
     if (mine.low, mine.high) != (theirs.low, theirs.high):
         raise ArgumentError(
-            f"column {mine.name!r} has the bounds {_bounds(mine)} in {first.name} and {_bounds(theirs)} in "
+            f"column {mine.name!r} has the bounds {_bounds_of_column_text(mine)} in {first.name} and "
+            f"{_bounds_of_column_text(theirs)} in "
             f"{other.name}, and what was clipped cannot be clipped otherwise; craft both with the same bounds"
         )
-    if constants_of(mine) != constants_of(theirs) and first.release.columns[-1].scale != "constant":
+    if (
+        scaling_constants_of_column(mine) != scaling_constants_of_column(theirs)
+        and first.release.columns[-1].scale != "constant"
+    ):
         raise ArgumentError(
             f"column {mine.name!r} has other scaling constants in {first.name} than in {other.name}, which are "
             "converted through the constant column, and there is none; craft both with it (leave --no-intercept out), "
@@ -213,7 +217,7 @@ def _check_column(first: PartyRelease, other: PartyRelease, mine: Column, theirs
         )
 
 
-def _other_columns(first: PartyRelease, other: PartyRelease) -> str:
+def _columns_that_differ_text(first: PartyRelease, other: PartyRelease) -> str:
     mine, theirs = first.release.feature_names, other.release.feature_names
     odd = [name for name in (*mine, *theirs) if (name in mine) != (name in theirs)]
     what = f"{odd[0]!r} is in one alone" if odd else "they are in another order"
@@ -223,15 +227,15 @@ def _other_columns(first: PartyRelease, other: PartyRelease) -> str:
     )
 
 
-def _bounds(column: Column) -> str:
+def _bounds_of_column_text(column: Column) -> str:
     return "none" if column.low is None else f"{column.low:g} to {column.high:g}"
 
 
-def list_values(values: Sequence[Any]) -> str:
+def list_values_text(values: Sequence[Any]) -> str:
     """Values, one after the other."""
     return ", ".join(map(repr, values))
 
 
-def constants_of(column: Column) -> tuple[float | None, float | None]:
+def scaling_constants_of_column(column: Column) -> tuple[float | None, float | None]:
     """What z-scores of a column are computed with."""
     return column.mean, column.std

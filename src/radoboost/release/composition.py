@@ -34,8 +34,16 @@ from radoboost.privacy import (
 from radoboost.release.compatibility import PartyRelease
 from radoboost.release.file_format import RADOS
 from radoboost.release.kind import MOMENT_BLOCKS
-from radoboost.release.parties import AT_SEVERAL, AT_TWO, AVERAGED, ONE_TABLE, Parties, PartyGuarantee, either
-from radoboost.release.release import Release, Statement, finite_or_word, load, percent_up
+from radoboost.release.parties import (
+    AT_SEVERAL,
+    AT_TWO,
+    AVERAGED,
+    ONE_TABLE,
+    Parties,
+    PartyGuarantee,
+    sentences_of_all_parties,
+)
+from radoboost.release.release import Release, Statement, epsilon_as_json, load, percent_up_text
 from radoboost.release.statement_check import check_statement
 
 # ---- Receipts of rooms: what a session may have cost a holder, noted before it began, whatever came of it.
@@ -137,7 +145,7 @@ def earlier_releases(releases: Iterable[Release | Receipt | str | os.PathLike[st
         else:
             release = given
         if isinstance(release, Receipt):
-            _add(known, EarlierRelease(release.id, None, release.event), files)
+            _add_earlier_release(known, EarlierRelease(release.id, None, release.event), files)
             continue
         if not isinstance(release, Release):
             raise ArgumentError(
@@ -146,20 +154,22 @@ def earlier_releases(releases: Iterable[Release | Receipt | str | os.PathLike[st
         name = release.id or release.digest or f"unsaved {len(known)}"
         event = check_statement(release.statement)
         files.setdefault(name, []).append(release)
-        _add(known, EarlierRelease(name, release.digest, event), files)
+        _add_earlier_release(known, EarlierRelease(name, release.digest, event), files)
         composed = release.statement.composed
         for entry in () if composed is None else composed["releases"]:  # `check_statement` has counted them
-            _add(known, _read_entry(entry), files)
+            _add_earlier_release(known, _read_composed_entry(entry), files)
     return tuple(known.values())
 
 
-def known_names(release: Release) -> set[str]:
+def ids_composed_with(release: Release) -> set[str]:
     """The ids of a release and of all that it was composed with, which are of one table; none where it has no name."""
     unnamed = not (release.id or release.digest)
     return {earlier.id for earlier in earlier_releases([release])[unnamed:]}
 
 
-def _add(known: dict[str, EarlierRelease], earlier: EarlierRelease, files: Mapping[str, Sequence[Release]]) -> None:
+def _add_earlier_release(
+    known: dict[str, EarlierRelease], earlier: EarlierRelease, files: Mapping[str, Sequence[Release]]
+) -> None:
     """Note a release, unless it is known; refused where it is another one under the same id."""
     before = known.setdefault(earlier.id, earlier)
     if not are_near(event_to_dict(before.event), event_to_dict(earlier.event)):
@@ -167,7 +177,7 @@ def _add(known: dict[str, EarlierRelease], earlier: EarlierRelease, files: Mappi
     same = files.get(earlier.id, ())
     digests = {digest for digest in (before.digest, earlier.digest, *(file.digest for file in same)) if digest}
     unread = digests - {file.digest for file in same}
-    if (unread and len(digests) > 1) or not all(_same_content(same[0], other) for other in same[1:]):
+    if (unread and len(digests) > 1) or not all(_releases_have_same_content(same[0], other) for other in same[1:]):
         raise ArgumentError(
             f"two files have the id {earlier.id} and not the same content, so that each is a release, and one of them "
             "would not be counted; do not trust them, and ask whoever made them which ones there are"
@@ -176,7 +186,7 @@ def _add(known: dict[str, EarlierRelease], earlier: EarlierRelease, files: Mappi
         known[earlier.id] = earlier
 
 
-def _same_content(one: Release, other: Release) -> bool:
+def _releases_have_same_content(one: Release, other: Release) -> bool:
     """Whether two files have the same figures: rados that were drawn from released moments are no others."""
     names, others = (
         {name for name in each.blocks if name != RADOS or each.law not in MOMENT_BLOCKS} for each in (one, other)
@@ -195,7 +205,7 @@ def are_near(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _read_entry(entry: Any) -> EarlierRelease:
+def _read_composed_entry(entry: Any) -> EarlierRelease:
     try:
         digest = entry["digest"]
         earlier = EarlierRelease(
@@ -213,7 +223,7 @@ def _relation_of_event(event: Event) -> Relation:
     return event.relation
 
 
-def total(events: Sequence[Event], relation: Relation) -> tuple[Event, str | None]:
+def total_of_events(events: Sequence[Event], relation: Relation) -> tuple[Event, str | None]:
     """All events as one under a relation, and why it promises nothing where that is so."""
     try:
         together: Event = Composed(tuple(convert_relation(event, relation) for event in events))
@@ -222,14 +232,14 @@ def total(events: Sequence[Event], relation: Relation) -> tuple[Event, str | Non
     return together, next((leaf.reason for leaf in flatten(together) if isinstance(leaf, NotPrivate)), None)
 
 
-def composed_with(event: Event, earlier: Sequence[EarlierRelease], delta: float) -> dict[str, Any]:
+def compose_with_earlier(event: Event, earlier: Sequence[EarlierRelease], delta: float) -> dict[str, Any]:
     """What a release and earlier ones amount to together, under the relation of this one, for its statement."""
     relation = _relation_of_event(event)
-    together, why = total([event, *(other.event for other in earlier)], relation)
+    together, why = total_of_events([event, *(other.event for other in earlier)], relation)
     return {
         "earlier_releases": len(earlier),
         "neighbours": relation.value,
-        "epsilon": finite_or_word(inf if why else epsilon_at(together, delta)),
+        "epsilon": epsilon_as_json(inf if why else epsilon_at(together, delta)),
         "delta": delta,
         **({} if why is None else {"why": why}),
         "holds_if": HOLDS_IF,
@@ -243,7 +253,7 @@ def account_for_releases(
     """What releases, and all that they were composed with, amount to, under the relation that all convert to."""
     all_of_them = earlier_releases(releases)
     events = [earlier.event for earlier in all_of_them]
-    answers = [(relation, *total(events, relation)) for relation in Relation]
+    answers = [(relation, *total_of_events(events, relation)) for relation in Relation]
     first = _relation_of_event(events[0])
     # The strongest relation that all convert to; where there is none, that of the first, with the reason.
     relation, together, why = next(
@@ -252,7 +262,7 @@ def account_for_releases(
     )
 
     def epsilon(at: float) -> float | str:
-        return finite_or_word(inf if why else epsilon_at(together, at))
+        return epsilon_as_json(inf if why else epsilon_at(together, at))
 
     return {
         "neighbours": relation.value,
@@ -300,22 +310,22 @@ _ROOMS = (
 _RELEASES = "The releases themselves are out as well, and each tells what its own statement says."
 
 
-def together(parts: Sequence[PartyRelease], *, one_holder: bool = False) -> Statement:
+def statement_of_parties_together(parts: Sequence[PartyRelease], *, one_holder: bool = False) -> Statement:
     """The statement about all that follows from private releases of several holders, or of `one_holder`."""
-    relation = _common_relation(parts)
-    tables = [list(parts)] if one_holder else _tables(parts)
+    relation = _common_relation_of_parties(parts)
+    tables = [list(parts)] if one_holder else _parties_by_table(parts)
     delta = max(part.release.statement.delta for part in parts)
     deltas = sorted({delta, *(shown for part in parts for shown, _ in part.release.statement.epsilon_at)})
-    events = [_composed([check_statement(part.release.statement) for part in own], relation) for own in tables]
-    order = _costliest_first(events, deltas)
+    events = [_compose_events([check_statement(part.release.statement) for part in own], relation) for own in tables]
+    order = _costliest_events_first(events, deltas)
     event, statements = order[0], [part.release.statement for part in parts]
-    guess, count, several = best_guess(event), len(tables), sum(map(_n_holders, tables)) > 1
-    promises = [_GUESS.format(guess=percent_up(guess))]
+    guess, count, several = best_guess(event), len(tables), sum(map(_number_of_holders_of_table, tables)) > 1
+    promises = [_GUESS.format(guess=percent_up_text(guess))]
     if count > 1:
         promises.insert(0, _ONE.format(count=count))
     own_words = dict.fromkeys(sentence for statement in statements for sentence in statement.not_protected)
-    units = either(statement.unit_of_privacy for statement in statements)
-    trust = either(statement.trust_model for statement in statements)
+    units = sentences_of_all_parties(statement.unit_of_privacy for statement in statements)
+    trust = sentences_of_all_parties(statement.trust_model for statement in statements)
     return replace(
         statements[0],
         neighbours=relation.value,
@@ -331,20 +341,20 @@ def together(parts: Sequence[PartyRelease], *, one_holder: bool = False) -> Stat
         ),
         unit_of_privacy=units + ("; who is at one of the holders" if several else ""),
         trust_model=_TRUST.format(each=trust) if several else trust,
-        random_source=either(statement.random_source for statement in statements),
+        random_source=sentences_of_all_parties(statement.random_source for statement in statements),
         best_guess=guess,
         epsilon_at=tuple((shown, epsilon_at(event, shown)) for shown, _ in statements[0].epsilon_at),
         event=event_to_dict(event),
         composed=None,
         holders=Parties(
             AVERAGED if several else ONE_TABLE,
-            tuple(_entry(part) for part in parts),
-            _figures(tables, order, relation, delta),
+            tuple(_statement_entry_of_party(part) for part in parts),
+            _figures_of_parties_together(tables, order, relation, delta),
         ),
     )
 
 
-def _common_relation(parts: Sequence[PartyRelease]) -> Relation:
+def _common_relation_of_parties(parts: Sequence[PartyRelease]) -> Relation:
     """The neighbours that all releases speak of; refused where they do not speak of the same."""
     relations = {part.name: check_statement(part.release.statement).relation for part in parts}
     if len(set(relations.values())) > 1:
@@ -355,7 +365,7 @@ def _common_relation(parts: Sequence[PartyRelease]) -> Relation:
     return relation
 
 
-def _tables(parts: Sequence[PartyRelease]) -> list[list[PartyRelease]]:
+def _parties_by_table(parts: Sequence[PartyRelease]) -> list[list[PartyRelease]]:
     """The releases by table: those that were composed with each other, or with a third, are of one.
 
     So are those of rooms that had a holder in common. What they all come to is no less than what those cost that one
@@ -363,7 +373,7 @@ def _tables(parts: Sequence[PartyRelease]) -> list[list[PartyRelease]]:
     """
     tables: list[tuple[set[str], list[PartyRelease]]] = []
     for part in parts:
-        ids, own = known_names(part.release) | part.fingerprints, [part]
+        ids, own = ids_composed_with(part.release) | part.fingerprints, [part]
         for known in [table for table in tables if table[0] & ids]:
             tables.remove(known)
             ids, own = ids | known[0], [*known[1], *own]
@@ -371,29 +381,32 @@ def _tables(parts: Sequence[PartyRelease]) -> list[list[PartyRelease]]:
     return [own for _, own in tables]
 
 
-def _n_holders(table: Sequence[PartyRelease]) -> int:
+def _number_of_holders_of_table(table: Sequence[PartyRelease]) -> int:
     """How many holders made these releases of one table: those of their rooms, or a single one."""
     known = frozenset[str]().union(*(part.fingerprints for part in table))
-    return max(len(known), *(_in_room(part) for part in table))
+    return max(len(known), *(_number_of_holders_in_room(part) for part in table))
 
 
-def _in_room(part: PartyRelease) -> int:
+def _number_of_holders_in_room(part: PartyRelease) -> int:
     """How many holders made one release."""
     holders = part.release.statement.holders
     return 1 if holders is None else holders.count
 
 
-def _of_group(table: Sequence[PartyRelease], size: int, relation: Relation) -> Event:
+def _event_of_holder_group(table: Sequence[PartyRelease], size: int, relation: Relation) -> Event:
     """What releases of one table cost one who is at so many of the holders who made them (A12, A13)."""
-    own = [group_event(check_statement(part.release.statement), min(size, _in_room(part))) for part in table]
-    return _composed(own, relation)
+    own = [
+        group_event(check_statement(part.release.statement), min(size, _number_of_holders_in_room(part)))
+        for part in table
+    ]
+    return _compose_events(own, relation)
 
 
-def _composed(events: Sequence[Event], relation: Relation) -> Event:
-    return events[0] if len(events) == 1 else total(events, relation)[0]
+def _compose_events(events: Sequence[Event], relation: Relation) -> Event:
+    return events[0] if len(events) == 1 else total_of_events(events, relation)[0]
 
 
-def _costliest_first(events: Sequence[Event], deltas: Sequence[float]) -> list[Event]:
+def _costliest_events_first(events: Sequence[Event], deltas: Sequence[float]) -> list[Event]:
     """Events by cost; the first costs the most at every one of these deltas, or stands for all of them together."""
     costs = {place: [epsilon_at(event, delta) for delta in deltas] for place, event in enumerate(events)}
     order = sorted(costs, key=lambda place: costs[place], reverse=True)
@@ -401,37 +414,37 @@ def _costliest_first(events: Sequence[Event], deltas: Sequence[float]) -> list[E
     if any(mine < theirs for other in order[1:] for mine, theirs in zip(first, costs[other], strict=True)):
         relation = events[0].relation
         assert relation is not None
-        return [_composed(events, relation), *(events[place] for place in order)]  # an upper bound for each
+        return [_compose_events(events, relation), *(events[place] for place in order)]  # an upper bound for each
     return [events[place] for place in order]
 
 
-def _figures(
+def _figures_of_parties_together(
     tables: Sequence[Sequence[PartyRelease]], order: Sequence[Event], relation: Relation, delta: float
 ) -> tuple[PartyGuarantee, ...]:
     """What one pays who is at two holders, or at all; or at one, with that one's earlier releases."""
     count, figures = len(tables), []
-    rooms = [table for table in tables if _n_holders(table) > 1]
-    pairs = [_of_group(table, 2, relation) for table in rooms]
+    rooms = [table for table in tables if _number_of_holders_of_table(table) > 1]
+    pairs = [_event_of_holder_group(table, 2, relation) for table in rooms]
     if count > 1:
-        pairs.append(_composed(order[-count:][:2], relation))
+        pairs.append(_compose_events(order[-count:][:2], relation))
     if pairs:
         dearest = max(pairs, key=lambda event: epsilon_at(event, delta))
         figures.append(PartyGuarantee.of(AT_TWO, dearest, delta, 2))
-    if (everybody := sum(map(_n_holders, tables))) > 2:
-        every = [_of_group(table, everybody, relation) for table in tables]
+    if (everybody := sum(map(_number_of_holders_of_table, tables))) > 2:
+        every = [_event_of_holder_group(table, everybody, relation) for table in tables]
         case = f"{AT_SEVERAL}all {everybody} holders"
-        figures.append(PartyGuarantee.of(case, _composed(every, relation), delta, everybody))
+        figures.append(PartyGuarantee.of(case, _compose_events(every, relation), delta, everybody))
     chains = [earlier_releases([part.release for part in table]) for table in tables]
     if any(len(known) > len(table) for known, table in zip(chains, tables, strict=True)):
-        totals = [_composed([earlier.event for earlier in known], relation) for known in chains]
+        totals = [_compose_events([earlier.event for earlier in known], relation) for known in chains]
         case = "one who is at one holder, with all earlier releases of its table that these name"
-        figures.append(PartyGuarantee.of(case, _costliest_first(totals, [delta])[0], delta))
+        figures.append(PartyGuarantee.of(case, _costliest_events_first(totals, [delta])[0], delta))
     for table in tables:
-        figures += _of_rooms(table, relation, delta)
+        figures += _figures_of_rooms_together(table, relation, delta)
     return tuple(figures)
 
 
-def _of_rooms(table: Sequence[PartyRelease], relation: Relation, delta: float) -> list[PartyGuarantee]:
+def _figures_of_rooms_together(table: Sequence[PartyRelease], relation: Relation, delta: float) -> list[PartyGuarantee]:
     """The figures of each room, and what they come to in all releases of the table, for cases that all rooms have."""
     figures, alone, rooms = [], [], []
     for part in table:
@@ -445,12 +458,12 @@ def _of_rooms(table: Sequence[PartyRelease], relation: Relation, delta: float) -
         names = " and ".join(part.title for part in table)
         for case, first in rooms[0].items():
             if all(case in room for room in rooms):
-                event = _composed([*(room[case].event for room in rooms), *alone], relation)
+                event = _compose_events([*(room[case].event for room in rooms), *alone], relation)
                 figures.append(PartyGuarantee.of(f"{case}, in {names}", event, delta, first.size))
     return figures
 
 
-def _entry(part: PartyRelease) -> dict[str, Any]:
+def _statement_entry_of_party(part: PartyRelease) -> dict[str, Any]:
     """What the statement says of one release."""
     release, statement = part.release, part.release.statement
     own = EarlierRelease(release.id, release.digest, check_statement(statement)).to_dict()

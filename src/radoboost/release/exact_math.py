@@ -20,7 +20,7 @@ HIGH_HALF = ~((1 << 27) - 1)  # leaves 26 bits of the 53: the square of such a n
 
 
 @np.errstate(all="ignore")
-def log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def exact_log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """log(1 + x) of each x, which must be at least 0; infinity and NaN are returned as they are.
 
     1 + x is u + rest, exactly, and u is 2**k (1 + f) with 1 + f between sqrt(1/2) and sqrt(2). Below sqrt(2) it is x
@@ -33,10 +33,10 @@ def log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
     k = ((bits >> 52) - 1023).astype(np.float64)
     near = k == 0.0
     f = np.where(near, x, ((bits & FRACTION) + ROOT_HALF).view(np.float64) - 1.0)
-    half_square, half_square_rest = _half_square(f)
+    half_square, half_square_rest = _exact_half_square(f)
     s = f / (2.0 + f)
     z = s * s
-    series = _horner(z, LOG_SERIES) * z
+    series = _horner_polynomial(z, LOG_SERIES) * z
     small = s * ((half_square + half_square_rest) + series) - half_square_rest
     small = small + (k * LN2_LOW + np.where(near, 0.0, rest / u))
     high = k * LN2_HIGH
@@ -46,7 +46,7 @@ def log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(x < np.inf, second + small, x)
 
 
-def legendre(v: NDArray[np.float64], degree: int) -> list[NDArray[np.float64]]:
+def exact_legendre(v: NDArray[np.float64], degree: int) -> list[NDArray[np.float64]]:
     """The Legendre polynomials of v of the degrees 1 to `degree`, by their recurrence.
 
     >>> [row.tolist() for row in legendre(np.array([1.0, 0.5]), 3)]
@@ -58,13 +58,13 @@ def legendre(v: NDArray[np.float64], degree: int) -> list[NDArray[np.float64]]:
     return rows[1:]
 
 
-def _half_square(f: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _exact_half_square(f: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """f^2 / 2 as the sum of two float64: that of the upper half of f, which is exact, and the rest."""
     upper = (f.view(np.int64) & HIGH_HALF).view(np.float64)
     return 0.5 * (upper * upper), 0.5 * ((f - upper) * (f + upper))
 
 
-def _horner(z: NDArray[np.float64], series: tuple[float, ...]) -> NDArray[np.float64]:
+def _horner_polynomial(z: NDArray[np.float64], series: tuple[float, ...]) -> NDArray[np.float64]:
     """The polynomial in z with these coefficients, the highest power first."""
     value = np.full_like(z, series[0])
     for coefficient in series[1:]:

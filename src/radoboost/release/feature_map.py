@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
 from radoboost.jit import prepare_cache
-from radoboost.release.exact_math import legendre, log1p
+from radoboost.release.exact_math import exact_legendre, exact_log1p
 
 # What each kind of term has besides its kind.
 KINDS = {"linear": {"inputs"}, "product": {"inputs"}, "legendre": {"inputs", "degrees", "factor"}}
@@ -85,7 +85,7 @@ class Input:
             # + 0.0 makes -0.0 of a clipped value 0.0: which of the two comes out of a minimum is not defined.
             v = (((v + 0.0) - self.shift) * self.factor) / self.divisor - self.offset
             if self.log:
-                v = np.copysign(log1p(np.abs(v)), v)
+                v = np.copysign(exact_log1p(np.abs(v)), v)
             if self.limit is not None:
                 v = np.minimum(np.maximum(v, -self.limit), self.limit)
             return self._level(v) if self.levels else v
@@ -99,10 +99,10 @@ class Input:
 
     def to_dict(self) -> dict[str, Any]:
         """The input as JSON data, without what is as usual."""
-        return _without_defaults(self)
+        return _map_entry_without_defaults(self)
 
 
-def _without_defaults(entry: Any) -> dict[str, Any]:
+def _map_entry_without_defaults(entry: Any) -> dict[str, Any]:
     """The fields of an entry as JSON data, without those that are as usual."""
     values = {f.name: getattr(entry, f.name) for f in dataclasses.fields(entry) if getattr(entry, f.name) != f.default}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
@@ -138,7 +138,10 @@ class Term:
 
     def to_dict(self) -> dict[str, Any]:
         """The term as JSON data, with what its kind has."""
-        return {"kind": self.kind, **{k: v for k, v in _without_defaults(self).items() if k in KINDS[self.kind]}}
+        return {
+            "kind": self.kind,
+            **{k: v for k, v in _map_entry_without_defaults(self).items() if k in KINDS[self.kind]},
+        }
 
 
 @dataclass(frozen=True)
@@ -155,9 +158,9 @@ class FeatureMap:
     terms: tuple[Term, ...]
 
     def __post_init__(self) -> None:
-        _check_inputs(self.inputs)
-        _check_terms(self.terms, {entry.label for entry in self.inputs})
-        if double := repeated_names(self.output_names):
+        _check_map_inputs(self.inputs)
+        _check_map_terms(self.terms, {entry.label for entry in self.inputs})
+        if double := repeated_map_names(self.output_names):
             raise ReleaseError(f"the feature map makes several columns of one name: {', '.join(map(repr, double))}")
 
     @cached_property
@@ -197,8 +200,8 @@ class FeatureMap:
         [[[4.0, 5.0]], [[6.0]]]
         """
         step = max(64, _BLOCK_VALUES // len(self.terms)) if rows is None else rows
-        kernel = _kernel(len(values) * len(self.terms))
-        yield from self._blocks(values, step) if kernel is None else kernel.blocks(self, values, step)
+        kernel = _compiled_feature_map(len(values) * len(self.terms))
+        yield from self._blocks(values, step) if kernel is None else kernel.compiled_map_blocks(self, values, step)
 
     def _blocks(self, values: NDArray[Any], step: int) -> Iterator[NDArray[np.float64]]:
         for first in range(0, len(values), _BLOCK_ROWS):
@@ -232,7 +235,7 @@ class FeatureMap:
 
     def _outputs(self, inputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """The outputs of a block of rows, column-first."""
-        polynomials = [row for v, degree in zip(inputs, self.degrees, strict=True) for row in legendre(v, degree)]
+        polynomials = [row for v, degree in zip(inputs, self.degrees, strict=True) for row in exact_legendre(v, degree)]
         outputs = np.empty((len(self.terms), inputs.shape[1]))
         for output, places, term in zip(outputs, self.factors, self.terms, strict=True):
             output[:] = polynomials[places[0]]
@@ -258,12 +261,12 @@ class FeatureMap:
         if not all(isinstance(part, list) and part for part in entry.values()):
             raise ReleaseError("a feature map must have at least one input and one term, and no empty list")
         return cls(
-            tuple(_entry(Input, item, {"name"}, _INPUT_FIELDS) for item in entry["inputs"]),
-            tuple(_entry(Term, item, {"kind", "inputs"}, _term_keys(item)) for item in entry["terms"]),
+            tuple(_read_map_entry(Input, item, {"name"}, _INPUT_FIELDS) for item in entry["inputs"]),
+            tuple(_read_map_entry(Term, item, {"kind", "inputs"}, _keys_of_map_term(item)) for item in entry["terms"]),
         )
 
 
-def _kernel(n_values: int) -> ModuleType | None:
+def _compiled_feature_map(n_values: int) -> ModuleType | None:
     """The compiled code, if it pays for so many values and there is a compiler."""
     if n_values < _MANY and "numba" not in sys.modules:
         return None
@@ -278,13 +281,13 @@ def _kernel(n_values: int) -> ModuleType | None:
 _INPUT_FIELDS = {f.name for f in dataclasses.fields(Input)}
 
 
-def repeated_names(names: Sequence[str]) -> list[str]:
+def repeated_map_names(names: Sequence[str]) -> list[str]:
     """The names that are there more than once, in order."""
     seen: set[str] = set()
     return list(dict.fromkeys(name for name in names if name in seen or seen.add(name)))  # type: ignore[func-returns-value]
 
 
-def _term_keys(item: Any) -> set[str]:
+def _keys_of_map_term(item: Any) -> set[str]:
     """Which keys a term's entry may have: those of its kind."""
     kind = item.get("kind") if isinstance(item, Mapping) else None
     if not isinstance(kind, str) or kind not in KINDS:
@@ -292,7 +295,7 @@ def _term_keys(item: Any) -> set[str]:
     return {"kind", *KINDS[kind]}
 
 
-def _entry(cls: Any, item: Any, needed: set[str], known: set[str]) -> Any:
+def _read_map_entry(cls: Any, item: Any, needed: set[str], known: set[str]) -> Any:
     """An input or a term from its JSON data; lists become tuples."""
     if not isinstance(item, Mapping) or not needed <= set(item) <= known:
         raise ReleaseError(_UNKNOWN.format(what=f"an entry {str(item)[:80]!r}"))
@@ -302,13 +305,17 @@ def _entry(cls: Any, item: Any, needed: set[str], known: set[str]) -> Any:
     return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in item.items()})
 
 
-def _check_inputs(inputs: tuple[Input, ...]) -> None:
+def _check_map_inputs(inputs: tuple[Input, ...]) -> None:
     """Refuse inputs that no number can be computed from."""
     for entry in inputs:
         numbers = [entry.shift, entry.divisor, entry.factor, entry.offset]
         numbers += [number for number in (entry.low, entry.high, entry.limit) if number is not None]
         numbers += entry.levels
-        if not isinstance(entry.name, str) or not isinstance(entry.log, bool) or not all(map(_finite, numbers)):
+        if (
+            not isinstance(entry.name, str)
+            or not isinstance(entry.log, bool)
+            or not all(map(_is_finite_map_number, numbers))
+        ):
             raise ReleaseError(f"the input {entry.name!r} of the feature map needs a name and finite numbers")
         low, high = -math.inf if entry.low is None else entry.low, math.inf if entry.high is None else entry.high
         positive = entry.divisor, entry.factor, 1.0 if entry.limit is None else entry.limit
@@ -321,11 +328,11 @@ def _check_inputs(inputs: tuple[Input, ...]) -> None:
             raise ReleaseError(
                 f"the input {entry.name!r} of the feature map has levels: they need the limit 1 and ascending numbers"
             )
-    if double := repeated_names([entry.label for entry in inputs]):
+    if double := repeated_map_names([entry.label for entry in inputs]):
         raise ReleaseError(f"the feature map has several inputs of one name: {', '.join(map(repr, double))}")
 
 
-def _check_terms(terms: tuple[Term, ...], labels: set[str]) -> None:
+def _check_map_terms(terms: tuple[Term, ...], labels: set[str]) -> None:
     """Refuse terms of unknown kinds, of inputs that are not there, or with numbers that cannot be used."""
     if missing := list(dict.fromkeys(str(label) for term in terms for label in term.inputs if label not in labels)):
         raise ReleaseError(
@@ -336,7 +343,7 @@ def _check_terms(terms: tuple[Term, ...], labels: set[str]) -> None:
             raise ReleaseError(_UNKNOWN.format(what=f"a term of the kind {str(term.kind)[:40]!r}"))
         if term.kind == "legendre":
             degrees = all(type(degree) is int and 1 <= degree <= MOST_DEGREE for degree in term.degrees)
-            fits = degrees and len(term.degrees) == len(term.inputs) > 0 and _finite(term.factor)
+            fits = degrees and len(term.degrees) == len(term.inputs) > 0 and _is_finite_map_number(term.factor)
         else:
             fits = len(term.inputs) == 1 + (term.kind == "product") and not term.degrees and term.factor == 1.0
         if not fits:
@@ -346,5 +353,5 @@ def _check_terms(terms: tuple[Term, ...], labels: set[str]) -> None:
             )
 
 
-def _finite(number: Any) -> bool:
+def _is_finite_map_number(number: Any) -> bool:
     return type(number) in (int, float) and math.isfinite(number)

@@ -28,9 +28,9 @@ _L23, _L21, _L19, _L17, _L15, _L13, _L11, _L9, _L7, _L5, _L3 = LOG_SERIES
 _JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
 
-def blocks(feature_map: "FeatureMap", values: NDArray[Any], step: int) -> Iterator[NDArray[np.float64]]:
+def compiled_map_blocks(feature_map: "FeatureMap", values: NDArray[Any], step: int) -> Iterator[NDArray[np.float64]]:
     """The outputs column-first, `step` rows at a time, all in the same place."""
-    arrays, outputs = prepare(feature_map), np.empty((len(feature_map.terms), 0))
+    arrays, outputs = prepare_map_arrays(feature_map), np.empty((len(feature_map.terms), 0))
     for first in range(0, len(values), _CONVERTED_ROWS):
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
             part = np.ascontiguousarray(values[first : first + _CONVERTED_ROWS], dtype=np.float64)
@@ -38,13 +38,13 @@ def blocks(feature_map: "FeatureMap", values: NDArray[Any], step: int) -> Iterat
             count = min(step, len(part) - start)
             if outputs.shape[1] != count:
                 outputs = np.empty((len(outputs), count))
-            fill(part, start, *arrays, outputs)
+            fill_map_outputs(part, start, *arrays, outputs)
             yield outputs
 
 
 @lru_cache(maxsize=8)
-def prepare(feature_map: "FeatureMap") -> tuple[NDArray[Any], ...]:
-    """The map as arrays, as `fill` takes them."""
+def prepare_map_arrays(feature_map: "FeatureMap") -> tuple[NDArray[Any], ...]:
+    """The map as arrays, as `fill_map_outputs` takes them."""
     inputs, factors = feature_map.inputs, feature_map.factors
     columns = {name: k for k, name in enumerate(feature_map.input_names)}
     constants = [
@@ -69,7 +69,7 @@ def prepare(feature_map: "FeatureMap") -> tuple[NDArray[Any], ...]:
     )
 
 
-def _array(kind: Any, dimensions: int) -> Any:
+def _map_array(kind: Any, dimensions: int) -> Any:
     return types.Array(kind, dimensions, "C", readonly=True)
 
 
@@ -77,7 +77,7 @@ _FLOATS, _WHOLE = types.float64, types.int64
 
 
 @njit(**_JIT)
-def _scale(values, start, column, constants, v):  # type: ignore[no-untyped-def]
+def _scale_map_input(values, start, column, constants, v):  # type: ignore[no-untyped-def]
     """One input of some rows: clipped and scaled."""
     low, high, shift, factor, divisor, offset = (
         constants[0], constants[1], constants[2], constants[3], constants[4], constants[5]
@@ -93,14 +93,14 @@ def _scale(values, start, column, constants, v):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _limit(v, limit):  # type: ignore[no-untyped-def]
+def _limit_map_input(v, limit):  # type: ignore[no-untyped-def]
     for i in range(len(v)):
         x = -limit if v[i] < -limit else v[i]
         v[i] = limit if x > limit else x
 
 
 @njit(**_JIT)
-def _level(v, levels):  # type: ignore[no-untyped-def]
+def _level_map_input(v, levels):  # type: ignore[no-untyped-def]
     """The function that has the levels at equally spaced points, and is linear between them."""
     last = len(levels) - 2
     steps = (len(levels) - 1) / 2
@@ -112,7 +112,7 @@ def _level(v, levels):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _half_squares(f, upper, half, rest):  # type: ignore[no-untyped-def]
+def _half_squares_for_log(f, upper, half, rest):  # type: ignore[no-untyped-def]
     """f^2 / 2 as the sum of two float64: that of the upper half of f, which is exact, and the rest."""
     bits, upper_bits = f.view(np.int64), upper.view(np.int64)
     for i in range(len(f)):
@@ -123,7 +123,7 @@ def _half_squares(f, upper, half, rest):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _log(v, u, f, k, upper, half, rest):  # type: ignore[no-untyped-def]
+def _log_map_input(v, u, f, k, upper, half, rest):  # type: ignore[no-untyped-def]
     """Replace each number by log1p of its magnitude, with its sign; the others are scratch."""
     for i in range(len(v)):
         u[i] = 1.0 + abs(v[i])
@@ -134,7 +134,7 @@ def _log(v, u, f, k, upper, half, rest):  # type: ignore[no-untyped-def]
         fractions[i] = (moved & _FRACTION) + _ROOT_HALF
     for i in range(len(v)):
         f[i] = abs(v[i]) if k[i] == 0.0 else f[i] - 1.0
-    _half_squares(f, upper, half, rest)
+    _half_squares_for_log(f, upper, half, rest)
     for i in range(len(v)):
         x = abs(v[i])
         lost = x - (u[i] - 1.0) if x < 1.0 else 1.0 - (u[i] - x)
@@ -152,7 +152,7 @@ def _log(v, u, f, k, upper, half, rest):  # type: ignore[no-untyped-def]
 
 
 @njit(**_JIT)
-def _legendre(block, start, degree):  # type: ignore[no-untyped-def]
+def _legendre_map_rows(block, start, degree):  # type: ignore[no-untyped-def]
     """The polynomials of the degrees 2 to `degree` of the input at `start`, in the rows that follow it."""
     v = block[start]
     for k in range(1, degree):
@@ -169,15 +169,16 @@ def _legendre(block, start, degree):  # type: ignore[no-untyped-def]
 
 @njit(
     types.void(
-        _array(_FLOATS, 2), _WHOLE, _array(_WHOLE, 1), _array(_FLOATS, 2), _array(_WHOLE, 1), _array(_FLOATS, 1),
-        _array(_WHOLE, 1), _array(_WHOLE, 1), _array(_WHOLE, 1), _array(_FLOATS, 1), _FLOATS[:, ::1],
+        _map_array(_FLOATS, 2), _WHOLE, _map_array(_WHOLE, 1), _map_array(_FLOATS, 2), _map_array(_WHOLE, 1),
+        _map_array(_FLOATS, 1),
+        _map_array(_WHOLE, 1), _map_array(_WHOLE, 1), _map_array(_WHOLE, 1), _map_array(_FLOATS, 1), _FLOATS[:, ::1],
     ),
     **_JIT,
 )  # fmt: skip
-def fill(  # type: ignore[no-untyped-def]
+def fill_map_outputs(  # type: ignore[no-untyped-def]
     values, start, columns, constants, ends, levels, degrees, starts, places, factors, outputs
 ):
-    """The outputs of rows of values from `start` on, column-first; what stands between them is of `prepare`."""
+    """The outputs of rows of values from `start` on, column-first; the rest is of `prepare_map_arrays`."""
     d, n = outputs.shape
     scratch = np.empty((6, _BLOCK_ROWS))
     polynomials = np.empty((degrees.sum(), _BLOCK_ROWS))
@@ -188,13 +189,13 @@ def fill(  # type: ignore[no-untyped-def]
         block, place = polynomials[:, :b], 0
         for k in range(len(columns)):
             v = block[place]
-            _scale(values, start + first, columns[k], constants[k], v)
+            _scale_map_input(values, start + first, columns[k], constants[k], v)
             if constants[k, 7]:
-                _log(v, s0, s1, s2, s3, s4, s5)
-            _limit(v, constants[k, 6])
+                _log_map_input(v, s0, s1, s2, s3, s4, s5)
+            _limit_map_input(v, constants[k, 6])
             if ends[k] < ends[k + 1]:
-                _level(v, levels[ends[k] : ends[k + 1]])
-            _legendre(block, place, degrees[k])
+                _level_map_input(v, levels[ends[k] : ends[k + 1]])
+            _legendre_map_rows(block, place, degrees[k])
             place += degrees[k]
         for j in range(d):
             target, factor, at, count = outputs[j, first : first + b], factors[j], starts[j], starts[j + 1] - starts[j]

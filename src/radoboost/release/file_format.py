@@ -28,12 +28,12 @@ _CLASS = "class:"
 Blocks = Mapping[str, NDArray[np.float64]]
 
 
-def class_block(value: Any) -> str:
+def class_block_name(value: Any) -> str:
     """The block with the rados of one class, where there are more than two."""
     return f"{_CLASS}{value}"
 
 
-def holds_rados(name: str) -> bool:
+def is_rado_block_name(name: str) -> bool:
     """Whether a block of this name holds rados: of all classes, or of one."""
     return name == RADOS or name.startswith(_CLASS)
 
@@ -49,7 +49,7 @@ class BlockLayout:
     @classmethod
     def of(cls, name: str, rows: NDArray[np.float64], columns: tuple[str, ...] | None) -> "BlockLayout":
         """How a block is to be stored: by half if it equals its transpose to the last bit."""
-        square = not holds_rados(name) and len(rows) == rows.shape[1] > 1
+        square = not is_rado_block_name(name) and len(rows) == rows.shape[1] > 1
         bits = rows.view(np.int64) if square else rows
         return cls(len(rows), columns, square and bool((bits == bits.T).all()))
 
@@ -57,7 +57,7 @@ class BlockLayout:
     def from_dict(cls, name: str, entry: Mapping[str, Any]) -> "BlockLayout":
         """As the document of a release says; a symmetric block of other than the same number of columns is refused."""
         columns, symmetric = entry.get("columns"), entry.get("symmetric", False)
-        if not isinstance(symmetric, bool) or (symmetric and holds_rados(name)):
+        if not isinstance(symmetric, bool) or (symmetric and is_rado_block_name(name)):
             raise ReleaseError(f"block {name!r} cannot be symmetric, or it says so in a way that is not known")
         return cls(int(entry["rows"]), None if columns is None else tuple(columns), symmetric)
 
@@ -67,14 +67,14 @@ class BlockLayout:
         return {"rows": self.rows, **columns, **({"symmetric": True} if self.symmetric else {})}
 
 
-def stored_columns(features: Sequence[str], layout: Mapping[str, BlockLayout]) -> list[str]:
+def stored_block_columns(features: Sequence[str], layout: Mapping[str, BlockLayout]) -> list[str]:
     """The columns of the table but the first: the features, and then those that only some blocks have."""
     own = [name for block in layout.values() for name in block.columns or ()]
     return list(dict.fromkeys([*features, *own]))
 
 
-def to_table(blocks: Blocks, features: Sequence[str], layout: Mapping[str, BlockLayout]) -> pa.Table:
-    names = stored_columns(features, layout)
+def blocks_to_table(blocks: Blocks, features: Sequence[str], layout: Mapping[str, BlockLayout]) -> pa.Table:
+    names = stored_block_columns(features, layout)
     places = {name: k for k, name in enumerate(names)}
     count = sum(block.rows for block in layout.values())
     values, null = np.zeros((len(names), count)), np.ones((len(names), count), dtype=np.bool_)
@@ -90,9 +90,9 @@ def to_table(blocks: Blocks, features: Sequence[str], layout: Mapping[str, Block
     return pa.table([labels, *columns], names=[BLOCK_COLUMN, *names])
 
 
-def from_table(table: pa.Table, features: Sequence[str], layout: Mapping[str, BlockLayout]) -> Blocks:
+def blocks_from_table(table: pa.Table, features: Sequence[str], layout: Mapping[str, BlockLayout]) -> Blocks:
     """The blocks of a table that was laid out so; a table with anything else in it is refused."""
-    names, count = stored_columns(features, layout), sum(block.rows for block in layout.values())
+    names, count = stored_block_columns(features, layout), sum(block.rows for block in layout.values())
     matches = table.column_names == [BLOCK_COLUMN, *names] and count == table.num_rows
     if not matches or table.column(0).to_pylist() != [n for n, block in layout.items() for _ in range(block.rows)]:
         raise ReleaseError("the rows and columns of the release are not those that its document describes")
@@ -103,7 +103,7 @@ def from_table(table: pa.Table, features: Sequence[str], layout: Mapping[str, Bl
         own = block.columns or tuple(features)
         if block.symmetric and block.rows != len(own):
             raise ReleaseError(f"block {name!r} is called symmetric and is not square")
-        blocks[name] = _read_block([columns[column].slice(first, block.rows) for column in own], name, block)
+        blocks[name] = _read_block_columns([columns[column].slice(first, block.rows) for column in own], name, block)
         for column in columns.keys() - set(own):
             if columns[column].slice(first, block.rows).null_count != block.rows:
                 raise ReleaseError("the release holds values in columns that their block does not have")
@@ -111,7 +111,7 @@ def from_table(table: pa.Table, features: Sequence[str], layout: Mapping[str, Bl
     return blocks
 
 
-def _read_block(columns: Sequence[pa.ChunkedArray], name: str, block: BlockLayout) -> NDArray[np.float64]:
+def _read_block_columns(columns: Sequence[pa.ChunkedArray], name: str, block: BlockLayout) -> NDArray[np.float64]:
     """The rows of one block from its columns; of a symmetric one the half above the diagonal, twice."""
     rows = np.zeros((block.rows, len(columns)))
     for k, column in enumerate(columns):
@@ -142,12 +142,12 @@ class DamagedFile(ReleaseError):
 
 
 @contextmanager
-def with_document(
+def parquet_writer_with_document(
     draft: Path, schema: pa.Schema, key: str, document: Mapping[str, Any], **options: Any
 ) -> Iterator[Any]:
     """A Parquet writer for a draft; in the end its file gets the document, under `key`, with a place for the digest.
 
-    The document may still change while rows are written. Then `seal` puts the digest into its place.
+    The document may still change while rows are written. Then `seal_release_file` puts the digest into its place.
     """
     with pq.ParquetWriter(draft, schema, **options) as writer:
         yield writer
@@ -155,7 +155,7 @@ def with_document(
         writer.add_key_value_metadata({key: text})
 
 
-def seal(draft: Path) -> str:
+def seal_release_file(draft: Path) -> str:
     """Put the digest of a whole file into its place, and return it."""
     with draft.open("r+b") as file:
         start = digest_start(file, draft)
@@ -168,7 +168,7 @@ def seal(draft: Path) -> str:
     return digest
 
 
-def checked_digest(file: Any, path: Path, what: str) -> str:
+def check_file_digest(file: Any, path: Path, what: str) -> str:
     """The digest of an open file, refused where it is not its own, or there is none; `what` says what it should be."""
     start = digest_start(file, path)
     if start is None:
@@ -181,11 +181,11 @@ def checked_digest(file: Any, path: Path, what: str) -> str:
     return digest
 
 
-def digest_now(place: Path) -> str:
+def digest_of_release_file(place: Path) -> str:
     """The digest of a release as it is now; nothing where it is gone, or damaged."""
     try:
         with place.open("rb") as file:
-            return checked_digest(file, place, "a release")
+            return check_file_digest(file, place, "a release")
     except (OSError, ReleaseError):
         return ""
 

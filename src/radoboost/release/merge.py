@@ -37,18 +37,18 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
 from radoboost.release.compatibility import (
     PartyRelease,
-    check_alike,
-    check_different,
-    check_plans,
-    constants_of,
-    list_values,
-    pooled_schema,
-    read_parts,
+    check_parties_alike,
+    check_party_plans,
+    check_releases_differ,
+    list_values_text,
+    read_party_releases,
+    scaling_constants_of_column,
+    schema_of_all_parties,
 )
-from radoboost.release.composition import known_names
-from radoboost.release.file_format import holds_rados
+from radoboost.release.composition import ids_composed_with
+from radoboost.release.file_format import is_rado_block_name
 from radoboost.release.kind import EXACT_MOMENTS, MOMENT_BLOCKS, POOLED_SUMS, SUMS
-from radoboost.release.parties import MERGED, Parties, either
+from radoboost.release.parties import MERGED, Parties, sentences_of_all_parties
 from radoboost.release.release import Release, Statement
 
 AUTO, SUM, MOMENTS = WAYS = ("auto", "sum", "moments")
@@ -114,37 +114,39 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         raise ArgumentError("merge takes several releases, or their paths, in a list: merge([a, b])")
     if how not in WAYS:
         raise ArgumentError(f"how must be 'auto', 'sum' or 'moments'; it is {how!r}")
-    parts = read_parts(releases, "merge")
+    parts = read_party_releases(releases, "merge")
     for part in parts:
-        _check_kind(part)
-    check_different(parts)
-    _check_tables(parts)
-    made = [_made_by(part.release) for part in parts]
+        _check_release_can_be_merged(part)
+    check_releases_differ(parts)
+    _check_tables_to_merge(parts)
+    made = [_mechanism_to_merge(part.release) for part in parts]
     for part, own in zip(parts[1:], made[1:], strict=True):
         if own != made[0]:
             raise ArgumentError(f"{parts[0].name} and {part.name} are by different mechanisms; craft both plainly")
-        check_plans(parts[0], part)
-        check_alike(parts[0], part)
+        check_party_plans(parts[0], part)
+        check_parties_alike(parts[0], part)
     entries = [entry for part in parts for entry in part.entries]
-    _check_coins(parts)
+    _check_merged_coins(parts)
     rows = sum(part.rows for part in parts)
     exact = parts[0].release.law == EXACT_MOMENTS
-    pooled = not exact and (how == MOMENTS or (how == AUTO and _why_no_sum(parts, rows) is not None))
-    if not (exact or pooled) and (why := _why_no_sum(parts, rows)) is not None:
+    pooled = not exact and (how == MOMENTS or (how == AUTO and _why_rados_cannot_be_summed(parts, rows) is not None))
+    if not (exact or pooled) and (why := _why_rados_cannot_be_summed(parts, rows)) is not None:
         raise ArgumentError(f"{why}; pool their moments instead: how='moments' (--how moments)")
-    columns = _pooled_columns(parts)
-    blocks, columns = (_added if exact else _pooled if pooled else _summed)(parts, columns)
+    columns = _pool_columns(parts)
+    blocks, columns = (
+        _add_exact_moments_of_parties if exact else _pool_rados_of_parties if pooled else _sum_rados_of_parties
+    )(parts, columns)
     first = parts[0].release
     return Release(
         blocks=blocks,
         columns=columns,
         classes=first.classes,
         mechanism={**made[0], "law": EXACT_MOMENTS if exact else POOLED_SUMS if pooled else SUMS},
-        signatures={"name": first.signatures["name"], **({} if pooled else _numbering(entries))},
+        signatures={"name": first.signatures["name"], **({} if pooled else _merged_row_numbering(entries))},
         statement=_merged_statement(parts, entries, _OF_EXACT if exact else _OF_MOMENTS if pooled else _OF_SUMS),
         n_examples=rows,
-        id=_id(parts, pooled),
-        schema=pooled_schema(parts),
+        id=_merged_release_id(parts, pooled),
+        schema=schema_of_all_parties(parts),
         map=first.map,
         block_columns=first.block_columns,
     )
@@ -153,12 +155,12 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
 # ---- what goes together
 
 
-def _made_by(release: Release) -> dict[str, Any]:
+def _mechanism_to_merge(release: Release) -> dict[str, Any]:
     """The mechanism, without what differs among holders whose rados add up: why columns fitted the rows of each."""
     return {key: value for key, value in release.mechanism.items() if key not in ("law", "plan")}
 
 
-def _check_kind(part: PartyRelease) -> None:
+def _check_release_can_be_merged(part: PartyRelease) -> None:
     """Refuse what is neither plain sums over all signatures nor exact moments."""
     release = part.release
     if math.isfinite(release.statement.epsilon):
@@ -178,15 +180,15 @@ def _check_kind(part: PartyRelease) -> None:
             f"{part.name} has signatures {release.signatures['name']!r}, and sums of such rados are of another set of "
             "signatures than those of one table; craft it with all signatures (leave --support out)"
         )
-    if not any(holds_rados(name) for name in release.blocks):
+    if not any(is_rado_block_name(name) for name in release.blocks):
         raise ArgumentError(f"{part.name} has no rados; craft it plainly")
     assert part.rows  # or it is refused
 
 
-def _check_tables(parts: Sequence[PartyRelease]) -> None:
+def _check_tables_to_merge(parts: Sequence[PartyRelease]) -> None:
     """Refuse two releases of one table: composed with each other or with a third, or of one holder in two rooms."""
     for one, other in combinations(parts, 2):
-        if known_names(one.release) & known_names(other.release):
+        if ids_composed_with(one.release) & ids_composed_with(other.release):
             raise ArgumentError(
                 f"{one.name} and {other.name} are of one table, for they were composed with each other or with a "
                 "third release, and its rows would count twice; give one of them"
@@ -198,7 +200,7 @@ def _check_tables(parts: Sequence[PartyRelease]) -> None:
             )
 
 
-def _check_coins(parts: Sequence[PartyRelease]) -> None:
+def _check_merged_coins(parts: Sequence[PartyRelease]) -> None:
     """Refuse seeded releases whose rows have the same numbers: of one seed, they would have the same coins.
 
     No release tells its seed, and none could without telling those who guess it. Of rows that have different numbers
@@ -219,7 +221,7 @@ def _check_coins(parts: Sequence[PartyRelease]) -> None:
             )
 
 
-def has_one_numbering(entries: Sequence[Mapping[str, Any]]) -> bool:
+def merged_rows_have_one_numbering(entries: Sequence[Mapping[str, Any]]) -> bool:
     """Whether all rows of merged parts have numbers that follow each other, so that one seed may be that of all."""
     if not all("first_row" in entry for entry in entries):
         return False
@@ -227,32 +229,32 @@ def has_one_numbering(entries: Sequence[Mapping[str, Any]]) -> bool:
     return all(one["first_row"] + one["rows"] == other["first_row"] for one, other in pairwise(ordered))
 
 
-def _numbering(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    first = min((entry["first_row"] for entry in entries), default=0) if has_one_numbering(entries) else 0
+def _merged_row_numbering(entries: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    first = min((entry["first_row"] for entry in entries), default=0) if merged_rows_have_one_numbering(entries) else 0
     return {"first_row": first} if first else {}
 
 
 # ---- columns of all holders
 
 
-def _pooled_columns(parts: Sequence[PartyRelease]) -> tuple[Column, ...]:
+def _pool_columns(parts: Sequence[PartyRelease]) -> tuple[Column, ...]:
     """The columns of all holders together."""
     rows = [part.rows for part in parts]
-    return tuple(pooled_column(own, rows) for own in zip(*(part.release.columns for part in parts), strict=True))
+    return tuple(pool_column(own, rows) for own in zip(*(part.release.columns for part in parts), strict=True))
 
 
-def pooled_column(columns: Sequence[Column], rows: Sequence[int]) -> Column:
+def pool_column(columns: Sequence[Column], rows: Sequence[int]) -> Column:
     """One column of several holders together, of so many rows each.
 
     Where their constants differ, its z-scores are by the mean and the deviation of all rows, and its step is one that
     reaches as far as their values; where they do not, it is the finest step of any.
     """
     first = columns[0]
-    if len({constants_of(column) for column in columns}) == 1:
+    if len({scaling_constants_of_column(column) for column in columns}) == 1:
         return replace(first, step=min(column.step for column in columns))
     mean, square = Fraction(0), Fraction(0)
     for column, count in zip(columns, rows, strict=True):
-        own, deviation = Fraction(column.mean or 0.0), Fraction(_deviation(column))
+        own, deviation = Fraction(column.mean or 0.0), Fraction(_deviation_of_merged_column(column))
         share = Fraction(count, sum(rows))
         mean, square = mean + share * own, square + share * (deviation**2 + own**2)
     try:
@@ -261,12 +263,13 @@ def pooled_column(columns: Sequence[Column], rows: Sequence[int]) -> Column:
         raise ReleaseError(f"column {first.name!r} spreads too far to be standardised; use --scale bounds") from None
     # As far as 2**22 steps of each reach, in the table's units.
     reach = max(
-        column.step * 2.0**GRID_BITS * _deviation(column) + abs((column.mean or 0.0) - centre) for column in columns
+        column.step * 2.0**GRID_BITS * _deviation_of_merged_column(column) + abs((column.mean or 0.0) - centre)
+        for column in columns
     )
     return replace(first, mean=centre, std=std, step=grid_step(reach / std, first.name))
 
 
-def _deviation(column: Column) -> float:
+def _deviation_of_merged_column(column: Column) -> float:
     """The standard deviation of a column: where it is 0, a release says 1, and its step is 1 as well.
 
     No z-score of fewer than 2**42 rows needs a step of 1.
@@ -275,17 +278,19 @@ def _deviation(column: Column) -> float:
     return 0.0 if column.std == column.step == 1.0 else column.std
 
 
-def _converted(parts: Sequence[PartyRelease], block: str, columns: Sequence[Column]) -> list[Rows]:
+def _convert_blocks_to_merged_columns(
+    parts: Sequence[PartyRelease], block: str, columns: Sequence[Column]
+) -> list[Rows]:
     """A block of each with the constants of all; values of columns whose constants are the same stay as they are."""
     blocks = []
     for part in parts:
         rows = part.release.blocks[block]
         values = rows.copy()
-        for k, place in enumerate(_block_columns(part.release, block)):
+        for k, place in enumerate(_merged_block_columns(part.release, block)):
             own, pooled = part.release.columns[place], columns[place]
             if own.mean is None or own.std is None or pooled.mean is None or pooled.std is None:
                 continue
-            if constants_of(own) != constants_of(pooled):
+            if scaling_constants_of_column(own) != scaling_constants_of_column(pooled):
                 with np.errstate(over="ignore", invalid="ignore"):
                     values[:, k] = (own.std * rows[:, k] + (own.mean - pooled.mean) * rows[:, -1]) / pooled.std
         if not np.isfinite(values).all():
@@ -294,7 +299,7 @@ def _converted(parts: Sequence[PartyRelease], block: str, columns: Sequence[Colu
     return blocks
 
 
-def _block_columns(release: Release, block: str) -> list[int]:
+def _merged_block_columns(release: Release, block: str) -> list[int]:
     """Which columns of the release a block has: all, but for sums of shared columns without labels."""
     return [release.feature_names.index(name) for name in release.columns_of(block)]
 
@@ -302,11 +307,12 @@ def _block_columns(release: Release, block: str) -> list[int]:
 # ---- both ways
 
 
-def _why_no_sum(parts: Sequence[PartyRelease], rows: int) -> str | None:
+def _why_rados_cannot_be_summed(parts: Sequence[PartyRelease], rows: int) -> str | None:
     """Why rados cannot be summed one by one; None where they can."""
     counts = {part.release.n_rados for part in parts}
     if len(counts) > 1:
-        return f"the releases have different numbers of rados, {list_values(sorted(counts))}, so rados have no partners"
+        numbers = list_values_text(sorted(counts))
+        return f"the releases have different numbers of rados, {numbers}, so rados have no partners"
     if any(part.release.law == POOLED_SUMS for part in parts):
         return "one of the releases has pooled moments, whose rados cannot be summed one by one"
     if rows > MAX_EXAMPLES:
@@ -314,49 +320,59 @@ def _why_no_sum(parts: Sequence[PartyRelease], rows: int) -> str | None:
     return None
 
 
-def _summed(parts: Sequence[PartyRelease], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
+def _sum_rados_of_parties(
+    parts: Sequence[PartyRelease], columns: tuple[Column, ...]
+) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """Rado j of each, added as whole numbers of steps."""
     first = parts[0].release
-    values = {name: _converted(parts, name, columns) for name in first.blocks}
+    values = {name: _convert_blocks_to_merged_columns(parts, name, columns) for name in first.blocks}
     sizes = {name: np.sum([np.abs(rows).max(axis=0) for rows in own], axis=0) for name, own in values.items()}
-    columns = _on_grid(first, columns, sizes)
+    columns = _put_merged_columns_on_grid(first, columns, sizes)
     blocks = {}
     for name, own in values.items():
-        steps = np.array([columns[place].step for place in _block_columns(first, name)])
+        steps = np.array([columns[place].step for place in _merged_block_columns(first, name)])
         blocks[name] = np.sum([np.rint(rows / steps).astype(np.int64) for rows in own], axis=0) * steps
     return blocks, columns
 
 
-def _added(parts: Sequence[PartyRelease], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
+def _add_exact_moments_of_parties(
+    parts: Sequence[PartyRelease], columns: tuple[Column, ...]
+) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """Exact moments of all, without rados that were drawn from those of some."""
     names = sorted(MOMENT_BLOCKS[EXACT_MOMENTS])
     return {name: np.sum([part.release.blocks[name] for part in parts], axis=0) for name in names}, columns
 
 
-def _pooled(parts: Sequence[PartyRelease], columns: tuple[Column, ...]) -> tuple[dict[str, Rows], tuple[Column, ...]]:
+def _pool_rados_of_parties(
+    parts: Sequence[PartyRelease], columns: tuple[Column, ...]
+) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """The rados of all, moved and stretched so that mean and covariance are the sums of those of each."""
     for part in parts:
         if part.release.n_rados < 2:
             raise ArgumentError(f"{part.name} has one rado only, which has no covariance; craft at least two")
     first, count, moved = parts[0].release, sum(part.release.n_rados for part in parts), {}
     for name in first.blocks:
-        values = _converted(parts, name, columns)
+        values = _convert_blocks_to_merged_columns(parts, name, columns)
         total = np.sum([rows.mean(axis=0) for rows in values], axis=0)
         stretched = [math.sqrt((count - 1) / (len(rows) - 1)) * (rows - rows.mean(axis=0)) for rows in values]
         moved[name] = total + np.concatenate(stretched)
-    columns = _on_grid(first, columns, {name: np.abs(rows).max(axis=0) for name, rows in moved.items()})
+    columns = _put_merged_columns_on_grid(
+        first, columns, {name: np.abs(rows).max(axis=0) for name, rows in moved.items()}
+    )
     blocks = {}
     for name, rows in moved.items():
-        steps = np.array([columns[place].step for place in _block_columns(first, name)])
+        steps = np.array([columns[place].step for place in _merged_block_columns(first, name)])
         blocks[name] = np.rint(rows / steps) * steps + 0.0
     return blocks, columns
 
 
-def _on_grid(release: Release, columns: Sequence[Column], sizes: Mapping[str, Rows]) -> tuple[Column, ...]:
+def _put_merged_columns_on_grid(
+    release: Release, columns: Sequence[Column], sizes: Mapping[str, Rows]
+) -> tuple[Column, ...]:
     """The columns on grids so coarse that values of these sizes, by block, are exact in float64, and no coarser."""
     largest = np.zeros(len(columns))
     for name, own in sizes.items():
-        places = _block_columns(release, name)
+        places = _merged_block_columns(release, name)
         largest[places] = np.maximum(largest[places], own)
     least = [math.ldexp(1.0, math.frexp(float(most))[1] - _EXACT) if most else 0.0 for most in largest]
     return tuple(replace(column, step=max(column.step, step)) for column, step in zip(columns, least, strict=True))
@@ -381,13 +397,13 @@ def _merged_statement(parts: Sequence[PartyRelease], entries: Sequence[Mapping[s
         statements[0],
         not_protected=tuple(dict.fromkeys(sentences)),
         trust_model=_TRUST.format(each="; or ".join(trust)),
-        random_source=either(statement.random_source for statement in statements),
+        random_source=sentences_of_all_parties(statement.random_source for statement in statements),
         composed=None,
         holders=Parties(MERGED, tuple(entries)),
     )
 
 
-def _id(parts: Sequence[PartyRelease], pooled: bool) -> str:
+def _merged_release_id(parts: Sequence[PartyRelease], pooled: bool) -> str:
     """That of the parts, in any order, so that the same merge has the same id; none where all parts have seeds."""
     names = [part.release.id for part in parts]
     if not any(names):

@@ -15,12 +15,12 @@ LEAST_RATIO = 1e-9  # of an eigenvalue to the largest, also where there is no no
 LEAST = 1e-6  # an eigenvalue, where a record of unit length adds 1 to their sum
 
 
-def noise_floor(noise_std: float, n_columns: int, share: float) -> float:
+def eigenvalue_noise_floor(noise_std: float, n_columns: int, share: float) -> float:
     """`share` of the largest eigenvalue of symmetric noise, `noise_std` on the diagonal, 1/sqrt(2) of it elsewhere."""
     return share * noise_std * math.sqrt(2 * n_columns)
 
 
-def floor_noise(noise: Mapping[str, float], stage: str) -> float:
+def noise_for_eigenvalue_floor(noise: Mapping[str, float], stage: str) -> float:
     """The noise by which eigenvalues of a second moment are floored: its own, or that of the sum, if it is exact.
 
     What is inverted multiplies sums that carry noise, so directions in which there is hardly anything must not be
@@ -29,7 +29,7 @@ def floor_noise(noise: Mapping[str, float], stage: str) -> float:
     return noise[stage] or noise["sum"]
 
 
-def inverse_power(matrix: NDArray[np.float64], floor: float, power: float) -> NDArray[np.float64]:
+def inverse_matrix_power(matrix: NDArray[np.float64], floor: float, power: float) -> NDArray[np.float64]:
     """matrix**-power of a symmetric matrix, its eigenvalues raised to `floor` at least."""
     values, vectors = np.linalg.eigh(matrix)
     inverse: NDArray[np.float64] = (vectors * raise_eigenvalues(values, floor) ** -power) @ vectors.T
@@ -57,12 +57,12 @@ _DOUBT = 1.0  # of noise, times the number of columns: classes of so many rows a
 _MOST_CORRELATED = 0.95  # a squared canonical correlation: noise may make it 1 or more
 
 
-def centre_classes(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+def centre_class_vectors(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Vectors of classes less their mean: class weights of a row add up to 0, but for noise and rounding."""
     return np.asarray(vectors - vectors.mean(axis=0))
 
 
-def class_step(n_classes: int, eta: float) -> float:
+def class_newton_step(n_classes: int, eta: float) -> float:
     """How far a step goes along the inverse second moment times a mean rado of so many classes.
 
     Where all classes are alike, the multinomial risk has 1 / n_classes of the second moment as its curvature, and
@@ -95,7 +95,7 @@ class ClassMeans:
         return cls(trust[:, None] * sums + ((1 - trust) * sizes)[:, None] * mean, sizes, trust, one)
 
 
-def discriminant(sums: NDArray[np.float64], inverse: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+def discriminant_weights(sums: NDArray[np.float64], inverse: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
     """Weights of each class, shape (classes, columns), by sums of rows of each class with noise of a deviation."""
     by_class = ClassMeans.of(sums, inverse, noise)
     sums, sizes = by_class.sums, by_class.sizes
@@ -108,7 +108,7 @@ def discriminant(sums: NDArray[np.float64], inverse: NDArray[np.float64], noise:
     within = (vectors / (1 - values)) @ vectors.T
     offsets = np.log(sizes / whole) - (np.square(vectors) @ (values / (1 - values))) * whole / sizes / 2
     weights = whole * (within / np.outer(roots, roots)) @ sums @ inverse + np.outer(offsets, by_class.one)
-    return centre_classes(weights)
+    return centre_class_vectors(weights)
 
 
 # ---- The scores that follow from released moments, before anything is known of how probable a class is at each.
@@ -128,7 +128,7 @@ _LEAST_UNIT = 2.0**-10
 Blocks = Mapping[str, NDArray[np.float64]]
 
 
-def weights_and_unit(
+def column_weights_and_score_unit(
     blocks: Blocks, mechanism: Mapping[str, Any], columns: Sequence[Column]
 ) -> tuple[NDArray[np.float64], float]:
     """The weight of every column in a score, on a grid, and the typical size of a score.
@@ -136,21 +136,21 @@ def weights_and_unit(
     Of more than two classes each has a row of weights, and what is sized is the lead of the largest score over the
     next: the more classes there are, the smaller.
     """
-    theta = whitened_theta(blocks, mechanism)
+    theta = theta_of_whitened_rows(blocks, mechanism)
     values, vectors = np.linalg.eigh(blocks["moment:C2"])
     whole = max(float(np.maximum(values, 0.0).sum()), LEAST)
     if theta.ndim == 1:
         square = float(np.maximum(values, 0.0) @ np.square(vectors.T @ theta)) / whole
-        weights = column_factors(blocks, mechanism, columns) @ theta
+        weights = factors_from_whitened_to_columns(blocks, mechanism, columns) @ theta
     else:
         square = float((np.square(theta @ vectors) @ np.maximum(values, 0.0)).mean()) / whole / (len(theta) - 1)
-        weights = theta @ column_factors(blocks, mechanism, columns).T
+        weights = theta @ factors_from_whitened_to_columns(blocks, mechanism, columns).T
     weights = np.clip(weights, -_LARGEST, _LARGEST)
     unit = min(max(math.sqrt(square), _LEAST_UNIT), _LARGEST)
     return np.asarray(np.rint(weights / _SNAP) * _SNAP), round(unit / _SNAP) * _SNAP
 
 
-def whitened_theta(blocks: Blocks, mechanism: Mapping[str, Any]) -> NDArray[np.float64]:
+def theta_of_whitened_rows(blocks: Blocks, mechanism: Mapping[str, Any]) -> NDArray[np.float64]:
     """The classifier of whitened rows: the mean of the later iterates, or one Newton step where there are none.
 
     Of more than two classes each has a row; where there are no iterates, that is their discriminant.
@@ -162,22 +162,26 @@ def whitened_theta(blocks: Blocks, mechanism: Mapping[str, Any]) -> NDArray[np.f
             return np.asarray(blocks["theta"][rounds // 2 + 1 :].mean(axis=0))
         return np.asarray(blocks["theta"].reshape(rounds + 1, slots, d)[rounds // 2 + 1 :].mean(axis=0))
     second, noise = blocks["moment:C2"], mechanism["noise"]
-    inverse = inverse_power(second, noise_floor(floor_noise(noise, "whitened"), d, HESSIAN_FLOOR), 1.0)
-    return np.asarray(4 * inverse @ sums[0]) if slots == 1 else discriminant(sums, inverse, float(noise["sum"]))
+    inverse = inverse_matrix_power(
+        second, eigenvalue_noise_floor(noise_for_eigenvalue_floor(noise, "whitened"), d, HESSIAN_FLOOR), 1.0
+    )
+    return np.asarray(4 * inverse @ sums[0]) if slots == 1 else discriminant_weights(sums, inverse, float(noise["sum"]))
 
 
-def column_factors(blocks: Blocks, mechanism: Mapping[str, Any], columns: Sequence[Column]) -> NDArray[np.float64]:
+def factors_from_whitened_to_columns(
+    blocks: Blocks, mechanism: Mapping[str, Any], columns: Sequence[Column]
+) -> NDArray[np.float64]:
     """The matrix that takes the classifier of whitened rows to weights of the columns; the constant one counts as 1."""
     a, constant = blocks["whitening"], None
     if columns[-1].scale == "constant":
         constant = float(mechanism["constant"])
-    factors = a / _typical_stretch(a, blocks["moment:C"], constant)
+    factors = a / _typical_stretch_by_whitening(a, blocks["moment:C"], constant)
     if constant is not None:
         factors[-1] *= constant
     return np.asarray(factors)
 
 
-def _typical_stretch(a: NDArray[np.float64], second: NDArray[np.float64], constant: float | None) -> float:
+def _typical_stretch_by_whitening(a: NDArray[np.float64], second: NDArray[np.float64], constant: float | None) -> float:
     """The length of a typical row, times that of its image under `a` once it is on the sphere."""
     size, d = float(np.trace(second)), len(a)
     if size <= 0:

@@ -11,7 +11,7 @@ from typing import Any
 
 from radoboost.errors import ReleaseError
 from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict, group_event, group_words
-from radoboost.privacy.calibration import against
+from radoboost.privacy.calibration import event_against_colluders
 
 MERGED, AVERAGED, ROOM, JOINED = "merged", "averaged", "room", "joined"
 ONE_TABLE = "one table"  # several releases of one holder, averaged
@@ -74,12 +74,12 @@ class Parties:
     @property
     def fingerprints(self) -> frozenset[str]:
         """Those of the keys of all holders who were in rooms: a part is one of them, or the release of a room."""
-        return frozenset(key for part in self.parts for key in _keys(part))
+        return frozenset(key for part in self.parts for key in _party_key_fingerprints(part))
 
     @property
     def count(self) -> int:
         """How many holders there are, as far as can be seen: one who was in two rooms counts once."""
-        return len(self.fingerprints) + sum(not _keys(part) for part in self.parts)
+        return len(self.fingerprints) + sum(not _party_key_fingerprints(part) for part in self.parts)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -101,7 +101,9 @@ class Parties:
         return holders
 
 
-def room_figures(event: Event, holders: int, tolerate: int, present: int, delta: float) -> tuple[PartyGuarantee, ...]:
+def room_party_guarantees(
+    event: Event, holders: int, tolerate: int, present: int, delta: float
+) -> tuple[PartyGuarantee, ...]:
     """Epsilons for cases that one holder does not have, by those who were in the sum that had the fewest (D6, D8).
 
     Stage by stage there may have been more. But the event is that of the plan which draws the most, so its stages are
@@ -110,7 +112,7 @@ def room_figures(event: Event, holders: int, tolerate: int, present: int, delta:
     colluders = tolerate - (holders - present)
 
     def figure(case: str, honest: int) -> PartyGuarantee:
-        return PartyGuarantee.of(case, against(event, honest, holders, tolerate), delta)
+        return PartyGuarantee.of(case, event_against_colluders(event, honest, holders, tolerate), delta)
 
     figures = [figure("anyone outside the room", present)]
     if colluders:
@@ -125,13 +127,13 @@ def room_figures(event: Event, holders: int, tolerate: int, present: int, delta:
     )
 
 
-def _keys(part: Mapping[str, Any]) -> list[str]:
+def _party_key_fingerprints(part: Mapping[str, Any]) -> list[str]:
     """The fingerprints in what a statement says of a part."""
     several = part.get("holders", ())
     named = [part.get("fingerprint"), *(several if isinstance(several, list | tuple) else ())]
     return [key for key in named if isinstance(key, str) and key]
 
 
-def either(sentences: Iterable[str]) -> str:
+def sentences_of_all_parties(sentences: Iterable[str]) -> str:
     """What the statements of several say, each thing once."""
     return "; or ".join(dict.fromkeys(sentences))

@@ -54,7 +54,7 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
             f"moments of {release.n_classes} classes have one second moment for all of them, from which no rados of a "
             "class can be drawn; learn from the moments themselves (rado learn --learner moments)"
         )
-    rados = _drawn(release, whole_number(n_rados, "n_rados"), _generator(random_state))
+    rados = _draw_normal_rados(release, whole_number(n_rados, "n_rados"), _generator_of_random_state(random_state))
     if release.columns[-1].scale == "constant":
         rados[:, -1] /= release.mechanism["constant"]  # for a constant of 1, as everywhere else
     if not np.isfinite(rados).all():
@@ -69,20 +69,20 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
     )
 
 
-def require_memory_for_draws(n_rados: int, n_columns: int) -> None:
+def require_memory_for_drawn_rados(n_rados: int, n_columns: int) -> None:
     """Refuse to draw more rados than fit into memory."""
     need = 8 * n_columns * (3 * n_rados + 4 * n_columns)
-    memory.require(need, f"drawing {n_rados:,} rados of {n_columns:,} columns", "draw fewer rados")
+    memory.require_memory(need, f"drawing {n_rados:,} rados of {n_columns:,} columns", "draw fewer rados")
 
 
-def _drawn(release: Release, n_rados: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def _draw_normal_rados(release: Release, n_rados: int, generator: np.random.Generator) -> NDArray[np.float64]:
     """Normal rados in columns before whitening; on one thread, so that they do not depend on how many there are."""
     from threadpoolctl import threadpool_limits
 
     blocks, exact = release.blocks, release.law == EXACT_MOMENTS
     total, second = blocks["moment:b"][0], blocks["moment:C" if exact else "moment:C2"]
     d = len(total)
-    require_memory_for_draws(n_rados, d)
+    require_memory_for_drawn_rados(n_rados, d)
     draws = generator.standard_normal((n_rados, d))
     with threadpool_limits(1, user_api="blas"):
         try:
@@ -97,7 +97,7 @@ def _drawn(release: Release, n_rados: int, generator: np.random.Generator) -> ND
             raise ReleaseError("the moments of this release are not such that rados could be drawn from them") from None
 
 
-def _generator(random_state: Any) -> np.random.Generator:
+def _generator_of_random_state(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(int(random_state.randint(np.iinfo(np.int32).max)))
     whole = isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0

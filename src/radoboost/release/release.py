@@ -31,19 +31,23 @@ from radoboost.release.feature_map import FeatureMap
 from radoboost.release.file_format import (
     BLOCK_COLUMN,
     BlockLayout,
-    checked_digest,
-    from_table,
-    holds_rados,
-    seal,
-    to_table,
-    with_document,
+    blocks_from_table,
+    blocks_to_table,
+    check_file_digest,
+    is_rado_block_name,
+    parquet_writer_with_document,
+    seal_release_file,
 )
 from radoboost.release.file_format import RADOS as RADOS
-from radoboost.release.file_format import class_block as class_block
+from radoboost.release.file_format import class_block_name as class_block_name
 from radoboost.release.kind import MOMENT_BLOCKS, release_kind
 from radoboost.release.parties import Parties
-from radoboost.release.statement_check import check_release, check_statement, contradictions
-from radoboost.tables.class_values import are_alike
+from radoboost.release.statement_check import (
+    as_statement_contradictions,
+    check_release_against_statement,
+    check_statement,
+)
+from radoboost.tables.class_values import classes_are_of_one_kind
 from radoboost.tables.schema import Schema
 
 FORMAT = 1
@@ -85,9 +89,9 @@ class Statement:
             "mechanism": self.mechanism,
             "unit_of_privacy": self.unit_of_privacy,
             "neighbours": self.neighbours,
-            "epsilon": finite_or_word(self.epsilon),
+            "epsilon": epsilon_as_json(self.epsilon),
             "delta": self.delta,
-            "epsilon_at": [{"delta": delta, "epsilon": finite_or_word(epsilon)} for delta, epsilon in self.epsilon_at],
+            "epsilon_at": [{"delta": delta, "epsilon": epsilon_as_json(epsilon)} for delta, epsilon in self.epsilon_at],
             "best_guess": self.best_guess,
             "accountant": self.accountant,
             "trust_model": self.trust_model,
@@ -131,17 +135,17 @@ class Statement:
 def read_statement(entry: Mapping[str, Any]) -> Statement:
     """The statement of a file, refused where it promises more than its own event does."""
     statement = Statement.from_dict(entry)
-    with contradictions():
+    with as_statement_contradictions():
         check_statement(statement)
     return statement
 
 
-def finite_or_word(epsilon: float) -> float | str:
+def epsilon_as_json(epsilon: float) -> float | str:
     """An epsilon as JSON data, which has no infinity."""
     return "infinite" if math.isinf(epsilon) else epsilon
 
 
-def rounded_up(value: float, digits: int) -> str:
+def rounded_up_text(value: float, digits: int) -> str:
     """A number for people, never below the number itself."""
     if math.isinf(value):
         return "infinite"
@@ -151,7 +155,7 @@ def rounded_up(value: float, digits: int) -> str:
     return f"{float(up):.{digits}g}"
 
 
-def percent_up(share: float) -> str:
+def percent_up_text(share: float) -> str:
     """A share in per cent with one decimal, never below the share itself."""
     exact = Decimal(repr(share)) * 100
     return str(exact.quantize(Decimal("0.1"), rounding=ROUND_CEILING))
@@ -208,7 +212,7 @@ class Release:
                 raise ReleaseError(f"block {name!r} has shape {rows.shape}; there are {width} columns")
             frozen[name] = rows
         object.__setattr__(self, "blocks", MappingProxyType(frozen))
-        check_map(self.map, self.columns)
+        check_feature_map_columns(self.map, self.columns)
         check_block_columns(self.block_columns, self.blocks)
         check_shared_columns(self.blocks, self.feature_names, self.block_columns)
 
@@ -235,7 +239,7 @@ class Release:
     @property
     def n_rados(self) -> int:
         """How many rados there are; a release of moments needs none."""
-        return next((len(rows) for name, rows in self.blocks.items() if holds_rados(name)), 0)
+        return next((len(rows) for name, rows in self.blocks.items() if is_rado_block_name(name)), 0)
 
     @property
     def n_classes(self) -> int:
@@ -278,10 +282,12 @@ class Release:
     def save(self, path: str | os.PathLike[str], *, fresh: bool = False) -> None:
         """Write the release to one Parquet file, whole or not at all; with `fresh`, over no file that is there."""
         with on_failure(self.unless_saved), atomic_write(Path(path), fresh=fresh) as draft:
-            table = to_table(self.blocks, self.feature_names, self._layout())
-            with with_document(draft, table.schema, _KEY, self.to_dict(), use_dictionary=[BLOCK_COLUMN]) as writer:
+            table = blocks_to_table(self.blocks, self.feature_names, self._layout())
+            with parquet_writer_with_document(
+                draft, table.schema, _KEY, self.to_dict(), use_dictionary=[BLOCK_COLUMN]
+            ) as writer:
                 writer.write_table(table)
-            digest = seal(draft)
+            digest = seal_release_file(draft)
         object.__setattr__(self, "digest", digest)
         if self.after_save is not None:
             self.after_save(digest)
@@ -302,15 +308,15 @@ def load(path: str | os.PathLike[str]) -> Release:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            digest = checked_digest(
+            digest = check_file_digest(
                 file, path, "a radoboost release: it holds no radoboost document; of a table, rado craft makes one"
             )
             try:
                 parquet = pq.ParquetFile(file)
-                _refuse_share(parquet.metadata.metadata)
-                release = _parse(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
-                with contradictions():
-                    check_release(release)
+                _refuse_share_as_release(parquet.metadata.metadata)
+                release = _parse_release(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
+                with as_statement_contradictions():
+                    check_release_against_statement(release)
                 object.__setattr__(release, "digest", digest)
                 return release
             except ReleaseError as error:
@@ -325,7 +331,7 @@ def load(path: str | os.PathLike[str]) -> Release:
         raise ReleaseError(f"cannot read {str(path)!r}: {error}") from None
 
 
-def _refuse_share(metadata: Mapping[bytes, bytes]) -> None:
+def _refuse_share_as_release(metadata: Mapping[bytes, bytes]) -> None:
     """Refuse a file that is on the way to a release."""
     if SHARE_KEY.encode() in metadata:
         raise ReleaseError(
@@ -334,14 +340,14 @@ def _refuse_share(metadata: Mapping[bytes, bytes]) -> None:
         )
 
 
-def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
+def _parse_release(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     if document["format"] != FORMAT:
         raise ReleaseError(f"unknown version: the release has format {document['format']!r}, not {FORMAT}")
     columns = columns_from_json(document["columns"])
     layout = {block["name"]: BlockLayout.from_dict(block["name"], block) for block in document["blocks"]}
-    blocks = from_table(parquet.read(), [column.name for column in columns], layout)
-    classes = read_classes(document)
-    rados = {RADOS} if len(classes) == 2 else {class_block(value) for value in classes}
+    blocks = blocks_from_table(parquet.read(), [column.name for column in columns], layout)
+    classes = read_release_classes(document)
+    rados = {RADOS} if len(classes) == 2 else {class_block_name(value) for value in classes}
     if rados - set(blocks) and not MOMENT_BLOCKS.get(release_kind(document["mechanism"]), rados) <= set(blocks):
         raise ReleaseError("the release has no rados, and no moments from which they could be drawn")
     if len({len(blocks[name]) for name in rados & set(blocks)}) > 1:
@@ -349,7 +355,7 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
     n_examples = document["n_examples"]
     if not (n_examples is None or isinstance(n_examples, int)):
         raise ReleaseError("the release does not say how many examples it is from")
-    feature_map = read_map(document)
+    feature_map = read_feature_map(document)
     name = document.get("id", "")
     if not isinstance(name, str) or not _ID.fullmatch(name):
         raise ReleaseError(f"the id of the release is {str(name)[:40]!r}, which is not an id")
@@ -362,25 +368,25 @@ def _parse(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Release:
         statement=read_statement(document["statement"]),
         n_examples=n_examples,
         id=name,
-        schema=read_schema(document, columns, feature_map),
+        schema=read_release_schema(document, columns, feature_map),
         map=feature_map,
         block_columns={name: block.columns for name, block in layout.items() if block.columns is not None},
     )
 
 
-def read_classes(document: Mapping[str, Any]) -> tuple[Any, ...]:
+def read_release_classes(document: Mapping[str, Any]) -> tuple[Any, ...]:
     classes = tuple(document["classes"])
-    if len(classes) < 2 or len(set(map(str, classes))) < len(classes) or not are_alike(classes):
+    if len(classes) < 2 or len(set(map(str, classes))) < len(classes) or not classes_are_of_one_kind(classes):
         raise ReleaseError("a release has at least two classes, all of them different and of one kind")
     return classes
 
 
-def read_map(document: Mapping[str, Any]) -> FeatureMap | None:
+def read_feature_map(document: Mapping[str, Any]) -> FeatureMap | None:
     """The feature map in the document of a release or a model; None where it has none."""
     return FeatureMap.from_dict(document["map"]) if "map" in document else None
 
 
-def check_map(feature_map: FeatureMap | None, columns: Sequence[Column]) -> None:
+def check_feature_map_columns(feature_map: FeatureMap | None, columns: Sequence[Column]) -> None:
     """Refuse a feature map that makes other columns than those of the release or the model."""
     names = tuple(column.name for column in columns if column.scale != "constant")
     if feature_map is not None and feature_map.output_names != names:
@@ -389,7 +395,7 @@ def check_map(feature_map: FeatureMap | None, columns: Sequence[Column]) -> None
 
 def check_block_columns(block_columns: Mapping[str, tuple[str, ...]], blocks: Mapping[str, Any]) -> None:
     """Refuse columns of blocks that are not there, of the rados, or that no table could have."""
-    wrong = [name for name in block_columns if name not in blocks or holds_rados(name)]
+    wrong = [name for name in block_columns if name not in blocks or is_rado_block_name(name)]
     if wrong:
         raise ReleaseError(f"{wrong[0]!r} cannot have columns of its own: it is no block, or the rados")
     for block, names in block_columns.items():
@@ -398,7 +404,7 @@ def check_block_columns(block_columns: Mapping[str, tuple[str, ...]], blocks: Ma
             raise ReleaseError(f"the columns of block {block!r} must have different names, and none {BLOCK_COLUMN!r}")
 
 
-def read_schema(
+def read_release_schema(
     document: Mapping[str, Any], columns: Sequence[Column], feature_map: FeatureMap | None = None
 ) -> Schema | None:
     """The schema in the document of a release or a model, refused where its encoded columns are others."""
@@ -421,16 +427,16 @@ def atomic_write(path: Path, *, fresh: bool = False, secret: bool = False) -> It
     With `fresh` it does not become `path` where something is there by then, whoever put it there. What is `secret` can
     be read by its owner alone, from the first byte on.
     """
-    from radoboost.tables.urls import refuse_store
+    from radoboost.tables.urls import refuse_store_as_output
 
-    refuse_store(path)
+    refuse_store_as_output(path)
     try:
         target = Path(os.path.realpath(path))  # a link stays, and its target is replaced
         if target.exists() and not target.is_file():
             raise OutputError(f"cannot write {path}: it exists and is not a file; choose another place")
         draft = target.with_name(f".{secrets.token_hex(6)}.part")
     except (OSError, ValueError) as error:
-        raise _output_error(path, error) from None
+        raise _output_error_of_write(path, error) from None
     try:
         if secret:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -439,13 +445,13 @@ def atomic_write(path: Path, *, fresh: bool = False, secret: bool = False) -> It
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))  # which only one can do
         os.replace(draft, target)
     except OSError as error:
-        raise _output_error(path, error) from None
+        raise _output_error_of_write(path, error) from None
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
 
 
-def _output_error(path: Path, error: OSError | ValueError) -> OutputError:
+def _output_error_of_write(path: Path, error: OSError | ValueError) -> OutputError:
     if isinstance(error, OutputError):
         return error
     why = reason(error) if isinstance(error, OSError) else str(error)

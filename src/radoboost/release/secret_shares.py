@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError, reason
 from radoboost.release.columns import columns_from_json
-from radoboost.release.file_format import checked_digest, seal, with_document
+from radoboost.release.file_format import check_file_digest, parquet_writer_with_document, seal_release_file
 from radoboost.release.parties import SHARED, Parties
 from radoboost.release.release import (
     RADOS,
     SHARE_KEY,
     Release,
     atomic_write,
-    class_block,
-    read_classes,
-    read_map,
-    read_schema,
+    class_block_name,
+    read_feature_map,
+    read_release_classes,
+    read_release_schema,
     read_statement,
 )
 
@@ -68,17 +68,17 @@ class PendingRelease:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> "PendingRelease":
         """From the document of a file; the statement is held against its own event."""
-        columns, feature_map = columns_from_json(document["columns"]), read_map(document)
+        columns, feature_map = columns_from_json(document["columns"]), read_feature_map(document)
         return cls(
             Release(
                 blocks={},
                 columns=columns,
-                classes=read_classes(document),
+                classes=read_release_classes(document),
                 mechanism={"name": document["mechanism"]["name"], **document["mechanism"]},
                 signatures={},
                 statement=read_statement(document["statement"]),
                 n_examples=None,
-                schema=read_schema(document, columns, feature_map),
+                schema=read_release_schema(document, columns, feature_map),
                 map=feature_map,
             )
         )
@@ -107,7 +107,7 @@ class PendingRelease:
             blocks = {RADOS: totals * steps}
         else:
             slots = zip(release.classes, np.split(totals, totals.shape[1] // width, axis=1), strict=True)
-            blocks = {class_block(value): total * steps for value, total in slots}
+            blocks = {class_block_name(value): total * steps for value, total in slots}
         return replace(
             release,
             blocks=blocks,
@@ -118,7 +118,7 @@ class PendingRelease:
         )
 
 
-def refuse_other(first: PendingRelease, second: PendingRelease, names: tuple[str, str]) -> None:
+def refuse_shares_of_other_release(first: PendingRelease, second: PendingRelease, names: tuple[str, str]) -> None:
     """Refuse two that do not become one release, and say what differs."""
     a, b = first.to_dict(), second.to_dict()
     different = [key for key in dict.fromkeys([*a, *b]) if a.get(key) != b.get(key)]
@@ -142,16 +142,16 @@ def write_share_file(path: Path, kind: str, schema: pa.Schema, document: Mapping
     content = {"format": FORMAT, "kind": kind, **document}
     with atomic_write(path, secret=kind == "share") as draft:
         options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-        with with_document(draft, schema, SHARE_KEY, content, **options) as writer:
+        with parquet_writer_with_document(draft, schema, SHARE_KEY, content, **options) as writer:
             yield writer
-        seal(draft)
+        seal_release_file(draft)
 
 
-def read_document(path: Path, kind: str) -> dict[str, Any]:
+def read_share_document(path: Path, kind: str) -> dict[str, Any]:
     """The document of such a file, refused if it is another kind, damaged, or of an unknown version."""
     try:
         with path.open("rb") as file:
-            checked_digest(file, path, _KINDS[kind])
+            check_file_digest(file, path, _KINDS[kind])
             metadata = pq.ParquetFile(file).metadata.metadata
     except OSError as error:
         raise ReleaseError(f"cannot read {path}: {reason(error)}") from None
@@ -168,7 +168,7 @@ def read_document(path: Path, kind: str) -> dict[str, Any]:
 @contextmanager
 def read_share_file(path: Path, kind: str) -> Iterator[dict[str, Any]]:
     """The document of such a file; what cannot be read in it becomes one line."""
-    document = read_document(path, kind)
+    document = read_share_document(path, kind)
     try:
         yield document
     except ReleaseError as error:
@@ -177,27 +177,27 @@ def read_share_file(path: Path, kind: str) -> Iterator[dict[str, Any]]:
         raise ReleaseError(f"{path} is not {_KINDS[kind]}: its document is incomplete") from None
 
 
-def number_schema(width: int) -> pa.Schema:
+def share_number_schema(width: int) -> pa.Schema:
     """Columns of 64-bit numbers; alone they mean nothing, so they have numbers for names."""
     return pa.schema([(str(k), pa.uint64()) for k in range(width)])
 
 
-def number_table(rows: NDArray[np.uint64]) -> pa.Table:
+def share_number_table(rows: NDArray[np.uint64]) -> pa.Table:
     columns = np.ascontiguousarray(rows.T)
-    return pa.Table.from_arrays([pa.array(column) for column in columns], schema=number_schema(rows.shape[1]))
+    return pa.Table.from_arrays([pa.array(column) for column in columns], schema=share_number_schema(rows.shape[1]))
 
 
-def number_batches(path: Path, rows: int, width: int) -> Iterator[NDArray[np.uint64]]:
+def share_number_batches(path: Path, rows: int, width: int) -> Iterator[NDArray[np.uint64]]:
     """The rows of a file of numbers, so many at a time."""
     with pq.ParquetFile(path) as file:
-        if not file.schema_arrow.remove_metadata().equals(number_schema(width)):
+        if not file.schema_arrow.remove_metadata().equals(share_number_schema(width)):
             raise ReleaseError(f"{path} does not have the {width:,} columns of numbers that it should have")
         for group in range(file.num_row_groups):  # one at a time: all at once, they stay in memory
             for batch in file.iter_batches(batch_size=rows, row_groups=[group]):
                 yield np.stack([column.to_numpy() for column in batch.columns], axis=1)
 
 
-def check_parts(parts: Sequence[Any]) -> tuple[tuple[str, int], ...]:
+def check_share_parts(parts: Sequence[Any]) -> tuple[tuple[str, int], ...]:
     """Pairs with their numbers of rows, from a document."""
     checked = tuple((str(part["pair"]), int(part["rows"])) for part in parts)
     if not checked or any(rows < 1 for _, rows in checked):
@@ -243,7 +243,7 @@ class Share:
     def batches(self, rows: int = MOST_ROWS) -> Iterator[NDArray[np.uint64]]:
         """All rows in order, at most so many at a time."""
         if isinstance(self.rows, Path):
-            yield from number_batches(self.rows, rows, self.awaited.width)
+            yield from share_number_batches(self.rows, rows, self.awaited.width)
         else:
             for first in range(0, len(self.rows), rows):
                 yield self.rows[first : first + rows]
@@ -254,20 +254,20 @@ class Share:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to one Parquet file, whole or not at all."""
-        with write_share_file(Path(path), "share", number_schema(self.awaited.width), self.to_dict()) as writer:
+        with write_share_file(Path(path), "share", share_number_schema(self.awaited.width), self.to_dict()) as writer:
             for rows in self.batches():
-                writer.write_table(number_table(rows))
+                writer.write_table(share_number_table(rows))
 
 
 def load_share(path: str | os.PathLike[str]) -> Share:
     """A share in a file, which is read a batch at a time when it is summed."""
     path = Path(path)
     with read_share_file(path, "share") as document:
-        ((pair, n_rows),) = check_parts([document])
+        ((pair, n_rows),) = check_share_parts([document])
         with pq.ParquetFile(path) as file:
             if file.metadata.num_rows != n_rows:
                 raise ReleaseError(f"it has {file.metadata.num_rows:,} rows and says {n_rows:,}")
-        return Share(pair, _side(document), PendingRelease.from_dict(document["release"]), n_rows, path)
+        return Share(pair, _side_of_share(document), PendingRelease.from_dict(document["release"]), n_rows, path)
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,8 +303,8 @@ class PartialSums:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write them to one Parquet file, whole or not at all."""
-        with write_share_file(Path(path), "partial", number_schema(self.sums.shape[1]), self.to_dict()) as writer:
-            writer.write_table(number_table(self.sums))
+        with write_share_file(Path(path), "partial", share_number_schema(self.sums.shape[1]), self.to_dict()) as writer:
+            writer.write_table(share_number_table(self.sums))
 
 
 def load_partial(path: str | os.PathLike[str]) -> PartialSums:
@@ -312,15 +312,15 @@ def load_partial(path: str | os.PathLike[str]) -> PartialSums:
     path = Path(path)
     with read_share_file(path, "partial") as document:
         awaited = PendingRelease.from_dict(document["release"])
-        sums = np.concatenate(list(number_batches(path, MOST_ROWS, awaited.width)))
+        sums = np.concatenate(list(share_number_batches(path, MOST_ROWS, awaited.width)))
         if len(sums) != document["n_rados"]:
             raise ReleaseError(f"it has {len(sums):,} rados and says {document['n_rados']!r}")
         signatures = {"name": document["signatures"]["name"], **document["signatures"]}
-        parts = check_parts(document["parts"])
-        return PartialSums(_side(document), parts, awaited, signatures, str(document["tag"]), sums)
+        parts = check_share_parts(document["parts"])
+        return PartialSums(_side_of_share(document), parts, awaited, signatures, str(document["tag"]), sums)
 
 
-def _side(document: Any) -> str:
+def _side_of_share(document: Any) -> str:
     if document["side"] not in SIDES:
         raise ReleaseError(f"its side is {document['side']!r}, which is neither 'a' nor 'b'")
     return str(document["side"])
@@ -356,7 +356,7 @@ def merge_shares(first: PartialSums | str | os.PathLike[str], second: PartialSum
             + ("took the same shares in another order" if same else "took shares that do not belong together")
             + "; let both take the same senders' shares, in the same order"
         )
-    refuse_other(a.awaited, b.awaited, (names[0], names[1]))
+    refuse_shares_of_other_release(a.awaited, b.awaited, (names[0], names[1]))
     if a.sums.shape != b.sums.shape or a.signatures != b.signatures:
         raise ArgumentError(
             f"{names[0]} has {len(a.sums):,} rados by signatures {a.signatures['name']!r}, and {names[1]} "

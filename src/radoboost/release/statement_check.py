@@ -32,7 +32,7 @@ from radoboost.release.parties import (
     ROOM,
     Parties,
     PartyGuarantee,
-    room_figures,
+    room_party_guarantees,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class StatementContradiction(ReleaseError):
 
 
 @contextmanager
-def contradictions() -> Iterator[None]:
+def as_statement_contradictions() -> Iterator[None]:
     """Whatever is refused within contradicts the file itself."""
     try:
         yield
@@ -61,9 +61,9 @@ def check_statement(statement: "Statement") -> Event:
     It looks at epsilon with its delta and relation, the other pairs of `epsilon_at`, the best guess, what this release
     and earlier ones come to, and the figures for several holders. An infinite epsilon promises nothing, so nothing is
     computed for it. Only figures are checked, and only against the event: that it is what was done is the maker's word.
-    `check_release` holds the rest of a file against it.
+    `check_release_against_statement` holds the rest of a file against it.
     """
-    event = _event(statement.event, "the event of its statement")
+    event = _event_in_statement(statement.event, "the event of its statement")
     relation = event.relation
     if relation is None:
         raise ReleaseError("the event of its statement names no neighbours; do not trust it")
@@ -75,37 +75,37 @@ def check_statement(statement: "Statement") -> Event:
     if not 0 <= statement.delta < 1:
         raise ReleaseError(f"the statement's delta is {statement.delta!r}, which is not a delta")
     for delta, epsilon in ((statement.delta, statement.epsilon), *statement.epsilon_at):
-        _check_epsilon(event, delta, epsilon, "what was done")
-    _check_guess(event, statement.best_guess)
+        _check_stated_epsilon(event, delta, epsilon, "what was done")
+    _check_stated_guess(event, statement.best_guess)
     if statement.composed is not None:
-        _check_composed(event, statement.composed)
+        _check_composed_statement(event, statement.composed)
     for figure in () if statement.holders is None else statement.holders.figures:
-        _check_epsilon(figure.event, figure.delta, figure.epsilon, f"what was done, for {figure.case},")
+        _check_stated_epsilon(figure.event, figure.delta, figure.epsilon, f"what was done, for {figure.case},")
     if statement.holders is not None and math.isfinite(statement.epsilon):
         if statement.holders.how == ROOM:
-            _check_room(event, statement.delta, statement.holders)
+            _check_room_figures(event, statement.delta, statement.holders)
         elif statement.holders.how in (AVERAGED, ONE_TABLE):
-            _check_average(statement, statement.holders)
+            _check_statement_of_several(statement, statement.holders)
     return event
 
 
-def _check_average(statement: "Statement", holders: Parties) -> None:
+def _check_statement_of_several(statement: "Statement", holders: Parties) -> None:
     """What follows from several releases costs no less than any of them; and all of them, where they are of one table.
 
     One who is at two holders pays at least for the two costliest releases, and one who is at all of them for all.
     """
     try:
-        events = [_event(part["event"], "the event of one of its releases") for part in holders.parts]
+        events = [_event_in_statement(part["event"], "the event of one of its releases") for part in holders.parts]
         stated = [(float(part["epsilon"]), float(part["delta"])) for part in holders.parts]
     except (LookupError, TypeError, ValueError):
         raise ReleaseError("the statement does not say in full what was averaged; do not trust it") from None
     for own, (epsilon, delta) in zip(events, stated, strict=True):
-        _check_epsilon(own, delta, epsilon, "what was done for one of its releases")
+        _check_stated_epsilon(own, delta, epsilon, "what was done for one of its releases")
     every = Composed(tuple(events))
     for least in [every] if holders.how == ONE_TABLE else events:
         for delta, epsilon in ((statement.delta, statement.epsilon), *statement.epsilon_at):
-            _check_epsilon(least, delta, epsilon, "what was averaged")
-        _check_guess(least, statement.best_guess)
+            _check_stated_epsilon(least, delta, epsilon, "what was averaged")
+        _check_stated_guess(least, statement.best_guess)
     if holders.how == ONE_TABLE:
         return
     costliest = sorted(events, key=lambda own: epsilon_at(own, statement.delta))[-2:]
@@ -114,22 +114,22 @@ def _check_average(statement: "Statement", holders: Parties) -> None:
         raise ReleaseError(f"the statement has no figure for {AT_TWO}; do not trust it")
     for figure in shared:
         least = Composed(tuple(costliest)) if figure.case == AT_TWO else every
-        _check_epsilon(least, figure.delta, figure.epsilon, f"what was averaged, for {figure.case},")
+        _check_stated_epsilon(least, figure.delta, figure.epsilon, f"what was averaged, for {figure.case},")
 
 
-def _check_room(event: Event, delta: float, holders: Parties) -> None:
+def _check_room_figures(event: Event, delta: float, holders: Parties) -> None:
     """Figures of a room follow from its event, how many holders there were, and how many stayed to the end.
 
     How many may put together what they know is in the words of the second figure; where that leaves two numbers, the
     figures have to be those of one of them.
     """
     reasons = []
-    for _, expected in fitting_figures(event, delta, holders):
+    for _, expected in fitting_room_figures(event, delta, holders):
         try:
             for figure, said in zip(expected, holders.figures, strict=True):
                 if (said.delta, said.size) != (figure.delta, figure.size):
                     raise ReleaseError(f"the figure for {figure.case} is at another delta or size; do not trust it")
-                _check_epsilon(figure.event, said.delta, said.epsilon, f"what was done, for {figure.case},")
+                _check_stated_epsilon(figure.event, said.delta, said.epsilon, f"what was done, for {figure.case},")
         except ReleaseError as error:
             reasons.append(error)
         else:
@@ -138,32 +138,34 @@ def _check_room(event: Event, delta: float, holders: Parties) -> None:
         raise reasons[0]
     raise ReleaseError(
         f"the statement's figures for holders are not those of a room of {len(holders.parts)} holders, of whom "
-        f"{_present(holders)} stayed; do not trust it"
+        f"{_number_of_present_holders(holders)} stayed; do not trust it"
     )
 
 
-def fitting_figures(event: Event, delta: float, holders: Parties) -> Iterator[tuple[int, tuple[PartyGuarantee, ...]]]:
+def fitting_room_figures(
+    event: Event, delta: float, holders: Parties
+) -> Iterator[tuple[int, tuple[PartyGuarantee, ...]]]:
     """For how many who may put together what they know a room's figures have these cases, and what they must be."""
-    count, present = len(holders.parts), _present(holders)
+    count, present = len(holders.parts), _number_of_present_holders(holders)
     cases = [figure.case for figure in holders.figures]
     for tolerate in range(max(1, count - present), (count + 1) // 2):
-        expected = room_figures(event, count, tolerate, present, delta)
+        expected = room_party_guarantees(event, count, tolerate, present, delta)
         if [figure.case for figure in expected] == cases:
             yield tolerate, expected
 
 
-def _present(holders: Parties) -> int:
+def _number_of_present_holders(holders: Parties) -> int:
     return sum(part.get("until") is None for part in holders.parts)
 
 
-def _event(data: Any, what: str) -> Event:
+def _event_in_statement(data: Any, what: str) -> Event:
     try:
         return event_from_dict(data)
     except ArgumentError as error:
         raise ReleaseError(f"{what} cannot be read: {error}") from None
 
 
-def _check_epsilon(event: Event, delta: float, epsilon: float, what: str) -> None:
+def _check_stated_epsilon(event: Event, delta: float, epsilon: float, what: str) -> None:
     """One evaluation of the curve, where everything is as it should be."""
     if math.isinf(epsilon):
         return
@@ -182,7 +184,7 @@ def _check_epsilon(event: Event, delta: float, epsilon: float, what: str) -> Non
     )
 
 
-def _check_guess(event: Event, stated: float) -> None:
+def _check_stated_guess(event: Event, stated: float) -> None:
     assert event.relation is not None
     try:
         guess = best_guess(event)
@@ -195,24 +197,24 @@ def _check_guess(event: Event, stated: float) -> None:
         )
 
 
-def _check_composed(event: Event, composed: Mapping[str, Any]) -> None:
+def _check_composed_statement(event: Event, composed: Mapping[str, Any]) -> None:
     """What several releases come to is no less than this one costs, or all of them where their events are known."""
     epsilon, relation = composed["epsilon"], event.relation
-    entries = _entries(composed)
+    entries = _earlier_events_of_statement(composed)
     if epsilon == "infinite":
         return
     assert relation is not None
     if composed["neighbours"] != relation.value:
         raise ReleaseError(f"the total speaks of {composed['neighbours']!r}, and the release of {relation.value!r}")
-    earlier = [_event(entry, "the event of an earlier release") for entry in entries]
+    earlier = [_event_in_statement(entry, "the event of an earlier release") for entry in entries]
     try:
         total = Composed((event, *(convert_relation(other, relation) for other in earlier)))
     except ArgumentError as error:
         raise ReleaseError(f"the statement gives a total for releases that have none: {error}") from None
-    _check_epsilon(total, float(composed["delta"]), float(epsilon), "what was done in all of them")
+    _check_stated_epsilon(total, float(composed["delta"]), float(epsilon), "what was done in all of them")
 
 
-def _entries(composed: Mapping[str, Any]) -> list[Any]:
+def _earlier_events_of_statement(composed: Mapping[str, Any]) -> list[Any]:
     """The events of earlier releases, as many as the statement counts."""
     try:
         entries = [entry["event"] for entry in composed["releases"]]
@@ -249,9 +251,9 @@ class _Moved(NamedTuple):
     times: int = 1
 
 
-def check_release(release: "Release") -> None:
+def check_release_against_statement(release: "Release") -> None:
     """Refuse words about another number of classes, and noisy moments with less noise than their promise takes."""
-    _check_words(release.statement, release.n_classes)
+    _check_statement_words(release.statement, release.n_classes)
     if not math.isfinite(release.statement.epsilon):
         return
     if release.law == EXACT_MOMENTS:
@@ -259,14 +261,14 @@ def check_release(release: "Release") -> None:
             f"the statement promises epsilon {release.statement.epsilon:g}, and the sums of the release are exact; do "
             "not trust it"
         )
-    _check_contents(release)
+    _check_release_contents(release)
     if release.law == NOISY_MOMENTS:
-        _check_noise(release)
+        _check_stated_noise(release)
     elif release.mechanism.get("noise_on") in ("rados", "examples"):
-        _check_one_noise(release)
+        _check_stated_rado_noise(release)
 
 
-def _check_words(statement: "Statement", n_classes: int) -> None:
+def _check_statement_words(statement: "Statement", n_classes: int) -> None:
     for sentence in (*statement.promises, *statement.not_protected, statement.unit_of_privacy):
         for number in _CLASSES.findall(sentence):
             if number.replace(",", "") != ("two" if n_classes == 2 else str(n_classes)):
@@ -275,7 +277,7 @@ def _check_words(statement: "Statement", n_classes: int) -> None:
                 )
 
 
-def _check_contents(release: "Release") -> None:
+def _check_release_contents(release: "Release") -> None:
     """Refuse an exact number of rows where that is protected, and blocks that no such mechanism makes."""
     relation = event_from_dict(release.statement.event).relation
     if relation in ADDED and release.n_examples is not None:
@@ -290,13 +292,13 @@ def _check_contents(release: "Release") -> None:
         )
 
 
-def _check_noise(release: "Release") -> None:
+def _check_stated_noise(release: "Release") -> None:
     event = event_from_dict(release.statement.event)
     mu, total, noise = gaussian_distance(event), 0.0, release.mechanism["noise"]
     assert event.relation is not None
     if mu is None:
         raise ReleaseError("the event of its statement is not that of noisy moments; do not trust it")
-    for stage, moved in _stages(release, event.relation).items():
+    for stage, moved in _stated_moment_stages(release, event.relation).items():
         if not float(noise.get(stage, 0.0)) > 0:
             raise ReleaseError(
                 f"the statement promises epsilon {release.statement.epsilon:g} for {event.relation.value}, and the "
@@ -310,7 +312,7 @@ def _check_noise(release: "Release") -> None:
         )
 
 
-def _check_one_noise(release: "Release") -> None:
+def _check_stated_rado_noise(release: "Release") -> None:
     """Noise on rados or on examples: so much of it, for rows of such a norm, and as often as there are rados (R4, E2).
 
     One edge vector that is replaced moves its row by twice the norm, and a person's rows together by sqrt(rows) of it.
@@ -338,7 +340,7 @@ def _check_one_noise(release: "Release") -> None:
         )
 
 
-def _stages(release: "Release", relation: Relation) -> dict[str, _Moved]:
+def _stated_moment_stages(release: "Release", relation: Relation) -> dict[str, _Moved]:
     blocks, mechanism, two = release.blocks, release.mechanism, release.n_classes == 2
     label, replaced = relation in _LABELS, relation is Relation.REPLACE
     k, apart = int(mechanism.get("max_rows", 1)), math.sqrt(2) if replaced else 1.0

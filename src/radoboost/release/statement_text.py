@@ -8,7 +8,7 @@ from typing import Any
 from radoboost.errors import ArgumentError
 from radoboost.privacy import Relation, Repeated, best_guess, epsilon_at, event_from_dict, figures
 from radoboost.release.parties import AVERAGED, ENCRYPTED, JOINED, ONE_TABLE, ROOM, SHARED, Parties
-from radoboost.release.release import Release, Statement, rounded_up
+from radoboost.release.release import Release, Statement, rounded_up_text
 
 _LENGTHS = "standard deviations, where one row counts 1 and has length 1"
 _STAGES = {  # what a stage of several is called, by its name in a release
@@ -43,18 +43,18 @@ def statement_text(statement: Statement) -> dict[str, list[str]]:
     """What a statement promises and what it does not, as sentences by their headings."""
     promised = [
         *(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
-        f"epsilon {epsilon_text(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for "
+        f"epsilon {epsilon_text(statement.epsilon)}, delta {rounded_up_text(statement.delta, 6)}, for "
         f"{statement.neighbours} as neighbours",
     ]
     if not math.isinf(statement.epsilon):
         at = ", ".join(f"{epsilon_text(epsilon)} at delta {delta:g}" for delta, epsilon in statement.epsilon_at)
         promised += [f"unit of privacy: {statement.unit_of_privacy}", f"the same as epsilon {at}"]
-        promised += figures_text(figures_of(statement), statement.neighbours)
+        promised += statement_figures_text(figures_of_statement(statement), statement.neighbours)
     if statement.composed is not None:
         total = statement.composed
         promised.append(
             f"together with {total['earlier_releases']} earlier: epsilon {epsilon_text(total['epsilon'])}, "
-            f"delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as neighbours"
+            f"delta {rounded_up_text(total['delta'], 6)}, for {total['neighbours']} as neighbours"
             + (f" ({total['why']})" if "why" in total else "")
             + (f", if {total['holds_if']}" if "holds_if" in total else "")
         )
@@ -66,19 +66,20 @@ def statement_text(statement: Statement) -> dict[str, list[str]]:
 def holders_text(holders: Parties) -> list[str]:
     """How many holders made something, and how, and what is promised in the cases that only several have."""
     sentences = [
-        _WAYS.get(holders.how, "made of releases of {} holders, merged").format(holders.count) + _makers_text(holders)
+        _WAYS.get(holders.how, "made of releases of {} holders, merged").format(holders.count)
+        + _room_makers_text(holders)
     ]
     if holders.count == 1:
         sentences = [sentences[0].replace("1 senders", "1 sender")]
     for figure in holders.figures:
         comma = "" if figure.size == 1 else ","
         neighbours = "" if figure.neighbours is None else f", for {figure.neighbours}{comma} as neighbours"
-        delta = rounded_up(figure.delta, 6)
+        delta = rounded_up_text(figure.delta, 6)
         sentences.append(f"{figure.case}: epsilon {epsilon_text(figure.epsilon)}, delta {delta}{neighbours}")
     return sentences
 
 
-def _makers_text(holders: Parties) -> str:
+def _room_makers_text(holders: Parties) -> str:
     """The names of those who met in a room, and when some of them left."""
     if holders.how != ROOM:
         return ""
@@ -91,22 +92,24 @@ def _makers_text(holders: Parties) -> str:
     return ": " + "; ".join([", ".join(stayed), *left])
 
 
-def figures_of(statement: Statement) -> dict[str, Any]:
+def figures_of_statement(statement: Statement) -> dict[str, Any]:
     """What else follows from the event of a statement: mu, rho and what groups pay; nothing without a promise."""
     return {} if math.isinf(statement.epsilon) else figures(event_from_dict(statement.event), statement.delta)
 
 
-def figures_text(answer: Mapping[str, Any], neighbours: str) -> list[str]:
+def statement_figures_text(answer: Mapping[str, Any], neighbours: str) -> list[str]:
     """Sentences about mu, rho and groups; every one names its neighbours."""
     sentences = []
     if "mu" in answer:
         variation = answer["total_variation"]
         charged = (
-            f"; the sampler's total variation, {rounded_up(variation, 2)}, is charged to delta" if variation else ""
+            f"; the sampler's total variation, {rounded_up_text(variation, 2)}, is charged to delta"
+            if variation
+            else ""
         )
         sentences.append(
-            f"mu {rounded_up(answer['mu'], 4)} in Gaussian differential privacy, rho {rounded_up(answer['rho'], 4)} in "
-            f"zCDP, for {neighbours} as neighbours{charged}"
+            f"mu {rounded_up_text(answer['mu'], 4)} in Gaussian differential privacy, rho "
+            f"{rounded_up_text(answer['rho'], 4)} in zCDP, for {neighbours} as neighbours{charged}"
         )
     if answer.get("groups"):
         groups = answer["groups"]
@@ -114,12 +117,12 @@ def figures_text(answer: Mapping[str, Any], neighbours: str) -> list[str]:
         sizes = ", ".join(f"{figure['size']:,}" for figure in groups)
         whom = groups[-1]["neighbours"].replace(f"{groups[-1]['size']:,}", sizes, 1)
         who = "several persons" if "person" in neighbours else "several rows of one person"
-        delta = rounded_up(groups[0]["delta"], 6)
+        delta = rounded_up_text(groups[0]["delta"], 6)
         sentences.append(f"{who}: epsilon at most {epsilons} for {whom}, at delta {delta}")
     return sentences
 
 
-def stages_text(noise: Mapping[str, Any], rounds: int = 0) -> str:
+def stage_noise_text(noise: Mapping[str, Any], rounds: int = 0) -> str:
     """The noise of each stage, by name; a stage without noise is exact.
 
     Where the number of mean rados is not known yet, "rounds" maps each that it may be to its noise.
@@ -140,14 +143,14 @@ def stages_text(noise: Mapping[str, Any], rounds: int = 0) -> str:
     return f"{', '.join(parts)}: {_LENGTHS}"
 
 
-def held_text(n_rados: int) -> str:
+def what_release_holds_text(n_rados: int) -> str:
     """What a release holds: so many rados, or moments alone."""
     return f"{n_rados:,} rado{'' if n_rados == 1 else 's'}" if n_rados else "moments"
 
 
 def epsilon_text(value: float | str | None) -> str:
     """Four digits, rounded up; JSON has a word, or null, for infinity."""
-    return rounded_up(value if isinstance(value, int | float) else math.inf, 4)
+    return rounded_up_text(value if isinstance(value, int | float) else math.inf, 4)
 
 
 # ---- A statement for people who decide and are no specialists: a verdict in one sentence, and answers to questions.
@@ -209,11 +212,11 @@ def verdict_of(statement: Statement) -> Verdict:
         return Verdict(
             NONE,
             "No promise: assume that whoever knows all other records can find out about the one that is left",
-            ("Treat this file with the care that the table itself needs.", *_consistent(statement)),
+            ("Treat this file with the care that the table itself needs.", *_consistent_file_text(statement)),
         )
     promise, guess = promise_text(statement), out_of_hundred(statement.best_guess)
     headline = f"{promise[0].upper()}{promise[1:]}: the best guess is right at most {guess}, a coin 50"
-    sentences = _consistent(statement)
+    sentences = _consistent_file_text(statement)
     if statement.best_guess > _MUCH:
         return Verdict(WEAK, headline, ("That is hardly a promise: a guess may be right nearly always.", *sentences))
     if statement.neighbours == Relation.VALUE:
@@ -224,11 +227,11 @@ def verdict_of(statement: Statement) -> Verdict:
 def verdict_of_model(statement: Statement) -> Verdict:
     """What to think of the release that a model was learned from, by the statement that the model carries."""
     verdict = verdict_of(statement)
-    own = verdict.sentences[: len(verdict.sentences) - len(_consistent(statement))]
+    own = verdict.sentences[: len(verdict.sentences) - len(_consistent_file_text(statement))]
     return Verdict(verdict.tone, verdict.headline, (*own, _OF_MODEL))
 
 
-def _consistent(statement: Statement) -> tuple[str, ...]:
+def _consistent_file_text(statement: Statement) -> tuple[str, ...]:
     if math.isinf(statement.epsilon):
         return ("The file is consistent: it is not damaged, and says itself that it promises nothing.",)
     return (
@@ -237,14 +240,14 @@ def _consistent(statement: Statement) -> tuple[str, ...]:
     )
 
 
-def answers(release: Release) -> tuple[FaqAnswer, ...]:
+def statement_faq_answers(release: Release) -> tuple[FaqAnswer, ...]:
     """Who is protected from whom, how well, what is not, what several releases add up to, and who made it."""
     statement = release.statement
     left_out = len(statement.not_protected) - 2
     return (
-        FaqAnswer("Who is protected?", _who(statement)),
-        FaqAnswer("From whom?", _from_whom(statement)),
-        FaqAnswer("How well?", _how_well(statement)),
+        FaqAnswer("Who is protected?", _who_is_protected_text(statement)),
+        FaqAnswer("From whom?", _protected_from_whom_text(statement)),
+        FaqAnswer("How well?", _how_well_protected_text(statement)),
         FaqAnswer(
             "What is not protected?",
             (
@@ -252,12 +255,12 @@ def answers(release: Release) -> tuple[FaqAnswer, ...]:
                 *([f"And {left_out} more: all of them stand in the statement in full."] if left_out > 0 else []),
             ),
         ),
-        FaqAnswer("What do several releases add up to?", _together(statement)),
-        FaqAnswer("Who made it?", (*_makers(statement), _NO_ORIGIN)),
+        FaqAnswer("What do several releases add up to?", _several_releases_text(statement)),
+        FaqAnswer("Who made it?", (*_who_made_release_text(statement), _NO_ORIGIN)),
     )
 
 
-def full_statement(statement: Statement) -> dict[str, list[str]]:
+def full_statement_text(statement: Statement) -> dict[str, list[str]]:
     """All that a statement says, as `rado show` does, by headings."""
     how = {
         "mechanism": statement.mechanism,
@@ -268,14 +271,14 @@ def full_statement(statement: Statement) -> dict[str, list[str]]:
     return statement_text(statement) | {"How it was made": [f"{what}: {text}" for what, text in how.items()]}
 
 
-def _who(statement: Statement) -> tuple[str, ...]:
+def _who_is_protected_text(statement: Statement) -> tuple[str, ...]:
     if math.isinf(statement.epsilon):
         return ("Nobody.",)
     unit = statement.unit_of_privacy
     return (_WHO[Relation(statement.neighbours)], f"In the words of the statement: {unit}.")
 
 
-def _from_whom(statement: Statement) -> tuple[str, ...]:
+def _protected_from_whom_text(statement: Statement) -> tuple[str, ...]:
     trusted = f"Whoever made it had to be trusted: {statement.trust_model}."
     if math.isinf(statement.epsilon):
         return ("From nobody who has the file.", trusted)
@@ -287,20 +290,24 @@ def _from_whom(statement: Statement) -> tuple[str, ...]:
     return (f"It bounds what can be found out about {what}.", trusted)
 
 
-def _how_well(statement: Statement) -> tuple[str, ...]:
+def _how_well_protected_text(statement: Statement) -> tuple[str, ...]:
     if math.isinf(statement.epsilon):
         return (f"Not at all by this file: epsilon is infinite, for {statement.neighbours} as neighbours.",)
     sentences = [
         f"Somebody who would otherwise toss a coin is right at most {out_of_hundred(statement.best_guess)} about "
         "which of two neighbouring tables it was. A coin is right 50 of 100 times, certainty 100.",
         f"Neighbouring tables differ by this: {statement.neighbours}. In figures it is epsilon "
-        f"{epsilon_text(statement.epsilon)} at delta {rounded_up(statement.delta, 6)}.",
+        f"{epsilon_text(statement.epsilon)} at delta {rounded_up_text(statement.delta, 6)}.",
     ]
-    groups = [line for line in figures_text(figures_of(statement), statement.neighbours) if line.startswith("several")]
+    groups = [
+        line
+        for line in statement_figures_text(figures_of_statement(statement), statement.neighbours)
+        if line.startswith("several")
+    ]
     return (*sentences, *(f"{line[0].upper()}{line[1:]}." for line in groups))
 
 
-def _together(statement: Statement) -> tuple[str, ...]:
+def _several_releases_text(statement: Statement) -> tuple[str, ...]:
     if math.isinf(statement.epsilon):
         return ("Nothing is promised, so there is nothing to add. Two releases of one table tell more than one does.",)
     total = statement.composed
@@ -308,22 +315,22 @@ def _together(statement: Statement) -> tuple[str, ...]:
         n_earlier = total["earlier_releases"]
         return (
             f"With {n_earlier:,} earlier release{'' if n_earlier == 1 else 's'} that it names: epsilon "
-            f"{epsilon_text(total['epsilon'])} at delta {rounded_up(total['delta'], 6)}, for {total['neighbours']} as "
-            "neighbours. Others that it does not name come on top.",
+            f"{epsilon_text(total['epsilon'])} at delta {rounded_up_text(total['delta'], 6)}, for "
+            f"{total['neighbours']} as neighbours. Others that it does not name come on top.",
         )
     alone = "The statement is about this release alone; every other one about the same people comes on top."
     try:
         twice = Repeated(event_from_dict(statement.event), 2)
         return (
             f"{alone} Two like it come to epsilon {epsilon_text(epsilon_at(twice, statement.delta))} at delta "
-            f"{rounded_up(statement.delta, 6)} for {statement.neighbours}, and a guess is right at most "
+            f"{rounded_up_text(statement.delta, 6)} for {statement.neighbours}, and a guess is right at most "
             f"{out_of_hundred(best_guess(twice))}.",
         )
     except ArgumentError:  # more uses than are accounted for
         return (alone,)
 
 
-def _makers(statement: Statement) -> tuple[str, ...]:
+def _who_made_release_text(statement: Statement) -> tuple[str, ...]:
     if statement.holders is None:
         return ()
     return tuple(f"{line[0].upper()}{line[1:]}." for line in holders_text(statement.holders))

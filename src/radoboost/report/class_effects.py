@@ -11,14 +11,14 @@ from radoboost.report.effects_report import (
     DRAWN,
     HEADING,
     MARGINS,
-    band_around,
-    bar_names,
-    by_importance,
-    item_lines,
-    pair_figures,
-    rest_text,
-    shorten_name,
-    value_at,
+    category_bar_names,
+    column_effect_lines,
+    effect_band,
+    effect_value_at,
+    effects_by_importance,
+    pair_effect_figures,
+    residual_effect_text,
+    shorten_effect_name,
 )
 from radoboost.report.findings import Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
@@ -31,12 +31,12 @@ _EFFECT = "effect on the score of each class"
 Items = list[NumberEffect | CategoryEffect]  # of a column, one for each class, in their order
 
 
-def class_findings(explanations: Explanations) -> Findings:
+def class_effect_findings(explanations: Explanations) -> Findings:
     """Explanations of classes as tables and figures."""
-    columns = _effects_by_column(explanations)
-    tables = [_classes_table(explanations), _columns_table(explanations, columns)]
+    columns = _class_effects_by_column(explanations)
+    tables = [_classes_effect_table(explanations), _class_columns_table(explanations, columns)]
     if any(each.pairs for each in explanations.by_class):
-        tables.append(_pairs_table(explanations))
+        tables.append(_class_pairs_table(explanations))
     places, figures, notes = explanations.strongest(MOST_CLASSES), [], []
     if columns:
         drawn = columns[:DRAWN]
@@ -51,39 +51,41 @@ def class_findings(explanations: Explanations) -> Findings:
             caption += " Bands are two standard errors by the declared noise, given the whitening that was released."
         elif banded:
             notes.append(f"Bands are drawn for {_WITH_BANDS} classes at most; the table has the widest of each column.")
-        panels = [_panel(explanations, places, items) for items in drawn]
+        panels = [_class_effect_panel(explanations, places, items) for items in drawn]
         figures.append(Figure("effects", "Effects of columns on classes", caption, panels))
     if len(places) < len(explanations.classes):
         notes.append(
             f"The picture has the {len(places)} classes that stand out most, of {len(explanations.classes)}; tables "
             "have all of them."
         )
-    pairs = [(pair, f", for {value}") for pair, value in _pairs(explanations)]
-    figures += pair_figures(pairs, explanations.by_class[0].curves)
-    notes += rest_text(explanations.by_class[0].rest)  # the same columns for all classes
+    pairs = [(pair, f", for {value}") for pair, value in _pairs_of_all_classes(explanations)]
+    figures += pair_effect_figures(pairs, explanations.by_class[0].curves)
+    notes += residual_effect_text(explanations.by_class[0].rest)  # the same columns for all classes
     return Findings("effects", "What the model does", tables, figures, notes=notes)
 
 
-def class_lines(explanations: Explanations) -> list[str]:
+def class_effect_lines(explanations: Explanations) -> list[str]:
     """The most important effects as lines for a terminal, by class."""
     places = explanations.strongest(_CLASS_LINES)
-    shown = {place: by_importance(explanations.by_class[place]) for place in places}
+    shown = {place: effects_by_importance(explanations.by_class[place]) for place in places}
     if not any(shown.values()):
         return []
     lines = ["effects on the score of each class, less the mean over classes", HEADING]
     for place, items in shown.items():
         chance = explanations.probabilities[place]
-        lines.append(f"class {shorten_name(repr(explanations.classes[place]), 40)}, {chance:.3f} in an average row:")
-        lines += [line for item in items[:_ITEM_LINES] for line in item_lines(item)]
+        lines.append(
+            f"class {shorten_effect_name(repr(explanations.classes[place]), 40)}, {chance:.3f} in an average row:"
+        )
+        lines += [line for item in items[:_ITEM_LINES] for line in column_effect_lines(item)]
     if any(item.band is not None for items in shown.values() for item in items):
         lines.append(MARGINS)
-    lines += rest_text(explanations.by_class[0].rest)
+    lines += residual_effect_text(explanations.by_class[0].rest)
     hidden = len(explanations.classes) - len(places)
     more = f"... and {hidden:,} classes more, which stand out less; " if hidden else ""
     return [*lines, f"{more}--html PAGE shows pictures of effects"]
 
 
-def _effects_by_column(explanations: Explanations) -> list[Items]:
+def _class_effects_by_column(explanations: Explanations) -> list[Items]:
     """The effects of each column on all classes, the most important column first; not those that are 0 everywhere."""
     found: dict[str, Items] = {}
     for each in explanations.by_class:
@@ -91,15 +93,15 @@ def _effects_by_column(explanations: Explanations) -> list[Items]:
         for item in items:
             found.setdefault(item.name, []).append(item)
     some = [items for items in found.values() if any(any(item.effects) for item in items)]
-    return sorted(some, key=lambda items: -_importance(items))
+    return sorted(some, key=lambda items: -_importance_over_classes(items))
 
 
-def _importance(items: Items) -> float:
+def _importance_over_classes(items: Items) -> float:
     """The root of the mean square over classes."""
     return math.sqrt(math.fsum(item.importance**2 for item in items) / len(items))
 
 
-def _classes_table(explanations: Explanations) -> ReportTable:
+def _classes_effect_table(explanations: Explanations) -> ReportTable:
     columns = [
         ReportColumn("class"),
         ReportColumn("probability", "average row", 3),
@@ -109,18 +111,21 @@ def _classes_table(explanations: Explanations) -> ReportTable:
     each = zip(
         explanations.classes, explanations.probabilities, explanations.importance, explanations.by_class, strict=True
     )
-    rows = [[str(value), chance, size, _strongest(explanation)] for value, chance, size, explanation in each]
+    rows = [
+        [str(value), chance, size, _strongest_columns_of_class(explanation)]
+        for value, chance, size, explanation in each
+    ]
     note = "Importance is that of all columns and pairs of a class together: how much it stands out from the others."
     return ReportTable("classes", "Classes", columns, rows, note)
 
 
-def _strongest(explanation: Explanation) -> str:
+def _strongest_columns_of_class(explanation: Explanation) -> str:
     """The columns that matter most to a class, with where they speak for it."""
-    items = by_importance(explanation)[:3]
-    return ", ".join(f"{item.name} (most at {value_at(item, int(np.argmax(item.effects)))})" for item in items)
+    items = effects_by_importance(explanation)[:3]
+    return ", ".join(f"{item.name} (most at {effect_value_at(item, int(np.argmax(item.effects)))})" for item in items)
 
 
-def _columns_table(explanations: Explanations, columns: list[Items]) -> ReportTable:
+def _class_columns_table(explanations: Explanations, columns: list[Items]) -> ReportTable:
     heads = [ReportColumn("column"), ReportColumn("importance", "standard deviation", 3)]
     for which in ("largest", "least"):
         heads += [ReportColumn(which, "effect", 2), ReportColumn(f"class, {which}"), ReportColumn(f"where {which}")]
@@ -132,16 +137,16 @@ def _columns_table(explanations: Explanations, columns: list[Items]) -> ReportTa
             cell
             for place, k in ends
             for cell in (
-                float(effects[place, k]), str(explanations.classes[place]), value_at(items[place], int(k)),
+                float(effects[place, k]), str(explanations.classes[place]), effect_value_at(items[place], int(k)),
             )
         ]  # fmt: skip
         bands = [max(item.band) for item in items if item.band is not None]
-        rows.append([items[0].name, _importance(items), *cells, max(bands, default=None)])
+        rows.append([items[0].name, _importance_over_classes(items), *cells, max(bands, default=None)])
     note = "Importance is the standard deviation of a column's effects over its rows and over classes."
     return ReportTable("columns", "Columns, by importance", [*heads, ReportColumn("band", "largest, ±", 2)], rows, note)
 
 
-def _pairs(explanations: Explanations) -> list[tuple[Pair, Any]]:
+def _pairs_of_all_classes(explanations: Explanations) -> list[tuple[Pair, Any]]:
     """The pairs of all classes, by importance, with the class."""
     found = [
         (pair, value)
@@ -151,11 +156,11 @@ def _pairs(explanations: Explanations) -> list[tuple[Pair, Any]]:
     return sorted(found, key=lambda entry: -entry[0].importance)
 
 
-def _pairs_table(explanations: Explanations) -> ReportTable:
+def _class_pairs_table(explanations: Explanations) -> ReportTable:
     names = ["both low", "low and high", "high and low", "both high"]
     heads = [ReportColumn("pair"), ReportColumn("class"), ReportColumn("importance", "standard deviation", 3)]
     heads += [*(ReportColumn(name, None, 2) for name in names), ReportColumn("band", "largest, ±", 2)]
-    found = _pairs(explanations)[:_PAIRS]
+    found = _pairs_of_all_classes(explanations)[:_PAIRS]
     rows = [[" and ".join(pair.names), str(value), pair.importance, *pair.corners, pair.band] for pair, value in found]
     note = (
         "What two columns add together to the score of a class, beyond what each adds alone. Low and high are one "
@@ -164,17 +169,17 @@ def _pairs_table(explanations: Explanations) -> ReportTable:
     return ReportTable("pairs", "Pairs of columns", heads, rows, note)
 
 
-def _panel(explanations: Explanations, places: Sequence[int], items: Items) -> Panel:
+def _class_effect_panel(explanations: Explanations, places: Sequence[int], items: Items) -> Panel:
     """One column: a line or points for each class."""
     series, bands = [], []
     for order, place in enumerate(places):
         item, name = items[place], str(explanations.classes[place])
         if isinstance(item, CategoryEffect):
             error = item.band if len(places) <= _WITH_BANDS else None
-            series.append(Series(name, bar_names(item), item.effects, error, style="points"))
+            series.append(Series(name, category_bar_names(item), item.effects, error, style="points"))
             continue
         style = "line" if order < _COLOURS else "dashed"
         series.append(Series(name, item.values, item.effects, style=style))
         if item.band is not None and len(places) <= _WITH_BANDS:
-            bands.append(band_around(name, item.values, item.effects, item.band))
+            bands.append(effect_band(name, item.values, item.effects, item.band))
     return Panel(items[0].name, "", _EFFECT, series, bands=bands)

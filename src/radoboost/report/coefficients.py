@@ -50,11 +50,11 @@ class Coefficient:
         return asdict(self)
 
 
-def coefficients(model: Model) -> tuple[Coefficient, ...]:
+def coefficients_of_model(model: Model) -> tuple[Coefficient, ...]:
     """The coefficients of a model of two classes, by importance."""
     if model.n_classes > 2:
         raise ArgumentError("coefficients with intervals are those of two classes; of more, explain(model) shows them")
-    errors = standard_errors(model)
+    errors = coefficient_standard_errors(model)
     found, place = [], 0
     for k, column in enumerate(model.columns):
         if column.scale == "constant":
@@ -62,12 +62,16 @@ def coefficients(model: Model) -> tuple[Coefficient, ...]:
         _, _, _, factor, divisor, _ = column.constants
         slope, theta = factor / divisor, float(model.theta[k])
         error = None if errors is None else abs(float(errors[k]) * slope)
-        found.append(Coefficient(column.name, theta * slope, error, abs(theta) * _deviation(model, column, place)))
+        found.append(
+            Coefficient(
+                column.name, theta * slope, error, abs(theta) * _deviation_of_coefficient_column(model, column, place)
+            )
+        )
         place += 1
     return tuple(sorted(found, key=lambda each: -each.importance))
 
 
-def standard_errors(model: Model) -> NDArray[np.float64] | None:
+def coefficient_standard_errors(model: Model) -> NDArray[np.float64] | None:
     try:
         errors = np.asarray(model.learner.get("standard_errors"), dtype=np.float64)
     except (TypeError, ValueError):
@@ -75,7 +79,7 @@ def standard_errors(model: Model) -> NDArray[np.float64] | None:
     return errors if errors.shape == model.theta.shape and bool(np.isfinite(errors).all()) else None
 
 
-def _deviation(model: Model, column: ReleaseColumn, place: int) -> float:
+def _deviation_of_coefficient_column(model: Model, column: ReleaseColumn, place: int) -> float:
     """The standard deviation of a column, as it is scaled."""
     if model.effects is not None:
         return model.effects.deviations[place]
@@ -86,20 +90,20 @@ def _deviation(model: Model, column: ReleaseColumn, place: int) -> float:
 
 def coefficient_findings(model: Model, release: Release | None = None) -> Findings:
     """How a model was learned, its error estimate, and its coefficients with intervals, as tables and a picture."""
-    tables, figures, notes = [_choices(model, release)], [], []
+    tables, figures, notes = [_learner_choices_table(model, release)], [], []
     if model.n_classes > 2:
         notes.append("Coefficients of more than two classes are not listed: the effects of columns on each class are.")
     else:
-        found = coefficients(model)
-        tables.append(_coefficient_rows(found, model))
+        found = coefficients_of_model(model)
+        tables.append(_coefficient_table(found, model))
         if any(each.value for each in found):
-            figures.append(_drawn(found, model))
+            figures.append(_coefficient_figure(found, model))
     return Findings("learned", "What was learned, and how", tables, figures, notes=notes)
 
 
-def _choices(model: Model, release: Release | None) -> ReportTable:
+def _learner_choices_table(model: Model, release: Release | None) -> ReportTable:
     """What the learner chose, and what it expects."""
-    told, rows = model.learner, [["learner", _term_name(model.learner)]]
+    told, rows = model.learner, [["learner", _learning_method_name(model.learner)]]
     if "covariance" in told:
         rows += [
             [
@@ -113,19 +117,19 @@ def _choices(model: Model, release: Release | None) -> ReportTable:
     if told.get("r2") is not None:
         held_out = ", by rados held out" if "covariance" in told else ", less what is owed to chance"
         rows.append(["R2 of this model", f"{told['r2']:.3f} of the labels' variance is explained{held_out}"])
-    rows += expected_rows(model, release)
+    rows += expected_error_rows(model, release)
     rows += [["beware", str(remark)] for remark in told.get("remarks", ())]
     return ReportTable("choices", "How it was learned", ["what", "it is"], rows)
 
 
-def _term_name(told: Mapping[str, Any]) -> str:
+def _learning_method_name(told: Mapping[str, Any]) -> str:
     names = {"moments": "moments: least squares from the first two moments", "boost": "RadoBoost"}
     return names.get(str(told["name"]), str(told["name"]))
 
 
-def expected_rows(model: Model, release: Release | None) -> list[list[str]]:
+def expected_error_rows(model: Model, release: Release | None) -> list[list[str]]:
     """The error that is expected without any example, and how it was got, as rows of a table: what, and it is."""
-    from radoboost.learner.evaluation import counted_error
+    from radoboost.learner.evaluation import error_by_noisy_counts
 
     error = model.learner.get("expected_error")
     if error is not None:
@@ -136,9 +140,10 @@ def expected_rows(model: Model, release: Release | None) -> list[list[str]]:
         )
         low, high = expected_error_interval(model)
         drawn = "rados" if model.learner.get("n_rados") else "rows"
-        words = f"{_percent(error)} of new rows; from {_percent(low)} to {_percent(high)} by the draw of the {drawn}"
+        between = f"from {_error_percent(low)} to {_error_percent(high)}"
+        words = f"{_error_percent(error)} of new rows; {between} by the draw of the {drawn}"
         return [["expected error", words], ["how that was got", how]]
-    counted = None if release is None else counted_error(release)
+    counted = None if release is None else error_by_noisy_counts(release)
     if counted is not None:
         how = "the release has noisy numbers of its own rows by score and class; new rows may fare worse"
         words = f"{100 * counted[0]:.1f} % of the table's rows, give or take {100 * INTERVAL * counted[1]:.1f}"
@@ -146,7 +151,7 @@ def expected_rows(model: Model, release: Release | None) -> list[list[str]]:
     return [["expected error", "this learner and this release tell none; give a table to measure it on"]]
 
 
-def _percent(share: float) -> str:
+def _error_percent(share: float) -> str:
     """A share of rows, which is never said to be none."""
     return f"{100 * share:.1f} %" if share >= 0.001 else "below 0.1 %"
 
@@ -169,7 +174,7 @@ def expected_error_interval(model: Model) -> tuple[float, float]:
     return low, high
 
 
-def _coefficient_rows(found: tuple[Coefficient, ...], model: Model) -> ReportTable:
+def _coefficient_table(found: tuple[Coefficient, ...], model: Model) -> ReportTable:
     columns = [
         ReportColumn("column"),
         ReportColumn("coefficient", "score a unit"),
@@ -185,7 +190,7 @@ def _coefficient_rows(found: tuple[Coefficient, ...], model: Model) -> ReportTab
             low, high = (each.value + side * INTERVAL * each.standard_error for side in (-1, 1))
         rows.append([each.name, each.value, low, high, each.importance, each.clear])
     note = f"The intercept is {model.intercept:.6g}. Importance is a coefficient times the deviation of its column."
-    if standard_errors(model) is None:
+    if coefficient_standard_errors(model) is None:
         note += " This learner tells no standard errors, so there are no intervals."
     elif model.learner.get("from", BY_ROWS[0]) not in BY_ROWS:
         note += " Intervals are two standard errors by the declared noise, and not by what other people would change."
@@ -196,13 +201,13 @@ def _coefficient_rows(found: tuple[Coefficient, ...], model: Model) -> ReportTab
     return ReportTable("coefficients", "Coefficients, by importance", columns, rows, note)
 
 
-def _drawn(found: tuple[Coefficient, ...], model: Model) -> Figure:
+def _coefficient_figure(found: tuple[Coefficient, ...], model: Model) -> Figure:
     some = [each for each in found[:_DRAWN] if each.value]
     units = [each.importance / abs(each.value) for each in some]
-    names = _short_names([each.name for each in some])
+    names = _short_coefficient_names([each.name for each in some])
     heights = [each.value * unit for each, unit in zip(some, units, strict=True)]
     margins = [INTERVAL * (each.standard_error or 0.0) * unit for each, unit in zip(some, units, strict=True)]
-    known = standard_errors(model) is not None
+    known = coefficient_standard_errors(model) is not None
     label = "coefficient, with two standard errors" if known else "coefficient"
     series = [Series(label, names, heights, margins if known else None, style="points")]
     series.append(Series("no effect", [], [0.0], style="flat"))
@@ -214,7 +219,7 @@ def _drawn(found: tuple[Coefficient, ...], model: Model) -> Figure:
     return Figure("coefficients", "Coefficients with intervals", caption, [panel])
 
 
-def _short_names(names: list[str]) -> list[str]:
+def _short_coefficient_names(names: list[str]) -> list[str]:
     """Names of at most 24 letters, unless that makes two alike."""
     short = [name if len(name) <= 24 else name[:21] + "..." for name in names]
     return short if len(set(short)) == len(short) else names

@@ -51,7 +51,7 @@ class Document:
         return cls(**{**values, "findings": Findings.from_dict(data["findings"])}, said=data.get("said"))
 
 
-def document(
+def make_document(
     command: str, seconds: float, options: Mapping[str, Any], findings: Findings, said: Mapping[str, str] | None = None
 ) -> Document:
     """A document for findings that were made just now, with the versions of the installed packages."""
@@ -59,7 +59,7 @@ def document(
     return Document(command, versions, round(seconds, 2), options, findings, said)
 
 
-def make_folder(output: Path) -> None:
+def make_results_folder(output: Path) -> None:
     """Make a folder for results, and check that it can be written to."""
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -69,13 +69,13 @@ def make_folder(output: Path) -> None:
         raise OutputError(f"cannot write in {output}: no permission; choose another directory with -o")
 
 
-def keep(output: Path, results: Document) -> None:
+def write_document(output: Path, results: Document) -> None:
     """Write a document into a folder, under the name of its findings."""
     with atomic_write(output / f"{results.findings.name}.json") as draft:
         draft.write_text(json.dumps(results.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def kept_in(output: Path, names: tuple[str, ...]) -> list[Document]:
+def documents_in_folder(output: Path, names: tuple[str, ...]) -> list[Document]:
     """The documents of these names in a folder, those of earlier runs included."""
     places = [output / f"{name}.json" for name in names]
     return [read_document(place) for place in places if place.exists()]

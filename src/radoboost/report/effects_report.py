@@ -21,7 +21,7 @@ from radoboost.learner.explain import (
 )
 from radoboost.learner.model import Model
 from radoboost.learner.rado_moments import BY_ROWS
-from radoboost.learner.uncertainty import little_text
+from radoboost.learner.uncertainty import how_little_release_says
 from radoboost.release.release import Release, atomic_write, load
 from radoboost.report.findings import Band, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
@@ -90,10 +90,10 @@ def explain(source: Any) -> Explanation | Explanations:
     >>> curve.name, curve.effects[0] > 1, curve.effects[32] < 0, curve.effects[64] > 1
     ('x0', True, True, True)
     """
-    return explain_model(model_of(source))
+    return explain_model(model_to_explain(source))
 
 
-def model_of(source: Any) -> Model:
+def model_to_explain(source: Any) -> Model:
     """The model that something holds, or that is learned from a release."""
     if isinstance(source, str | os.PathLike):
         source = load(source)
@@ -110,43 +110,43 @@ def model_of(source: Any) -> Model:
     return model
 
 
-def findings_of(explanation: Explanation | Explanations) -> Findings:
+def effect_findings(explanation: Explanation | Explanations) -> Findings:
     """An explanation as tables and figures."""
     if isinstance(explanation, Explanations):
-        from radoboost.report.class_effects import class_findings
+        from radoboost.report.class_effects import class_effect_findings
 
-        return class_findings(explanation)
+        return class_effect_findings(explanation)
     positive = explanation.positive
-    shown = by_importance(explanation)
-    tables = [_columns_table(shown)]
+    shown = effects_by_importance(explanation)
+    tables = [_effects_columns_table(shown)]
     if explanation.pairs:
-        tables.append(_pairs_table(explanation))
+        tables.append(_effects_pairs_table(explanation))
     figures = []
     if shown:
         caption = (
             f"What each column adds to the score for {positive!r}, by its value, less the mean over rows. "
-            f"{bands_text(shown[:DRAWN])} The {len(shown[:DRAWN])} columns of the largest importance."
+            f"{effect_bands_text(shown[:DRAWN])} The {len(shown[:DRAWN])} columns of the largest importance."
         )
-        panels = [_panel(item) for item in shown[:DRAWN]]
+        panels = [_effect_panel(item) for item in shown[:DRAWN]]
         figures.append(Figure("effects", "Effects of columns", caption, panels))
     pairs = [(pair, "") for pair in explanation.pairs]
-    figures += pair_figures(pairs, explanation.curves)
+    figures += pair_effect_figures(pairs, explanation.curves)
     chance = 1 / (1 + np.exp(-explanation.log_odds))
     notes = [f"At the score of an average row the probability of {positive!r} is {chance:.3f}."]
-    notes += rest_text(explanation.rest)
+    notes += residual_effect_text(explanation.rest)
     return Findings("effects", "What the model does", tables, figures, notes=notes)
 
 
-def rest_text(rest: ResidualEffect | None) -> list[str]:
+def residual_effect_text(rest: ResidualEffect | None) -> list[str]:
     if rest is None:
         return []
     return [
-        f"The rest: {rest.n_columns:,} products of three columns: {percent(rest.share)} of the variance of parts of "
-        "scores."
+        f"The rest: {rest.n_columns:,} products of three columns: {effect_percent(rest.share)} of the variance of "
+        "parts of scores."
     ]
 
 
-def pair_figures(pairs: Sequence[tuple[Pair, str]], curves: Sequence[NumberEffect]) -> list[Figure]:
+def pair_effect_figures(pairs: Sequence[tuple[Pair, str]], curves: Sequence[NumberEffect]) -> list[Figure]:
     """The first pairs as one picture, if any of them adds something; each goes with a word on whom it is for."""
     drawn = [(pair, whom) for pair, whom in pairs if any(any(line) for line in pair.lines)][:_PAIRS_DRAWN]
     if not drawn:
@@ -157,11 +157,11 @@ def pair_figures(pairs: Sequence[tuple[Pair, str]], curves: Sequence[NumberEffec
         "middle or high (one standard deviation below the mean, at it, and above), or a category's value is absent or "
         f"present. {'Bands are two standard errors. ' if banded else ''}The {len(drawn)} of the largest importance."
     )
-    panels = [_pair_panel(pair, whom, {curve.name: curve for curve in curves}) for pair, whom in drawn]
+    panels = [_pair_effect_panel(pair, whom, {curve.name: curve for curve in curves}) for pair, whom in drawn]
     return [Figure("pairs", "Pairs of columns, in pictures", caption, panels)]
 
 
-def _pair_panel(pair: Pair, whom: str, curves: Mapping[str, NumberEffect]) -> Panel:
+def _pair_effect_panel(pair: Pair, whom: str, curves: Mapping[str, NumberEffect]) -> Panel:
     """A line for each level of one column, along the other; points where both are values of categories."""
     (other,) = [name for name in pair.names if name != pair.along]
     words = _SLOT_LEVELS if other in pair.present else _LEVELS
@@ -173,28 +173,32 @@ def _pair_panel(pair: Pair, whom: str, curves: Mapping[str, NumberEffect]) -> Pa
         for word, line, band in zip(words, pair.lines, bands, strict=True)
     ]
     shades = [
-        band_around(word, x, line, band)
+        effect_band(word, x, line, band)
         for word, line, band in zip(words, pair.lines, bands, strict=True)
         if band is not None and not points
     ]
-    levels = "" if other in pair.present else f" at {', '.join(_level(curves[other], at) for at in pair.levels)}"
+    levels = (
+        ""
+        if other in pair.present
+        else f" at {', '.join(_level_text_of_pair(curves[other], at) for at in pair.levels)}"
+    )
     return Panel(f"{' and '.join(pair.names)}{whom}", f"{pair.along}; {other}{levels}", _SCORE, series, bands=shades)
 
 
-def _level(curve: NumberEffect, level: float) -> str:
+def _level_text_of_pair(curve: NumberEffect, level: float) -> str:
     """A value of a column in words: a date, to the nearest that its curve has, or a number."""
     if curve.dates is None:
         return f"{level:.3g}"
     return curve.dates[int(np.argmin(np.abs(np.array(curve.values) - level)))]
 
 
-def band_around(label: str, x: Sequence[Any], effects: Sequence[float], band: Sequence[float]) -> Band:
+def effect_band(label: str, x: Sequence[Any], effects: Sequence[float], band: Sequence[float]) -> Band:
     """A band on either side of effects."""
     pairs = list(zip(effects, band, strict=True))
     return Band(label, x, [effect - margin for effect, margin in pairs], [effect + margin for effect, margin in pairs])
 
 
-def bands_text(shown: Sequence[NumberEffect | CategoryEffect]) -> str:
+def effect_bands_text(shown: Sequence[NumberEffect | CategoryEffect]) -> str:
     """What bands there are, and how far curves are drawn where a release has no bounds."""
     without = [item for item in shown if item.band is None]
     if len(without) == len(shown):
@@ -211,21 +215,21 @@ def bands_text(shown: Sequence[NumberEffect | CategoryEffect]) -> str:
     return words
 
 
-def explain_findings(model: Model) -> Findings:
+def explain_model_findings(model: Model) -> Findings:
     """The effects of a model as tables and figures."""
-    return findings_of(explain_model(model))
+    return effect_findings(explain_model(model))
 
 
-def write_page(model: Model, place: Path, *, name: str, command: str) -> None:
+def write_effects_page(model: Model, place: Path, *, name: str, command: str) -> None:
     """One HTML page about what a model does, which holds everything that it shows; `name` is that of its file."""
-    from radoboost.report.documents import document
+    from radoboost.report.documents import make_document
 
     start = time.monotonic()
-    findings = explain_findings(model)
-    write_documents(model, [document(command, time.monotonic() - start, {}, findings)], place, name=name)
+    findings = explain_model_findings(model)
+    write_model_documents(model, [make_document(command, time.monotonic() - start, {}, findings)], place, name=name)
 
 
-def write_documents(
+def write_model_documents(
     model: Model, documents: Sequence["Document"], place: Path, *, name: str, more: Sequence[Sequence[str]] = ()
 ) -> None:
     """One HTML page of documents about a model, after what it is and the statement of the release behind it.
@@ -235,10 +239,10 @@ def write_documents(
     from radoboost.report import html
 
     with atomic_write(place) as draft:
-        draft.write_text(html.page(documents, cover_of(model, name, more)), "utf-8")
+        draft.write_text(html.html_page(documents, cover_of_model_page(model, name, more)), "utf-8")
 
 
-def cover_of(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "PageHeader":
+def cover_of_model_page(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "PageHeader":
     """What a page about a model begins with: what it is, `more` rows of that, and the statement of its release."""
     from radoboost.release.statement_text import statement_text, verdict_of_model
     from radoboost.report.html import PageHeader
@@ -253,7 +257,7 @@ def cover_of(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "Pa
             scores=_LINKED if model.link is not None else _LOG_ODDS if by_rows else _TAKEN,
             bands=_BY_ROWS if by_rows else _BY_NOISE,
         ),
-        _overview(model, more),
+        _effects_overview_table(model, more),
         "The statement of the release behind it" if said else "",
         said,
         None if model.statement is None else verdict_of_model(model.statement),
@@ -263,17 +267,17 @@ def cover_of(model: Model, name: str, more: Sequence[Sequence[str]] = ()) -> "Pa
 def effect_lines(explanation: Explanation | Explanations) -> list[str]:
     """The most important effects as lines for a terminal: a column's shape from its low to its high end."""
     if isinstance(explanation, Explanations):
-        from radoboost.report.class_effects import class_lines
+        from radoboost.report.class_effects import class_effect_lines
 
-        return class_lines(explanation)
-    shown = by_importance(explanation)
+        return class_effect_lines(explanation)
+    shown = effects_by_importance(explanation)
     if not shown:
         return []
-    lines = [HEADING, *(line for item in shown[:_LINES] for line in item_lines(item))]
+    lines = [HEADING, *(line for item in shown[:_LINES] for line in column_effect_lines(item))]
     pairs = [pair for pair in explanation.pairs if any(pair.corners)][:_PAIR_LINES]
-    lines += _pair_lines(pairs)
+    lines += _pair_effect_lines(pairs)
     rest = explanation.rest
-    lines += [f"the rest: {percent(rest.share)} in {rest.n_columns:,} products of three columns"] if rest else []
+    lines += [f"the rest: {effect_percent(rest.share)} in {rest.n_columns:,} products of three columns"] if rest else []
     if any(item.band is not None for item in [*shown[:_LINES], *pairs]):
         lines.append(MARGINS)
     hidden = len(shown) - _LINES
@@ -281,18 +285,23 @@ def effect_lines(explanation: Explanation | Explanations) -> list[str]:
     return lines + ([f"... and {hidden:,} {columns} more; --html PAGE shows pictures of effects"] if hidden > 0 else [])
 
 
-def item_lines(item: NumberEffect | CategoryEffect) -> list[str]:
+def column_effect_lines(item: NumberEffect | CategoryEffect) -> list[str]:
     """The effect of one column, under `HEADING`."""
     low, high = int(np.argmin(item.effects)), int(np.argmax(item.effects))
-    ends = [f"{item.effects[k]:+.2f} at {shorten_name(value_at(item, k), 11)}" for k in sorted((low, high))]
-    size = f"{item.importance:>7.2f}{_margin(item.effects, item.band)}"
-    lines = [f"{shorten_name(item.name, 20):<20}{size}  {_drawn(item.effects):<17}{' ... '.join(ends)}"]
+    ends = [
+        f"{item.effects[k]:+.2f} at {shorten_effect_name(effect_value_at(item, k), 11)}" for k in sorted((low, high))
+    ]
+    size = f"{item.importance:>7.2f}{_margin_of_effect_band(item.effects, item.band)}"
+    lines = [
+        f"{shorten_effect_name(item.name, 20):<20}{size}  "
+        f"{_effect_curve_in_blocks(item.effects):<17}{' ... '.join(ends)}"
+    ]
     if isinstance(item, CategoryEffect) and item.rare:
-        lines.append(f"{'':<20}{shorten_name('too rare to tell: ' + ', '.join(item.rare), 76)}")
+        lines.append(f"{'':<20}{shorten_effect_name('too rare to tell: ' + ', '.join(item.rare), 76)}")
     return lines
 
 
-def _pair_lines(pairs: list[Pair]) -> list[str]:
+def _pair_effect_lines(pairs: list[Pair]) -> list[str]:
     """Pairs at low and high values of both; a slot adds nothing where it is absent."""
     if not pairs:
         return []
@@ -304,15 +313,15 @@ def _pair_lines(pairs: list[Pair]) -> list[str]:
             where = f"{high_high:+.2f} both present"
         elif pair.present:
             low = high_low if pair.present[0] == pair.names[0] else low_high
-            where = f"{low:+.2f} low, {high_high:+.2f} high; {shorten_name(pair.present[0], 18)} present"
+            where = f"{low:+.2f} low, {high_high:+.2f} high; {shorten_effect_name(pair.present[0], 18)} present"
         else:
             where = "".join(f"{corner:>+10.2f}" for corner in pair.corners)
-        names, band = shorten_name(" and ".join(pair.names), 27), None if pair.band is None else (pair.band,) * 4
-        lines.append(f"{names:<28}{pair.importance:>7.2f}{_margin(pair.corners, band)} {where}")
+        names, band = shorten_effect_name(" and ".join(pair.names), 27), None if pair.band is None else (pair.band,) * 4
+        lines.append(f"{names:<28}{pair.importance:>7.2f}{_margin_of_effect_band(pair.corners, band)} {where}")
     return [line.rstrip() for line in lines]
 
 
-def _margin(effects: Sequence[float], band: Sequence[float] | None) -> str:
+def _margin_of_effect_band(effects: Sequence[float], band: Sequence[float] | None) -> str:
     """The widest band, and a mark where 0 is within it everywhere."""
     if band is None:
         return " " * 9
@@ -320,13 +329,13 @@ def _margin(effects: Sequence[float], band: Sequence[float] | None) -> str:
     return f"{max(band):>8.2f}{' ' if clear else '?'}"
 
 
-def by_importance(explanation: Explanation) -> list[NumberEffect | CategoryEffect]:
+def effects_by_importance(explanation: Explanation) -> list[NumberEffect | CategoryEffect]:
     """All effects that are not 0 everywhere."""
     items: list[NumberEffect | CategoryEffect] = [*explanation.curves, *explanation.bars]
     return sorted((item for item in items if any(item.effects)), key=lambda item: -item.importance)
 
 
-def _overview(model: Model, more: Sequence[Sequence[str]]) -> ReportTable:
+def _effects_overview_table(model: Model, more: Sequence[Sequence[str]]) -> ReportTable:
     speaks = ["speaks for, where the score is above 0", str(model.classes[1])]
     if model.n_classes > 2:
         speaks = ["classes", f"{model.n_classes:,}: {', '.join(map(str, model.classes))}"]
@@ -343,11 +352,11 @@ def _overview(model: Model, more: Sequence[Sequence[str]]) -> ReportTable:
         promise = f"{epsilon_text(statement.epsilon)} at delta {statement.delta:g}, for {statement.neighbours}"
         rows.append(["epsilon", promise])
     if "empty_chance" in model.learner:
-        rows.append(["noise", little_text(model.learner["empty_chance"], model.learner["noise_share"])])
+        rows.append(["noise", how_little_release_says(model.learner["empty_chance"], model.learner["noise_share"])])
     return ReportTable("overview", "The model", ["what", "it is"], [*rows, *more])
 
 
-def _columns_table(shown: list[NumberEffect | CategoryEffect]) -> ReportTable:
+def _effects_columns_table(shown: list[NumberEffect | CategoryEffect]) -> ReportTable:
     columns = [
         ReportColumn("column"),
         ReportColumn("importance", "standard deviation", 3),
@@ -361,13 +370,13 @@ def _columns_table(shown: list[NumberEffect | CategoryEffect]) -> ReportTable:
     for item in shown:
         low, high = int(np.argmin(item.effects)), int(np.argmax(item.effects))
         band = None if item.band is None else max(item.band)
-        least, largest = ([item.effects[k], value_at(item, k)] for k in (low, high))
+        least, largest = ([item.effects[k], effect_value_at(item, k)] for k in (low, high))
         rows.append([item.name, item.importance, *least, *largest, band])
     note = "Importance is the standard deviation of a column's effect over its rows, as far as the release tells."
     return ReportTable("columns", "Columns, by importance", columns, rows, note)
 
 
-def _pairs_table(explanation: Explanation) -> ReportTable:
+def _effects_pairs_table(explanation: Explanation) -> ReportTable:
     names = ["both low", "low and high", "high and low", "both high"]
     columns = [
         ReportColumn("pair"),
@@ -385,9 +394,9 @@ def _pairs_table(explanation: Explanation) -> ReportTable:
     return ReportTable("pairs", "Pairs of columns", columns, rows, note)
 
 
-def bar_names(item: CategoryEffect) -> list[str]:
+def category_bar_names(item: CategoryEffect) -> list[str]:
     """The values of a category under their bars."""
-    values = [shorten_name(value, 16) for value in item.values]
+    values = [shorten_effect_name(value, 16) for value in item.values]
     if len(set(values)) < len(values):
         values = list(item.values)
     return [
@@ -395,15 +404,15 @@ def bar_names(item: CategoryEffect) -> list[str]:
     ]
 
 
-def _panel(item: NumberEffect | CategoryEffect) -> Panel:
+def _effect_panel(item: NumberEffect | CategoryEffect) -> Panel:
     if isinstance(item, CategoryEffect):
-        values = bar_names(item)
+        values = category_bar_names(item)
         return Panel(item.name, "", _SCORE, [Series("effect", values, item.effects, item.band, style="points")])
-    bands = [] if item.band is None else [band_around("effect", item.values, item.effects, item.band)]
+    bands = [] if item.band is None else [effect_band("effect", item.values, item.effects, item.band)]
     return Panel(item.name, "", _SCORE, [Series("effect", item.values, item.effects)], bands=bands)
 
 
-def _drawn(effects: tuple[float, ...]) -> str:
+def _effect_curve_in_blocks(effects: tuple[float, ...]) -> str:
     """A curve as a row of blocks."""
     step = max(1, math.ceil(len(effects) / 16))
     some = np.array(effects)[::step]
@@ -412,18 +421,18 @@ def _drawn(effects: tuple[float, ...]) -> str:
     return "".join(_STEPS[min(int(height * len(_STEPS)), len(_STEPS) - 1)] for height in heights)
 
 
-def value_at(item: NumberEffect | CategoryEffect, k: int) -> str:
+def effect_value_at(item: NumberEffect | CategoryEffect, k: int) -> str:
     """One of the values that effects are shown at."""
     if isinstance(item, CategoryEffect):
         return item.values[k]
     return f"{item.values[k]:.4g}" if item.dates is None else item.dates[k]
 
 
-def shorten_name(name: str, most: int = 21) -> str:
+def shorten_effect_name(name: str, most: int = 21) -> str:
     return name if len(name) <= most else name[: most - 3] + "..."
 
 
-def percent(share: float | None) -> str:
+def effect_percent(share: float | None) -> str:
     if share is None:
         return "a part that is not known"
     return f"{100 * share:.0f} %" if share >= 0.005 else "less than 1 %"

@@ -39,12 +39,12 @@ class FindingsRecord:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            object.__setattr__(self, field.name, _plain(getattr(self, field.name)))
+            object.__setattr__(self, field.name, _plain_finding_value(getattr(self, field.name)))
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as JSON data, under the same names."""
         return {
-            field.name: _json(value)
+            field.name: _finding_as_json(value)
             for field in dataclasses.fields(self)
             for value in [getattr(self, field.name)]
             if field.name not in self.LEFT_OUT or value != field.default
@@ -233,18 +233,18 @@ class Findings(FindingsRecord):
             self._require(len(set(names)) == len(names), f"names must differ; they are {', '.join(names)}")
 
 
-def _plain(value: Any) -> Any:
+def _plain_finding_value(value: Any) -> Any:
     """Values of Python for those of NumPy, None for NaN, and tuples for all sequences but text."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
         return None
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
-        return tuple(_plain(item) for item in value)
+        return tuple(_plain_finding_value(item) for item in value)
     return value
 
 
-def _json(value: Any) -> Any:
+def _finding_as_json(value: Any) -> Any:
     if isinstance(value, FindingsRecord):
         return value.to_dict()
-    return [_json(item) for item in value] if isinstance(value, tuple) else value
+    return [_finding_as_json(item) for item in value] if isinstance(value, tuple) else value

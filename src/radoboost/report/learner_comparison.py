@@ -13,12 +13,17 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError, NoiseWarning
-from radoboost.learner.evaluation import Reliability, judge, margins, tells_margins
+from radoboost.learner.evaluation import (
+    Reliability,
+    judge_reliability,
+    margins_on_held_out_rados,
+    release_tells_margins,
+)
 from radoboost.learner.model import Model
 from radoboost.learner.penalised_boost import PENALTIES
 from radoboost.progress import Progress, silent
 from radoboost.release.release import Release, load
-from radoboost.report.learning_curve import some_rados
+from radoboost.report.learning_curve import release_of_some_rados
 
 FOLDS = 5
 LEAST = 13  # rados: the ten that are left of them, with a fifth held out, can again be held out
@@ -55,7 +60,7 @@ class LearnerComparison:
         return {**asdict(self), "measured": None if self.measured is None else self.measured.to_dict()}
 
 
-def learners() -> Mapping[str, tuple[str, Any]]:
+def learners_to_compare() -> Mapping[str, tuple[str, Any]]:
     """The learners that are compared: how each learns, and its shell, by name."""
     from radoboost.estimators.rado_classifiers import MomentsClassifier, RadoBoostClassifier
 
@@ -96,7 +101,7 @@ def compare_learners(
     release = release if isinstance(release, Release) else load(release)
     if (table is None) != (label is None):
         raise ArgumentError("give both a table and the label, the name of its column of classes, or neither")
-    shells, folds = learners(), FOLDS if nothing_held_out(release) is None else 0
+    shells, folds = learners_to_compare(), FOLDS if why_no_rados_held_out(release) is None else 0
     if 0 < release.n_rados < 2 * FOLDS:  # too few for learners that hold some out themselves
         shells = {name: shells[name] for name in ("moments", "boost")}
     models, held, seconds = [], [], []
@@ -105,13 +110,13 @@ def compare_learners(
         for fold in range(folds):
             progress("comparing learners", place * (folds + 1) + fold, len(shells) * (folds + 1))
             own = np.arange(len(release.rados)) % folds == fold
-            theta = _learned(shell, some_rados(release, np.flatnonzero(~own))).theta
+            theta = _learn_to_compare(shell, release_of_some_rados(release, np.flatnonzero(~own))).theta
             pairs.append((theta, release.rados[own]))
-        held.append(margins(release, pairs) if pairs else None)
+        held.append(margins_on_held_out_rados(release, pairs) if pairs else None)
         start = time.monotonic()  # after the folds, so that nothing is compiled while the time is taken
-        models.append(_learned(shell, release))
+        models.append(_learn_to_compare(shell, release))
         seconds.append(time.monotonic() - start)
-    measured = [None] * len(models) if table is None else judge(models, table, label or "", progress)
+    measured = [None] * len(models) if table is None else judge_reliability(models, table, label or "", progress)
     return tuple(
         LearnerComparison(
             name,
@@ -128,7 +133,7 @@ def compare_learners(
     )
 
 
-def nothing_held_out(release: Release) -> str | None:
+def why_no_rados_held_out(release: Release) -> str | None:
     """Why no rados are held out, in one line; None where some are."""
     if release.n_classes > 2:
         return "Rados of more than two classes tell no error by themselves: learners are compared on a table alone."
@@ -137,7 +142,7 @@ def nothing_held_out(release: Release) -> str | None:
             "The release holds moments, and no rados to hold out: learners are compared on a table alone. Boosting "
             "draws rados from the moments."
         )
-    if not tells_margins(release):
+    if not release_tells_margins(release):
         return (
             "The release hides how many rows there are, so rados tell no error: a table is needed to compare learners."
         )
@@ -146,7 +151,7 @@ def nothing_held_out(release: Release) -> str | None:
     return None
 
 
-def _learned(shell: Any, release: Release) -> Model:
+def _learn_to_compare(shell: Any, release: Release) -> Model:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)  # said where the model itself was learned
         model: Model = shell.fit_rados(release).model_

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.evaluation import judge, margins, tells_margins
+from radoboost.learner.evaluation import judge_reliability, margins_on_held_out_rados, release_tells_margins
 from radoboost.learner.model import Model
 from radoboost.learner.rado_moments import LEAST_RADOS
 from radoboost.progress import Progress, silent
@@ -79,8 +79,10 @@ class LearningCurve:
     def doubt(self) -> float:
         """How far off the error at the size of the release is by the draw of the rados: two standard errors of R2."""
         now, reach = self.theory[-1], math.sqrt(8 / self.points[-1].n_rados)
-        away = -float(ndtri(min(max(now.error, 1e-9), 0.5))) / max(_distance(now.r2), 1e-9)
-        ends = [float(ndtr(-away * _distance(min(now.r2 * (1 + side * reach), 0.999)))) for side in (-1, 1)]
+        away = -float(ndtri(min(max(now.error, 1e-9), 0.5))) / max(_deviations_of_mean_margin(now.r2), 1e-9)
+        ends = [
+            float(ndtr(-away * _deviations_of_mean_margin(min(now.r2 * (1 + side * reach), 0.999)))) for side in (-1, 1)
+        ]
         return (ends[0] - ends[1]) / 2
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,7 +96,7 @@ class LearningCurve:
         )
 
 
-def no_curve(release: Release) -> str | None:
+def why_no_learning_curve(release: Release) -> str | None:
     """Why a release has no learning curve, in one line; None where it has one."""
     if release.n_classes > 2:
         return "There is no learning curve of more than two classes: rados of each class tell no error by themselves."
@@ -103,7 +105,7 @@ def no_curve(release: Release) -> str | None:
             "There is no learning curve: the release holds moments, and no rados to take a part of. More rados drawn "
             "from them would tell nothing more."
         )
-    if not tells_margins(release):
+    if not release_tells_margins(release):
         return "There is no learning curve: the release hides how many rows there are, so rados tell no error."
     if len(release.rados) < 2 * LEAST:
         return f"There is no learning curve of {len(release.rados)} rados; with at least {2 * LEAST} there is one."
@@ -143,24 +145,26 @@ def learning_curve(
     True
     """
     release = release if isinstance(release, Release) else load(release)
-    if why := no_curve(release):
+    if why := why_no_learning_curve(release):
         raise ArgumentError(why)
     if (table is None) != (label is None):
         raise ArgumentError("give both a table and the label, the name of its column of classes, or neither")
-    subsets = _subsets(len(release.rados))
+    subsets = _disjoint_subsets_of_rados(len(release.rados))
     total, done = sum(len(parts) for parts in subsets.values()), 0
     models: dict[int, list[Model]] = {size: [] for size in subsets}
     for size, parts in subsets.items():
         for part in parts:
             progress("learning from fewer rados", done, total)
-            models[size].append(_learned(release, part))
+            models[size].append(_learn_from_subset(release, part))
             done += 1
-    wrong = {} if table is None else _measured(models, table, label or "", progress)
-    points = tuple(_point(release, parts, models[size], wrong.get(size)) for size, parts in subsets.items())
-    return _with_theory(points)
+    wrong = {} if table is None else _measure_subset_models(models, table, label or "", progress)
+    points = tuple(
+        _learning_curve_point(release, parts, models[size], wrong.get(size)) for size, parts in subsets.items()
+    )
+    return _learning_curve_with_theory(points)
 
 
-def _subsets(n_rados: int) -> dict[int, list[NDArray[np.int64]]]:
+def _disjoint_subsets_of_rados(n_rados: int) -> dict[int, list[NDArray[np.int64]]]:
     """Disjoint subsets of rados by size, ascending: halves, quarters and so on, and all of them.
 
     Every so manieth rado: those of several holders may lie one after the other.
@@ -173,7 +177,7 @@ def _subsets(n_rados: int) -> dict[int, list[NDArray[np.int64]]]:
     }
 
 
-def _learned(release: Release, part: NDArray[np.int64]) -> Model:
+def _learn_from_subset(release: Release, part: NDArray[np.int64]) -> Model:
     """What is learned from some rados of a release."""
     import warnings
 
@@ -182,58 +186,58 @@ def _learned(release: Release, part: NDArray[np.int64]) -> Model:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NoiseWarning)  # few rados have little to say, as the curve shows
-        return MomentsClassifier().fit_rados(some_rados(release, part)).model_
+        return MomentsClassifier().fit_rados(release_of_some_rados(release, part)).model_
 
 
-def some_rados(release: Release, part: NDArray[np.int64]) -> Release:
+def release_of_some_rados(release: Release, part: NDArray[np.int64]) -> Release:
     """A release of some of the rados of another."""
     return replace(release, blocks={RADOS: release.rados[part]}, block_columns={})
 
 
-def _measured(
+def _measure_subset_models(
     models: dict[int, list[Model]], table: Any, label: str, progress: Progress
 ) -> dict[int, tuple[float, ...]]:
     """Errors on the rows of a table, by size, in one pass over it."""
-    found = iter(judge([model for some in models.values() for model in some], table, label, progress))
+    found = iter(judge_reliability([model for some in models.values() for model in some], table, label, progress))
     return {size: tuple(next(found).error for _ in some) for size, some in models.items()}
 
 
-def _point(
+def _learning_curve_point(
     release: Release, parts: Sequence[NDArray[np.int64]], models: Sequence[Model], wrong: tuple[float, ...] | None
 ) -> Point:
     """What the models of subsets of one size amount to."""
     rados, size = release.rados, len(parts[0])
     held = [(model.theta, np.delete(rados, part, axis=0)) for part, model in zip(parts, models, strict=True)]
-    r2 = margins(release, held).r2 if len(rados) - size >= LEAST else None
-    expected = tuple(_expected_error_of(model) for model in models)
+    r2 = margins_on_held_out_rados(release, held).r2 if len(rados) - size >= LEAST else None
+    expected = tuple(_expected_error_on_curve(model) for model in models)
     return Point(size, expected, r2, wrong)
 
 
-def _expected_error_of(model: Model) -> float:
+def _expected_error_on_curve(model: Model) -> float:
     """The error that a learner expects; where it tells none, the one by its R2, as if scores were normal."""
     error = model.learner["expected_error"]
-    return float(ndtr(-_distance(model.learner["r2"] or 0.0)) if error is None else error)
+    return float(ndtr(-_deviations_of_mean_margin(model.learner["r2"] or 0.0)) if error is None else error)
 
 
-def _with_theory(points: tuple[Point, ...]) -> LearningCurve:
+def _learning_curve_with_theory(points: tuple[Point, ...]) -> LearningCurve:
     """The line that 1 / R2 is in 1 / k, by the sizes of subsets, and the errors that follow."""
-    level, freedom = fitted_line([(point.n_rados, point.r2) for point in points if point.r2][-_LARGEST:])
+    level, freedom = fit_learning_curve([(point.n_rados, point.r2) for point in points if point.r2][-_LARGEST:])
     n_rados, error = points[-1].n_rados, float(np.mean(points[-1].expected))
     # R is known but roughly. Where R2 and the error that is expected disagree about it, the lesser promises less.
     away = max(-float(ndtri(min(max(error, 1e-9), 0.5))), 0.0)
     limit = min(level, away**2 / (1 + away**2) * (1 + freedom / n_rados), _MOST_EXPLAINED)
-    factor = away / _distance(limit / (1 + freedom / n_rados)) if limit > 0 else 1.0
+    factor = away / _deviations_of_mean_margin(limit / (1 + freedom / n_rados)) if limit > 0 else 1.0
 
     def foreseen(size: int | None) -> CurveForecast:
         r2 = limit if size is None else limit / (1 + freedom / size)
-        return CurveForecast(size, r2, float(ndtr(-factor * _distance(r2))))
+        return CurveForecast(size, r2, float(ndtr(-factor * _deviations_of_mean_margin(r2))))
 
     theory = [foreseen(point.n_rados) for point in points]
     beyond = [foreseen(size) for size in (*(times * n_rados for times in _BEYOND), None)]
     return LearningCurve(points, tuple(theory), tuple(beyond), limit, freedom)
 
 
-def fitted_line(seen: Sequence[tuple[int, float]]) -> tuple[float, float]:
+def fit_learning_curve(seen: Sequence[tuple[int, float]]) -> tuple[float, float]:
     """R and D of R2(k) = R / (1 + D / k), by least squares on 1 / R2, each weighted by its square; D is not below 0."""
     if not seen:
         return 0.0, 0.0
@@ -245,6 +249,6 @@ def fitted_line(seen: Sequence[tuple[int, float]]) -> tuple[float, float]:
     return 1 / float(level), float(slope / level)
 
 
-def _distance(r2: float) -> float:
+def _deviations_of_mean_margin(r2: float) -> float:
     """How many deviations the mean margin is from 0."""
     return math.sqrt(max(r2, 0.0) / max(1 - r2, 1e-9))

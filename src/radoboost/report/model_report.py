@@ -15,17 +15,17 @@ from typing import Any, TypeVar
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.evaluation import Reliability, judge
+from radoboost.learner.evaluation import Reliability, judge_reliability
 from radoboost.learner.model import Model
 from radoboost.progress import Progress, silent
 from radoboost.release.release import Release, load
-from radoboost.report.coefficients import Coefficient, coefficient_findings, coefficients, expected_rows
-from radoboost.report.documents import Document, document
-from radoboost.report.effects_report import explain_findings, model_of, write_documents
+from radoboost.report.coefficients import Coefficient, coefficient_findings, coefficients_of_model, expected_error_rows
+from radoboost.report.documents import Document, make_document
+from radoboost.report.effects_report import explain_model_findings, model_to_explain, write_model_documents
 from radoboost.report.findings import Band, Figure, Findings, Panel, ReportColumn, ReportTable, Series
-from radoboost.report.learner_comparison import FOLDS, LearnerComparison, compare_learners, nothing_held_out
-from radoboost.report.learning_curve import LearningCurve, learning_curve, no_curve
-from radoboost.tables.streams import rereadable
+from radoboost.report.learner_comparison import FOLDS, LearnerComparison, compare_learners, why_no_rados_held_out
+from radoboost.report.learning_curve import LearningCurve, learning_curve, why_no_learning_curve
+from radoboost.tables.streams import spool_for_rereading
 
 # ---- The parts of a look inside as tables, figures and notes: the learning curve, reliability, and all learners.
 
@@ -34,7 +34,7 @@ _NOTHING, _MUCH = 0.1, 2.0  # points of error that more rados would bring
 _HALF_BAR = 0.006  # of a picture from 0 to 1
 
 
-def curve_findings(curve: LearningCurve | None, why: str | None) -> Findings:
+def learning_curve_findings(curve: LearningCurve | None, why: str | None) -> Findings:
     """The learning curve, and what more rados would bring; or `why` there is none, or is one of some rados alone."""
     title = "What more rados would bring"
     if curve is None:
@@ -63,13 +63,13 @@ def curve_findings(curve: LearningCurve | None, why: str | None) -> Findings:
         "rows, without any example; mean, least and most of the subsets."
     )
     table = ReportTable("curve", "Error by number of rados", columns, rows, note)
-    notes = [*([why] if why else []), *_curve_notes(curve)]
-    return Findings("curve", title, [table], [_curve_figure(curve, sizes)], notes=notes)
+    notes = [*([why] if why else []), *_learning_curve_notes(curve)]
+    return Findings("curve", title, [table], [_learning_curve_figure(curve, sizes)], notes=notes)
 
 
-def _curve_figure(curve: LearningCurve, sizes: list[int]) -> Figure:
+def _learning_curve_figure(curve: LearningCurve, sizes: list[int]) -> Figure:
     means = [100 * float(np.mean(point.expected)) for point in curve.points]
-    spread = [_bar(point.expected) for point in curve.points]
+    spread = [_error_bar_of_subsets(point.expected) for point in curve.points]
     later = [entry for entry in curve.beyond if entry.n_rados is not None]
     theory = Series(
         "by theory",
@@ -81,7 +81,7 @@ def _curve_figure(curve: LearningCurve, sizes: list[int]) -> Figure:
     series.append(Series("by theory, any number of rados", [], [100 * curve.beyond[-1].error], style="flat"))
     if curve.points[0].measured is not None:
         wrong = [100 * float(np.mean(point.measured)) for point in curve.points]  # type: ignore[arg-type]
-        around = [_bar(point.measured or ()) for point in curve.points]
+        around = [_error_bar_of_subsets(point.measured or ()) for point in curve.points]
         series.append(Series("measured on the table given", sizes, wrong, around, style="points"))
     caption = (
         "Error over the number of rados, for subsets of this release; bars are the standard deviation between subsets, "
@@ -91,12 +91,12 @@ def _curve_figure(curve: LearningCurve, sizes: list[int]) -> Figure:
     return Figure("curve", "Learning curve", caption, [panel])
 
 
-def _bar(errors: Sequence[float]) -> float | None:
+def _error_bar_of_subsets(errors: Sequence[float]) -> float | None:
     """How far errors of subsets vary, in points, and not below 0 %; None of one subset."""
     return None if len(errors) < 2 else 100 * min(float(np.std(errors)), float(np.mean(errors)))
 
 
-def _verdict(curve: LearningCurve) -> str:
+def _more_rados_verdict(curve: LearningCurve) -> str:
     """Whether more rados would help, in points of error: by what was measured where rows were given, or by theory."""
     gain, doubt = 100 * (curve.theory[-1].error - curve.beyond[-1].error), 100 * curve.doubt
     said = f"By theory any number of them would bring {max(gain, 0.0):.2f} points"
@@ -114,7 +114,7 @@ def _verdict(curve: LearningCurve) -> str:
     return f"{said}: more of them would help{' much' if gain >= _MUCH else ''}."
 
 
-def _curve_notes(curve: LearningCurve) -> list[str]:
+def _learning_curve_notes(curve: LearningCurve) -> list[str]:
     """What more rados would bring, in words."""
     now, (double, fourfold, ever) = 100 * curve.theory[-1].error, curve.beyond
     n_rados = curve.points[-1].n_rados
@@ -137,7 +137,7 @@ def _curve_notes(curve: LearningCurve) -> list[str]:
         "sizes; a learner that shrinks less as rados grow may do better. Rados of the same table cannot make up for "
         "columns that do not tell the classes apart, or for a shape that is not linear in them."
     )
-    return [_verdict(curve), foreseen, why, known, careful]
+    return [_more_rados_verdict(curve), foreseen, why, known, careful]
 
 
 def reliability_findings(found: Reliability | None, model: Model) -> Findings:
@@ -161,10 +161,12 @@ def reliability_findings(found: Reliability | None, model: Model) -> Findings:
             "rows that were measured on here: if they are private, too, do not pass this page on. rado score gives a "
             "test error with a promise."
         )
-    return Findings("reliability", title, [_measured(found), bins], [_reliability_figure(found, of)], notes=notes)
+    return Findings(
+        "reliability", title, [_measured_reliability_table(found), bins], [_reliability_figure(found, of)], notes=notes
+    )
 
 
-def _measured(found: Reliability) -> ReportTable:
+def _measured_reliability_table(found: Reliability) -> ReportTable:
     left_out = f"; {found.n_left_out:,} without a known class were left out" if found.n_left_out else ""
     rows = [
         ["rows", f"{found.n_rows:,}{left_out}"],
@@ -178,7 +180,7 @@ def _measured(found: Reliability) -> ReportTable:
 def _reliability_figure(found: Reliability, of: str) -> Figure:
     some = [each for each in found.bins if each.predicted is not None]
     places, shares = [each.predicted or 0.0 for each in some], [each.observed for each in some]
-    limits = [_between(each.observed or 0.0, each.n_rows) for each in some]
+    limits = [_wilson_interval(each.observed or 0.0, each.n_rows) for each in some]
     series = [
         Series("observed", places, shares, style="points"),
         Series("as predicted", [0.0, 1.0], [0.0, 1.0], style="dashed"),
@@ -192,14 +194,14 @@ def _reliability_figure(found: Reliability, of: str) -> Figure:
     return Figure("reliability", "Reliability", caption, [panel])
 
 
-def _between(share: float, count: int) -> tuple[float, float]:
+def _wilson_interval(share: float, count: int) -> tuple[float, float]:
     """Between which probabilities a share of so many lies within two standard errors of them (Wilson)."""
     middle, squeeze = (share + 2 / count) / (1 + 4 / count), 1 / (1 + 4 / count)
     reach = 2 * squeeze * math.sqrt(share * (1 - share) / count + 1 / count**2)
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
 
 
-def learner_findings(found: Sequence[LearnerComparison] | None, why: str | None) -> Findings:
+def learner_comparison_findings(found: Sequence[LearnerComparison] | None, why: str | None) -> Findings:
     """All learners beside each other; `why` says what could not be compared."""
     title = "All learners on this release"
     if found is None:
@@ -220,13 +222,13 @@ def learner_findings(found: Sequence[LearnerComparison] | None, why: str | None)
         "new ones all learners err more. The standard error is mostly common to all, as the same rados are held out. A "
         "dash stands where rados do not tell."
     )
-    table = ReportTable("learners", "Learners", columns, [_learner_row(each) for each in found], note)
+    table = ReportTable("learners", "Learners", columns, [_learner_comparison_row(each) for each in found], note)
     return Findings(
         "learners", title, [table], notes=[*([why] if why else []), *(f"{e.name}: {e.how}." for e in found)]
     )
 
 
-def _learner_row(each: LearnerComparison) -> list[Any]:
+def _learner_comparison_row(each: LearnerComparison) -> list[Any]:
     expected = None if each.expected_error is None else 100 * each.expected_error
     found = each.measured
     measured: Sequence[float | None] = (None, None) if found is None else (100 * found.error, found.log_loss)
@@ -308,12 +310,14 @@ def model_report(
         raise ArgumentError("there is nothing to look into; give a release, or the path of one")
     release = source if source is None or isinstance(source, Release) else load(source)
     if table is None:
-        return _looked(release, model, None, None, progress)
-    with rereadable(table, bar=progress) as rows:  # read several times
-        return _looked(release, model, rows, label, progress)
+        return _make_model_report(release, model, None, None, progress)
+    with spool_for_rereading(table, bar=progress) as rows:  # read several times
+        return _make_model_report(release, model, rows, label, progress)
 
 
-def _looked(release: Release | None, model: Model | None, table: Any, label: str | None, bar: Progress) -> ModelReport:
+def _make_model_report(
+    release: Release | None, model: Model | None, table: Any, label: str | None, bar: Progress
+) -> ModelReport:
     """What there is to see, each part of it timed."""
     seconds: dict[str, float] = {}
 
@@ -323,54 +327,58 @@ def _looked(release: Release | None, model: Model | None, table: Any, label: str
         seconds[name] = time.monotonic() - start
         return done
 
-    learned = timed("learned", lambda: model_of(release) if model is None else model)
+    learned = timed("learned", lambda: model_to_explain(release) if model is None else model)
     reliability = curve = learners = None
     if table is not None and label is not None:
-        reliability = timed("reliability", lambda: judge([learned], table, label, bar)[0])
+        reliability = timed("reliability", lambda: judge_reliability([learned], table, label, bar)[0])
     if release is not None:
         rows = {"table": table, "label": label, "progress": bar}
-        if no_curve(release) is None:
+        if why_no_learning_curve(release) is None:
             curve = timed("curve", lambda: learning_curve(release, **rows))
-        if table is not None or nothing_held_out(release) is None:
+        if table is not None or why_no_rados_held_out(release) is None:
             learners = timed("learners", lambda: compare_learners(release, **rows))
-    listed = coefficients(learned) if learned.n_classes == 2 else None
+    listed = coefficients_of_model(learned) if learned.n_classes == 2 else None
     return ModelReport(learned, release, listed, curve, reliability, learners, seconds)
 
 
-def write_inside(inside: ModelReport, place: Path, *, name: str, command: str) -> None:
+def write_model_report(inside: ModelReport, place: Path, *, name: str, command: str) -> None:
     """One HTML page about a model and the release behind it; `name` is that of the model's file."""
-    glance = expected_rows(inside.model, inside.release)[:1]
+    glance = expected_error_rows(inside.model, inside.release)[:1]
     if inside.reliability is not None:
         glance.append(["measured error", f"{inside.reliability.as_text()}, of {inside.reliability.n_rows:,} rows"])
-    write_documents(inside.model, inside_documents(inside, command), place, name=name, more=glance)
+    write_model_documents(inside.model, model_report_documents(inside, command), place, name=name, more=glance)
 
 
-def inside_documents(inside: ModelReport, command: str) -> list[Document]:
+def model_report_documents(inside: ModelReport, command: str) -> list[Document]:
     """All parts of a page, in order; what does not apply is a part of one line."""
 
     def made(findings: Findings) -> Document:
         return Document(command, {}, round(inside.seconds.get(findings.name, 0.0), 2), {}, findings)
 
     start = time.monotonic()
-    effects = explain_findings(inside.model)
+    effects = explain_model_findings(inside.model)
     first = coefficient_findings(inside.model, inside.release)
     return [
-        document(command, inside.seconds["learned"], {}, first),  # it says the versions, for all
+        make_document(command, inside.seconds["learned"], {}, first),  # it says the versions, for all
         Document(command, {}, round(time.monotonic() - start, 2), {}, effects),
-        made(curve_findings(inside.curve, _why_no_curve(inside.release))),
+        made(learning_curve_findings(inside.curve, _why_no_curve(inside.release))),
         made(reliability_findings(inside.reliability, inside.model)),
-        made(learner_findings(inside.learners, _why_no_learners(inside))),
+        made(learner_comparison_findings(inside.learners, _why_learners_not_compared(inside))),
     ]
 
 
 def _why_no_curve(release: Release | None) -> str | None:
-    return "There is no learning curve of several releases together." if release is None else no_curve(release)
+    return (
+        "There is no learning curve of several releases together."
+        if release is None
+        else why_no_learning_curve(release)
+    )
 
 
-def _why_no_learners(inside: ModelReport) -> str | None:
+def _why_learners_not_compared(inside: ModelReport) -> str | None:
     if inside.release is None:
         return "Learners are compared on one release, and this model has several."
-    why = nothing_held_out(inside.release)
+    why = why_no_rados_held_out(inside.release)
     if why and inside.learners is None:
         return f"{why} Give one: --table FILE --label COL."
     return why

@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.release.file_format import holds_rados
+from radoboost.release.file_format import is_rado_block_name
 from radoboost.release.release import Release
 from radoboost.report.findings import Figure, Panel, Series, Values
 from radoboost.report.terminal import printable
@@ -65,24 +65,24 @@ class Picture:
     wide_png: bytes
 
 
-def draw(figure: Figure, labels: Iterable[str] = ()) -> Picture:
+def draw_figure(figure: Figure, labels: Iterable[str] = ()) -> Picture:
     """Draw a figure; the same figure gives the same bytes.
 
     Colours go to `labels` first, in their order: figures that are drawn with the same `labels` share their colours.
     """
-    looks = _looks(dict.fromkeys([*labels, *labels_of(figure)]))
-    looks = {label: looks[label] for label in labels_of(figure)}
-    wide_svg, wide_png = _render(figure, looks, WIDE, ("svg", "png"))
-    return Picture(wide_svg, _render(figure, looks, NARROW, ("svg",))[0], wide_png)
+    looks = _plot_styles(dict.fromkeys([*labels, *labels_of_figure(figure)]))
+    looks = {label: looks[label] for label in labels_of_figure(figure)}
+    wide_svg, wide_png = _render_figure(figure, looks, WIDE, ("svg", "png"))
+    return Picture(wide_svg, _render_figure(figure, looks, NARROW, ("svg",))[0], wide_png)
 
 
-def labels_of(figure: Figure) -> list[str]:
+def labels_of_figure(figure: Figure) -> list[str]:
     """The labels of series and bands, each once, in the order in which they come."""
     labels = ([item.label for item in panel.series] + [item.label for item in panel.bands] for panel in figure.panels)
     return list(dict.fromkeys(label for part in labels for label in part))
 
 
-def count_hidden_points(figure: Figure) -> int:
+def count_points_not_drawn(figure: Figure) -> int:
     """How many points cannot be shown, since their axis is logarithmic and they are not above 0."""
     return sum(
         value is not None and value <= 0
@@ -93,11 +93,13 @@ def count_hidden_points(figure: Figure) -> int:
     )
 
 
-def _render(figure: Figure, looks: dict[str, _PlotStyle], sheet: PlotLayout, formats: tuple[str, ...]) -> list[bytes]:
+def _render_figure(
+    figure: Figure, looks: dict[str, _PlotStyle], sheet: PlotLayout, formats: tuple[str, ...]
+) -> list[bytes]:
     metadata = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
     files = []
-    with _settings(sheet):
-        canvas = _canvas(figure, looks, sheet)
+    with _plot_settings(sheet):
+        canvas = _plot_canvas(figure, looks, sheet)
         canvas.draw_without_rendering()
         canvas.set_layout_engine("none")  # the layout takes longest; it is done now, not again for each format
         for name in formats:
@@ -108,7 +110,7 @@ def _render(figure: Figure, looks: dict[str, _PlotStyle], sheet: PlotLayout, for
 
 
 @contextmanager
-def _settings(sheet: PlotLayout) -> Iterator[None]:
+def _plot_settings(sheet: PlotLayout) -> Iterator[None]:
     """Give the same look whatever the user's own settings, and take no name with a dollar sign for mathematics."""
     import matplotlib
 
@@ -137,16 +139,16 @@ def _settings(sheet: PlotLayout) -> Iterator[None]:
         yield
 
 
-def _canvas(figure: Figure, looks: dict[str, _PlotStyle], sheet: PlotLayout) -> Any:
+def _plot_canvas(figure: Figure, looks: dict[str, _PlotStyle], sheet: PlotLayout) -> Any:
     from matplotlib.figure import Figure as Canvas
 
     panels = figure.panels
-    n_words = [len(_axis_labels(panel)) for panel in panels]
+    n_words = [len(_plot_axis_labels(panel)) for panel in panels]
     columns = 1 if sheet is NARROW and max(n_words) > 4 else sheet.columns(len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = sheet.widths[columns - 1], sheet.heights[columns - 1] + (0.6 if any(n_words) else 0)
     handles: dict[str, Any] = {}
-    names, names_a_row = _legend(list(looks), int(1.8 * 72 * width / sheet.text))
+    names, names_a_row = _plot_legend(list(looks), int(1.8 * 72 * width / sheet.text))
     total_height = rows * height + 1.5 * math.ceil(len(names) / names_a_row) * sheet.text / 72
     canvas = Canvas(figsize=(width, total_height + 0.2), layout="constrained")
     grid = canvas.subplots(rows, columns, squeeze=False).ravel()
@@ -156,12 +158,12 @@ def _canvas(figure: Figure, looks: dict[str, _PlotStyle], sheet: PlotLayout) -> 
         int(1.6 * 72 * inches / sheet.text) for inches in (width / columns - 0.5, height - 0.4)
     )
     for place, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
-        _draw_panel(axes, panel, looks, handles, letters_wide, small=columns > 1 or sheet is NARROW)
-        axes.set_title(_wrapped(panel.title, 0.85 * letters_wide))
+        _plot_panel(axes, panel, looks, handles, letters_wide, small=columns > 1 or sheet is NARROW)
+        axes.set_title(_wrap_plot_text(panel.title, 0.85 * letters_wide))
         if not shared_x or place + columns >= len(panels):
-            axes.set_xlabel(_wrapped(panel.x_label, letters_wide))
+            axes.set_xlabel(_wrap_plot_text(panel.x_label, letters_wide))
         if not shared_y or place % columns == 0:
-            axes.set_ylabel(_wrapped(panel.y_label, letters_high))
+            axes.set_ylabel(_wrap_plot_text(panel.y_label, letters_high))
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     if names:
@@ -170,18 +172,18 @@ def _canvas(figure: Figure, looks: dict[str, _PlotStyle], sheet: PlotLayout) -> 
     return canvas
 
 
-def _legend(labels: list[str], n_letters: int) -> tuple[list[str], int]:
+def _plot_legend(labels: list[str], n_letters: int) -> tuple[list[str], int]:
     """The labels, wrapped, and how many of them go into a row of `n_letters` letters."""
-    names = [_wrapped(label, n_letters - 8) for label in labels]
+    names = [_wrap_plot_text(label, n_letters - 8) for label in labels]
     longest = max((len(line) for name in names for line in name.splitlines()), default=0)
     return names, max(1, min(len(names), n_letters // (longest + 7)))
 
 
-def _wrapped(text: str, n_letters: float) -> str:
+def _wrap_plot_text(text: str, n_letters: float) -> str:
     return "\n".join(textwrap.wrap(printable(text), max(8, int(n_letters))))
 
 
-def _looks(labels: Iterable[str]) -> dict[str, _PlotStyle]:
+def _plot_styles(labels: Iterable[str]) -> dict[str, _PlotStyle]:
     """A colour and a shape for each label; when colours repeat, they go with other shapes."""
     return {
         label: _PlotStyle(PALETTE[place % len(PALETTE)], _SHAPES[(place + place // len(PALETTE)) % len(_SHAPES)])
@@ -189,11 +191,11 @@ def _looks(labels: Iterable[str]) -> dict[str, _PlotStyle]:
     }
 
 
-def _draw_panel(
+def _plot_panel(
     axes: Any, panel: Panel, looks: dict[str, _PlotStyle], handles: dict[str, Any], n_letters: int, *, small: bool
 ) -> None:
     """Draw one panel, `n_letters` letters wide, and put what the legend shows of each label into `handles`."""
-    words = _axis_labels(panel)
+    words = _plot_axis_labels(panel)
     log_y = panel.log_y
     if panel.log_x:
         axes.set_xscale("log")
@@ -201,25 +203,27 @@ def _draw_panel(
         axes.set_yscale("log")
     for band in panel.bands:
         low, high = (_plotted_values(values, log=log_y) for values in (band.low, band.high))
-        shade = axes.fill_between(_axis_positions(band.x, words), low, high, color=looks[band.label].colour, **_SHADE)
+        shade = axes.fill_between(
+            _plot_axis_positions(band.x, words), low, high, color=looks[band.label].colour, **_SHADE
+        )
         handles.setdefault(band.label, shade)
     point_labels = [item.label for item in panel.series if item.style == "points"] if words else []
     for series in panel.series:
         label = series.label
         shift = 0.5 * ((point_labels.index(label) + 0.5) / len(point_labels) - 0.5) if label in point_labels else 0.0
-        x = [place + shift for place in _axis_positions(series.x, words)]
-        line = _draw_series(axes, series, x, _plotted_values(series.y, log=log_y), looks[label], small=small)
+        x = [place + shift for place in _plot_axis_positions(series.x, words)]
+        line = _plot_series(axes, series, x, _plotted_values(series.y, log=log_y), looks[label], small=small)
         if not isinstance(handles.get(label), type(line)):  # a line stands for its label better than its band does
             handles[label] = line
-    _set_ticks(axes, panel, words, n_letters, small=small)
+    _set_plot_ticks(axes, panel, words, n_letters, small=small)
 
 
-def _axis_labels(panel: Panel) -> list[str]:
+def _plot_axis_labels(panel: Panel) -> list[str]:
     """The places along x that are text, each once."""
     return list(dict.fromkeys(x for item in panel.placed for x in item.x if isinstance(x, str)))
 
 
-def _axis_positions(x: Values, words: list[str]) -> list[float]:
+def _plot_axis_positions(x: Values, words: list[str]) -> list[float]:
     return [words.index(place) if isinstance(place, str) else place for place in x]
 
 
@@ -227,7 +231,7 @@ def _plotted_values(values: Values, *, log: bool) -> list[float]:
     return [math.nan if value is None or (log and value <= 0) else value for value in values]
 
 
-def _draw_series(axes: Any, series: Series, x: list[float], y: list[float], look: _PlotStyle, *, small: bool) -> Any:
+def _plot_series(axes: Any, series: Series, x: list[float], y: list[float], look: _PlotStyle, *, small: bool) -> Any:
     style, size = series.style, 3.5 if small else 5.0
     error = series.error
     dashes = _DASHES[style]
@@ -255,7 +259,7 @@ def _draw_series(axes: Any, series: Series, x: list[float], y: list[float], look
     return line
 
 
-def _set_ticks(axes: Any, panel: Panel, words: list[str], n_letters: int, *, small: bool) -> None:
+def _set_plot_ticks(axes: Any, panel: Panel, words: list[str], n_letters: int, *, small: bool) -> None:
     from matplotlib import ticker
 
     for axis, log in ((axes.xaxis, panel.log_x), (axes.yaxis, panel.log_y)):
@@ -263,13 +267,15 @@ def _set_ticks(axes: Any, panel: Panel, words: list[str], n_letters: int, *, sma
         if log:
             decades, plain = math.log10(high / low), low >= 1e-4 and high <= 1e5
             axis.set_major_locator(ticker.LogLocator(subs=[1.0] if decades > 2 else [1.0, 2.0, 5.0]))
-            axis.set_major_formatter(ticker.FuncFormatter(lambda value, _, plain=plain: _tick(value, plain=plain)))
+            axis.set_major_formatter(
+                ticker.FuncFormatter(lambda value, _, plain=plain: _plot_tick_text(value, plain=plain))
+            )
             axis.set_minor_locator(ticker.NullLocator())
         elif small:
             axis.set_major_locator(ticker.MaxNLocator(4))
     if panel.log_x:
         places = sorted({x for item in panel.placed for x in item.x})
-        ticks = _ticks(places, n_letters)
+        ticks = _plot_ticks(places, n_letters)
         if len(places) <= _FEW and len(ticks) > 1:
             axes.set_xticks(ticks)
     if words:
@@ -281,17 +287,17 @@ def _set_ticks(axes: Any, panel: Panel, words: list[str], n_letters: int, *, sma
         axes.set_xlim(-0.6, len(words) - 0.4)
 
 
-def _ticks(places: list[float], n_letters: int) -> list[float]:
+def _plot_ticks(places: list[float], n_letters: int) -> list[float]:
     """As many of the places along a logarithmic axis as have room for their number, on `n_letters` letters."""
     ticks: list[float] = []
     for x in places:
         room = n_letters * math.log(x / ticks[-1]) / math.log(places[-1] / places[0]) if ticks else math.inf
-        if room > len(_tick(x)) + 1:
+        if room > len(_plot_tick_text(x)) + 1:
             ticks.append(x)
     return ticks
 
 
-def _tick(value: float, *, plain: bool = True) -> str:
+def _plot_tick_text(value: float, *, plain: bool = True) -> str:
     """A number along a logarithmic axis, written out (`plain`) or as a power of ten."""
     if plain or value == 1:
         return f"{value:g}"
@@ -323,24 +329,24 @@ class MatrixPicture:
     narrow_svg: bytes
 
 
-def release_pictures(release: Release) -> tuple[MatrixPicture, ...]:
+def plot_release_matrices(release: Release) -> tuple[MatrixPicture, ...]:
     """The rados of a release, if it has any, and its moments: how its columns go together."""
-    block = next((name for name in release.blocks if holds_rados(name)), None)
-    pictures = [] if block is None else [_rados(release, block)]
+    block = next((name for name in release.blocks if is_rado_block_name(name)), None)
+    pictures = [] if block is None else [_plot_rados_matrix(release, block)]
     if "moment:C" in release.blocks:
         names = release.columns_of("moment:C")
-        scaled = _scaled(release.blocks["moment:C"])
+        scaled = _scale_moments_to_plot(release.blocks["moment:C"])
         what = "The noisy second moments of the release"
     elif block is not None and len(release.blocks[block]) > 1:
         names = release.columns_of(block)
-        scaled = _scaled(np.cov(release.blocks[block], rowvar=False, ddof=0).reshape(len(names), -1))
+        scaled = _scale_moments_to_plot(np.cov(release.blocks[block], rowvar=False, ddof=0).reshape(len(names), -1))
         what = "The covariance of the rados"
     else:
         return tuple(pictures)
-    return (*pictures, _moments(what, names, scaled))
+    return (*pictures, _plot_moments_matrix(what, names, scaled))
 
 
-def _rados(release: Release, block: str) -> MatrixPicture:
+def _plot_rados_matrix(release: Release, block: str) -> MatrixPicture:
     rows, names = release.blocks[block], release.columns_of(block)
     spread = rows.std(axis=0)
     with np.errstate(all="ignore"):
@@ -348,7 +354,8 @@ def _rados(release: Release, block: str) -> MatrixPicture:
     n_columns, n_rados = cells.shape
     n_classes = release.n_classes
     of = f", those of the class {release.classes[0]}" if n_classes > 2 else ""
-    shown = f"{_of(n_columns, _MOST_COLUMNS, 'columns')} and {_of(n_rados, _MOST_RADOS, 'rados')}{of}"
+    columns = _plotted_share_text(n_columns, _MOST_COLUMNS, "columns")
+    shown = f"{columns} and {_plotted_share_text(n_rados, _MOST_RADOS, 'rados')}{of}"
     return MatrixPicture(
         "rados",
         "The rados",
@@ -356,15 +363,15 @@ def _rados(release: Release, block: str) -> MatrixPicture:
         f"Each line is a column and each square a rado: orange above the mean of its column, blue below, darker the "
         f"farther, up to three standard deviations. Shown: {shown}. Rows of the table are not among them: a rado is "
         "about all rows at once.",
-        _svg(names, cells[:_MOST_COLUMNS, :_MOST_RADOS], _WIDE),
-        _svg(names, cells[:_MOST_COLUMNS, :_FEW_RADOS], _NARROW),
+        _matrix_as_svg(names, cells[:_MOST_COLUMNS, :_MOST_RADOS], _WIDE),
+        _matrix_as_svg(names, cells[:_MOST_COLUMNS, :_FEW_RADOS], _NARROW),
     )
 
 
-def _moments(what: str, names: tuple[str, ...], scaled: Floats) -> MatrixPicture:
+def _plot_moments_matrix(what: str, names: tuple[str, ...], scaled: Floats) -> MatrixPicture:
     few = scaled[:_MOST_COLUMNS, :_MOST_COLUMNS]
-    svg = _svg(names, few, _NARROW)
-    shown = _of(len(names), _MOST_COLUMNS, "columns")
+    svg = _matrix_as_svg(names, few, _NARROW)
+    shown = _plotted_share_text(len(names), _MOST_COLUMNS, "columns")
     return MatrixPicture(
         "moments",
         "How columns go together",
@@ -377,7 +384,7 @@ def _moments(what: str, names: tuple[str, ...], scaled: Floats) -> MatrixPicture
     )
 
 
-def _scaled(matrix: Floats) -> Floats:
+def _scale_moments_to_plot(matrix: Floats) -> Floats:
     """A matrix of moments as numbers from -1 to 1; noise may have made a moment on the diagonal negative."""
     sizes = np.sqrt(np.abs(np.diag(matrix)))
     with np.errstate(all="ignore"):
@@ -387,11 +394,11 @@ def _scaled(matrix: Floats) -> Floats:
     return np.clip(scaled, -1.0, 1.0)
 
 
-def _of(number: int, most: int, what: str) -> str:
+def _plotted_share_text(number: int, most: int, what: str) -> str:
     return f"all {number:,} {what}" if number <= most else f"the first {most} of {number:,} {what}"
 
 
-def _svg(names: tuple[str, ...], cells: Any, room: int) -> bytes:
+def _matrix_as_svg(names: tuple[str, ...], cells: Any, room: int) -> bytes:
     """Squares by colour, one path for each, with names at the left; no style and no script."""
     levels = np.rint(np.clip(cells, -1.0, 1.0) * _LEVELS).astype(int)
     height, width = levels.shape
@@ -400,9 +407,9 @@ def _svg(names: tuple[str, ...], cells: Any, room: int) -> bytes:
     for level in np.unique(levels).tolist():
         places = np.argwhere(levels == level)
         squares = "".join(f"M{_LABELS + cell * x} {cell * y}h{cell}v{cell}h-{cell}z" for y, x in places.tolist())
-        paths.append(f'<path fill="{_colour(level / _LEVELS)}" d="{squares}"/>')
+        paths.append(f'<path fill="{_colour_of_matrix_cell(level / _LEVELS)}" d="{squares}"/>')
     words = "".join(
-        f'<text x="{_LABELS - 6}" y="{cell * y + cell // 2 + 4}" text-anchor="end">{escape(_short_label(name))}</text>'
+        f'<text x="{_LABELS - 6}" y="{cell * y + cell // 2 + 4}" text-anchor="end">{escape(_plot_label(name))}</text>'
         for y, name in enumerate(names[:height])
     )
     return (
@@ -412,13 +419,13 @@ def _svg(names: tuple[str, ...], cells: Any, room: int) -> bytes:
     ).encode()
 
 
-def _colour(share: float) -> str:
+def _colour_of_matrix_cell(share: float) -> str:
     """From blue at -1 by white to orange at 1."""
     end = _HIGH if share > 0 else _LOW
     parts = [round(middle + abs(share) * (far - middle)) for middle, far in zip(_MIDDLE, end, strict=True)]
     return f"#{''.join(f'{part:02x}' for part in parts)}"
 
 
-def _short_label(name: str) -> str:
+def _plot_label(name: str) -> str:
     text = printable(name)
     return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"

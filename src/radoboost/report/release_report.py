@@ -4,8 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radoboost.release.release import Release
-from radoboost.release.statement_text import FaqAnswer, Verdict, answers, full_statement, held_text, verdict_of
-from radoboost.report.plots import MatrixPicture, release_pictures
+from radoboost.release.statement_text import (
+    FaqAnswer,
+    Verdict,
+    full_statement_text,
+    statement_faq_answers,
+    verdict_of,
+    what_release_holds_text,
+)
+from radoboost.report.plots import MatrixPicture, plot_release_matrices
 
 _SHOWN_CLASSES = 12
 
@@ -23,13 +30,13 @@ class ReleaseReport:
     digest: str
 
 
-def about_release(release: Release, name: str) -> ReleaseReport:
+def make_release_report(release: Release, name: str) -> ReleaseReport:
     """What to say of a release whose file is called `name`; reading it has held it against itself."""
     classes = ", ".join(str(value) for value in release.classes[:_SHOWN_CLASSES])
     more = ", ..." if release.n_classes > _SHOWN_CLASSES else ""
     facts = {
         "name": name,
-        "holds": f"{held_text(release.n_rados)} of {len(release.columns):,} columns",
+        "holds": f"{what_release_holds_text(release.n_rados)} of {len(release.columns):,} columns",
         "classes": f"{release.n_classes:,}: {classes}{more}",
         "mechanism": release.statement.mechanism,
         "rows of the table": "not told" if release.n_examples is None else f"{release.n_examples:,}",
@@ -38,10 +45,10 @@ def about_release(release: Release, name: str) -> ReleaseReport:
     return ReleaseReport(
         name,
         verdict_of(statement),
-        answers(release),
-        full_statement(statement),
+        statement_faq_answers(release),
+        full_statement_text(statement),
         facts,
-        release_pictures(release),
+        plot_release_matrices(release),
         release.digest or "none: the release was not saved yet",
     )
 
@@ -51,4 +58,4 @@ def write_release_page(release: Release, place: Path, *, name: str, command: str
     from radoboost.report import html
 
     title = f"What {name} promises"
-    html.write_page(place, "release.html", title=title, about=about_release(release, name), command=command)
+    html.write_html_page(place, "release.html", title=title, about=make_release_report(release, name), command=command)

@@ -58,7 +58,7 @@ class SignOff:
         object.__setattr__(self, "date", day.isoformat())
 
 
-def must_confirm(release: Release, decision: str) -> bool:
+def sign_off_must_be_confirmed(release: Release, decision: str) -> bool:
     """Whether a decision approves a release that promises nothing, so that its officer must type so."""
     return decision in APPROVALS and math.isinf(release.statement.epsilon)
 
@@ -97,7 +97,7 @@ class CitedReport:
         return tuple(attack for attack in self.attacks if attack.group not in (TRIED, AUDITED))
 
 
-def report_marks(digest: str, verdict: Verdict, attacks: Sequence[AttackResult]) -> list[tuple[str, str]]:
+def marks_of_attack_report(digest: str, verdict: Verdict, attacks: Sequence[AttackResult]) -> list[tuple[str, str]]:
     """What a report of attacks says of itself to programs: names and texts."""
     marks = [(_DIGEST, digest), (_TONE, verdict.tone), (_HEADLINE, verdict.headline)]
     return marks + [(_ATTACK, json.dumps(asdict(attack), ensure_ascii=False)) for attack in attacks]
@@ -133,17 +133,17 @@ def write_sign_off(
     No attack is run for it: it says what the `report` says, which attacks ran and what they got.
     """
     from radoboost.report import html
-    from radoboost.report.release_report import about_release
+    from radoboost.report.release_report import make_release_report
 
-    if must_confirm(release, signed.decision) and signed.confirmed.strip() != NO_PROMISE:
+    if sign_off_must_be_confirmed(release, signed.decision) and signed.confirmed.strip() != NO_PROMISE:
         raise ArgumentError(f'this release promises nothing; to approve it, type the words "{NO_PROMISE}"')
-    html.write_page(
+    html.write_html_page(
         place,
         "sign_off.html",
         title=f"Sign-off of {name}",
         signed=signed,
         decision=DECISIONS[signed.decision],
-        about=about_release(release, name),
+        about=make_release_report(release, name),
         report=None if report is None else cite_attack_report(report, release),
         command=command,
     )

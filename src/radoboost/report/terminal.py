@@ -13,18 +13,20 @@ _COLUMNS = 100  # letters of a line
 _HEAD = 10  # letters: a column's name may make it this wide before it is broken into lines
 
 
-def show(findings: Findings) -> str:
+def findings_for_terminal(findings: Findings) -> str:
     """Tables, checks and notes as text for a terminal; a table that is too wide is split into pieces."""
     blocks = [[findings.title]]
-    blocks += [_table(table) for table in findings.tables]
-    blocks += [[line for check in findings.checks for line in _check_lines(check)]] if findings.checks else []
+    blocks += [_table_lines_for_terminal(table) for table in findings.tables]
+    blocks += (
+        [[line for check in findings.checks for line in _check_lines_for_terminal(check)]] if findings.checks else []
+    )
     blocks += [textwrap.wrap(note, _COLUMNS) for note in findings.notes]
     return "\n\n".join("\n".join(printable(line) for line in lines) for lines in blocks)
 
 
-def show_table(table: ReportTable) -> str:
+def table_for_terminal(table: ReportTable) -> str:
     """One table as text for a terminal."""
-    return "\n".join(printable(line) for line in _table(table))
+    return "\n".join(printable(line) for line in _table_lines_for_terminal(table))
 
 
 def cell_text(value: Any, digits: int | None = None) -> str:
@@ -41,7 +43,7 @@ def cell_text(value: Any, digits: int | None = None) -> str:
     return f"<{least}" if 0 < value < 0.5 * float(least) else f"{value or 0.0:,.{digits}f}"
 
 
-def is_textual(values: list[Any]) -> bool:
+def is_text_column(values: list[Any]) -> bool:
     """Whether to set a column as text, to the left: if any of its cells is text, True or False."""
     return any(isinstance(value, str | bool) for value in values)
 
@@ -53,27 +55,32 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
-def _table(table: ReportTable) -> list[str]:
-    columns, n_keys = _text_columns(table), _n_keys(table.rows)
+def _table_lines_for_terminal(table: ReportTable) -> list[str]:
+    columns, n_keys = _columns_as_terminal_text(table), _number_of_key_columns(table.rows)
     pieces = [columns[:n_keys]]
     for column in columns[n_keys:]:
-        if len(pieces[-1]) > n_keys and _width([*pieces[-1], column]) > _COLUMNS:
+        if len(pieces[-1]) > n_keys and _width_on_terminal([*pieces[-1], column]) > _COLUMNS:
             pieces.append(columns[:n_keys])
         pieces[-1].append(column)
     n_heads = len(columns[0]) - len(table.rows)
     lines = textwrap.wrap(table.title, _COLUMNS)
     for number, piece in enumerate(pieces):
         rows = ["  ".join(cells).rstrip() for cells in zip(*piece, strict=True)]
-        lines += [*([""] if number else []), *filter(None, rows[:n_heads]), "-" * _width(piece), *rows[n_heads:]]
+        lines += [
+            *([""] if number else []),
+            *filter(None, rows[:n_heads]),
+            "-" * _width_on_terminal(piece),
+            *rows[n_heads:],
+        ]
     return lines + textwrap.wrap(table.note or "", _COLUMNS)
 
 
-def _n_keys(rows: Sequence[Sequence[Any]]) -> int:
+def _number_of_key_columns(rows: Sequence[Sequence[Any]]) -> int:
     """How many columns to repeat in every piece, so that readers can tell rows apart: the first, or the first two."""
     return 1 if len({row[0] for row in rows}) == len(rows) else min(2, len(rows[0]))
 
 
-def _text_columns(table: ReportTable) -> list[list[str]]:
+def _columns_as_terminal_text(table: ReportTable) -> list[list[str]]:
     """For each column, the lines of its head and its cells, all of one width."""
     heads, columns = [], []
     for place, column in enumerate(table.columns):
@@ -83,7 +90,7 @@ def _text_columns(table: ReportTable) -> list[list[str]]:
         heads.append(
             textwrap.wrap(column.name, width, break_long_words=False) + ([] if column.unit is None else [column.unit])
         )
-        columns.append((cells, is_textual(values)))
+        columns.append((cells, is_text_column(values)))
     tallest = max(map(len, heads))
     padded = []
     for head, (cells, textual) in zip(heads, columns, strict=True):
@@ -93,11 +100,11 @@ def _text_columns(table: ReportTable) -> list[list[str]]:
     return padded
 
 
-def _width(columns: list[list[str]]) -> int:
+def _width_on_terminal(columns: list[list[str]]) -> int:
     return sum(len(lines[0]) + 2 for lines in columns) - 2
 
 
-def _check_lines(check: Check) -> list[str]:
+def _check_lines_for_terminal(check: Check) -> list[str]:
     verdict = f"{VERDICTS[check.seen]:<12}"
     prefix = f"{OURS}: " if check.ours else ""
     return textwrap.wrap(

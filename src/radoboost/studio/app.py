@@ -16,7 +16,7 @@ from radoboost import serving
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.studio import holder_routes, learner_routes, officer_routes
 from radoboost.studio.jobs import Job
-from radoboost.studio.rendering import Here, Sent, Studio, go, page, templates, wants_part
+from radoboost.studio.rendering import Here, Sent, Studio, redirect_to, render_studio_page, studio_templates, wants_part
 from radoboost.studio.security import Guard, LoginTokens
 from radoboost.studio.workspace import LEDGER, MODEL, RELEASE, SCHEMA, TABLE, UNREADABLE, Folder
 
@@ -37,22 +37,22 @@ _OPENED_BY: dict[str, Callable[[Studio, Path], str]] = {  # the first page about
 router = APIRouter()
 
 
-def create(folder: Path, port: int, chosen: Path | None = None) -> FastAPI:
+def create_studio(folder: Path, port: int, chosen: Path | None = None) -> FastAPI:
     """The studio of a folder, for a server that listens at 127.0.0.1:port; `chosen` is a file to begin with."""
     studio = Studio(Folder(folder), LoginTokens(port), chosen)
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_lifespan)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=_studio_lifespan)
     app.state.studio = studio
-    app.add_middleware(Guard, door=studio.door, failed=_failed)
-    app.add_exception_handler(RadoError, _say_error)
-    app.add_exception_handler(HTTPException, _say_status)
-    app.add_exception_handler(422, _say_status)
+    app.add_middleware(Guard, door=studio.door, failed=_studio_failure_page)
+    app.add_exception_handler(RadoError, _say_studio_error)
+    app.add_exception_handler(HTTPException, _say_studio_status)
+    app.add_exception_handler(422, _say_studio_status)
     for each in (router, *_ROUTERS):
         app.include_router(each)
     return app
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _studio_lifespan(app: FastAPI) -> AsyncIterator[None]:
     """When the server ends, jobs are cancelled and waited for."""
     try:
         yield
@@ -69,8 +69,8 @@ def front(request: Request, studio: Here) -> Response:
         chosen = studio.folder.found(studio.chosen)
         if chosen.kind in _OPENED_BY and not studio.opened:
             studio.opened = True  # also where that fails: the next look at this page shows it
-            return go(request, _OPENED_BY[chosen.kind](studio, studio.chosen))
-    return page(request, "front.html", ways=WAYS, files=found, chosen=chosen, titles=_TITLES)
+            return redirect_to(request, _OPENED_BY[chosen.kind](studio, studio.chosen))
+    return render_studio_page(request, "front.html", ways=WAYS, files=found, chosen=chosen, titles=_TITLES)
 
 
 @router.get("/favicon.ico")
@@ -89,14 +89,14 @@ def static(name: str) -> Response:
 
 @router.get("/jobs/{number}")
 def job_page(request: Request, studio: Here, number: str) -> HTMLResponse:
-    return page(request, "job.html", job=_job(studio, number))
+    return render_studio_page(request, "job.html", job=_studio_job(studio, number))
 
 
 @router.get("/jobs/{number}/progress")
 def job_progress(request: Request, studio: Here, number: str) -> HTMLResponse:
     """How far a job is: a part of a page, asked for each second; when it has ended, the page is loaded again."""
-    job = _job(studio, number)
-    response = page(request, "progress.html", job=job)
+    job = _studio_job(studio, number)
+    response = render_studio_page(request, "progress.html", job=job)
     if job.is_over:
         response.headers["hx-refresh"] = "true"
     return response
@@ -104,59 +104,59 @@ def job_progress(request: Request, studio: Here, number: str) -> HTMLResponse:
 
 @router.post("/jobs/{number}/cancel")
 def cancel(request: Request, studio: Here, number: str) -> Response:
-    job = _job(studio, number)
+    job = _studio_job(studio, number)
     job.cancel()
     job.wait(1.0)
-    return go(request, job.address)
+    return redirect_to(request, job.address)
 
 
 @router.post("/elsewhere")
 def other_browser(request: Request, studio: Here) -> HTMLResponse:
     """An address that lets one more browser in, once."""
-    return page(request, "elsewhere.html", address=studio.door.new_address())
+    return render_studio_page(request, "elsewhere.html", address=studio.door.new_address())
 
 
 @router.get("/quit")
 def ask_to_quit(request: Request) -> HTMLResponse:
-    return page(request, "quit.html")
+    return render_studio_page(request, "quit.html")
 
 
 @router.post("/quit")
 def quit_studio(request: Request, studio: Here, form: Sent) -> HTMLResponse:
     if form.text("sure", "") != "yes":
         raise ArgumentError("the studio ends once you confirm it; use the button on the page")
-    response = page(request, "ended.html")
+    response = render_studio_page(request, "ended.html")
     studio.quitting = True
     return response
 
 
-def _job(studio: Studio, number: str) -> Job:
+def _studio_job(studio: Studio, number: str) -> Job:
     job = studio.jobs.get(number)
     if job is None:
         raise HTTPException(404)
     return job
 
 
-async def _say_error(request: Request, error: Exception) -> Response:
+async def _say_studio_error(request: Request, error: Exception) -> Response:
     line = " ".join(str(error).split())
-    return await run_in_threadpool(page, request, "error.html", 400, title="That did not work", line=line)
+    return await run_in_threadpool(render_studio_page, request, "error.html", 400, title="That did not work", line=line)
 
 
-async def _say_status(request: Request, error: Any) -> Response:
+async def _say_studio_status(request: Request, error: Any) -> Response:
     status = getattr(error, "status_code", 400)
     line = {404: "there is no such page", 405: "this page is read, or sent, in another way"}.get(
         status, "this request cannot be answered"
     )
-    return await run_in_threadpool(page, request, "error.html", status, title="Not here", line=line)
+    return await run_in_threadpool(render_studio_page, request, "error.html", status, title="Not here", line=line)
 
 
-def _failed(scope: Scope, number: str) -> Response:
+def _studio_failure_page(scope: Scope, number: str) -> Response:
     """A page about a failure that nobody foresaw; its traceback is on stderr."""
     line = f"something went wrong (failure {number}); the terminal of rado studio says more"
     try:
         request = Request({**scope, "state": {}})
         return HTMLResponse(
-            templates().get_template("error.html").render(
+            studio_templates().get_template("error.html").render(
                 studio=scope["app"].state.studio, csrf="", path="", wants_part=wants_part(request),
                 title="Something went wrong", line=line,
             ),
@@ -179,7 +179,7 @@ class Server(serving.Server):
 
 def listen_on_loopback(port: int) -> serving.Listener:
     """A socket at 127.0.0.1, which no other machine reaches; port 0 is one that is free."""
-    return serving.listening("127.0.0.1", port)
+    return serving.listening_socket("127.0.0.1", port)
 
 
 def studio_server(app: FastAPI) -> Server:

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from radoboost.cli.options import chosen_mechanism
 from radoboost.errors import ArgumentError, RadoError
-from radoboost.holder.privacy_cost import account_for_schema, foreseen_bookings
+from radoboost.holder.privacy_cost import bookings_by_schema, privacy_cost_by_schema
 from radoboost.privacy import (
     Composed,
     Event,
@@ -25,9 +25,9 @@ from radoboost.privacy import (
     group_words,
 )
 from radoboost.privacy.conversions import GROUPS
-from radoboost.privacy.ledger import Ledger, beside_text, glance
+from radoboost.privacy.ledger import Ledger, glance_at_ledger, other_totals_text
 from radoboost.release.composition import EarlierRelease, earlier_releases
-from radoboost.release.release import Statement, percent_up, rounded_up
+from radoboost.release.release import Statement, percent_up_text, rounded_up_text
 from radoboost.release.statement_text import epsilon_text
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.schema import Schema
@@ -75,7 +75,7 @@ class Budget:
     def slider(self) -> float:
         """Where the slider stands: the power of ten of epsilon, to its next mark."""
         try:
-            power = math.log10(_positive("epsilon", self.epsilon) or 1.0)
+            power = math.log10(_positive_budget_field("epsilon", self.epsilon) or 1.0)
         except ArgumentError:
             power = 0.0
         return round(max(LEAST, min(MOST, round(power / STEP) * STEP)), 2)
@@ -128,8 +128,9 @@ class Budget:
 
 def _parse_budget(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
     """What the fields of a budget mean, and what is wrong with them."""
-    readers = {"n_rados": _optional_integer} if not budget.private else {
-        "epsilon": _positive, "delta": _positive, "rows": _optional_integer, "max_rows": _optional_integer
+    readers = {"n_rados": _optional_integer_budget_field} if not budget.private else {
+        "epsilon": _positive_budget_field, "delta": _positive_budget_field, "rows": _optional_integer_budget_field,
+        "max_rows": _optional_integer_budget_field
     }  # fmt: skip
     numbers: dict[str, Any] = {item.name: None for item in fields(budget)}
     problems = {}
@@ -207,7 +208,7 @@ class BudgetPreview:
         return bool(self.lines or not carries or (self.books is not None and self.books.refusal))
 
 
-def prospect(
+def preview_budget(
     budget: Budget,
     schema: Schema,
     ledger: Path | None,
@@ -224,31 +225,35 @@ def prospect(
     try:
         numbers, mechanism = budget.numbers(), budget.mechanism()
         persons = {"person": numbers["person"], "max_rows": numbers["max_rows"]}
-        answer = account_for_schema(mechanism, schema, rows=numbers["rows"], **persons, earlier=_chain(earlier))
-        books = None if ledger is None else _books(ledger, table, name, mechanism, schema, persons)
+        answer = privacy_cost_by_schema(
+            mechanism, schema, rows=numbers["rows"], **persons, earlier=_releases_before_budget(earlier)
+        )
+        books = None if ledger is None else _ledger_view_of_budget(ledger, table, name, mechanism, schema, persons)
     except RadoError as error:
         return BudgetPreview(lines=(str(error),))
     return BudgetPreview(answer, books)
 
 
-def _chain(places: Sequence[Path]) -> tuple[EarlierRelease, ...]:
+def _releases_before_budget(places: Sequence[Path]) -> tuple[EarlierRelease, ...]:
     """All that releases know of; they are read again only where a file changed, for somebody is moving a slider."""
-    return _chain_of(tuple((place, place.stat().st_mtime_ns, place.stat().st_size) for place in places))
+    return _releases_of_stamped_files(
+        tuple((place, place.stat().st_mtime_ns, place.stat().st_size) for place in places)
+    )
 
 
 @lru_cache(maxsize=8)
-def _chain_of(stamped: tuple[tuple[Path, int, int], ...]) -> tuple[EarlierRelease, ...]:
+def _releases_of_stamped_files(stamped: tuple[tuple[Path, int, int], ...]) -> tuple[EarlierRelease, ...]:
     return earlier_releases([place for place, _, _ in stamped])
 
 
-def tables_of(ledger: Path) -> list[str]:
+def ledger_tables_for_budget(ledger: Path) -> list[str]:
     try:
-        return [table for table, _, _ in glance(ledger, _MOST_TABLES)]
+        return [table for table, _, _ in glance_at_ledger(ledger, _MOST_TABLES)]
     except RadoError:
         return []
 
 
-def _books(
+def _ledger_view_of_budget(
     place: Path, table: str | None, name: str, mechanism: Any, schema: Schema, persons: Mapping[str, Any]
 ) -> LedgerView:
     """What a ledger has left, and what this would leave."""
@@ -259,19 +264,21 @@ def _books(
         name, ledger.table,
         f"epsilon {total['epsilon']:g} at delta {total['delta']:g}, for {total['neighbours']} as neighbours",
         document["spent"]["mu_squared"] / whole, document["largest_epsilon"], neighbours=total["neighbours"],
-        delta=total["delta"], beside=beside_text(document["beside"]) if document["beside"] else "",
+        delta=total["delta"], beside=other_totals_text(document["beside"]) if document["beside"] else "",
     )  # fmt: skip
     foreseen: tuple[Event, ...] = ()
     try:
-        foreseen = foreseen_bookings(mechanism, schema, **persons)
+        foreseen = bookings_by_schema(mechanism, schema, **persons)
         cost = ledger.check(*foreseen)
     except RadoError as error:
-        other = next((event.relation for event in foreseen if not _bookable(event, ledger.total.relation)), None)
+        other = next(
+            (event.relation for event in foreseen if not _is_bookable_on_ledger(event, ledger.total.relation)), None
+        )
         return replace(books, refusal=str(error), fitting=() if other is None else ledger.fitting(other))
     return replace(books, after=ledger.largest_epsilon(cost), cost=float(cost.mu_squared) / whole)
 
 
-def _bookable(event: Event, relation: Relation) -> bool:
+def _is_bookable_on_ledger(event: Event, relation: Relation) -> bool:
     """Whether what an event promises can be booked on a total that is about a relation."""
     try:
         convert_relation(event, relation)
@@ -280,7 +287,7 @@ def _bookable(event: Event, relation: Relation) -> bool:
     return True
 
 
-def _positive(name: str, text: str) -> float | None:
+def _positive_budget_field(name: str, text: str) -> float | None:
     if not text.strip():
         return None
     try:
@@ -292,7 +299,7 @@ def _positive(name: str, text: str) -> float | None:
     return value
 
 
-def _optional_integer(name: str, text: str) -> int | None:
+def _optional_integer_budget_field(name: str, text: str) -> int | None:
     word = text.strip().replace(",", "").replace(" ", "").replace("_", "")
     if not word:
         return None
@@ -326,8 +333,8 @@ class Bar:
         if math.isinf(self.epsilon):
             return f"{self.whom}: nothing is promised; an adversary may become certain"
         return (
-            f"{self.whom}: right at most {percent_up(self.guess)} % of the time, where a coin is right 50 % of the time"
-            f" (epsilon {epsilon_text(self.epsilon)} at delta {rounded_up(self.delta, 6)})"
+            f"{self.whom}: right at most {percent_up_text(self.guess)} % of the time, where a coin is right 50 % of "
+            f"the time (epsilon {epsilon_text(self.epsilon)} at delta {rounded_up_text(self.delta, 6)})"
         )
 
 
@@ -347,7 +354,7 @@ class ChartPanel:
         drawn, height = "", _TOP
         for bar in self.bars:
             lines = textwrap.wrap(bar.whom, _LETTERS)
-            drawn += _bar(bar, lines, height)
+            drawn += _budget_bar_svg(bar, lines, height)
             height += _LINE * len(lines) + _BAR
         return (
             f'<svg class="promise" viewBox="0 0 {_WIDTH} {height}" role="img" aria-labelledby="{name}-t {name}-d" '
@@ -358,7 +365,7 @@ class ChartPanel:
         )
 
 
-def panels(statement: Statement) -> tuple[ChartPanel, ...]:
+def budget_panels(statement: Statement) -> tuple[ChartPanel, ...]:
     """The pictures of a statement: one, several together, and, where it was composed, with earlier releases."""
     title = "What an adversary can find out"
     if math.isinf(statement.epsilon):
@@ -366,14 +373,14 @@ def panels(statement: Statement) -> tuple[ChartPanel, ...]:
     else:
         shown = [
             ChartPanel(title, (Bar(statement.neighbours, statement.best_guess, statement.epsilon, statement.delta),)),
-            ChartPanel("About several together", tuple(_groups(statement))),
+            ChartPanel("About several together", tuple(_budget_bars_of_groups(statement))),
         ]
     if statement.composed is not None:
-        shown.append(ChartPanel("With earlier releases of this table", (_together(statement),)))
+        shown.append(ChartPanel("With earlier releases of this table", (_budget_bar_of_releases_together(statement),)))
     return tuple(shown)
 
 
-def _groups(statement: Statement) -> list[Bar]:
+def _budget_bars_of_groups(statement: Statement) -> list[Bar]:
     event, bars = event_from_dict(statement.event), []
     for size in GROUPS:
         with suppress(ArgumentError):  # a group beyond what is accounted for
@@ -383,7 +390,7 @@ def _groups(statement: Statement) -> list[Bar]:
     return bars
 
 
-def _together(statement: Statement) -> Bar:
+def _budget_bar_of_releases_together(statement: Statement) -> Bar:
     total = statement.composed or {}
     whom = f"{total['neighbours']}, in this release and {total['earlier_releases']} earlier"
     event = event_from_dict(statement.event)
@@ -393,12 +400,12 @@ def _together(statement: Statement) -> Bar:
     return Bar(whom, best_guess(Composed((event, *earlier))), total["epsilon"], total["delta"])
 
 
-def _bar(bar: Bar, lines: list[str], top: int) -> str:
+def _budget_bar_svg(bar: Bar, lines: list[str], top: int) -> str:
     width = (_RIGHT - _LEFT) * max(0.0, min(1.0, 2 * bar.guess - 1))
     if math.isinf(bar.epsilon):
         figure, aside = "may become certain", "epsilon infinite"
     else:
-        figure, aside = f"{percent_up(bar.guess)} % at most", f"epsilon {epsilon_text(bar.epsilon)}"
+        figure, aside = f"{percent_up_text(bar.guess)} % at most", f"epsilon {epsilon_text(bar.epsilon)}"
     words = "".join(
         f'<text class="whom" x="{_LEFT}" y="{top + _LINE * (k + 1) - 2}">{escape(line)}</text>'
         for k, line in enumerate(lines)

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.options import JsonFlag, say
+from radoboost.cli.options import JsonFlag, say_on_stderr
 from radoboost.errors import ArgumentError, install
 
 _LEADS = (
@@ -48,26 +48,26 @@ def studio(
       rado studio patients.rado.parquet --no-browser
     """
     try:
-        from radoboost.studio.app import create, listen_on_loopback, studio_server
+        from radoboost.studio.app import create_studio, listen_on_loopback, studio_server
     except ImportError:
         raise ArgumentError(f"rado studio needs FastAPI and uvicorn; run: {install('studio')}") from None
 
     folder = Path.cwd()
-    chosen = None if file is None else _start_file(file, folder)
+    chosen = None if file is None else _studio_start_file(file, folder)
     with listen_on_loopback(port) as door:
-        app = create(folder, door.getsockname()[1], chosen)
+        app = create_studio(folder, door.getsockname()[1], chosen)
         new_address = app.state.studio.door.new_address
         address = new_address()
         print(json.dumps({"address": address, "folder": str(folder)}) if as_json else address, flush=True)
-        say(f"rado: the studio of {folder}; this address lets one browser in, once; Ctrl-C ends it")
-        _offer_addresses(new_address)
+        say_on_stderr(f"rado: the studio of {folder}; this address lets one browser in, once; Ctrl-C ends it")
+        _offer_studio_addresses(new_address)
         if browser:
-            _open_browser(app.state.studio, address)
+            _open_browser_at_studio(app.state.studio, address)
         studio_server(app).run(sockets=[door])
-    say("rado: the studio has ended")
+    say_on_stderr("rado: the studio has ended")
 
 
-def _start_file(file: Path, folder: Path) -> Path:
+def _studio_start_file(file: Path, folder: Path) -> Path:
     from radoboost.studio.workspace import Folder
 
     place = file.resolve()
@@ -76,13 +76,13 @@ def _start_file(file: Path, folder: Path) -> Path:
     return Folder(folder).file(str(file))
 
 
-def _offer_addresses(new_address: Any) -> None:
+def _offer_studio_addresses(new_address: Any) -> None:
     """Print a new address whenever somebody presses Enter, where there is somebody."""
     if sys.stdin is None or not sys.stdin.isatty():
         return
     with suppress(AttributeError, ValueError):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background nobody presses Enter, and that is all
-    say("rado: for another browser, press Enter for a new address")
+    say_on_stderr("rado: for another browser, press Enter for a new address")
 
     def offer() -> None:
         with suppress(OSError, ValueError):
@@ -92,7 +92,7 @@ def _offer_addresses(new_address: Any) -> None:
     threading.Thread(target=offer, daemon=True).start()
 
 
-def _open_browser(studio: Any, address: str) -> None:
+def _open_browser_at_studio(studio: Any, address: str) -> None:
     """Open a browser at an address by a file that leads there, for everybody on a machine sees the words of commands.
 
     The file is its owner's alone, and is removed once the address was used, or the studio ends.
@@ -103,16 +103,19 @@ def _open_browser(studio: Any, address: str) -> None:
         place = folder / "open.html"
         with os.fdopen(os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as file:
             file.write(_LEADS.format(address=address))
-        for work in (partial(_browse, place.as_uri()), partial(_remove_once_used, studio, address)):
+        for work in (
+            partial(_browse_to_studio, place.as_uri()),
+            partial(_remove_login_file_once_used, studio, address),
+        ):
             threading.Thread(target=work, daemon=True).start()
 
 
-def _browse(address: str) -> None:
+def _browse_to_studio(address: str) -> None:
     with suppress(Exception):  # no browser, or one that fails
         webbrowser.open(address)
 
 
-def _remove_once_used(studio: Any, address: str) -> None:
+def _remove_login_file_once_used(studio: Any, address: str) -> None:
     while studio.door.is_open(address):
         time.sleep(0.2)
     studio.at_end()

@@ -10,29 +10,47 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from radoboost.cli.options import check_output, default_output
+from radoboost.cli.options import check_output_path, default_output_path
 from radoboost.errors import ArgumentError, OutputError, RadoError
 from radoboost.holder.schema_file import read_bounds
 from radoboost.outputs import refuse_overwrite
 from radoboost.privacy.ledger import Ledger
-from radoboost.release.file_format import digest_now
-from radoboost.release.release import atomic_write, percent_up
-from radoboost.release.statement_text import epsilon_text, figures_text, statement_text
+from radoboost.release.file_format import digest_of_release_file
+from radoboost.release.release import atomic_write, percent_up_text
+from radoboost.release.statement_text import epsilon_text, statement_figures_text, statement_text
 from radoboost.studio import learner_routes, officer_routes
-from radoboost.studio.budget_form import LEAST, MOST, STEP, Budget, BudgetPreview, panels, prospect, tables_of
-from radoboost.studio.jobs import Crafted, CraftOrder, Job, Work, check_free
-from radoboost.studio.rendering import Here, Role, Sent, Studio, command, go, page, wants_part
-from radoboost.studio.schema_form import ABOUT, MOST_CARDS, SchemaForm, read_entry
+from radoboost.studio.budget_form import (
+    LEAST,
+    MOST,
+    STEP,
+    Budget,
+    BudgetPreview,
+    budget_panels,
+    ledger_tables_for_budget,
+    preview_budget,
+)
+from radoboost.studio.jobs import Crafted, CraftOrder, Job, Work, check_output_place_free
+from radoboost.studio.rendering import (
+    Here,
+    Role,
+    Sent,
+    Studio,
+    redirect_to,
+    render_studio_page,
+    shell_command,
+    wants_part,
+)
+from radoboost.studio.schema_form import ABOUT, MOST_CARDS, SchemaForm, read_card_entry
 from radoboost.studio.security import Form
-from radoboost.studio.workspace import LEDGER, RELEASE, SCHEMA, TABLE, Folder, short_names
+from radoboost.studio.workspace import LEDGER, RELEASE, SCHEMA, TABLE, Folder, short_names_in_errors
 
 # ---- What the pages of the holder's way show, and the commands that do the same.
 
 
-def columns_of(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:
+def holder_columns_page_data(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:
     draft, folder = session.draft, studio.folder
     problems, schemas = draft.problems(), folder.files(SCHEMA)
-    place = session.written or folder.root / default_output(folder.name(session.table), "schema.json")
+    place = session.written or folder.root / default_output_path(folder.name(session.table), "schema.json")
     return {
         "number": number,
         "found": folder.found(session.table),
@@ -51,11 +69,11 @@ def columns_of(studio: Studio, number: str, session: "HolderSession") -> dict[st
         "proposing": session.proposing,
         "written": session.is_written(),
         "crafting": session.crafting,
-        "command": "" if problems else schema_command(studio, session, Path(folder.name(place))),
+        "command": "" if problems else holder_schema_command(studio, session, Path(folder.name(place))),
     }
 
 
-def schema_command(studio: Studio, session: "HolderSession", place: Path) -> str:
+def holder_schema_command(studio: Studio, session: "HolderSession", place: Path) -> str:
     """The command that writes the same schema, to the byte."""
     draft, words = session.draft, ["schema", Path(studio.folder.name(session.table)), "--label", session.draft.label]
     words += ["--from-data"] if draft.from_data else []
@@ -67,10 +85,10 @@ def schema_command(studio: Studio, session: "HolderSession", place: Path) -> str
         words += ["--column", f"{name}={json.dumps(entry, ensure_ascii=False)}"]
     for name in draft.corrected:
         words += ["--corrected", name]
-    return command(*words, "-o", place)
+    return shell_command(*words, "-o", place)
 
 
-def read_budget(form: Form) -> Budget:
+def read_budget_form(form: Form) -> Budget:
     """The budget that a form holds; fields that it does not have are as by default."""
     names = {item.name for item in fields(Budget)} - {"compose", "ids"}
     texts: dict[str, Any] = {name: form.text(name) for name in names if name in form}
@@ -78,34 +96,36 @@ def read_budget(form: Form) -> Budget:
     return Budget(**{**texts, "compose": tuple(form.all("compose"))}).moved(form.text("slider", ""), shown)
 
 
-def _budget(session: "HolderSession") -> Budget:
+def _holder_budget(session: "HolderSession") -> Budget:
     """The budget that was typed, with what the schema says of persons."""
     return replace(session.budget, ids=session.draft.ids)
 
 
-def budget_of(studio: Studio, number: str, session: "HolderSession", *, waiting: bool) -> dict[str, Any]:
+def holder_budget_page_data(studio: Studio, number: str, session: "HolderSession", *, waiting: bool) -> dict[str, Any]:
     """What the page of the budget shows; with `waiting`, what it would promise comes by itself a moment later."""
     folder, draft = studio.folder, session.draft
     return {
-        **prospect_of(studio, number, session, waiting=waiting),
+        **holder_budget_preview_data(studio, number, session, waiting=waiting),
         "found": folder.found(session.table),
         "draft": draft,
         "live": False,
-        "ledgers": _ledgers(studio),
+        "ledgers": _ledgers_in_folder(studio),
         "releases": folder.files(RELEASE),
         "names": list(draft.types),
         "crafting": session.crafting,
     }
 
 
-def prospect_of(studio: Studio, number: str, session: "HolderSession", *, waiting: bool = False) -> dict[str, Any]:
+def holder_budget_preview_data(
+    studio: Studio, number: str, session: "HolderSession", *, waiting: bool = False
+) -> dict[str, Any]:
     """What the budget would promise, by what was declared alone."""
-    budget, draft = _budget(session), session.draft
-    place, table = _ledger(studio, budget)
+    budget, draft = _holder_budget(session), session.draft
+    place, table = _chosen_ledger_of_budget(studio, budget)
     name = "" if place is None else studio.folder.name(place)
     waiting = waiting or draft.from_data or bool(draft.undecided())
     earlier = tuple(studio.folder.file(word) for word in budget.compose)
-    seen = None if waiting else prospect(budget, draft.schema(), place, table, name, earlier)
+    seen = None if waiting else preview_budget(budget, draft.schema(), place, table, name, earlier)
     crafts = not budget.private or not (draft.from_data or draft.undecided() or (seen is not None and seen.refused))
     answer = None if seen is None else seen.answer
     return {
@@ -113,26 +133,26 @@ def prospect_of(studio: Studio, number: str, session: "HolderSession", *, waitin
         "budget": budget,
         "prospect": seen,
         "answer": answer,
-        "guess": None if answer is None else percent_up(answer["best_guess"]),
-        "figures": [] if answer is None else figures_text(answer["figures"], answer["neighbours"]),
-        "typical": None if answer is None else _typical(answer),
+        "guess": None if answer is None else percent_up_text(answer["best_guess"]),
+        "figures": [] if answer is None else statement_figures_text(answer["figures"], answer["neighbours"]),
+        "typical": None if answer is None else _typical_error_of_rows(answer),
         "epsilon": "" if answer is None else epsilon_text(answer["epsilon"]),
         "composed": "" if answer is None or "composed" not in answer else epsilon_text(answer["composed"]["epsilon"]),
         "slider": {"least": LEAST, "most": MOST, "step": STEP},
         "undecided": draft.undecided(),
         "from_data": draft.from_data,
         "corrected": () if not budget.private else draft.corrected,
-        "fitting": _fitting_command(seen),
-        "no_ledger": "" if _ledgers(studio) else _new_ledger_command(budget),
+        "fitting": _fitting_ledger_command(seen),
+        "no_ledger": "" if _ledgers_in_folder(studio) else _new_ledger_command(budget),
         "commands": [] if seen is not None and seen.lines else budget_commands(studio, session, place, table, crafts),
     }
 
 
-def _fitting_command(seen: BudgetPreview | None) -> str:
+def _fitting_ledger_command(seen: BudgetPreview | None) -> str:
     """The command that makes the ledger which fits, where the one that was chosen is about other neighbours."""
     if seen is None or seen.books is None or not seen.books.fitting:
         return ""
-    return command("ledger", "create", Path(seen.books.name), *seen.books.fitting)
+    return shell_command("ledger", "create", Path(seen.books.name), *seen.books.fitting)
 
 
 def _new_ledger_command(budget: Budget) -> str:
@@ -142,10 +162,10 @@ def _new_ledger_command(budget: Budget) -> str:
     if not relation and budget.relation == "replace":
         relation = "replace"
     words = ["ledger", "create", Path("clinic.ledger"), "--table", "NAME", "--epsilon", "3"]
-    return command(*words, *(["--relation", relation] if relation else []))
+    return shell_command(*words, *(["--relation", relation] if relation else []))
 
 
-def _typical(answer: Mapping[str, Any]) -> float | None:
+def _typical_error_of_rows(answer: Mapping[str, Any]) -> float | None:
     """The error to expect of a typical table, where so many rows were declared."""
     expected = answer.get("expected")
     return (
@@ -159,14 +179,14 @@ def budget_commands(
     studio: Studio, session: "HolderSession", ledger: Path | None, table: str | None, crafts: bool
 ) -> list[str]:
     """The commands that say the same of the budget, and the one that crafts, if it `crafts` by all that is known."""
-    budget, folder = _budget(session), studio.folder
+    budget, folder = _holder_budget(session), studio.folder
     if session.written is None or budget.problems():
         return []
     schema, lines = Path(folder.name(session.written)), []
     if budget.private and not session.draft.from_data and not session.draft.undecided():
-        lines.append(command("account", *budget.options(), *budget.table_options(), "--schema", schema))
+        lines.append(shell_command("account", *budget.options(), *budget.table_options(), "--schema", schema))
         if ledger is not None:
-            lines.append(command("ledger", "show", Path(folder.name(ledger)), "--table", table))
+            lines.append(shell_command("ledger", "show", Path(folder.name(ledger)), "--table", table))
     try:
         return [*lines, craft_command(studio, session)] if crafts else lines
     except ArgumentError:  # there is no such place to write to yet
@@ -174,22 +194,22 @@ def budget_commands(
 
 
 def craft_command(studio: Studio, session: "HolderSession") -> str:
-    folder, budget = studio.folder, _budget(session)
-    ledger, table = _ledger(studio, budget)
+    folder, budget = studio.folder, _holder_budget(session)
+    ledger, table = _chosen_ledger_of_budget(studio, budget)
     words: list[Any] = ["craft", Path(folder.name(session.table)), *budget.options()]
     words += budget.table_options() if budget.private else []
     words += [] if session.written is None else ["--schema", Path(folder.name(session.written))]
     words += [] if ledger is None else ["--ledger", Path(folder.name(ledger)), "--table", table]
     for word in budget.compose:
         words += ["--compose", Path(folder.name(folder.file(word)))]
-    return command(*words, "-o", Path(folder.name(folder.place(budget.output))))
+    return shell_command(*words, "-o", Path(folder.name(folder.place(budget.output))))
 
 
-def order_of(studio: Studio, session: "HolderSession") -> CraftOrder:
+def holder_craft_order(studio: Studio, session: "HolderSession") -> CraftOrder:
     """What is to be crafted, checked as far as it can be."""
-    folder, budget = studio.folder, _budget(session)
+    folder, budget = studio.folder, _holder_budget(session)
     numbers, mechanism = budget.numbers(), budget.mechanism()
-    ledger, table = _ledger(studio, budget)
+    ledger, table = _chosen_ledger_of_budget(studio, budget)
     assert session.written is not None
     names = ("n_rados", "rows", "person", "max_rows")
     return CraftOrder(
@@ -198,7 +218,7 @@ def order_of(studio: Studio, session: "HolderSession") -> CraftOrder:
     )  # fmt: skip
 
 
-def release_of(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:
+def holder_release_page_data(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:
     """What the page of the craft shows: how far it is, or what the release promises."""
     job, folder, order = session.crafting, studio.folder, session.order
     assert job is not None and order is not None
@@ -214,19 +234,21 @@ def release_of(studio: Studio, number: str, session: "HolderSession") -> dict[st
     if not isinstance(job.result, Crafted):
         return {**values, "crafted": None}
     made = job.result
-    there, own = made.place.is_file(), digest_now(made.place) == made.digest
+    there, own = made.place.is_file(), digest_of_release_file(made.place) == made.digest
     return {
         **values,
         "crafted": made,
-        "panels": panels(made.statement),
+        "panels": budget_panels(made.statement),
         "sentences": statement_text(made.statement),
         "release": folder.found(made.place) if there and own else None,
         "changed": there and not own,
-        "books": _books_now(folder.name(order.ledger), order.ledger, order.ledger_table) if order.ledger else "",
+        "books": _ledger_sentence_now(folder.name(order.ledger), order.ledger, order.ledger_table)
+        if order.ledger
+        else "",
     }
 
 
-def _books_now(name: str, place: Path, table: str | None) -> str:
+def _ledger_sentence_now(name: str, place: Path, table: str | None) -> str:
     """What a ledger has left now, in a sentence; nothing where it cannot be read any more."""
     try:
         ledger = Ledger(place, table)
@@ -241,16 +263,16 @@ def _books_now(name: str, place: Path, table: str | None) -> str:
     )
 
 
-def _ledgers(studio: Studio) -> list[tuple[str, str]]:
+def _ledgers_in_folder(studio: Studio) -> list[tuple[str, str]]:
     """All tables of all ledgers of the folder: what the form sends for each, and what it shows."""
     return [
         (f"{found.id} {table}", f"{found.name}: {table}")
         for found in studio.folder.files(LEDGER)
-        for table in tables_of(studio.folder.file(found.id))
+        for table in ledger_tables_for_budget(studio.folder.file(found.id))
     ]
 
 
-def _ledger(studio: Studio, budget: Budget) -> tuple[Path | None, str | None]:
+def _chosen_ledger_of_budget(studio: Studio, budget: Budget) -> tuple[Path | None, str | None]:
     """The ledger that was chosen, and the table in it; none for plain releases."""
     if not budget.private or not budget.ledger:
         return None, None
@@ -288,46 +310,48 @@ class HolderSession:
     def is_written(self) -> bool:
         if self.written is None or self.draft.problems():
             return False
-        return _file_equals(self.written, self.draft.text())
+        return _file_has_text(self.written, self.draft.text())
 
 
 @router.get("")
 def choose(request: Request, studio: Here) -> HTMLResponse:
-    return page(request, "choose.html", way=WAY, files=studio.folder.files(*WAY.kinds))
+    return render_studio_page(request, "choose.html", way=WAY, files=studio.folder.files(*WAY.kinds))
 
 
 @router.post("")
 def begin(request: Request, studio: Here, form: Sent) -> Response:
     """Begin with a table: its names and storage types are read, and no row."""
-    return go(request, open_table(studio, studio.folder.file(form.text("file"))))
+    return redirect_to(request, open_table(studio, studio.folder.file(form.text("file"))))
 
 
 def open_table(studio: Studio, table: Path) -> str:
     """The page of a table that nobody has decided about yet."""
-    with short_names(studio.folder.root):
-        _check_table(studio.folder, table)
+    with short_names_in_errors(studio.folder.root):
+        _check_file_is_table(studio.folder, table)
         session = HolderSession(table, SchemaForm.of(table))
-    session.budget = Budget(output=str(default_output(studio.folder.name(table), "rado.parquet")))
+    session.budget = Budget(output=str(default_output_path(studio.folder.name(table), "rado.parquet")))
     return f"/holder/{studio.sessions.add(session)}"
 
 
 @router.get("/{number}")
 def columns(request: Request, studio: Here, number: str) -> HTMLResponse:
-    return _columns_page(request, studio, number)
+    return _holder_columns_page(request, studio, number)
 
 
 @router.post("/{number}")
 def change_columns(request: Request, studio: Here, number: str, form: Sent) -> Response:
     """Take what was typed on the cards, and show what is wrong with it."""
-    session = _session(studio, number)
+    session = _holder_session(studio, number)
     with session.lock:
-        if not _is_of_now(session.draft, form):
-            return go(request, f"/holder/{number}")
+        if not _form_is_of_current_draft(session.draft, form):
+            return redirect_to(request, f"/holder/{number}")
         epoch = session.draft.epoch
-        changed = _take(session.draft, form)
+        changed = _take_column_cards(session.draft, form)
     if not wants_part(request) or session.draft.epoch != epoch:
-        return go(request, f"/holder/{number}")
-    parts = page(request, "holder_checked.html", changed=changed, **columns_of(studio, number, session))
+        return redirect_to(request, f"/holder/{number}")
+    parts = render_studio_page(
+        request, "holder_checked.html", changed=changed, **holder_columns_page_data(studio, number, session)
+    )
     if changed:
         target = f"#card-{changed[0].place}" if len(changed) == 1 and changed[0].name != "" else "#cards"
         parts.headers.update({"hx-retarget": target, "hx-reswap": "outerHTML"})
@@ -336,18 +360,18 @@ def change_columns(request: Request, studio: Here, number: str, form: Sent) -> R
 
 @router.post("/{number}/write")
 def write(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    session = _session(studio, number)
-    with session.lock, short_names(studio.folder.root):
-        if not _is_of_now(session.draft, form):
-            return go(request, f"/holder/{number}")  # what the page showed is not what would be written
+    session = _holder_session(studio, number)
+    with session.lock, short_names_in_errors(studio.folder.root):
+        if not _form_is_of_current_draft(session.draft, form):
+            return redirect_to(request, f"/holder/{number}")  # what the page showed is not what would be written
         epoch = session.draft.epoch
-        _take(session.draft, form)
+        _take_column_cards(session.draft, form)
         if session.draft.problems() or session.draft.epoch != epoch:
-            return go(request, f"/holder/{number}")
+            return redirect_to(request, f"/holder/{number}")
         place = studio.folder.place(form.text("schema"))
         text = session.draft.text()
-        check_output(place, [str(session.table)])
-        if place.exists() and place != session.written and "over" not in form and not _file_equals(place, text):
+        check_output_path(place, [str(session.table)])
+        if place.exists() and place != session.written and "over" not in form and not _file_has_text(place, text):
             raise OutputError(
                 f"{studio.folder.name(place)} is there already; tick the box to write over it, or choose another name"
             )
@@ -355,17 +379,17 @@ def write(request: Request, studio: Here, number: str, form: Sent) -> Response:
         with atomic_write(place) as draft:
             draft.write_text(text, encoding="utf-8")
         session.written = place
-    return go(request, f"/holder/{number}/budget")
+    return redirect_to(request, f"/holder/{number}/budget")
 
 
 @router.post("/{number}/anew")
 def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
     """Begin again: from names alone, from a schema that is there, or from a look at the table."""
-    session = _session(studio, number)
+    session = _holder_session(studio, number)
     how = form.text("how", "names")
-    with session.lock, short_names(studio.folder.root):
-        if _is_of_now(session.draft, form):
-            _take(session.draft, form)
+    with session.lock, short_names_in_errors(studio.folder.root):
+        if _form_is_of_current_draft(session.draft, form):
+            _take_column_cards(session.draft, form)
         if session.proposing is not None:
             session.proposing.cancel()  # what it would propose is not wanted any more
         if how == "schema":
@@ -373,90 +397,94 @@ def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
             assert declared is not None  # a file holds a schema, or is refused
             session.draft.take_up(declared)
         elif how == "data":
-            _propose(studio, number, session)
+            _propose_schema_as_job(studio, number, session)
         else:
             session.draft.begin_anew()
-    return go(request, f"/holder/{number}")
+    return redirect_to(request, f"/holder/{number}")
 
 
 @router.get("/{number}/budget")
 def budget(request: Request, studio: Here, number: str) -> Response:
     """What to spend, and what that promises."""
-    session = _session(studio, number)
+    session = _holder_session(studio, number)
     if not session.is_written():
-        return go(request, f"/holder/{number}")
-    return page(request, "holder_budget.html", **budget_of(studio, number, session, waiting=True))
+        return redirect_to(request, f"/holder/{number}")
+    return render_studio_page(
+        request, "holder_budget.html", **holder_budget_page_data(studio, number, session, waiting=True)
+    )
 
 
 @router.post("/{number}/budget")
 def change_budget(request: Request, studio: Here, number: str, form: Sent) -> Response:
     """Take the budget, and show what it would promise: by what was declared, without data."""
-    session = _session(studio, number)
+    session = _holder_session(studio, number)
     with session.lock:
-        session.budget = read_budget(form)
+        session.budget = read_budget_form(form)
     if not session.is_written():
-        return go(request, f"/holder/{number}")
+        return redirect_to(request, f"/holder/{number}")
     if not wants_part(request):
-        values = budget_of(studio, number, session, waiting=False)
-        return page(request, "holder_budget.html", **values)
+        values = holder_budget_page_data(studio, number, session, waiting=False)
+        return render_studio_page(request, "holder_budget.html", **values)
     epsilon = form.text("epsilon", "")
     follows = "field" if session.budget.epsilon != epsilon else ""  # the other one stays as it is under somebody's hand
     follows = follows or ("slider" if epsilon != form.text("epsilon_was", epsilon) else "")
-    values = prospect_of(studio, number, session)
-    return page(request, "holder_prospect.html", follows=follows, live=True, **values)
+    values = holder_budget_preview_data(studio, number, session)
+    return render_studio_page(request, "holder_prospect.html", follows=follows, live=True, **values)
 
 
 @router.post("/{number}/craft")
 def start(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    session = _session(studio, number)
-    with session.lock, short_names(studio.folder.root):
-        session.budget = read_budget(form)
+    session = _holder_session(studio, number)
+    with session.lock, short_names_in_errors(studio.folder.root):
+        session.budget = read_budget_form(form)
         if session.crafting is not None and not session.crafting.is_over:
             raise ArgumentError("a craft of this table is under way; wait for it, or cancel it")
         if not session.is_written() or session.written is None:
             raise ArgumentError("the schema was changed and is not written; go back to the columns, and write it")
-        session.order = order_of(studio, session)
-        check_output(session.order.place, [str(session.table)])
-        check_free(session.order.place)
+        session.order = holder_craft_order(studio, session)
+        check_output_path(session.order.place, [str(session.table)])
+        check_output_place_free(session.order.place)
         address = f"/holder/{number}/release"
         title = f"Crafting {studio.folder.name(session.order.place)}"
         session.ordered = craft_command(studio, session)
         work = Work(session.order, lambda: studio.show_counts(session.table, session.draft.entries()))
         session.crafting = studio.jobs.start(title, work, address=address)
-    return go(request, address)
+    return redirect_to(request, address)
 
 
 @router.get("/{number}/release")
 def release(request: Request, studio: Here, number: str) -> Response:
     """How far the craft is, and then what the release promises to whom."""
-    session = _session(studio, number)
+    session = _holder_session(studio, number)
     if session.crafting is None or session.order is None:
-        return go(request, f"/holder/{number}/budget")
+        return redirect_to(request, f"/holder/{number}/budget")
     ways = (officer_routes.WAY, learner_routes.WAY)
-    return page(request, "holder_release.html", ways=ways, **release_of(studio, number, session))
+    return render_studio_page(
+        request, "holder_release.html", ways=ways, **holder_release_page_data(studio, number, session)
+    )
 
 
-def _columns_page(request: Request, studio: Studio, number: str) -> HTMLResponse:
-    session = _session(studio, number)
-    _take_proposal(studio, session)
-    return page(request, "holder_columns.html", **columns_of(studio, number, session))
+def _holder_columns_page(request: Request, studio: Studio, number: str) -> HTMLResponse:
+    session = _holder_session(studio, number)
+    _take_proposed_schema(studio, session)
+    return render_studio_page(request, "holder_columns.html", **holder_columns_page_data(studio, number, session))
 
 
-def _file_equals(place: Path, text: str) -> bool:
+def _file_has_text(place: Path, text: str) -> bool:
     try:
         return place.read_text(encoding="utf-8") == text
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def _session(studio: Studio, number: str) -> HolderSession:
+def _holder_session(studio: Studio, number: str) -> HolderSession:
     session = studio.sessions.get(number, HolderSession)
     studio.folder.file(studio.folder.name(session.table))  # it must still be there
     session.draft.before_counts = studio.before_counts.get(session.table.resolve())
     return session
 
 
-def _check_table(folder: Folder, table: Path) -> None:
+def _check_file_is_table(folder: Folder, table: Path) -> None:
     """Refuse what is certainly no table, before its first line is taken for names of columns."""
     found = folder.found(table)
     if found.kind not in (TABLE, ""):
@@ -467,12 +495,12 @@ def _check_table(folder: Folder, table: Path) -> None:
         raise ArgumentError(f"{found.name} is no text, though its name says so; choose another file")
 
 
-def _is_of_now(draft: SchemaForm, form: Form) -> bool:
+def _form_is_of_current_draft(draft: SchemaForm, form: Form) -> bool:
     """Whether a form is of a page that shows this draft, and not of one from before it began again."""
     return form.text("epoch", "") == draft.epoch
 
 
-def _take(draft: SchemaForm, form: Form) -> list[Any]:
+def _take_column_cards(draft: SchemaForm, form: Form) -> list[Any]:
     """Take what was typed; the cards that must be drawn anew, or all of them where the label changed.
 
     Where the label of a draft that was read off the table changes, the cards of the form hold what the look found: the
@@ -498,7 +526,7 @@ def _take(draft: SchemaForm, form: Form) -> list[Any]:
     changed = []
     for place, entries in cards.items():
         name, was = names[place], draft.entry(names[place])
-        entry = read_entry(entries.get("kind", was["kind"]), was, entries)
+        entry = read_card_entry(entries.get("kind", was["kind"]), was, entries)
         if entry != was:
             draft.columns[name] = entry
         if entry["kind"] != was["kind"] or ("search" in entries) != (was.get("low") == "private"):
@@ -506,16 +534,16 @@ def _take(draft: SchemaForm, form: Form) -> list[Any]:
     return draft.cards() if label != before else changed
 
 
-def _propose(studio: Studio, number: str, session: HolderSession) -> None:
+def _propose_schema_as_job(studio: Studio, number: str, session: HolderSession) -> None:
     """Look at the table and propose a schema from it, as a job; for plain releases alone."""
-    from radoboost.holder.schema_inference import propose
+    from radoboost.holder.schema_inference import infer_schema
 
     label, separator = session.draft.label, session.draft.separator
     if label is None:
         raise ArgumentError("choose the column that is to be learned first")
 
     def work(job: Job) -> Any:
-        proposal = propose([str(session.table)], label, separator=separator, bar=job.progress)
+        proposal = infer_schema([str(session.table)], label, separator=separator, bar=job.progress)
         job.progress("proposing", 1, 1)  # ends here if it was cancelled by now
         return proposal
 
@@ -524,7 +552,7 @@ def _propose(studio: Studio, number: str, session: HolderSession) -> None:
     session.proposing.wait(0.5)
 
 
-def _take_proposal(studio: Studio, session: HolderSession) -> None:
+def _take_proposed_schema(studio: Studio, session: HolderSession) -> None:
     """Begin with what a job proposed, once; a look that was cancelled leaves the cards as they are, however late."""
     with session.lock:
         job = session.proposing

@@ -168,7 +168,7 @@ class Jobs:
     def _work(self, lane: "queue.SimpleQueue[tuple[Job, Callable[[Job], Any]]]") -> None:
         while True:
             job, function = lane.get()
-            with _warnings_of(job):
+            with _warnings_of_job(job):
                 job._run(function)
             del job, function  # a result must not outlive its job
 
@@ -184,7 +184,7 @@ _gathering_lock = threading.Lock()
 
 
 @contextmanager
-def _warnings_of(job: Job) -> Iterator[None]:
+def _warnings_of_job(job: Job) -> Iterator[None]:
     """Let a job have the warnings of its own thread as `notices`; those of other threads go where they went before.
 
     Filters of warnings are those of the whole process: the first job that begins sets them, and the last one to end
@@ -194,7 +194,7 @@ def _warnings_of(job: Job) -> Iterator[None]:
         if not _noting:
             _gathering.enter_context(warnings.catch_warnings())
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = partial(_note, warnings.showwarning)
+            warnings.showwarning = partial(_note_job_warning, warnings.showwarning)
         _noting[threading.get_ident()] = job
     try:
         yield
@@ -205,7 +205,9 @@ def _warnings_of(job: Job) -> Iterator[None]:
                 _gathering.close()
 
 
-def _note(elsewhere: Callable[..., None], message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+def _note_job_warning(
+    elsewhere: Callable[..., None], message: Any, category: type[Warning], *place: Any, **more: Any
+) -> None:
     job = _noting.get(threading.get_ident())
     if job is None or not issubclass(category, UserWarning):
         elsewhere(message, category, *place, **more)
@@ -266,7 +268,7 @@ class Work:
         order = self.order
         books = None if order.ledger is None else Ledger(order.ledger, order.ledger_table)
         try:
-            check_free(order.place)  # again: another craft may have ended there while this one waited
+            check_output_place_free(order.place)  # again: another craft may have ended there while this one waited
             release = craft(
                 [str(order.table)], schema=order.schema, mechanism=order.mechanism, n_rados=order.n_rados,
                 rows=order.rows, person=order.person, max_rows=order.max_rows, compose=order.compose, ledger=books,
@@ -274,30 +276,30 @@ class Work:
             )  # fmt: skip
             release.save(order.place, fresh=True)
         except BaseException as error:
-            job.note = _left_behind(books, error)
+            job.note = _left_behind_by_job(books, error)
             if not order.mechanism.private:
                 self.shows_counts()  # such a failure names rows and values
             if isinstance(error, RadoError):
                 raise ArgumentError(str(error).replace(f"{order.root}{os.sep}", "")) from None
             raise
         self.shows_counts()
-        return _crafted(release, order.place, self.counts)
+        return _crafted_result(release, order.place, self.counts)
 
 
-def check_free(place: Path) -> None:
+def check_output_place_free(place: Path) -> None:
     """Refuse a place where something is: a release that was crafted cannot be crafted again."""
     if os.path.lexists(place):
         raise OutputError(f"{place} is there already, and nothing is written over; choose another name")
 
 
-def _crafted(release: Release, place: Path, counts: Sequence[str]) -> Crafted:
+def _crafted_result(release: Release, place: Path, counts: Sequence[str]) -> Crafted:
     return Crafted(
         place, release.statement, release.digest or "", release.n_rados, len(release.columns), release.n_examples,
         tuple(release.classes), tuple(counts),
     )  # fmt: skip
 
 
-def _left_behind(books: Ledger | None, error: BaseException) -> str:
+def _left_behind_by_job(books: Ledger | None, error: BaseException) -> str:
     """What a job that ended early leaves: no file, and what was booked, as the error says it."""
     if books is None:
         return "No ledger was chosen, so nothing was booked; no release came out."

@@ -6,30 +6,30 @@ from pathlib import Path
 from typing import Any
 
 from radoboost.cli.learn import chosen_learner
-from radoboost.cli.options import check_output, default_output
+from radoboost.cli.options import check_output_path, default_output_path
 from radoboost.cli.predict import confusion_lines
 from radoboost.errors import ArgumentError
-from radoboost.learner.evaluation import judge
+from radoboost.learner.evaluation import judge_reliability
 from radoboost.learner.export import FORMATS, export
 from radoboost.learner.model import Model, load_model
-from radoboost.learner.model_averaging import check_together
+from radoboost.learner.model_averaging import check_models_can_be_averaged
 from radoboost.learner.predict import PredictionSummary, predict_table
 from radoboost.outputs import refuse_overwrite
-from radoboost.release.compatibility import read_parts
+from radoboost.release.compatibility import read_party_releases
 from radoboost.release.merge import merge
 from radoboost.release.release import Release, atomic_write, load
-from radoboost.release.statement_text import FaqAnswer, Verdict, answers, full_statement, verdict_of
-from radoboost.report.coefficients import expected_rows
+from radoboost.release.statement_text import FaqAnswer, Verdict, full_statement_text, statement_faq_answers, verdict_of
+from radoboost.report.coefficients import expected_error_rows
 from radoboost.report.documents import Document
-from radoboost.report.effects_report import cover_of
+from radoboost.report.effects_report import cover_of_model_page
 from radoboost.report.findings import Findings
-from radoboost.report.html import PageHeader, draw_plots
-from radoboost.report.model_report import ModelReport, inside_documents, model_report, reliability_findings
+from radoboost.report.html import PageHeader, draw_html_plots
+from radoboost.report.model_report import ModelReport, model_report, model_report_documents, reliability_findings
 from radoboost.report.plots import Picture
 from radoboost.studio.jobs import Job
-from radoboost.studio.rendering import command
+from radoboost.studio.rendering import shell_command
 from radoboost.studio.security import Form
-from radoboost.studio.workspace import short_names
+from radoboost.studio.workspace import short_names_in_errors
 
 ONE, MERGED, AVERAGED = "one", "merged", "averaged"
 _MERGED = "merged.rado.parquet"
@@ -48,7 +48,9 @@ class Promise:
     @classmethod
     def of(cls, release: Release) -> "Promise":
         """That of a release, which was held against itself when it was read."""
-        return cls(verdict_of(release.statement), answers(release), full_statement(release.statement))
+        return cls(
+            verdict_of(release.statement), statement_faq_answers(release), full_statement_text(release.statement)
+        )
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,15 @@ class Sources:
     promises: tuple[Promise, ...]
 
 
-def read_sources(places: Sequence[Path]) -> Sources:
+def read_releases_to_learn(places: Sequence[Path]) -> Sources:
     """Read releases, and refuse those that cannot go together: plain ones are merged, private ones averaged."""
     if len(places) == 1:
         release = load(places[0])
         return Sources(tuple(places), ONE, release.classes, release.n_rados == 0, (Promise.of(release),))
-    parts = read_parts(places, "learning from several")
+    parts = read_party_releases(places, "learning from several")
     private = any(part.release.statement.promises for part in parts)
     if private:
-        check_together(parts)
+        check_models_can_be_averaged(parts)
     else:
         merge(places)
     promises = tuple(Promise.of(part.release) for part in parts)
@@ -101,7 +103,7 @@ class Choices:
     def first(cls, sources: Sources, names: Sequence[str]) -> "Choices":
         """What stands in the form at first."""
         others = {MERGED: "merged.model.json", AVERAGED: "average.model.json"}
-        return cls(output=others.get(sources.how) or str(default_output(names[0], "model.json")))
+        return cls(output=others.get(sources.how) or str(default_output_path(names[0], "model.json")))
 
     @classmethod
     def of(cls, form: Form) -> "Choices":
@@ -116,7 +118,7 @@ class Choices:
         chosen: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name)}
         for name in ("rounds", "seed"):
             if name in chosen:
-                chosen[name] = _form_integer(name, chosen[name])
+                chosen[name] = _integer_of_learn_form(name, chosen[name])
         if shares := self._shares(sources):
             chosen["prior"] = shares
         return chosen
@@ -150,10 +152,10 @@ class LearnOrder:
         """Refuse what cannot be written or learned, and give the classifier that is not yet fitted."""
         read = [str(place) for place in self.sources.places]
         if self.merged is not None:
-            check_output(self.merged, read)
+            check_output_path(self.merged, read)
             refuse_overwrite(self.merged, self.root / _MERGED)
             read.append(str(self.merged))
-        check_output(self.place, read)
+        check_output_path(self.place, read)
         names = [str(self._name(place)) for place in self.sources.places]
         refuse_overwrite(self.place, self.root / Choices.first(self.sources, names).output)
         return chosen_learner(self.choices.learner, **self.choices.options(self.sources))
@@ -163,14 +165,14 @@ class LearnOrder:
         names = [self._name(place) for place in self.sources.places]
         lines = []
         if self.merged is not None:
-            lines.append(command("merge", *names, "-o", self._name(self.merged)))
+            lines.append(shell_command("merge", *names, "-o", self._name(self.merged)))
             names = [self._name(self.merged)]
         words = ["learn", *names, *self.choices.words(self.sources), "-o", self._name(self.place)]
-        return [*lines, command(*words, *(["--report", Path(report)] if report else []))]
+        return [*lines, shell_command(*words, *(["--report", Path(report)] if report else []))]
 
     def learn(self, job: Job) -> "Learned":
         """Learn, and write the model; plain releases of several holders are merged first."""
-        with short_names(self.root):
+        with short_names_in_errors(self.root):
             shell = self.check()
             places: list[Path] = list(self.sources.places)
             if self.merged is not None:
@@ -199,13 +201,13 @@ class Learned:
 
     def cover(self) -> PageHeader:
         """What its page begins with."""
-        return cover_of(self.model, self.place.name)
+        return cover_of_model_page(self.model, self.place.name)
 
     def expected_error(self) -> str:
-        return expected_rows(self.model, self.release)[0][1]
+        return expected_error_rows(self.model, self.release)[0][1]
 
 
-def read_model(place: Path) -> Learned:
+def read_model_to_show(place: Path) -> Learned:
     return Learned(load_model(place), None, place)
 
 
@@ -218,21 +220,21 @@ class Looked:
     pictures: Mapping[str, Picture]
 
 
-def look(learned: Learned, line: str, job: Job) -> Looked:
+def look_inside_model(learned: Learned, line: str, job: Job) -> Looked:
     """Look inside: what `rado learn --report` shows. Of a file alone, what follows from the model itself."""
     inside = model_report(learned.release, model=learned.model, progress=job.progress)
-    documents = inside_documents(inside, line)
+    documents = model_report_documents(inside, line)
     if learned.release is None:
         documents = [each for each in documents if each.findings.name in ("learned", "effects")]
     documents = [each for each in documents if each.findings.name != "reliability"]  # a table is scored on its own page
     pictures: dict[str, Picture] = {}
     for done, document in enumerate(documents):
         job.progress("drawing", done, len(documents))
-        pictures |= draw_plots([document])
+        pictures |= draw_html_plots([document])
     return Looked(inside, tuple(documents), pictures)
 
 
-def _form_integer(name: str, text: str) -> int:
+def _integer_of_learn_form(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
@@ -266,28 +268,28 @@ class ScoreOrder:
     place: Path
 
     def check(self) -> None:
-        check_output(self.place, [str(self.learned.place), str(self.table)])
-        refuse_overwrite(self.place, self.root / scores_place(str(self.table.relative_to(self.root))))
+        check_output_path(self.place, [str(self.learned.place), str(self.table)])
+        refuse_overwrite(self.place, self.root / place_for_scores(str(self.table.relative_to(self.root))))
 
     def command(self) -> str:
         names = [place.relative_to(self.root) for place in (self.learned.place, self.table, self.place)]
         words: list[object] = ["predict", *names[:2], *(["--label", self.label] if self.label else [])]
         for name in self.keep:
             words += ["--keep", name]
-        return command(*words, "-o", names[2])
+        return shell_command(*words, "-o", names[2])
 
     def run(self, job: Job) -> Scored:
         model, rows = self.learned.model, [str(self.table)]
-        with short_names(self.root):
+        with short_names_in_errors(self.root):
             self.check()
             predicted = predict_table(
                 model, rows, self.place, job.progress, label=self.label or None, keep=self.keep
             )  # fmt: skip
             found, pictures = None, {}
             if predicted.n_judged:
-                found = reliability_findings(judge([model], rows, self.label, job.progress)[0], model)
+                found = reliability_findings(judge_reliability([model], rows, self.label, job.progress)[0], model)
                 job.progress("drawing", 0, None)
-                pictures = draw_plots([Document("", {}, 0.0, {}, found)])
+                pictures = draw_html_plots([Document("", {}, 0.0, {}, found)])
         remarks = (predicted.filled.sentence(), predicted.unjudged.sentence(self.label))
         return Scored(
             self.place,
@@ -299,9 +301,9 @@ class ScoreOrder:
         )
 
 
-def scores_place(name: str) -> str:
+def place_for_scores(name: str) -> str:
     """Where the scores of a table go, if nobody says: as `rado predict` has it."""
-    return str(default_output(name, "scores.csv"))
+    return str(default_output_path(name, "scores.csv"))
 
 
 @dataclass(frozen=True)
@@ -321,12 +323,12 @@ class ExportOrder:
             words += ["--table", self.table] if self.table else []
             for name in self.keep:
                 words += ["--keep", name]
-        return command(*words, "-o", self.place.relative_to(self.root))
+        return shell_command(*words, "-o", self.place.relative_to(self.root))
 
     def run(self, job: Job) -> int:
-        with short_names(self.root):
-            check_output(self.place, [str(self.learned.place)])
-            refuse_overwrite(self.place, self.root / export_place(self.learned.place, self.to))
+        with short_names_in_errors(self.root):
+            check_output_path(self.place, [str(self.learned.place)])
+            refuse_overwrite(self.place, self.root / place_for_exported_model(self.learned.place, self.to))
             job.progress("writing the program", 0, None)
             more: dict[str, Any] = {"table": self.table or None, "keep": self.keep} if self.to == "sql" else {}
             content = export(self.learned.model, self.to, **more)
@@ -336,9 +338,9 @@ class ExportOrder:
         return len(data)
 
 
-def export_place(model: Path, to: str) -> str:
+def place_for_exported_model(model: Path, to: str) -> str:
     """Where a program goes, if nobody says: as `rado export` has it."""
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
     stem = model.name.removesuffix(".json").removesuffix(".model")
-    return str(default_output(stem, FORMATS[to].removeprefix(".")))
+    return str(default_output_path(stem, FORMATS[to].removeprefix(".")))

@@ -14,14 +14,14 @@ import pyarrow as pa
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from radoboost.cli.options import check_page
+from radoboost.cli.options import check_html_page_path
 from radoboost.errors import ArgumentError, RadoError
-from radoboost.learner.effects import limits_of
+from radoboost.learner.effects import limits_of_shown_effect
 from radoboost.learner.explain import ExplainedRow, explain_row
 from radoboost.learner.export import FORMATS
 from radoboost.learner.model import Model
-from radoboost.report.effects_report import write_page
-from radoboost.report.model_report import write_inside
+from radoboost.report.effects_report import write_effects_page
+from radoboost.report.model_report import write_model_report
 from radoboost.studio.jobs import Job
 from radoboost.studio.learn_job import (
     MERGED,
@@ -31,17 +31,27 @@ from radoboost.studio.learn_job import (
     LearnOrder,
     ScoreOrder,
     Sources,
-    export_place,
-    look,
-    read_model,
-    read_sources,
-    scores_place,
+    look_inside_model,
+    place_for_exported_model,
+    place_for_scores,
+    read_model_to_show,
+    read_releases_to_learn,
 )
-from radoboost.studio.rendering import Here, Role, Sent, Studio, command, go, page, piped_command, wants_part
+from radoboost.studio.rendering import (
+    Here,
+    Role,
+    Sent,
+    Studio,
+    piped_shell_command,
+    redirect_to,
+    render_studio_page,
+    shell_command,
+    wants_part,
+)
 from radoboost.studio.schema_form import SchemaForm
 from radoboost.studio.security import Form
-from radoboost.studio.workspace import MODEL, RELEASE, TABLE, short_names
-from radoboost.tables.column_types import Category, Date, slot_word
+from radoboost.studio.workspace import MODEL, RELEASE, TABLE, short_names_in_errors
+from radoboost.tables.column_types import Category, Date, category_slot_name
 
 # ---- A row that somebody types: a form made of a model's columns, and the row as the model takes it.
 
@@ -69,12 +79,12 @@ class Field:
         return f"v{self.place}"
 
 
-def fields_of(model: Model) -> list[Field]:
+def learner_row_fields(model: Model) -> list[Field]:
     """The form for a row of a model, by its schema, or else a number for each column."""
-    return [_field(model, place, name) for place, name in enumerate(model.feature_names)]
+    return [_learner_row_field(model, place, name) for place, name in enumerate(model.feature_names)]
 
 
-def _field(model: Model, place: int, name: str) -> Field:
+def _learner_row_field(model: Model, place: int, name: str) -> Field:
     kind = None if model.schema is None else model.schema.columns[name]
     if isinstance(kind, Category):
         options = [(str(k), value) for k, value in enumerate(kind.values or ())]
@@ -82,42 +92,42 @@ def _field(model: Model, place: int, name: str) -> Field:
     if isinstance(kind, Date):
         hint = f"{kind.low} to {kind.high}" if kind.low and kind.high and "private" not in (kind.low, kind.high) else ""
         return Field(place, name, DATE if kind.unit == "days" else MOMENT, hint=hint)
-    low, high = limits_of(name, model.columns, model.map)
+    low, high = limits_of_shown_effect(name, model.columns, model.map)
     return Field(place, name, NUMBER, hint=f"{low:.4g} to {high:.4g}")
 
 
-def read_row(model: Model, form: Form) -> tuple[dict[str, str], pa.Table, list[str]]:
+def read_learner_row(model: Model, form: Form) -> tuple[dict[str, str], pa.Table, list[str]]:
     """What was typed, the row as a table, and the same as lines of a CSV file; empty fields are gaps."""
     typed, cells, columns = {}, [], {}
     decimal = "." if model.schema is None else model.schema.decimal
-    for one in fields_of(model):
+    for one in learner_row_fields(model):
         typed[one.id] = text = form.text(one.id, "").strip()
         if not text:
             columns[one.name] = pa.nulls(1, _TYPES[one.kind])
             cells.append("")
         elif one.kind == CATEGORY:
-            value = _chosen_value(one, text)
+            value = _chosen_value_of_field(one, text)
             columns[one.name] = pa.array([value])
-            cells.append(slot_word(value))
+            cells.append(category_slot_name(value))
         elif one.kind == NUMBER:
-            number = _typed_number(one, text, decimal)
+            number = _typed_number_of_field(one, text, decimal)
             columns[one.name] = pa.array([number])
             cells.append(repr(number).removesuffix(".0").replace(".", decimal))
         else:
-            moment = _moment(one, text)
+            moment = _typed_date_of_field(one, text)
             columns[one.name] = pa.array([moment], pa.timestamp("s"))
             cells.append(moment.isoformat() if one.kind == MOMENT else moment.date().isoformat())
-    return typed, pa.table(columns), [_csv_line(list(columns)), _csv_line(cells)]
+    return typed, pa.table(columns), [_learner_row_as_csv(list(columns)), _learner_row_as_csv(cells)]
 
 
-def _chosen_value(field: Field, text: str) -> Any:
+def _chosen_value_of_field(field: Field, text: str) -> Any:
     for key, value in field.options:
         if key == text:
             return value
     raise ArgumentError(f"{field.name} has no such value; choose one of the list")
 
 
-def _typed_number(field: Field, text: str, decimal: str) -> float:
+def _typed_number_of_field(field: Field, text: str, decimal: str) -> float:
     try:
         number = float(text.replace(decimal, ".") if text.count(decimal) == 1 else text)
     except ValueError:
@@ -129,7 +139,7 @@ def _typed_number(field: Field, text: str, decimal: str) -> float:
     return number
 
 
-def _moment(field: Field, text: str) -> datetime:
+def _typed_date_of_field(field: Field, text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=None, microsecond=0)
     except ValueError:
@@ -138,7 +148,7 @@ def _moment(field: Field, text: str) -> datetime:
         ) from None
 
 
-def _csv_line(cells: Sequence[str]) -> str:
+def _learner_row_as_csv(cells: Sequence[str]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="").writerow(cells)
     return text.getvalue()
@@ -176,38 +186,38 @@ class LearnerSession:
         return job.result if isinstance(job.result, Learned) else None
 
 
-def options_of(studio: Studio, session: LearnerSession, sources: Sources) -> dict[str, Any]:
+def learner_options_page_data(studio: Studio, session: LearnerSession, sources: Sources) -> dict[str, Any]:
     """What the page of options shows: the releases, the form as it stands, and the commands, or why there are none."""
     names = [studio.folder.name(place) for place in sources.places]
     choices = session.choices or Choices.first(sources, names)
     try:
-        commands, wrong = order_of(studio, sources, choices).commands(), ""
+        commands, wrong = learner_order(studio, sources, choices).commands(), ""
     except ArgumentError as error:
         commands, wrong = [], str(error)
     found = [studio.folder.found(place) for place in sources.places if place.is_file()]
     return {"sources": sources, "choices": choices, "found": found, "commands": commands, "wrong": wrong}
 
 
-def order_of(studio: Studio, sources: Sources, choices: Choices) -> LearnOrder:
+def learner_order(studio: Studio, sources: Sources, choices: Choices) -> LearnOrder:
     """What to learn, by what was chosen; refused where that cannot be understood."""
     choices.options(sources)
     merged = studio.folder.place(choices.merged) if sources.how == MERGED else None
     return LearnOrder(studio.folder.root, sources, choices, studio.folder.place(choices.output), merged)
 
 
-def commands_of(studio: Studio, session: LearnerSession, learned: Learned, report: str = "") -> list[str]:
+def learner_commands(studio: Studio, session: LearnerSession, learned: Learned, report: str = "") -> list[str]:
     """The commands that make the model, or show the one that was opened."""
     if session.order is not None:
         return session.order.commands(report)
     name = Path(studio.folder.name(learned.place))
-    return [command("show", name, *(["--html", Path(report)] if report else []))]
+    return [shell_command("show", name, *(["--html", Path(report)] if report else []))]
 
 
-def row_of(session: LearnerSession, learned: Learned) -> dict[str, Any]:
+def learner_row_page_data(session: LearnerSession, learned: Learned) -> dict[str, Any]:
     """What the page of one row shows: the form as it stands, and what the model says of it."""
     explained, line = session.row or (None, "")
     return {
-        "fields": fields_of(learned.model),
+        "fields": learner_row_fields(learned.model),
         "typed": session.typed,
         "explained": explained,
         "command": line,
@@ -228,7 +238,9 @@ _ROW_SCORES = Path("row.scores.csv")
 
 @router.get("")
 def choose(request: Request, studio: Here) -> HTMLResponse:
-    return page(request, "learner_choose.html", way=WAY, files=studio.folder.files(*WAY.kinds), release=RELEASE)
+    return render_studio_page(
+        request, "learner_choose.html", way=WAY, files=studio.folder.files(*WAY.kinds), release=RELEASE
+    )
 
 
 @router.post("")
@@ -241,7 +253,7 @@ def begin(request: Request, studio: Here, form: Sent) -> Response:
     reading.wait(_SHORT)
     if reading.state == "failed":
         raise ArgumentError(reading.failure)
-    return go(request, f"/learner/{number}")
+    return redirect_to(request, f"/learner/{number}")
 
 
 def open_files(studio: Studio, places: tuple[Path, ...]) -> tuple[str, Job]:
@@ -252,8 +264,8 @@ def open_files(studio: Studio, places: tuple[Path, ...]) -> tuple[str, Job]:
         raise ArgumentError(f"{studio.folder.name(places[0])} is a model; begin with it alone, or with releases alone")
 
     def read(_: Job) -> Sources | Learned:
-        with short_names(studio.folder.root):
-            return read_model(places[0]) if is_model else read_sources(places)
+        with short_names_in_errors(studio.folder.root):
+            return read_model_to_show(places[0]) if is_model else read_releases_to_learn(places)
 
     reading = studio.jobs.start(f"Reading {names}", read, lane="look")
     number = studio.sessions.add(LearnerSession(places, reading))
@@ -266,34 +278,36 @@ def options(request: Request, studio: Here, number: str) -> Response:
     """How to learn from releases; a model has its own page."""
     session = studio.sessions.get(number, LearnerSession)
     if isinstance(session.reading.result, Learned):
-        return go(request, f"/learner/{number}/model")
+        return redirect_to(request, f"/learner/{number}/model")
     if session.sources is None:
-        return _page(request, studio, number, "learner_reading.html", job=session.reading)
-    return _page(request, studio, number, "learner.html", **options_of(studio, session, session.sources))
+        return _learner_page(request, studio, number, "learner_reading.html", job=session.reading)
+    return _learner_page(
+        request, studio, number, "learner.html", **learner_options_page_data(studio, session, session.sources)
+    )
 
 
 @router.post("/{number}/options")
 def change_options(request: Request, studio: Here, number: str, form: Sent) -> Response:
     """Take the options, and show the command that they make."""
     session = studio.sessions.get(number, LearnerSession)
-    sources = _sources(session)
+    sources = _learner_sources(session)
     session.choices = Choices.of(form)
     if not wants_part(request):
-        return go(request, f"/learner/{number}")
-    return page(request, "learner_command.html", **options_of(studio, session, sources))
+        return redirect_to(request, f"/learner/{number}")
+    return render_studio_page(request, "learner_command.html", **learner_options_page_data(studio, session, sources))
 
 
 @router.post("/{number}")
 def learn(request: Request, studio: Here, number: str, form: Sent) -> Response:
     """Learn, as a job, and look inside afterwards."""
     session = studio.sessions.get(number, LearnerSession)
-    sources = _sources(session)
+    sources = _learner_sources(session)
     with session.lock:
         session.choices = Choices.of(form)
         if session.learning is not None and not session.learning.is_over:
             raise ArgumentError("this is being learned already; wait for it, or cancel it")
-        order = order_of(studio, sources, session.choices)
-        with short_names(studio.folder.root):
+        order = learner_order(studio, sources, session.choices)
+        with short_names_in_errors(studio.folder.root):
             order.check()
         address = f"/learner/{number}/model"
 
@@ -308,7 +322,7 @@ def learn(request: Request, studio: Here, number: str, form: Sent) -> Response:
         session.scoring = session.exporting = None
         session.learning = studio.jobs.start(f"Learning {studio.folder.name(order.place)}", work, address=address)
     session.learning.wait(_SHORT)
-    return go(request, address)
+    return redirect_to(request, address)
 
 
 @router.get("/{number}/model")
@@ -318,8 +332,8 @@ def model(request: Request, studio: Here, number: str) -> Response:
     learned = session.learned
     if learned is None:
         if session.learning is None:
-            return go(request, f"/learner/{number}")
-        return _page(request, studio, number, "learner_reading.html", job=session.learning)
+            return redirect_to(request, f"/learner/{number}")
+        return _learner_page(request, studio, number, "learner_reading.html", job=session.learning)
     with session.lock:
         if session.looking is None:  # it was read from a file
             _start_model_report(studio, number, session, learned)
@@ -330,80 +344,88 @@ def model(request: Request, studio: Here, number: str) -> Response:
     if drawn:
         notices = [*notices, f"The release has no rados, so {drawn:,} were drawn from its moments."]
     values = {"cover": learned.cover(), "looking": session.looking, "notices": notices, "report": session.report}
-    commands = commands_of(studio, session, learned, session.report)
-    return _page(
-        request, studio, number, "learner_model.html", suggested=_report_name(learned), commands=commands, **values
+    commands = learner_commands(studio, session, learned, session.report)
+    return _learner_page(
+        request,
+        studio,
+        number,
+        "learner_model.html",
+        suggested=_learner_report_name(learned),
+        commands=commands,
+        **values,
     )
 
 
 @router.post("/{number}/look")
 def look_again(request: Request, studio: Here, number: str) -> Response:
-    session, learned = _session(studio, number)
+    session, learned = _learner_session(studio, number)
     with session.lock:
         if session.looking is None or (session.looking.is_over and session.looking.state != "done"):
             _start_model_report(studio, number, session, learned)
-    return go(request, f"/learner/{number}/model")
+    return redirect_to(request, f"/learner/{number}/model")
 
 
 @router.post("/{number}/report")
 def report(request: Request, studio: Here, number: str, form: Sent) -> Response:
     """Write the page that `rado learn --report` writes; of a model alone, what `rado show --html` does."""
-    session, learned = _session(studio, number)
+    session, learned = _learner_session(studio, number)
     if session.looking is None or session.looking.state != "done":
         raise ArgumentError("the look inside has not ended yet; wait for it, and write the page then")
     name = form.text("report")
     place = studio.folder.place(name)
-    with short_names(studio.folder.root):
+    with short_names_in_errors(studio.folder.root):
         read = [str(learned.place), *map(str, session.places)]
-        check_page(place, read, "-o", learned.place, default=studio.folder.root / _report_name(learned))
-        line = commands_of(studio, session, learned, studio.folder.name(place))[-1]
+        check_html_page_path(
+            place, read, "-o", learned.place, default=studio.folder.root / _learner_report_name(learned)
+        )
+        line = learner_commands(studio, session, learned, studio.folder.name(place))[-1]
         if session.order is None:
-            write_page(learned.model, place, name=learned.place.name, command=line)
+            write_effects_page(learned.model, place, name=learned.place.name, command=line)
         else:
-            write_inside(session.looking.result.inside, place, name=learned.place.name, command=line)
+            write_model_report(session.looking.result.inside, place, name=learned.place.name, command=line)
     session.report = studio.folder.name(place)
-    return go(request, f"/learner/{number}/model")
+    return redirect_to(request, f"/learner/{number}/model")
 
 
 @router.get("/{number}/row")
 def row(request: Request, studio: Here, number: str) -> Response:
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
-        return go(request, f"/learner/{number}/model")
-    return _page(request, studio, number, "learner_row.html", **row_of(session, session.learned))
+        return redirect_to(request, f"/learner/{number}/model")
+    return _learner_page(request, studio, number, "learner_row.html", **learner_row_page_data(session, session.learned))
 
 
 @router.post("/{number}/row")
 def change_row(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    session, learned = _session(studio, number)
-    session.typed = {each.id: form.text(each.id, "").strip() for each in fields_of(learned.model)}
-    _, table, lines = read_row(learned.model, form)
-    with short_names(studio.folder.root):
+    session, learned = _learner_session(studio, number)
+    session.typed = {each.id: form.text(each.id, "").strip() for each in learner_row_fields(learned.model)}
+    _, table, lines = read_learner_row(learned.model, form)
+    with short_names_in_errors(studio.folder.root):
         explained = explain_row(learned.model, table)
     name = Path(studio.folder.name(learned.place))
-    session.row = (explained, piped_command(lines, "predict", name, "-", "-o", _ROW_SCORES))
+    session.row = (explained, piped_shell_command(lines, "predict", name, "-", "-o", _ROW_SCORES))
     if not wants_part(request):
-        return go(request, f"/learner/{number}/row")
-    return page(request, "learner_answer.html", **row_of(session, learned))
+        return redirect_to(request, f"/learner/{number}/row")
+    return render_studio_page(request, "learner_answer.html", **learner_row_page_data(session, learned))
 
 
 @router.get("/{number}/table")
 def table(request: Request, studio: Here, number: str) -> Response:
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
-        return go(request, f"/learner/{number}/model")
+        return redirect_to(request, f"/learner/{number}/model")
     schema = session.learned.model.schema
     values = {"tables": studio.folder.files(TABLE), "order": session.scores, "job": session.scoring}
     label = "" if schema is None else schema.label or ""
-    return _page(request, studio, number, "learner_table.html", label=label, **values)
+    return _learner_page(request, studio, number, "learner_table.html", label=label, **values)
 
 
 @router.post("/{number}/table")
 def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    session, learned = _session(studio, number)
+    session, learned = _learner_session(studio, number)
     rows = studio.folder.file(form.text("path", "").strip() or form.text("table"))
-    output = form.text("output", "").strip() or scores_place(studio.folder.name(rows))
-    with session.lock, short_names(studio.folder.root):
+    output = form.text("output", "").strip() or place_for_scores(studio.folder.name(rows))
+    with session.lock, short_names_in_errors(studio.folder.root):
         if session.scoring is not None and not session.scoring.is_over:
             raise ArgumentError("a table is being scored already; wait for it, or cancel it")
         order = ScoreOrder(
@@ -411,7 +433,7 @@ def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
             learned,
             rows,
             form.text("label", "").strip(),
-            _names(form.text("keep", "")),
+            _names_in_learner_form(form.text("keep", "")),
             studio.folder.place(output),
         )
         order.check()
@@ -419,56 +441,56 @@ def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
         title, address = f"Scoring {studio.folder.name(rows)}", f"/learner/{number}/table"
         session.scores, session.scoring = order, studio.jobs.start(title, order.run, address=address)
     session.scoring.wait(_SHORT)
-    return go(request, address)
+    return redirect_to(request, address)
 
 
 @router.get("/{number}/export")
 def elsewhere(request: Request, studio: Here, number: str) -> Response:
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
-        return go(request, f"/learner/{number}/model")
+        return redirect_to(request, f"/learner/{number}/model")
     values = {"order": session.program, "job": session.exporting, "forms": FORMATS}
-    return _page(request, studio, number, "learner_export.html", **values)
+    return _learner_page(request, studio, number, "learner_export.html", **values)
 
 
 @router.post("/{number}/export")
 def write_program(request: Request, studio: Here, number: str, form: Sent) -> Response:
-    session, learned = _session(studio, number)
+    session, learned = _learner_session(studio, number)
     to = form.text("to")
-    output = form.text("output", "").strip() or export_place(learned.place, to)
-    with session.lock, short_names(studio.folder.root):
+    output = form.text("output", "").strip() or place_for_exported_model(learned.place, to)
+    with session.lock, short_names_in_errors(studio.folder.root):
         if session.exporting is not None and not session.exporting.is_over:
             raise ArgumentError("the model is being exported already; wait for it")
-        table, keep = form.text("table", "").strip(), _names(form.text("keep", ""))
+        table, keep = form.text("table", "").strip(), _names_in_learner_form(form.text("keep", ""))
         order = ExportOrder(studio.folder.root, learned, to, table, keep, studio.folder.place(output))
         title, address = f"Writing {studio.folder.name(order.place)}", f"/learner/{number}/export"
         session.program, session.exporting = order, studio.jobs.start(title, order.run, address=address, lane="look")
     session.exporting.wait(2 * _SHORT)
-    return go(request, address)
+    return redirect_to(request, address)
 
 
 # ---- what pages have
 
 
-def _page(request: Request, studio: Studio, number: str, template: str, **values: Any) -> HTMLResponse:
+def _learner_page(request: Request, studio: Studio, number: str, template: str, **values: Any) -> HTMLResponse:
     session = studio.sessions.get(number, LearnerSession)
     place = session.places[0] if session.learned is None else session.learned.place
     name = ", ".join(map(studio.folder.name, session.places)) if session.learned is None else studio.folder.name(place)
-    return page(request, template, way=WAY, number=number, at=session, name=name, **values)
+    return render_studio_page(request, template, way=WAY, number=number, at=session, name=name, **values)
 
 
 def _start_model_report(studio: Studio, number: str, session: LearnerSession, learned: Learned) -> None:
-    line = commands_of(studio, session, learned)[-1]
+    line = learner_commands(studio, session, learned)[-1]
 
     def work(job: Job) -> Any:
-        with short_names(studio.folder.root):
-            return look(learned, line, job)
+        with short_names_in_errors(studio.folder.root):
+            return look_inside_model(learned, line, job)
 
     title = f"Looking inside {studio.folder.name(learned.place)}"
     session.looking = studio.jobs.start(title, work, address=f"/learner/{number}/model")
 
 
-def _session(studio: Studio, number: str) -> tuple[LearnerSession, Learned]:
+def _learner_session(studio: Studio, number: str) -> tuple[LearnerSession, Learned]:
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
         raise ArgumentError("there is no model yet; learn one first")
@@ -490,15 +512,15 @@ def _decided_by_now(studio: Studio, learned: Learned, table: Path) -> Mapping[st
     return {name: entry for name, entry in draft.entries().items() if name in (*schema.columns, schema.label)}
 
 
-def _sources(session: LearnerSession) -> Sources:
+def _learner_sources(session: LearnerSession) -> Sources:
     if session.sources is None:
         raise ArgumentError("no release is read yet; begin with one")
     return session.sources
 
 
-def _report_name(learned: Learned) -> str:
+def _learner_report_name(learned: Learned) -> str:
     return f"{learned.place.name.removesuffix('.json').removesuffix('.model')}.html"
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _names_in_learner_form(text: str) -> tuple[str, ...]:
     return tuple(line.strip() for line in text.splitlines() if line.strip())

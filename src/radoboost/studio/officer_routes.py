@@ -10,21 +10,28 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from radoboost.cli.options import default_output
+from radoboost.cli.options import default_output_path
 from radoboost.cli.show import keep_sign_off, sign_off_command
 from radoboost.errors import ArgumentError, RadoError, ReleaseError
-from radoboost.lab.attacks.adversary_knowledge import label_of
-from radoboost.lab.attacks.attack_suite import AttackInputs, Report, report
-from radoboost.release.file_format import DamagedFile, digest_now
+from radoboost.lab.attacks.adversary_knowledge import label_column_of_table
+from radoboost.lab.attacks.attack_suite import AttackInputs, Report, write_attack_report
+from radoboost.release.file_format import DamagedFile, digest_of_release_file
 from radoboost.release.release import Release, load
 from radoboost.release.statement_check import StatementContradiction
 from radoboost.release.statement_text import WRONG, Verdict
-from radoboost.report.release_report import ReleaseReport, about_release
-from radoboost.report.sign_off import DECISIONS, MOST_LETTERS, NO_PROMISE, SignOff, must_confirm, write_sign_off
+from radoboost.report.release_report import ReleaseReport, make_release_report
+from radoboost.report.sign_off import (
+    DECISIONS,
+    MOST_LETTERS,
+    NO_PROMISE,
+    SignOff,
+    sign_off_must_be_confirmed,
+    write_sign_off,
+)
 from radoboost.studio.jobs import Job
-from radoboost.studio.rendering import Here, Role, Sent, Studio, command, go, page
+from radoboost.studio.rendering import Here, Role, Sent, Studio, redirect_to, render_studio_page, shell_command
 from radoboost.studio.security import Form
-from radoboost.studio.workspace import RELEASE, TABLE, short_names
+from radoboost.studio.workspace import RELEASE, TABLE, short_names_in_errors
 
 # ---- What the officer's way does in jobs: reading a release and holding it against itself, and attacking it.
 
@@ -73,7 +80,7 @@ class OfficerSession:
         return result if isinstance(result, Opened) else None
 
 
-def open_job(place: Path, name: str) -> Callable[[Job], Opened]:
+def open_release_job(place: Path, name: str) -> Callable[[Job], Opened]:
     """Work that reads a release; one that is damaged or contradicted is no failure, but the finding."""
 
     def work(job: Job) -> Opened:
@@ -83,13 +90,13 @@ def open_job(place: Path, name: str) -> Callable[[Job], Opened]:
             headline, advice = next(words for kind, words in _HEADLINES.items() if isinstance(error, kind))
             line = " ".join(str(error).replace(str(place), name).split())
             return Opened(Verdict(WRONG, headline, (f"{line}.", advice)))
-        about = about_release(release, Path(name).name)
+        about = make_release_report(release, Path(name).name)
         return Opened(about.verdict, release, about)
 
     return work
 
 
-def attack_job(
+def attack_release_job(
     opened: Opened,
     name: str,
     place: Path,
@@ -104,9 +111,9 @@ def attack_job(
     def work(job: Job) -> Report:
         release: Any = opened.release
         files = None if table is None else [str(table)]
-        column = label if files is None else label or label_of(release, files)
+        column = label if files is None else label or label_column_of_table(release, files)
         given = AttackInputs(release, name, files, None if files is None else column, seed, named=named)
-        return report(given, place, seconds=seconds, bar=job.progress)
+        return write_attack_report(given, place, seconds=seconds, bar=job.progress)
 
     return work
 
@@ -124,19 +131,19 @@ _MOST_SECONDS = 3600.0
 
 @router.get("")
 def choose(request: Request, studio: Here) -> HTMLResponse:
-    return page(request, "choose.html", way=WAY, files=studio.folder.files(*WAY.kinds))
+    return render_studio_page(request, "choose.html", way=WAY, files=studio.folder.files(*WAY.kinds))
 
 
 @router.post("")
 def begin(request: Request, studio: Here, form: Sent) -> Response:
     """Begin with a release: it is read, and held against itself, in a job."""
-    return go(request, open_release(studio, studio.folder.file(form.text("file"))))
+    return redirect_to(request, open_release(studio, studio.folder.file(form.text("file"))))
 
 
 def open_release(studio: Studio, place: Path) -> str:
     """The page of a release, which a job reads."""
     name = studio.folder.name(place)
-    reading = studio.jobs.start(f"Reading {name}", open_job(place, name), lane="look")
+    reading = studio.jobs.start(f"Reading {name}", open_release_job(place, name), lane="look")
     number = studio.sessions.add(OfficerSession(place, name, reading))
     reading.address = f"/officer/{number}"
     reading.wait(0.5)  # most releases are read by then, and their page is the first one to be seen
@@ -151,10 +158,10 @@ def release_page(request: Request, studio: Here, number: str) -> HTMLResponse:
     attacks = session.attacks
     report = attacks.result if attacks is not None and isinstance(attacks.result, Report) else None
     name = Path(session.name)
-    shown = [command("show", name)]
+    shown = [shell_command("show", name)]
     if opened is not None and opened.release is not None:
-        shown.append(command("show", name, "--html", Path(_output(session, "html"))))
-    return page(
+        shown.append(shell_command("show", name, "--html", Path(_officer_output_name(session, "html"))))
+    return render_studio_page(
         request,
         "officer.html",
         session_id=number,
@@ -164,13 +171,13 @@ def release_page(request: Request, studio: Here, number: str) -> HTMLResponse:
         running=[job for job in (session.reading, attacks) if job is not None and not job.is_over],
         shown=shown,
         tables=studio.folder.files(TABLE) if opened is not None and opened.release is not None else [],
-        report_name=_output(session, "attacks.html"),
-        report_there=_is_there(studio, _output(session, "attacks.html")),
-        signed_name=_output(session, "signoff.html"),
-        signed_there=_is_there(studio, _output(session, "signoff.html")),
+        report_name=_officer_output_name(session, "attacks.html"),
+        report_there=_officer_file_is_there(studio, _officer_output_name(session, "attacks.html")),
+        signed_name=_officer_output_name(session, "signoff.html"),
+        signed_there=_officer_file_is_there(studio, _officer_output_name(session, "signoff.html")),
         decisions=DECISIONS,
         no_promise=NO_PROMISE
-        if opened is not None and opened.release and must_confirm(opened.release, "approve")
+        if opened is not None and opened.release and sign_off_must_be_confirmed(opened.release, "approve")
         else "",
         most_letters=MOST_LETTERS,
         default_seconds=f"{SECONDS:g}",
@@ -181,98 +188,102 @@ def release_page(request: Request, studio: Here, number: str) -> HTMLResponse:
 def attack(request: Request, studio: Here, form: Sent, number: str) -> Response:
     """Run all attacks in the background, and write their report into the folder."""
     session = studio.sessions.get(number, OfficerSession)
-    opened = _consistent(session)
+    opened = _opened_consistent_release(session)
     if session.attacks is not None and not session.attacks.is_over:
-        return go(request, session.attacks.address)  # a second tab sees the job that runs
-    seconds = _form_number(form, "seconds", SECONDS, _MOST_SECONDS)
-    seed = _seed(form)
+        return redirect_to(request, session.attacks.address)  # a second tab sees the job that runs
+    seconds = _number_of_officer_form(form, "seconds", SECONDS, _MOST_SECONDS)
+    seed = _seed_of_officer_form(form)
     table = studio.folder.file(form.text("table")) if form.text("table", "") else None
-    place = studio.folder.place(_output(session, "attacks.html"))
+    place = studio.folder.place(_officer_output_name(session, "attacks.html"))
     label = form.text("label", "").strip() or None
     words: list[object] = ["attack", "report", Path(session.name), "--seconds", f"{seconds:g}"]
     words += [] if table is None else ["--table", Path(studio.folder.name(table))]
     words += [] if label is None or table is None else ["--label", label]
     words += [] if seed is None else ["--seed", seed]
-    session.attack_command = command(*words, "-o", Path(studio.folder.name(place)))
+    session.attack_command = shell_command(*words, "-o", Path(studio.folder.name(place)))
     named = None if table is None else studio.folder.name(table)
-    work = attack_job(opened, session.name, place, seconds, seed, table, named, label)
+    work = attack_release_job(opened, session.name, place, seconds, seed, table, named, label)
     session.attacks = studio.jobs.start(f"Attacks on {session.name}", work, address=f"/officer/{number}#attacks")
-    return go(request, session.attacks.address)
+    return redirect_to(request, session.attacks.address)
 
 
 @router.post("/{number}/sign-off")
 def sign(request: Request, studio: Here, form: Sent, number: str) -> Response:
     """Write the officer's decision into the folder; where something is wrong with it, what was typed stays."""
     session = studio.sessions.get(number, OfficerSession)
-    opened = _consistent(session)
+    opened = _opened_consistent_release(session)
     session.typed = {name: form.text(name, "") for name in session.typed}
     session.problem = session.signed_command = ""
-    session.uncited = _uncited(studio, session)
+    session.uncited = _why_report_not_cited(studio, session)
     try:
-        with short_names(studio.folder.root):
+        with short_names_in_errors(studio.folder.root):
             session.signed_command = _write_sign_off(studio, session, opened, form)
     except RadoError as error:
         session.problem = " ".join(str(error).split())
-    return go(request, f"/officer/{number}#sign-off")
+    return redirect_to(request, f"/officer/{number}#sign-off")
 
 
 def _write_sign_off(studio: Studio, session: OfficerSession, opened: Opened, form: Form) -> str:
     """The command that writes the same page."""
     assert opened.release is not None
-    if digest_now(session.place) != opened.release.digest:
+    if digest_of_release_file(session.place) != opened.release.digest:
         raise ArgumentError(
             f"{session.name} is not signed off: it changed since you read it; open it again, and read it"
         )
     remarks = session.typed["remarks"].replace("\r\n", "\n").strip()
     decision, confirmed = session.typed["decision"], session.typed["confirmed"].strip()
-    if not must_confirm(opened.release, decision):
+    if not sign_off_must_be_confirmed(opened.release, decision):
         confirmed = ""
     signed = SignOff(session.typed["officer"].strip(), decision, remarks, confirmed=confirmed)
-    place, force = studio.folder.place(_output(session, "signoff.html")), form.text("over", "") == "yes"
+    place, force = studio.folder.place(_officer_output_name(session, "signoff.html")), form.text("over", "") == "yes"
     force = force and os.path.lexists(place)
     keep_sign_off(place, force, "tick the box below to write over it, or move it away")
-    report = _cited(studio, session)
+    report = _report_to_cite(studio, session)
     name = Path(session.name)
     relative = None if report is None else Path(studio.folder.name(report))
     words = sign_off_command(name, signed, Path(studio.folder.name(place)), relative, force)
     write_sign_off(opened.release, signed, place, name=name.name, command=shlex.join(words), report=report)
-    return command(*words[1:])
+    return shell_command(*words[1:])
 
 
-def _cited(studio: Studio, session: OfficerSession) -> Path | None:
+def _report_to_cite(studio: Studio, session: OfficerSession) -> Path | None:
     """The report of the attacks that ran here, if its file is still there."""
     job: Job | None = session.attacks
-    if job is None or job.state != "done" or not _is_there(studio, _output(session, "attacks.html")):
+    if (
+        job is None
+        or job.state != "done"
+        or not _officer_file_is_there(studio, _officer_output_name(session, "attacks.html"))
+    ):
         return None
-    return studio.folder.file(_output(session, "attacks.html"))
+    return studio.folder.file(_officer_output_name(session, "attacks.html"))
 
 
-def _uncited(studio: Studio, session: OfficerSession) -> str:
+def _why_report_not_cited(studio: Studio, session: OfficerSession) -> str:
     """Why a sign-off does not name the report of attacks that were begun here, if it does not."""
-    if session.attacks is None or _cited(studio, session) is not None:
+    if session.attacks is None or _report_to_cite(studio, session) is not None:
         return ""
     why = (
         "is not in the folder any more" if session.attacks.state == "done" else "is not there: they have not ended well"
     )
-    return f"The sign-off names no report of attacks: {_output(session, 'attacks.html')} {why}."
+    return f"The sign-off names no report of attacks: {_officer_output_name(session, 'attacks.html')} {why}."
 
 
-def _consistent(session: OfficerSession) -> Opened:
+def _opened_consistent_release(session: OfficerSession) -> Opened:
     if session.opened is None or session.opened.release is None:
         raise ArgumentError("there is no release to attack or to sign off; open one that is consistent")
     return session.opened
 
 
-def _output(session: OfficerSession, ending: str) -> str:
+def _officer_output_name(session: OfficerSession, ending: str) -> str:
     """The name of a file beside nothing but the folder: commands write there, too."""
-    return str(default_output(session.name, ending))
+    return str(default_output_path(session.name, ending))
 
 
-def _is_there(studio: Studio, name: str) -> bool:
+def _officer_file_is_there(studio: Studio, name: str) -> bool:
     return os.path.lexists(studio.folder.root / name)
 
 
-def _form_number(form: Form, name: str, default: float, most: float) -> float:
+def _number_of_officer_form(form: Form, name: str, default: float, most: float) -> float:
     text = form.text(name, "").strip()
     try:
         number = float(text) if text else default
@@ -283,7 +294,7 @@ def _form_number(form: Form, name: str, default: float, most: float) -> float:
     return number
 
 
-def _seed(form: Form) -> int | None:
+def _seed_of_officer_form(form: Form) -> int | None:
     text = form.text("seed", "").strip()
     if not text:
         return None

@@ -13,10 +13,10 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from radoboost.errors import ArgumentError
-from radoboost.report.html import templates as findings_templates
+from radoboost.report.html import html_templates as findings_templates
 from radoboost.studio.jobs import Jobs
 from radoboost.studio.security import Form, LoginTokens, Session
-from radoboost.studio.workspace import MOST_LISTED, Folder, WorkspaceFile, size_text
+from radoboost.studio.workspace import MOST_LISTED, Folder, WorkspaceFile, file_size_text
 
 if TYPE_CHECKING:
     import jinja2
@@ -96,11 +96,11 @@ Here = Annotated[Studio, Depends(studio_of)]
 Sent = Annotated[Form, Depends(form_of)]
 
 
-def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+def render_studio_page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """A page, or a part of one, from a template. Every template has `studio`, `session` and `wants_part`."""
     session: Session = request.state.session
     more = {"studio": studio_of(request), "session": session, "csrf": session.form_token, "path": request.url.path}
-    text = templates().get_template(template).render(**more, wants_part=wants_part(request), **values)
+    text = studio_templates().get_template(template).render(**more, wants_part=wants_part(request), **values)
     return HTMLResponse(text.encode(), status)
 
 
@@ -108,14 +108,14 @@ def wants_part(request: Request) -> bool:
     return "hx-request" in request.headers
 
 
-def go(request: Request, address: str) -> Response:
+def redirect_to(request: Request, address: str) -> Response:
     if wants_part(request):
         return Response(status_code=204, headers={"hx-redirect": address})
     return RedirectResponse(address, 303)
 
 
 @functools.cache
-def templates() -> "jinja2.Environment":
+def studio_templates() -> "jinja2.Environment":
     """The templates of the studio and of findings, which escape whatever is put into them."""
     import jinja2
 
@@ -124,11 +124,11 @@ def templates() -> "jinja2.Environment":
         loader=jinja2.ChoiceLoader([jinja2.PackageLoader("radoboost.studio"), jinja2.PackageLoader("radoboost.report")])
     )
     environment.globals = {**findings.globals, "most_listed": MOST_LISTED}
-    environment.filters = {**findings.filters, "size": size_text, "files_of": _files_of}
+    environment.filters = {**findings.filters, "size": file_size_text, "files_of": _workspace_files_of_kind}
     return environment
 
 
-def _files_of(files: list[WorkspaceFile], kind: str) -> list[WorkspaceFile]:
+def _workspace_files_of_kind(files: list[WorkspaceFile], kind: str) -> list[WorkspaceFile]:
     return [found for found in files if found.kind == kind]
 
 
@@ -155,30 +155,30 @@ class Role:
 # ---- The command that does the same as a step on a page, for a shell.
 
 
-def command(*words: object) -> str:
+def shell_command(*words: object) -> str:
     r"""A command of rado as one line for a shell.
 
     A file's name that begins with a dash is given as a path, and control characters as bash writes them.
     """
-    return " ".join(_quoted(word) for word in ("rado", *words))
+    return " ".join(_quote_for_shell(word) for word in ("rado", *words))
 
 
-def piped_command(lines: Sequence[str], *words: object) -> str:
+def piped_shell_command(lines: Sequence[str], *words: object) -> str:
     """A command of rado that reads lines from standard input."""
-    return f"printf '%s\\n' {' '.join(_quoted(line) for line in lines)} | {command(*words)}"
+    return f"printf '%s\\n' {' '.join(_quote_for_shell(line) for line in lines)} | {shell_command(*words)}"
 
 
-def _quoted(word: object) -> str:
+def _quote_for_shell(word: object) -> str:
     text = str(word)
     if isinstance(word, PurePath) and text.startswith("-"):
         text = f"./{text}"
     if text.isprintable():
         return shlex.quote(text)
-    letters = (_escaped(letter) for letter in text)
+    letters = (_escape_for_shell(letter) for letter in text)
     return f"$'{''.join(letters)}'"
 
 
-def _escaped(letter: str) -> str:
+def _escape_for_shell(letter: str) -> str:
     if letter in "'\\":
         return f"\\{letter}"
     if letter.isprintable():

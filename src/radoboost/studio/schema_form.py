@@ -9,11 +9,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from radoboost.cli.schema import apply_decisions, schema_text
+from radoboost.cli.schema import apply_schema_decisions, schema_as_text
 from radoboost.errors import ArgumentError, RadoError
-from radoboost.holder.schema_inference import kind_of, schema_template
-from radoboost.tables.column_types import ORDERS, PARTS, PRIVATE, UNITS, Ignored, Kind, kind_from_dict, kind_to_dict
-from radoboost.tables.raw_table import column_types
+from radoboost.holder.schema_inference import infer_kind_by_name, schema_template
+from radoboost.tables.column_types import (
+    ORDERS,
+    PARTS,
+    PRIVATE,
+    UNITS,
+    Ignored,
+    Kind,
+    column_kind_from_dict,
+    column_kind_to_dict,
+)
+from radoboost.tables.raw_table import raw_column_types
 from radoboost.tables.schema import Schema
 
 MOST_CARDS = 400  # of a page; other columns stay as their names suggest, or as the file says
@@ -40,7 +49,7 @@ class Card:
     corrected: bool = False
 
 
-def _new_epoch() -> str:
+def _new_form_epoch() -> str:
     return secrets.token_hex(16)
 
 
@@ -64,14 +73,14 @@ class SchemaForm:
     classes: tuple[Any, ...] | None = None
     separator: str | None = None
     decimal: str | None = None
-    epoch: str = field(default_factory=_new_epoch)
+    epoch: str = field(default_factory=_new_form_epoch)
     before_counts: Mapping[str, Any] | None = None
     marked: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, table: Path, separator: str | None = None) -> "SchemaForm":
         """The draft of a table, by its names and storage types alone."""
-        return cls(table, column_types([str(table)], separator), schema_template([str(table)], None, separator))
+        return cls(table, raw_column_types([str(table)], separator), schema_template([str(table)], None, separator))
 
     @property
     def label(self) -> str | None:
@@ -105,7 +114,7 @@ class SchemaForm:
     def begin_with(self, first: Schema) -> None:
         """Begin again with another first schema; forms of the pages before are not taken any more."""
         self.first, self.columns, self.classes, self.decimal, self.marked = first, {}, None, None, ()
-        self.epoch = _new_epoch()
+        self.epoch = _new_form_epoch()
 
     def take_up(self, schema: Schema) -> None:
         """Take decisions from a schema that is there; columns that it does not have are left out."""
@@ -116,8 +125,8 @@ class SchemaForm:
             raise ArgumentError(f"the table has no column {unknown[0]!r}, which this schema has; choose another schema")
         self.separator = schema.separator
         self.begin_with(schema_template([str(self.table)], schema.label, schema.separator))
-        left = kind_to_dict(Ignored("text"))
-        kinds = {name: kind_to_dict(kind) for name, kind in schema.columns.items()}
+        left = column_kind_to_dict(Ignored("text"))
+        kinds = {name: column_kind_to_dict(kind) for name, kind in schema.columns.items()}
         self.columns = {name: kinds.get(name, left) for name in self.first.columns}
         self.decimal = None if schema.decimal == "." else schema.decimal
         self.classes, self.marked = schema.classes, schema.corrected
@@ -147,33 +156,35 @@ class SchemaForm:
         if entry is None or "classes" in entry:
             return entry is not None and entry["classes"] is not None
         plain = {key: value for key, value in entry.items() if key != "decimal"}
-        return not _missing_decision(entry) and plain != kind_to_dict(kind_of(name, self.types[name]))
+        return not _missing_card_decision(entry) and plain != column_kind_to_dict(
+            infer_kind_by_name(name, self.types[name])
+        )
 
     def entry(self, name: str) -> dict[str, Any]:
         if name in self.columns:
             return dict(self.columns[name])
-        kind = self.first.columns.get(name) or kind_of(name, self.types[name])
-        return kind_to_dict(kind)
+        kind = self.first.columns.get(name) or infer_kind_by_name(name, self.types[name])
+        return column_kind_to_dict(kind)
 
     def changes(self) -> dict[str, Any]:
         return {
             name: self.columns[name]
             for name, kind in self.first.columns.items()
-            if name in self.columns and self.columns[name] != kind_to_dict(kind)
+            if name in self.columns and self.columns[name] != column_kind_to_dict(kind)
         }
 
     def schema(self) -> Schema:
         """The schema, if all of it can be used."""
-        return apply_decisions(self.first, self.changes(), self.classes, self.decimal, self.corrected)
+        return apply_schema_decisions(self.first, self.changes(), self.classes, self.decimal, self.corrected)
 
     def text(self) -> str:
-        return schema_text(self.schema())
+        return schema_as_text(self.schema())
 
     def problems(self) -> dict[str, tuple[str, ...]]:
         """What is wrong, by column; under "" what is wrong with no single one of them."""
         found: dict[str, tuple[str, ...]] = {}
         for name in self.first.columns:
-            if problems := _problems(self.entry(name)):
+            if problems := _card_problems(self.entry(name)):
                 found[name] = problems
         outer = [] if self.label is not None else ["choose the column that is to be learned"]
         if not found:
@@ -187,7 +198,7 @@ class SchemaForm:
 
     def undecided(self) -> list[str]:
         """What a promise about records still needs: names of columns, and the classes."""
-        columns = [name for name in self.first.columns if _missing_decision(self.entry(name))]
+        columns = [name for name in self.first.columns if _missing_card_decision(self.entry(name))]
         return [*columns, *(["the classes"] if self.label is not None and self._classes() is None else [])]
 
     def _classes(self) -> tuple[Any, ...] | None:
@@ -206,32 +217,33 @@ class SchemaForm:
         entry, stored = self.entry(name), self.types[name]
         place = list(self.types).index(name)
         return Card(
-            place, name, "" if stored is None else f"stored as {stored}", entry["kind"], _fields(entry),
-            _missing_decision(entry), _problems(entry), name in (self.corrected if corrected is None else corrected),
+            place, name, "" if stored is None else f"stored as {stored}", entry["kind"], _card_fields(entry),
+            _missing_card_decision(entry), _card_problems(entry),
+            name in (self.corrected if corrected is None else corrected),
         )  # fmt: skip
 
 
-def read_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
+def read_card_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, Any]:
     """A column as JSON data, from the texts of its card; what a card does not show stays as it was before."""
     if kind not in ABOUT:
         raise ArgumentError(f"there is no kind of column {kind!r}; load the page again")
     mark = {"inferred": True} if before.get("inferred") else {}
     if kind != before["kind"]:
-        return {"kind": kind, **_blank(kind), **mark}
+        return {"kind": kind, **_blank_card_entry(kind), **mark}
     if kind in ("text", "id"):
         return {"kind": kind, **mark}
     unseen = {name: before[name] for name in ("origin", "terms") if name in before}
     entry: dict[str, Any] = {"kind": kind, **unseen, **mark}
     if kind == "category":
-        entry["values"] = _values(fields.get("values", ""), before.get("values"))
+        entry["values"] = _card_values(fields.get("values", ""), before.get("values"))
         entry |= {"other": True} if "other" in fields else {}
     elif "search" in fields:
         entry |= {"low": PRIVATE, "high": PRIVATE}
     else:
-        read = _json_number if kind == "number" else _stripped_text
+        read = _card_number if kind == "number" else _card_text
         entry |= {name: read(fields.get(name, "")) for name in ("low", "high")}
     if kind != "category" and fields.get("fill", "").strip():
-        entry["fill"] = (_json_number if kind == "number" else _stripped_text)(fields["fill"])
+        entry["fill"] = (_card_number if kind == "number" else _card_text)(fields["fill"])
     if kind == "date":
         entry |= {name: fields[name] for name in ("unit", "order") if fields.get(name, _USUAL[name]) != _USUAL[name]}
         parts = [part for part in PARTS if f"part-{part}" in fields]
@@ -242,24 +254,24 @@ def read_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, str]) 
 _USUAL = {"unit": next(iter(UNITS)), "order": ORDERS[0]}
 
 
-def _blank(kind: str) -> dict[str, Any]:
+def _blank_card_entry(kind: str) -> dict[str, Any]:
     """What must be decided of a kind, as JSON data: nothing of it is yet."""
     return {} if kind in ("text", "id") else {"values": None} if kind == "category" else {"low": None, "high": None}
 
 
-def _fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _card_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     searched = entry.get("low") == PRIVATE and entry.get("high") == PRIVATE
     texts: dict[str, Any] = {
         name: "" if entry.get(name) is None or (searched and name != "fill") else str(entry[name])
         for name in ("low", "high", "fill")
     }
-    texts["values"] = "\n".join(_word(value) for value in entry.get("values") or ())
+    texts["values"] = "\n".join(_card_word(value) for value in entry.get("values") or ())
     texts |= {name: bool(entry.get(name)) for name in ("gaps", "other")}
     texts |= {name: entry.get(name) or usual for name, usual in _USUAL.items()}
     return {**texts, "search": searched, "parts": list(entry.get("parts") or ())}
 
 
-def _missing_decision(entry: Mapping[str, Any]) -> str:
+def _missing_card_decision(entry: Mapping[str, Any]) -> str:
     """What a promise about records still needs of a column."""
     if entry["kind"] == "category":
         return "which values there are" if entry.get("values") is None else ""
@@ -270,15 +282,15 @@ def _missing_decision(entry: Mapping[str, Any]) -> str:
     return f"{' and '.join(missing)} value" if missing else ""
 
 
-def _problems(entry: Mapping[str, Any]) -> tuple[str, ...]:
+def _card_problems(entry: Mapping[str, Any]) -> tuple[str, ...]:
     try:
-        kind: Kind = kind_from_dict(entry)
+        kind: Kind = column_kind_from_dict(entry)
     except ArgumentError as error:
         return (str(error),)
     return tuple(kind.problems())
 
 
-def _json_number(text: str) -> Any:
+def _card_number(text: str) -> Any:
     """A number as JSON has it; another text as it is, for a problem to name; None where nothing was typed."""
     if not text.strip():
         return None
@@ -289,16 +301,16 @@ def _json_number(text: str) -> Any:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else text.strip()
 
 
-def _stripped_text(text: str) -> Any:
+def _card_text(text: str) -> Any:
     return text.strip() or None
 
 
-def _word(value: Any) -> str:
+def _card_word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _values(text: str, before: Any) -> list[Any] | None:
+def _card_values(text: str, before: Any) -> list[Any] | None:
     """Values, one on each line; those that were there before keep their types."""
-    typed = {_word(value): value for value in before or ()}
+    typed = {_card_word(value): value for value in before or ()}
     words = [line.strip() for line in text.splitlines() if line.strip()]
     return [typed.get(word, word) for word in words] or None

@@ -170,7 +170,7 @@ class Guard:
             await response(scope, receive, answer)
 
     async def _pass_on(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
-        headers = _by_name(scope)
+        headers = _headers_by_name(scope)
         self._check_host(headers)
         method: str = scope["method"]
         if method not in ("GET", "HEAD", "POST"):
@@ -188,10 +188,10 @@ class Guard:
         state: dict[str, Any] = {**scope.get("state", {}), "session": session}
         body = b""
         if method == "POST":
-            body = await _body(headers, receive)
-            state["form"] = _form(body, session)
+            body = await _read_request_body(headers, receive)
+            state["form"] = _checked_form(body, session)
         inner = {**scope, "state": state, "method": "GET" if method == "HEAD" else method}
-        await self.app(inner, _again(body, receive), answer)
+        await self.app(inner, _replay_request_body(body, receive), answer)
 
     def _check_host(self, headers: Mapping[str, list[str]]) -> None:
         hosts = headers.get("host", [])
@@ -265,14 +265,14 @@ def _plain_response(status: int, line: str) -> Response:
     return PlainTextResponse(f"{line}\n", status, headers={"connection": "close"})
 
 
-def _by_name(scope: Scope) -> dict[str, list[str]]:
+def _headers_by_name(scope: Scope) -> dict[str, list[str]]:
     headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
         headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
     return headers
 
 
-async def _body(headers: Mapping[str, list[str]], receive: Receive) -> bytes:
+async def _read_request_body(headers: Mapping[str, list[str]], receive: Receive) -> bytes:
     """What is sent, as long as it is a form and not too much: a length that is declared is not believed."""
     if headers.get("content-type", [""])[0].partition(";")[0].strip().lower() != _FORM:
         raise RequestRefused(415, "the studio takes forms; tables are named by their paths, and never sent")
@@ -292,7 +292,7 @@ async def _body(headers: Mapping[str, list[str]], receive: Receive) -> bytes:
                 return bytes(body)
 
 
-def _form(body: bytes, session: Session) -> Form:
+def _checked_form(body: bytes, session: Session) -> Form:
     """The fields of a form that one of the studio's own pages made."""
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
@@ -304,7 +304,7 @@ def _form(body: bytes, session: Session) -> Form:
     return form
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replay_request_body(body: bytes, receive: Receive) -> Receive:
     """A body that was read already, for whoever asks for it."""
     given = False
 

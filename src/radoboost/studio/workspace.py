@@ -59,20 +59,24 @@ class Folder:
         try:
             mode = os.stat(place).st_mode
         except OSError as error:
-            raise ArgumentError(f"cannot open {_short_word(word)}: {reason(error)}; choose another file") from None
+            raise ArgumentError(
+                f"cannot open {_short_quoted_word(word)}: {reason(error)}; choose another file"
+            ) from None
         if not stat.S_ISREG(mode):
-            raise ArgumentError(f"{_short_word(word)} is not a file; choose another")
+            raise ArgumentError(f"{_short_quoted_word(word)} is not a file; choose another")
         return place
 
     def place(self, word: str) -> Path:
         """A place below the folder to write a file to; its own folder must be there."""
         place = self._inside(word)
         if len(os.fsencode(place.name)) > _LONGEST:
-            raise ArgumentError(f"{_short_word(word)} is too long a name; choose another")
+            raise ArgumentError(f"{_short_quoted_word(word)} is too long a name; choose another")
         if os.path.isdir(place):
-            raise ArgumentError(f"{_short_word(word)} is a folder; give the name of a file")
+            raise ArgumentError(f"{_short_quoted_word(word)} is a folder; give the name of a file")
         if not os.path.isdir(place.parent):
-            raise ArgumentError(f"there is no folder {_short_word(str(Path(word).parent))}; make it, or choose another")
+            raise ArgumentError(
+                f"there is no folder {_short_quoted_word(str(Path(word).parent))}; make it, or choose another"
+            )
         return place
 
     def name(self, place: Path) -> str:
@@ -90,7 +94,7 @@ class Folder:
         name, status = self.name(place), place.stat()
         key = (name, status.st_size, status.st_mtime_ns)
         if key not in self._seen:
-            self._seen[key] = _looked(place)
+            self._seen[key] = _look_at_workspace_file(place)
         return WorkspaceFile(self.id(name), name, self._seen[key][0], status.st_size, self._seen[key][1])
 
     def files(self, *kinds: str) -> list[WorkspaceFile]:
@@ -113,9 +117,11 @@ class Folder:
                 raise ValueError
             place = (self.root / word).resolve()
         except (OSError, ValueError, RuntimeError):
-            raise ArgumentError(f"{_short_word(word)} is no name of a file; choose another") from None
+            raise ArgumentError(f"{_short_quoted_word(word)} is no name of a file; choose another") from None
         if not place.is_relative_to(self.root):
-            raise ArgumentError(f"{_short_word(word)} is not in the folder of the studio; copy it there") from None
+            raise ArgumentError(
+                f"{_short_quoted_word(word)} is not in the folder of the studio; copy it there"
+            ) from None
         return place
 
     def _walk(self) -> Iterator[Path]:
@@ -135,12 +141,12 @@ class Folder:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     folders += [(Path(entry.path), depth + 1)] * (depth < _DEPTH)
-                elif entry.is_file() and _may_be_of_use(entry.name):
+                elif entry.is_file() and _workspace_file_may_be_of_use(entry.name):
                     yield Path(entry.path)
 
 
 @contextmanager
-def short_names(root: Path) -> Iterator[None]:
+def short_names_in_errors(root: Path) -> Iterator[None]:
     """Let failures name files as pages do, below the folder, and fields of pages in place of options."""
     try:
         yield
@@ -151,46 +157,46 @@ def short_names(root: Path) -> Iterator[None]:
         raise ArgumentError(f"a file cannot be used: {reason(error)}; load the page again") from None
 
 
-def size_text(size: int) -> str:
+def file_size_text(size: int) -> str:
     if size < 1000:
         return f"{size} bytes"
     unit, one = next(((unit, one) for unit, one in _UNITS if size < 999.5 * one), _UNITS[-1])
     return f"{size / one:.2g} {unit}" if size < 10 * one else f"{size / one:.0f} {unit}"
 
 
-def _may_be_of_use(name: str) -> bool:
+def _workspace_file_may_be_of_use(name: str) -> bool:
     return name.lower().removesuffix(".gz").endswith((*_TEXT, *_ARROW, *_PARQUET, ".json", ".ledger"))
 
 
-def _looked(place: Path) -> tuple[str, str]:
+def _look_at_workspace_file(place: Path) -> tuple[str, str]:
     """What a file is; one file of whatever content never breaks a list."""
     try:
-        return _file_facts(place)
+        return _workspace_file_facts(place)
     except OSError:
         raise  # it went away, or is not for this user
     except Exception as error:
         return UNREADABLE, f"looking into it failed ({type(error).__name__})"
 
 
-def _file_facts(place: Path) -> tuple[str, str]:
+def _workspace_file_facts(place: Path) -> tuple[str, str]:
     """The kind of a file by its name and its first bytes, and facts in one line."""
     with place.open("rb") as file:
         head = file.read(_HEAD)
     name = place.name.lower()
     if head[:4] == b"PAR1":
-        return _parquet(place)
+        return _parquet_file_facts(place)
     if head.lstrip()[:1] == b"{" and name.endswith(".json"):
-        return _json(place)
+        return _json_file_facts(place)
     if head.startswith(_SQLITE):
-        return _ledger(place)
+        return _ledger_file_facts(place)
     if name.endswith(_ARROW) and head[:6] in (b"ARROW1", b"\xff\xff\xff\xff" + head[4:6]):
         return TABLE, ""
     if name.removesuffix(".gz").endswith(_TEXT):
-        return _text_file_facts(place, head)
+        return _workspace_text_file_facts(place, head)
     return "", ""
 
 
-def _text_file_facts(place: Path, head: bytes) -> tuple[str, str]:
+def _workspace_text_file_facts(place: Path, head: bytes) -> tuple[str, str]:
     if place.name.lower().endswith(".gz"):
         try:
             with gzip.open(place) as file:
@@ -201,10 +207,10 @@ def _text_file_facts(place: Path, head: bytes) -> tuple[str, str]:
         return "", ""
     first = head.splitlines()[0]
     marks = max(first.count(mark) for mark in (b",", b";", b"\t", b"|"))
-    return TABLE, _columns_text(marks + 1) if marks and len(first) < _HEAD and b'"' not in first else ""
+    return TABLE, _number_of_columns_text(marks + 1) if marks and len(first) < _HEAD and b'"' not in first else ""
 
 
-def _parquet(place: Path) -> tuple[str, str]:
+def _parquet_file_facts(place: Path) -> tuple[str, str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -216,17 +222,21 @@ def _parquet(place: Path) -> tuple[str, str]:
     except (OSError, ValueError, RecursionError, pa.ArrowException):
         return "", ""
     if document is None:
-        return ("", "") if b"radoboost_share" in documents else (TABLE, f"{rows:,} rows, {_columns_text(columns)}")
-    return RELEASE, _promise(document)
+        return (
+            ("", "")
+            if b"radoboost_share" in documents
+            else (TABLE, f"{rows:,} rows, {_number_of_columns_text(columns)}")
+        )
+    return RELEASE, _promise_of_file_text(document)
 
 
-def _columns_text(number: int) -> str:
+def _number_of_columns_text(number: int) -> str:
     return "1 column" if number == 1 else f"{number:,} columns"
 
 
-def _promise(document: Mapping[str, Any]) -> str:
+def _promise_of_file_text(document: Mapping[str, Any]) -> str:
     """What a file says that it promises; nobody has held it against what was done."""
-    from radoboost.release.release import Statement, rounded_up
+    from radoboost.release.release import Statement, rounded_up_text
 
     try:
         statement = Statement.from_dict(document["statement"])
@@ -237,12 +247,12 @@ def _promise(document: Mapping[str, Any]) -> str:
     if statement.epsilon == float("inf"):
         return f"{statement.mechanism}: promises nothing about records (epsilon infinite; {statement.neighbours})"
     return (
-        f"{statement.mechanism}: says epsilon {rounded_up(statement.epsilon, 4)}, delta {statement.delta:.3g} "
+        f"{statement.mechanism}: says epsilon {rounded_up_text(statement.epsilon, 4)}, delta {statement.delta:.3g} "
         f"({statement.neighbours})"
     )
 
 
-def _json(place: Path) -> tuple[str, str]:
+def _json_file_facts(place: Path) -> tuple[str, str]:
     if place.stat().st_size > _MOST_JSON:
         return "", ""
     try:
@@ -251,17 +261,19 @@ def _json(place: Path) -> tuple[str, str]:
         return "", ""
     if "radoboost_schema" in document:
         columns = document.get("columns")
-        return SCHEMA, _columns_text(len(columns)) if isinstance(columns, dict) else ""
+        return SCHEMA, _number_of_columns_text(len(columns)) if isinstance(columns, dict) else ""
     if "radoboost_model" not in document:
         return "", ""
-    return MODEL, _promise(document) if document.get("statement") else "learned from examples, without a statement"
+    return MODEL, _promise_of_file_text(document) if document.get(
+        "statement"
+    ) else "learned from examples, without a statement"
 
 
-def _ledger(place: Path) -> tuple[str, str]:
-    from radoboost.privacy.ledger import glance
+def _ledger_file_facts(place: Path) -> tuple[str, str]:
+    from radoboost.privacy.ledger import glance_at_ledger
 
     try:
-        books = glance(place, 4)
+        books = glance_at_ledger(place, 4)
     except RadoError:
         return "", ""
     totals = [
@@ -271,5 +283,5 @@ def _ledger(place: Path) -> tuple[str, str]:
     return LEDGER, "; ".join(totals) + ("; ..." if len(books) > 3 else "")
 
 
-def _short_word(word: str) -> str:
+def _short_quoted_word(word: str) -> str:
     return repr(word if len(word) <= 80 else f"{word[:77]}...")

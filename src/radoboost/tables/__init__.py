@@ -10,7 +10,7 @@ Modules: `cells`, `class_values`, `column_selection`, `column_types`, `csv_diale
 `spark_jobs`, `sparse`, `store_files`, `streams`, `strict_reader`, `table`, `urls`, `weights`.
 """
 
-from radoboost.tables.opening import open_table, table_types
-from radoboost.tables.table import Batch, Partition, Table, refuse_not_finite
+from radoboost.tables.opening import column_storage_of_table, open_table
+from radoboost.tables.table import Batch, Partition, Table, refuse_not_finite_values
 
-__all__ = ["Batch", "Partition", "Table", "open_table", "refuse_not_finite", "table_types"]
+__all__ = ["Batch", "Partition", "Table", "column_storage_of_table", "open_table", "refuse_not_finite_values"]

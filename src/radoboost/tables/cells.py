@@ -29,13 +29,13 @@ def numbers_or_nan(column: pa.Array, marks: CsvDialect = PLAIN, *, plain_too: bo
     """
     kind = column.type
     if is_text(kind):
-        return _text_numbers(column, marks, plain_too)
+        return _text_cell_numbers(column, marks, plain_too)
     if pa.types.is_decimal(kind):  # by way of text: Arrow's own conversion is not rounded to nearest
-        return _text_numbers(column.cast(pa.string()), PLAIN, False)
+        return _text_cell_numbers(column.cast(pa.string()), PLAIN, False)
     if pa.types.is_dictionary(kind):  # an index that points nowhere, which Arrow does not check, is NaN in its row
-        return _numbers_at(column.dictionary, category_places(column), marks, plain_too)
+        return _category_cell_numbers(column.dictionary, category_cell_codes(column), marks, plain_too)
     if pa.types.is_run_end_encoded(kind):
-        return _numbers_at(column.values, run_places(column), marks, plain_too)
+        return _category_cell_numbers(column.values, run_length_codes(column), marks, plain_too)
     if pa.types.is_boolean(kind):
         column = column.cast(pa.int8())
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
@@ -56,29 +56,29 @@ def as_bytes(column: pa.Array) -> pa.Array:
     return column.cast(pa.binary() if short else pa.large_binary())
 
 
-def _text_numbers(column: pa.Array, marks: CsvDialect, plain_too: bool) -> NDArray[np.float64]:
+def _text_cell_numbers(column: pa.Array, marks: CsvDialect, plain_too: bool) -> NDArray[np.float64]:
     cells = as_bytes(column)
     nothing = pa.scalar(None, cells.type)
     cells = pc.if_else(pc.equal(pc.binary_length(cells), 0), nothing, cells)
-    numbers = _all_numbers(cells, marks)
+    numbers = _finite_cell_numbers(cells, marks)
     if numbers is None:  # words for a gap are common, and no numbers
         words = pa.array([word.encode() for word in sorted(GAPS)], cells.type)
         cells = pc.if_else(pc.is_in(cells, words), nothing, cells)
-        numbers = _all_numbers(cells, marks)
+        numbers = _finite_cell_numbers(cells, marks)
     if numbers is None:
-        numbers = _matched_numbers(cells, marks)
+        numbers = _number_cells_by_pattern(cells, marks)
         if plain_too and (marks.decimal, marks.thousands) != (".", None) and np.isnan(numbers).any():
-            numbers = np.where(np.isnan(numbers), _matched_numbers(cells, PLAIN), numbers)
+            numbers = np.where(np.isnan(numbers), _number_cells_by_pattern(cells, PLAIN), numbers)
     return numbers
 
 
-def _all_numbers(cells: pa.Array, marks: CsvDialect) -> NDArray[np.float64] | None:
+def _finite_cell_numbers(cells: pa.Array, marks: CsvDialect) -> NDArray[np.float64] | None:
     """Bytes as numbers, if all that are there are finite ones; None if not.
 
     Arrow converts no other texts to finite numbers than those that match the pattern, so this is only a faster way.
     """
     try:
-        texts = _text_cells(cells)
+        texts = _cells_as_text(cells)
         if marks.decimal != ".":
             if pc.any(pc.match_substring(texts, ".")).as_py():
                 return None
@@ -90,13 +90,13 @@ def _all_numbers(cells: pa.Array, marks: CsvDialect) -> NDArray[np.float64] | No
     return None if finite is False else numbers.fill_null(np.nan).to_numpy()
 
 
-def _matched_numbers(cells: pa.Array, marks: CsvDialect) -> NDArray[np.float64]:
+def _number_cells_by_pattern(cells: pa.Array, marks: CsvDialect) -> NDArray[np.float64]:
     """Bytes as numbers, NaN where one is none."""
     kind = cells.type
     for pattern, digit in ((_TRUE, b"1"), (_FALSE, b"0")):
         cells = pc.if_else(pc.match_substring_regex(cells, pattern), pa.scalar(digit, kind), cells)
-    cells = pc.if_else(pc.match_substring_regex(cells, _pattern(marks)), cells, pa.scalar(None, kind))
-    texts = pc.utf8_trim_whitespace(_text_cells(cells))
+    cells = pc.if_else(pc.match_substring_regex(cells, _number_pattern(marks)), cells, pa.scalar(None, kind))
+    texts = pc.utf8_trim_whitespace(_cells_as_text(cells))
     if marks.thousands is not None:
         texts = pc.replace_substring(texts, marks.thousands, "")
     if marks.decimal != ".":
@@ -105,11 +105,11 @@ def _matched_numbers(cells: pa.Array, marks: CsvDialect) -> NDArray[np.float64]:
     return numbers
 
 
-def _text_cells(cells: pa.Array) -> pa.Array:
+def _cells_as_text(cells: pa.Array) -> pa.Array:
     return cells.cast(pa.string() if pa.types.is_binary(cells.type) else pa.large_string())
 
 
-def _pattern(marks: CsvDialect) -> str:
+def _number_pattern(marks: CsvDialect) -> str:
     """What a number looks like. Arrow matches in one look from left to right, so a long text takes its length."""
     whole = "[0-9]+"
     if marks.thousands is not None:
@@ -118,20 +118,20 @@ def _pattern(marks: CsvDialect) -> str:
     return rf"^[ \t]*[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*$"
 
 
-def category_places(column: pa.DictionaryArray) -> NDArray[np.int64]:
+def category_cell_codes(column: pa.DictionaryArray) -> NDArray[np.int64]:
     """Which category each row has; -1 where a row has none, or an index that points nowhere."""
     places: NDArray[np.int64] = column.indices.cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
     return np.where(places < len(column.dictionary), places, -1)
 
 
-def run_places(column: pa.RunEndEncodedArray) -> NDArray[np.int64]:
+def run_length_codes(column: pa.RunEndEncodedArray) -> NDArray[np.int64]:
     """Which run each row is in; -1 where there is none. Arrow's own decoding refuses some types."""
     ends = column.run_ends.to_numpy()
     places = np.searchsorted(ends, column.offset + np.arange(len(column)), side="right")
     return np.where(places < len(column.values), places, -1)
 
 
-def _numbers_at(
+def _category_cell_numbers(
     categories: pa.Array, places: NDArray[np.int64], marks: CsvDialect, plain_too: bool
 ) -> NDArray[np.float64]:
     """The numbers of categories by their places, NaN where a place is negative.
@@ -141,15 +141,15 @@ def _numbers_at(
     inside = places >= 0
     numbers = np.full(len(places), np.nan)
     used, positions = np.unique(places[inside], return_inverse=True)
-    numbers[inside] = numbers_or_nan(take_values(categories, used), marks, plain_too=plain_too)[positions]
+    numbers[inside] = numbers_or_nan(take_cells(categories, used), marks, plain_too=plain_too)[positions]
     return numbers
 
 
-def take_values(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
+def take_cells(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
     """Values by their places, of any type; those of a type in which there are none to be had are null."""
     kind = values.type
     if pa.types.is_dictionary(kind):
-        inner = category_places(values)[places]
+        inner = category_cell_codes(values)[places]
         return pa.DictionaryArray.from_arrays(pa.array(inner, mask=inner < 0), values.dictionary)
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         values = values.cast(pa.large_binary())  # Arrow cannot take from a view
@@ -158,10 +158,10 @@ def take_values(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
     return values.take(pa.array(places))
 
 
-def as_column(array: NDArray[Any]) -> pa.Array:
+def array_to_arrow_cells(array: NDArray[Any]) -> pa.Array:
     """A NumPy array of one dimension and any type as a column of numbers, where possible without a copy."""
     native = array.dtype.kind in "iuf" and array.dtype.itemsize <= 8 and array.dtype.isnative
-    numbers = np.ascontiguousarray(array) if native and not np.ma.isMaskedArray(array) else array_numbers(array)
+    numbers = np.ascontiguousarray(array) if native and not np.ma.isMaskedArray(array) else array_cell_numbers(array)
     return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
 
 
@@ -175,29 +175,29 @@ _NO_LABELS = frozenset(
 GAPS = _NO_LABELS | {"-", "--", "?", ".", "na"}  # which may well be labels: + and - are two classes
 
 
-def _pattern_of(words: Iterable[str]) -> str:
+def _gap_words_pattern(words: Iterable[str]) -> str:
     return rf"^[ \t]*(?:{'|'.join(re.escape(word) for word in sorted(words))})[ \t]*$"
 
 
-_GAP, _NO_LABEL = _pattern_of(GAPS), _pattern_of(_NO_LABELS)
+_GAP, _NO_LABEL = _gap_words_pattern(GAPS), _gap_words_pattern(_NO_LABELS)
 
 
-def gaps(column: pa.Array) -> NDArray[np.bool_]:
+def gap_cells(column: pa.Array) -> NDArray[np.bool_]:
     """Where a column has no value: nulls, numbers that are NaN, and texts that stand for a missing value."""
-    return _gaps(column, _GAP)
+    return _gap_cells_by_words(column, _GAP)
 
 
-def no_labels(column: pa.Array) -> NDArray[np.bool_]:
-    """Where a column of labels has none: as `gaps`, without signs that may be labels."""
-    return _gaps(column, _NO_LABEL)
+def gap_label_cells(column: pa.Array) -> NDArray[np.bool_]:
+    """Where a column of labels has none: as `gap_cells`, without signs that may be labels."""
+    return _gap_cells_by_words(column, _NO_LABEL)
 
 
-def _gaps(column: pa.Array, words: str) -> NDArray[np.bool_]:
+def _gap_cells_by_words(column: pa.Array, words: str) -> NDArray[np.bool_]:
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return np.append(_gaps(column.dictionary, words), True)[category_places(column)]
+        return np.append(_gap_cells_by_words(column.dictionary, words), True)[category_cell_codes(column)]
     if pa.types.is_run_end_encoded(kind):
-        return np.append(_gaps(column.values, words), True)[run_places(column)]
+        return np.append(_gap_cells_by_words(column.values, words), True)[run_length_codes(column)]
     missing: NDArray[np.bool_] = column.is_null(nan_is_null=pa.types.is_floating(kind)).to_numpy(zero_copy_only=False)
     if is_text(kind):
         matches = pc.match_substring_regex(as_bytes(column), words).fill_null(True)
@@ -205,7 +205,7 @@ def _gaps(column: pa.Array, words: str) -> NDArray[np.bool_]:
     return missing
 
 
-def is_gap(text: str) -> bool:
+def is_gap_text(text: str) -> bool:
     """Whether a text stands for a missing value."""
     return text.strip(" \t") in GAPS
 
@@ -213,17 +213,17 @@ def is_gap(text: str) -> bool:
 # ---- Python objects, and arrays of any type
 
 
-def object_numbers(cells: Iterable[Any]) -> NDArray[np.float64]:
+def object_cell_numbers(cells: Iterable[Any]) -> NDArray[np.float64]:
     """Python objects as numbers, each by itself; NaN where one is none."""
     with np.errstate(all="ignore"):
-        values = [_number_or_text(cell) for cell in cells]
+        values = [_object_cell_value(cell) for cell in cells]
     numbers = np.array([np.nan if isinstance(value, bytes) else value for value in values], dtype=np.float64)
     places = [place for place, value in enumerate(values) if isinstance(value, bytes)]
-    numbers[places] = _text_numbers(pa.array([values[place] for place in places], pa.large_binary()), PLAIN, False)
+    numbers[places] = _text_cell_numbers(pa.array([values[place] for place in places], pa.large_binary()), PLAIN, False)
     return numbers
 
 
-def _number_or_text(cell: Any) -> float | bytes:
+def _object_cell_value(cell: Any) -> float | bytes:
     """A number, or a text that may read as one."""
     try:
         if isinstance(cell, float | int | np.floating):
@@ -241,7 +241,7 @@ def _number_or_text(cell: Any) -> float | bytes:
     return np.nan
 
 
-def array_numbers(array: NDArray[Any]) -> NDArray[Any]:
+def array_cell_numbers(array: NDArray[Any]) -> NDArray[Any]:
     """An array of any type as float32 or float64, C-contiguous, NaN where an element is no number."""
     if np.ma.isMaskedArray(array):
         elements = np.array(array.data, dtype=object)
@@ -255,7 +255,7 @@ def array_numbers(array: NDArray[Any]) -> NDArray[Any]:
             return np.where(array.imag == 0, array.real, np.nan).astype(np.float64)
     if kind in "mMV":
         return np.full(array.shape, np.nan)
-    return object_numbers(array.ravel().tolist()).reshape(array.shape)
+    return object_cell_numbers(array.ravel().tolist()).reshape(array.shape)
 
 
 # ---- Dates and times in whatever form they come, as whole seconds since the first of January 1970.
@@ -274,54 +274,54 @@ FIRST, LAST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999, in second
 _UNKNOWN = np.iinfo(np.int64).min
 
 
-def date_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def date_cell_seconds(column: pa.Array, order: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """The seconds of each row, rounded down, and where there is a date that can be read."""
-    seconds = _seconds(column, order)
+    seconds = _date_seconds_or_unknown(column, order)
     known = seconds != _UNKNOWN
     return np.where(known, seconds, 0), known
 
 
-def _seconds(column: pa.Array, order: str) -> NDArray[np.int64]:
+def _date_seconds_or_unknown(column: pa.Array, order: str) -> NDArray[np.int64]:
     """The seconds of each row, `_UNKNOWN` where there is no date."""
     kind = column.type
     if pa.types.is_dictionary(kind):
-        return _taken(column.dictionary, category_places(column), order)
+        return _category_date_seconds(column.dictionary, category_cell_codes(column), order)
     if pa.types.is_run_end_encoded(kind):
-        return _taken(column.values, run_places(column), order)
+        return _category_date_seconds(column.values, run_length_codes(column), order)
     if is_text(kind):
         spellings = as_bytes(column).dictionary_encode()  # most columns have few dates, each of them many times
-        return np.append(_text_seconds(spellings.dictionary, order), _UNKNOWN)[category_places(spellings)]
+        return np.append(_text_date_seconds(spellings.dictionary, order), _UNKNOWN)[category_cell_codes(spellings)]
     if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
         return np.full(len(column), _UNKNOWN)
     if pa.types.is_date32(kind):
         seconds = column.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64) * 86400
     else:
         seconds = column.cast(pa.int64()).fill_null(0).to_numpy() // _TICKS[getattr(kind, "unit", "ms")]
-    return _within(seconds, column.is_valid().to_numpy(zero_copy_only=False))
+    return _seconds_in_four_digit_years(seconds, column.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _within(seconds: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _seconds_in_four_digit_years(seconds: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The seconds of dates that are known and in a year that has four digits."""
     return np.where(known & (seconds >= FIRST) & (seconds <= LAST), seconds, _UNKNOWN)
 
 
-def _taken(values: pa.Array, places: NDArray[np.int64], order: str) -> NDArray[np.int64]:
+def _category_date_seconds(values: pa.Array, places: NDArray[np.int64], order: str) -> NDArray[np.int64]:
     """Dates by their places, none where a place is negative; only those are read that these rows have."""
     used, positions = np.unique(np.maximum(places, 0), return_inverse=True)
     if not len(values):
         return np.full(len(places), _UNKNOWN)
-    return np.where(places < 0, _UNKNOWN, _seconds(take_values(values, used), order)[positions])
+    return np.where(places < 0, _UNKNOWN, _date_seconds_or_unknown(take_cells(values, used), order)[positions])
 
 
-def _text_seconds(cells: pa.Array, order: str) -> NDArray[np.int64]:
+def _text_date_seconds(cells: pa.Array, order: str) -> NDArray[np.int64]:
     """The seconds that texts stand for, in the declared order, or else with the year first."""
-    seconds = _seconds_in_order(cells, order)
+    seconds = _date_seconds_by_order(cells, order)
     if order == "ymd" or not (seconds == _UNKNOWN).any():
         return seconds
-    return np.where(seconds == _UNKNOWN, _seconds_in_order(cells, "ymd"), seconds)
+    return np.where(seconds == _UNKNOWN, _date_seconds_by_order(cells, "ymd"), seconds)
 
 
-def _seconds_in_order(cells: pa.Array, order: str) -> NDArray[np.int64]:
+def _date_seconds_by_order(cells: pa.Array, order: str) -> NDArray[np.int64]:
     pattern = rf"^[ \t]*{'[-./ ]'.join(_GROUPS[part] for part in order)}{_TIME}[ \t]*$"
     parts = pc.extract_regex(cells, pattern)
     known = parts.is_valid().to_numpy(zero_copy_only=False)
@@ -340,11 +340,11 @@ def _seconds_in_order(cells: pa.Array, order: str) -> NDArray[np.int64]:
     hour, minute, second = whole("hour"), whole("minute"), whole("second")
     known &= (hour < 24) & (minute < 60) & (second < 60)
     zone = pc.struct_field(parts, "zone").cast(pa.large_string()).fill_null("")
-    seconds = (first + day - 1) * 86400 + hour * 3600 + minute * 60 + second - _zone_seconds(zone)
-    return _within(seconds, known)
+    seconds = (first + day - 1) * 86400 + hour * 3600 + minute * 60 + second - _time_zone_seconds(zone)
+    return _seconds_in_four_digit_years(seconds, known)
 
 
-def _zone_seconds(zone: pa.Array) -> NDArray[np.int64]:
+def _time_zone_seconds(zone: pa.Array) -> NDArray[np.int64]:
     """How far each zone is ahead of UTC."""
     encoded = zone.dictionary_encode()
     ahead = []
@@ -356,7 +356,7 @@ def _zone_seconds(zone: pa.Array) -> NDArray[np.int64]:
     return np.array([*ahead, 0], dtype=np.int64)[rows]
 
 
-def date_parts(seconds: NDArray[np.int64], part: str) -> NDArray[np.int64]:
+def weekday_or_month(seconds: NDArray[np.int64], part: str) -> NDArray[np.int64]:
     """The weekday, from 0 for Monday, or the month, from 0 for January."""
     days = seconds // 86400
     if part == "weekday":

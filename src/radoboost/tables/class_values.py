@@ -71,54 +71,54 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
         valid = False
     if valid and len(set(values)) == len(values) > len(keys):
         raise ArgumentError(
-            f"whole numbers beyond 2**53 are not told apart, so {_shortened(classes)} cannot be classes; use text with "
-            "a letter in it, such as c1 and c2"
+            f"whole numbers beyond 2**53 are not told apart, so {_shorten_class_text(classes)} cannot be classes; use "
+            "text with a letter in it, such as c1 and c2"
         )
     if not valid or len(keys) < len(values):
         raise ArgumentError(
             f"classes must be two different values, (negative, positive), or more, up to {MOST_CLASSES}; they are "
-            f"{_shortened(classes)}"
+            f"{_shorten_class_text(classes)}"
         )
     assert given is not None
     texts = [value.strip() for value in given if isinstance(value, str)]
-    if len(texts) == len(values) and (len(_kinds(values)) > 1 or any(map(_CODE.fullmatch, texts))):
+    if len(texts) == len(values) and (len(_kinds_of_class_values(values)) > 1 or any(map(_CODE.fullmatch, texts))):
         return tuple(texts)
-    if len(_kinds(values)) > 1:
+    if len(_kinds_of_class_values(values)) > 1:
         raise ArgumentError(
-            f"classes must be of one kind, and they are {_mixture(values)}, {_shortened(classes)}; give all of them as "
-            "text"
+            f"classes must be of one kind, and they are {_mixed_kinds_text(values)}, {_shorten_class_text(classes)}; "
+            "give all of them as text"
         )
     return tuple(values)
 
 
-def check_n_classes(number: int) -> int:
+def check_number_of_classes(number: int) -> int:
     """The number of classes that somebody asks about, refused where no table could have so many."""
     return whole_number(number, "the number of classes", 2, MOST_CLASSES)
 
 
-def are_alike(classes: Sequence[Any]) -> bool:
+def classes_are_of_one_kind(classes: Sequence[Any]) -> bool:
     """Whether classes are all texts, all numbers or all truth values."""
-    return len(_kinds(classes)) <= 1
+    return len(_kinds_of_class_values(classes)) <= 1
 
 
-def as_text(classes: Sequence[Any]) -> str:
+def class_values_text(classes: Sequence[Any]) -> str:
     """The classes for a message; of many, the first few."""
     shown = [repr(value) for value in classes[:6]]
     rest = len(classes) - len(shown)
     return f"{', '.join(shown)} and {rest} more" if rest else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _shortened(classes: Any) -> str:
+def _shorten_class_text(classes: Any) -> str:
     text = repr(classes)
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _kinds(values: Sequence[Any]) -> set[str]:
+def _kinds_of_class_values(values: Sequence[Any]) -> set[str]:
     return {"truth values" if isinstance(v, bool) else "text" if isinstance(v, str) else "numbers" for v in values}
 
 
-def _mixture(values: Sequence[Any]) -> str:
-    return " and ".join(sorted(_kinds(values)))
+def _mixed_kinds_text(values: Sequence[Any]) -> str:
+    return " and ".join(sorted(_kinds_of_class_values(values)))
 
 
 # ---- classes as a table spells them
@@ -137,16 +137,16 @@ class ClassSpellings:
     def see(self, value: Any, spelling: Any) -> None:
         """Note how a label of this canonical value is spelled."""
         if isinstance(spelling, str):
-            self.texts = _merge_spellings(self.texts, {value: (spelling.strip(), False)})
+            self.texts = _merge_class_spellings(self.texts, {value: (spelling.strip(), False)})
         else:
             self.others = True
 
     def merge(self, other: "ClassSpellings") -> "ClassSpellings":
-        return ClassSpellings(_merge_spellings(self.texts, other.texts), self.others or other.others)
+        return ClassSpellings(_merge_class_spellings(self.texts, other.texts), self.others or other.others)
 
     def names(self, label: str, values: Sequence[Any]) -> list[Any]:
         """What the classes with these canonical values are called, in order; refused where values and texts mix."""
-        alike = len(_kinds(values)) == 1
+        alike = len(_kinds_of_class_values(values)) == 1
         if not self.others and all(value in self.texts for value in values):
             texts = {value: self.texts[value][0] for value in values}
             if not alike:
@@ -154,11 +154,11 @@ class ClassSpellings:
             once = not any(several for _, several in self.texts.values())
             if once and any(map(_CODE.fullmatch, texts.values())):
                 return [texts[value] for value in sorted(values)]
-        check_kinds(label, values)
+        check_class_kinds(label, values)
         return sorted(values)
 
 
-def _merge_spellings(
+def _merge_class_spellings(
     first: Mapping[Any, tuple[str, bool]], second: Mapping[Any, tuple[str, bool]]
 ) -> dict[Any, tuple[str, bool]]:
     joined = dict(first)
@@ -169,10 +169,10 @@ def _merge_spellings(
     return joined
 
 
-def check_kinds(label: str, values: Sequence[Any]) -> None:
+def check_class_kinds(label: str, values: Sequence[Any]) -> None:
     """Refuse classes of different kinds, and integers that do not fit 64 bits."""
-    if len(_kinds(values)) > 1:
-        raise TableError(f"the label {label!r} mixes {_mixture(values)}, {list(values)}; make them one kind")
+    if len(_kinds_of_class_values(values)) > 1:
+        raise TableError(f"the label {label!r} mixes {_mixed_kinds_text(values)}, {list(values)}; make them one kind")
     if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in values):
         raise TableError(
             f"the label {label!r} has an integer beyond 64 bits; use text or smaller numbers for the classes"

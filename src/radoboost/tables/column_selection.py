@@ -15,7 +15,7 @@ LARGEST_INTEGER = 2**53
 NO_VALUE = "\x00"  # begins the spelling of what is no number, text or date; its type follows
 
 
-def check_name(role: str, name: Any) -> None:
+def check_column_name(role: str, name: Any) -> None:
     """Refuse what is no name of a column: a column itself, of a data frame, does not even compare as names do."""
     if name is not None and not isinstance(name, str):
         called = getattr(name, "name", None)
@@ -41,19 +41,19 @@ class ColumnChoice:
     @classmethod
     def of(cls, label: Any, features: Any, drop: Any, person: Any = None, role: str = "person") -> "ColumnChoice":
         """A choice from one name or several for each argument."""
-        check_name("label", label)
-        check_name(role, person)
+        check_column_name("label", label)
+        check_column_name(role, person)
         if person is not None and person == label:
             raise ArgumentError(f"{label!r} cannot be both the label and the {role}; name two columns")
-        names = None if features is None else _names("features", features)
-        return cls(label, names, _names("drop", drop), person, role)
+        names = None if features is None else _column_names_argument("features", features)
+        return cls(label, names, _column_names_argument("drop", drop), person, role)
 
     def columns(self, names: Sequence[str], where: str) -> tuple[str, ...]:
         """The features among `names`, the columns of a table that messages call `where`."""
         choices = {*(self.features or ()), self.label, self.person}
         candidates = list(names) if self.features is None else [name for name in names if name in choices]
         for group in (candidates, list(self.features or ())):
-            check_different(group, where)
+            refuse_equal_column_names(group, where)
         others = [] if self.features is None else [name for name in names if name not in choices]
         if absent := self.absent(names):
             hint = f"its other columns are {list_names(others)}" if others else f"its columns are {list_names(names)}"
@@ -75,14 +75,14 @@ class ColumnChoice:
         return ", ".join([*words, *([f"no column {list_names(missing)}"] if missing else [])])
 
 
-def check_different(names: Sequence[str], where: str) -> None:
+def refuse_equal_column_names(names: Sequence[str], where: str) -> None:
     """Refuse columns that have the same name, in a table that messages call `where`."""
     duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates:
         raise TableError(f"{where}: several columns are called {list_names(duplicates)}; features need different names")
 
 
-def _names(argument: str, value: Any) -> tuple[str, ...]:
+def _column_names_argument(argument: str, value: Any) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
     for name in names:
         if not isinstance(name, str):
@@ -90,7 +90,7 @@ def _names(argument: str, value: Any) -> tuple[str, ...]:
     return names
 
 
-def split_names(text: str) -> list[str]:
+def split_column_names(text: str) -> list[str]:
     """Names of columns from one text of a command line, with commas between them."""
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -107,7 +107,7 @@ def column_names(schema: pa.Schema) -> list[str]:
     return [name for name in schema.names if name not in index]
 
 
-def storage(kind: pa.DataType) -> str:
+def storage_type_of_column(kind: pa.DataType) -> str:
     """What a column of this type holds: "number", "binary" for truth values, or "text"."""
     if pa.types.is_boolean(kind):
         return "binary"
@@ -115,12 +115,14 @@ def storage(kind: pa.DataType) -> str:
     return "number" if numeric or pa.types.is_null(kind) else "text"
 
 
-def check_types(schema: pa.Schema, features: Sequence[str]) -> None:
+def check_feature_types(schema: pa.Schema, features: Sequence[str]) -> None:
     """Refuse features that are not columns of numbers, all of them at once."""
-    odd = {name: schema.field(name).type for name in features if storage(schema.field(name).type) == "text"}
+    odd = {
+        name: schema.field(name).type for name in features if storage_type_of_column(schema.field(name).type) == "text"
+    }
     if not odd:
         return
-    held = [f"column {name!r} holds {_kind_text(kind)}" for name, kind in odd.items()]
+    held = [f"column {name!r} holds {_column_type_text(kind)}" for name, kind in odd.items()]
     drops = " ".join(f"--drop {name}" for name in odd)
     raise NeedsSchema(
         f"{', '.join(held)}, not numbers; drop {'it' if len(odd) == 1 else 'them'} ({drops}), or say in a schema what "
@@ -128,37 +130,41 @@ def check_types(schema: pa.Schema, features: Sequence[str]) -> None:
     )
 
 
-def _kind_text(kind: pa.DataType) -> str:
-    return "text" if _is_words(kind) else str(kind)
+def _column_type_text(kind: pa.DataType) -> str:
+    return "text" if _is_text_column_type(kind) else str(kind)
 
 
-def _is_words(kind: pa.DataType) -> bool:
+def _is_text_column_type(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
-def check_kinds(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
+def check_column_kinds(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
     """Refuse columns whose type cannot be read as the kind that a schema declares, all of them at once."""
-    odd = {name: schema.field(name).type for name in kinds if not _type_fits(schema.field(name).type, kinds[name])}
+    odd = {
+        name: schema.field(name).type
+        for name in kinds
+        if not _column_type_fits_kind(schema.field(name).type, kinds[name])
+    }
     if odd:
         held = {name: f"column {name!r} holds {kind}, which is no {kinds[name]}" for name, kind in odd.items()}
         what = "leave it out or convert it" if len(odd) == 1 else "leave them out or convert them"
         raise DoesNotFit(f"{'; '.join(held.values())}: {what}", held)
 
 
-def _type_fits(column: pa.DataType, kind: str) -> bool:
+def _column_type_fits_kind(column: pa.DataType, kind: str) -> bool:
     """Whether a column of this type can hold numbers, categories or dates."""
     while pa.types.is_dictionary(column) or pa.types.is_run_end_encoded(column):
         column = column.value_type
     if isinstance(column, pa.BaseExtensionType):
         return False
-    if pa.types.is_null(column) or _is_words(column):
+    if pa.types.is_null(column) or _is_text_column_type(column):
         return True
     if kind == "date":
         return bool(pa.types.is_date(column) or pa.types.is_timestamp(column))
-    return storage(column) != "text"
+    return storage_type_of_column(column) != "text"
 
 
-def check_integers(
+def refuse_inexact_integers(
     values: NDArray[Any], name: str, place: Callable[[int], str], largest: int = LARGEST_INTEGER
 ) -> None:
     """Refuse integers that float64 cannot tell apart."""
@@ -171,6 +177,6 @@ def check_integers(
         )
 
 
-def row_place(row: int, first: int = 0) -> str:
+def row_number_text(row: int, first: int = 0) -> str:
     """What messages call a row that is known by its number alone; people count from 1."""
     return f"row {first + row + 1:,}"

@@ -68,20 +68,20 @@ class Number:
     def encoded(self, name: str) -> Iterator[EncodedColumn]:
         """The number, and where it is missing."""
         yield EncodedColumn(name, name, "", self.low, self.high)
-        yield from _indicator(name, self.gaps)
+        yield from _missing_indicator_column(name, self.gaps)
 
     def problems(self) -> Iterator[str]:
         """What is wrong with it, in words."""
-        yield from _pair_problems(self.low, self.high, is_number, "numbers")
-        if self.fill is not None and not is_number(self.fill):
+        yield from _bounds_problems(self.low, self.high, is_finite_bound, "numbers")
+        if self.fill is not None and not is_finite_bound(self.fill):
             yield f"fill must be a finite number; it is {self.fill!r}"
-        yield from _terms_problems(self.terms)
+        yield from _column_terms_problems(self.terms)
 
     def filled(self) -> float:
         """What a missing value is replaced by: the middle of the bounds, if nothing is declared."""
         if self.fill is not None:
             return float(self.fill)
-        return middle(self.low, self.high)
+        return middle_of_bounds(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Category:
 
     def encoded(self, name: str) -> Iterator[EncodedColumn]:
         """A column for each value, one for others, and one for missing values."""
-        words = [slot_word(value) for value in self.values or ()]
+        words = [category_slot_name(value) for value in self.values or ()]
         words += ["(other)"] * self.other + ["(missing)"] * self.gaps
         for word in words:
             yield EncodedColumn(f"{name}={word}", name, name, *_SLOT)
@@ -152,14 +152,14 @@ class Date:
         """The date as a number, where it is missing, and its parts."""
         low, high = self.bounds()
         yield EncodedColumn(name, name, "", low, high)
-        yield from _indicator(name, self.gaps)
+        yield from _missing_indicator_column(name, self.gaps)
         for part in self.parts:
             for word in PARTS[part]:
                 yield EncodedColumn(f"{name}.{part}={word}", name, f"{name}.{part}", *_SLOT)
 
     def number(self, date: str) -> float:
         """A date that the schema names, as units since the origin."""
-        return (seconds_of(date) - seconds_of(self.origin)) / UNITS[self.unit]
+        return (seconds_of_iso_date(date) - seconds_of_iso_date(self.origin)) / UNITS[self.unit]
 
     def bounds(self) -> tuple[Any, Any]:
         """`low` and `high` as units since the origin; None or "private" as they are."""
@@ -171,7 +171,7 @@ class Date:
         dates = {"origin": self.origin, "low": self.low, "high": self.high, "fill": self.fill}
         for name, date in dates.items():
             private = date == PRIVATE and name in ("low", "high")
-            if not (date is None and name != "origin") and not private and not _is_date(date):
+            if not (date is None and name != "origin") and not private and not _is_iso_date(date):
                 yield f'{name} must be a date such as "2024-01-31"; it is {date!r}'
                 return
         if self.unit not in UNITS:
@@ -182,12 +182,12 @@ class Date:
         unknown = [part for part in self.parts if part not in PARTS]
         if unknown or len(set(self.parts)) < len(self.parts):
             yield f"parts must be weekday, month, or both; they are {list(self.parts)!r}"
-        yield from _pair_problems(*self.bounds(), is_number, "dates")
-        yield from _terms_problems(self.terms)
+        yield from _bounds_problems(*self.bounds(), is_finite_bound, "dates")
+        yield from _column_terms_problems(self.terms)
 
     def filled(self) -> float:
         """What a missing date is replaced by: the middle of the bounds, if nothing is declared."""
-        return middle(*self.bounds()) if self.fill is None else self.number(self.fill)
+        return middle_of_bounds(*self.bounds()) if self.fill is None else self.number(self.fill)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ Kind = Number | Category | Date | Ignored
 KINDS: dict[str, type[Kind]] = {"number": Number, "category": Category, "date": Date, "text": Ignored, "id": Ignored}
 
 
-def kind_to_dict(kind: Kind) -> dict[str, Any]:
+def column_kind_to_dict(kind: Kind) -> dict[str, Any]:
     """A column as JSON data: its kind, and what is not as by default; what must be decided is there as null."""
     entry: dict[str, Any] = {"kind": kind.kind}
     if isinstance(kind, Ignored):
@@ -223,7 +223,7 @@ def kind_to_dict(kind: Kind) -> dict[str, Any]:
     return entry
 
 
-def kind_from_dict(entry: Any) -> Kind:
+def column_kind_from_dict(entry: Any) -> Kind:
     """A column from JSON data."""
     if not isinstance(entry, Mapping) or entry.get("kind") not in KINDS:
         given = entry.get("kind") if isinstance(entry, Mapping) else entry
@@ -233,13 +233,13 @@ def kind_from_dict(entry: Any) -> Kind:
     if kind is Ignored:
         if unknown := [name for name in values if name != "inferred"]:
             raise ArgumentError(f"{entry['kind']} columns are left out, and have no {unknown[0]!r}")
-        return Ignored(entry["kind"], _flag(values, "inferred"))
+        return Ignored(entry["kind"], _column_kind_flag(values, "inferred"))
     known = {item.name: item for item in fields(kind)}
     unknown = [name for name in values if name not in known]
     if unknown:
         raise ArgumentError(f"a {entry['kind']} has no {list_names(unknown)}; it may have {list_names(list(known))}")
     for name in ("gaps", "other", "inferred"):
-        _flag(values, name)
+        _column_kind_flag(values, name)
     for name in ("values", "parts", "terms"):
         if not isinstance(values.get(name, ()), tuple | None):
             raise ArgumentError(f"{name} must be a list; it is {values[name]!r}")
@@ -250,19 +250,19 @@ def kind_from_dict(entry: Any) -> Kind:
 # ---- small things
 
 
-def _flag(values: Mapping[str, Any], name: str) -> bool:
+def _column_kind_flag(values: Mapping[str, Any], name: str) -> bool:
     value = values.get(name, False)
     if not isinstance(value, bool):
         raise ArgumentError(f"{name} must be true or false; it is {value!r}")
     return value
 
 
-def slot_word(value: Any) -> str:
+def category_slot_name(value: Any) -> str:
     """What a value of a category is called in the name of its column."""
     return str(value).lower() if isinstance(value, bool) else str(value).strip()
 
 
-def is_number(value: Any) -> bool:
+def is_finite_bound(value: Any) -> bool:
     """Whether it is a finite number that float64 can hold."""
     try:
         return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(float(value))
@@ -270,32 +270,32 @@ def is_number(value: Any) -> bool:
         return False
 
 
-def middle(low: Any, high: Any) -> float:
+def middle_of_bounds(low: Any, high: Any) -> float:
     """The middle of two bounds; 0 where they are not known."""
-    return float(low) / 2 + float(high) / 2 if is_number(low) and is_number(high) else 0.0
+    return float(low) / 2 + float(high) / 2 if is_finite_bound(low) and is_finite_bound(high) else 0.0
 
 
-def seconds_of(date: str) -> int:
+def seconds_of_iso_date(date: str) -> int:
     """The seconds from the first of January 1970 to a date of ISO form, which is in UTC if it names no zone."""
     moment = datetime.fromisoformat(date)
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return int(moment.replace(microsecond=0).timestamp())
 
 
-def _is_date(value: Any) -> bool:
+def _is_iso_date(value: Any) -> bool:
     try:
-        seconds_of(value)
+        seconds_of_iso_date(value)
     except (TypeError, ValueError, OverflowError):
         return False
     return True
 
 
-def _indicator(name: str, gaps: bool) -> Iterator[EncodedColumn]:
+def _missing_indicator_column(name: str, gaps: bool) -> Iterator[EncodedColumn]:
     if gaps:
         yield EncodedColumn(f"{name}=(missing)", name, name, *_SLOT)
 
 
-def _pair_problems(low: Any, high: Any, valid: Callable[[Any], bool], what: str) -> Iterator[str]:
+def _bounds_problems(low: Any, high: Any, valid: Callable[[Any], bool], what: str) -> Iterator[str]:
     if (low == PRIVATE) != (high == PRIVATE):
         yield 'low and high must both be "private", or neither'
     elif low != PRIVATE:
@@ -306,7 +306,7 @@ def _pair_problems(low: Any, high: Any, valid: Callable[[Any], bool], what: str)
             yield f"low must be below high; they are {low!r} and {high!r}"
 
 
-def _terms_problems(terms: tuple[str, ...] | None) -> Iterator[str]:
+def _column_terms_problems(terms: tuple[str, ...] | None) -> Iterator[str]:
     known = (*TERMS, SQUARE)
     odd = [term for term in terms or () if term not in known]
     if odd or (terms is not None and (not terms or len(set(terms)) < len(terms))):

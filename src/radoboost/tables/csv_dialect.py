@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.paths import csv_stream, is_tsv, open_file, readable
+from radoboost.tables.paths import file_errors_in_one_line, is_tsv, open_csv_stream, open_file
 from radoboost.tables.store_files import PEEK_BYTES
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -38,7 +38,7 @@ class CsvDialect:
     records: str | None = None
 
     def __post_init__(self) -> None:
-        if self.separator is not None and not is_separator(self.separator):
+        if self.separator is not None and not is_csv_separator(self.separator):
             raise ArgumentError(f"the separator must be one ASCII character such as ';'; it is {self.separator!r}")
         if self.records not in (None, LINES):
             raise ArgumentError(f'records must be "lines", or None; it is {self.records!r}')
@@ -53,37 +53,37 @@ class CsvDialect:
 PLAIN = CsvDialect()
 
 
-def is_separator(mark: str) -> bool:
+def is_csv_separator(mark: str) -> bool:
     """Whether a character can stand between cells: a tab, or printable ASCII but no quote, point or digit."""
     return len(mark) == 1 and mark.isascii() and (mark == "\t" or mark.isprintable()) and mark not in '".0123456789'
 
 
-def header_separator(line: bytes) -> str:
+def guess_header_separator(line: bytes) -> str:
     """What separates the names in a header: the most frequent of comma, semicolon, tab and bar outside quotes.
 
     Of two that are as frequent it is the first in that order, and a comma where there is none.
     """
-    outside = b"".join(_unpadded(line).split(b'"')[::2])
+    outside = b"".join(_strip_header_padding(line).split(b'"')[::2])
     return max(SEPARATORS, key=lambda mark: outside.count(mark.encode()))
 
 
-def file_separator(path: Path, marks: CsvDialect) -> str:
+def separator_of_csv_file(path: Path, marks: CsvDialect) -> str:
     """What separates the cells of a CSV file: as declared, or by its header.
 
     In a file that is called .tsv it is a tab, if the header has one.
     """
     if marks.separator is not None:
         return marks.separator
-    line = header_text(path, marks.records == LINES)
-    return "\t" if is_tsv(path) and b"\t" in _unpadded(line) else header_separator(line)
+    line = read_csv_header(path, marks.records == LINES)
+    return "\t" if is_tsv(path) and b"\t" in _strip_header_padding(line) else guess_header_separator(line)
 
 
-def _unpadded(line: bytes) -> bytes:
+def _strip_header_padding(line: bytes) -> bytes:
     """A header without the separators that spreadsheets write behind the last name, by what its block has."""
     return line.rstrip("".join(SEPARATORS).encode())
 
 
-def header_text(path: Path, lines: bool) -> bytes:
+def read_csv_header(path: Path, lines: bool) -> bytes:
     """The header of a CSV file, without its ending, a byte-order mark and empty lines before; at most 2 MiB.
 
     It has several lines if a quoted name has. Where records are `lines`, or quotes are not as a CSV writer puts them,
@@ -91,8 +91,8 @@ def header_text(path: Path, lines: bool) -> bytes:
     """
     read, text, final = b"", b"", False
     header: bytes | None = None
-    with readable(path), open_file(path, PEEK_BYTES) as file:
-        stream = csv_stream(path, file)
+    with file_errors_in_one_line(path), open_file(path, PEEK_BYTES) as file:
+        stream = open_csv_stream(path, file)
         while header is None and not final and len(text) <= LONGEST_LINE:
             chunk = stream.read(max(PEEK_BYTES, len(read)))
             read, final = read + chunk, not chunk

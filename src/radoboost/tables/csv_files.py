@@ -16,13 +16,20 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from radoboost.errors import NeedsSchema, TableError
-from radoboost.tables.column_selection import LARGEST_INTEGER, check_integers
+from radoboost.tables.column_selection import LARGEST_INTEGER, refuse_inexact_integers
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import LONGEST_LINE
-from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, first_record, record_starts
+from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, csv_record_starts, split_first_record
 from radoboost.tables.files import FilePart, InFolder
 from radoboost.tables.object_stores import StorePath
-from radoboost.tables.paths import csv_stream, file_size, first_stamp, is_gzip, open_file, readable
+from radoboost.tables.paths import (
+    file_errors_in_one_line,
+    first_file_stamp,
+    is_gzip,
+    open_csv_stream,
+    open_file,
+    size_of_file,
+)
 from radoboost.tables.readers import ColumnSelection
 from radoboost.tables.store_files import PEEK_BYTES, read_ahead
 from radoboost.tables.table import Partition
@@ -41,7 +48,7 @@ class CsvFile(FilePart):
     typed = False
 
     def place(self, row: int) -> str:
-        return f"line {line_of_row(self.path, row):,} of {self.path}"
+        return f"line {line_of_csv_row(self.path, row):,} of {self.path}"
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
         """The features as float64, or as truth values where `schema` says so, and the label as text.
@@ -62,19 +69,19 @@ class CsvFile(FilePart):
             with (
                 open_file(self.path) as file,
                 pa.csv.open_csv(
-                    csv_stream(self.path, file), **csv_options(self.separator), convert_options=options
+                    open_csv_stream(self.path, file), **raw_csv_options(self.separator), convert_options=options
                 ) as reader,
             ):
                 for batch in reader:
                     for name in integers:
                         numbers = batch.column(name).fill_null(0).to_numpy()
-                        check_integers(numbers, name, partial(self._place, row), LARGEST_INTEGER - 1)
+                        refuse_inexact_integers(numbers, name, partial(self._place, row), LARGEST_INTEGER - 1)
                     yield self._with_label(batch)
                     row += batch.num_rows
         except pa.ArrowInvalid as error:
             # A cell that is no number: a schema may say what else it is.
             wrong = NeedsSchema if "In CSV column #" in str(error) else TableError
-            raise wrong(f"cannot read {self.path}: {_complaint(error, schema)}") from None
+            raise wrong(f"cannot read {self.path}: {_csv_error_text(error, schema)}") from None
 
     def _types(self) -> tuple[dict[str, pa.DataType], list[str]]:
         """The types to read columns as, and which of them seem to be integers."""
@@ -112,12 +119,12 @@ def csv_schema(path: Path, separator: str, decimal: str = ".") -> pa.Schema:
     options = pa.csv.ConvertOptions(decimal_point=decimal)
     with (
         open_file(path) as file,
-        pa.csv.open_csv(csv_stream(path, file), **csv_options(separator), convert_options=options) as reader,
+        pa.csv.open_csv(open_csv_stream(path, file), **raw_csv_options(separator), convert_options=options) as reader,
     ):
         return reader.schema
 
 
-def line_of_row(path: Path, row: int) -> int:
+def line_of_csv_row(path: Path, row: int) -> int:
     """The line on which a row begins, counted from 1: the header is a line, and so are empty lines and quoted breaks.
 
     The file is read again up to there, so this is for messages only.
@@ -139,7 +146,7 @@ def _decompressed_csv(path: Path, file: pa.NativeFile) -> Any:
     return gzip.open(file) if is_gzip(path) else BufferedReader(file)
 
 
-def csv_options(separator: str) -> dict[str, Any]:
+def raw_csv_options(separator: str) -> dict[str, Any]:
     """How Arrow reads a CSV file with this separator."""
     return {
         "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
@@ -147,7 +154,7 @@ def csv_options(separator: str) -> dict[str, Any]:
     }
 
 
-def _complaint(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
+def _csv_error_text(error: pa.ArrowInvalid, schema: pa.Schema) -> str:
     """Arrow's message, with the name of the column instead of its number."""
     text = str(error).splitlines()[0]
     if "straddling" in text:
@@ -182,14 +189,14 @@ def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b""
     """
     read, text, cells, final = b"", b"", None, False
     with open_file(path, PEEK_BYTES) as file:
-        stream = csv_stream(path, file)
+        stream = open_csv_stream(path, file)
         while cells is None and not final and len(text) <= LONGEST_LINE:
             chunk = stream.read(max(PEEK_BYTES, len(read)))
             read, final = read + chunk, not chunk
             text = read.removeprefix(_BYTE_ORDER_MARK).lstrip(skip)
             if lines and b"\n" in text:
                 text, final = text[: text.index(b"\n") + 1], True
-            cells = first_record(text, separator, final)
+            cells = split_first_record(text, separator, final)
     first_line = text.partition(b"\n")[0].removesuffix(b"\r")
     bare = [first_line] if cells is None else [cell for cell, quoted in cells if not quoted]
     if b"\r" in b"".join(bare):
@@ -215,13 +222,13 @@ def csv_parts(
     path: Path, names: Sequence[str], selection: ColumnSelection, separator: str, lines: bool
 ) -> list["CsvRange"]:
     """A file as ranges of bytes; one that is compressed, or in a store, is one range."""
-    mark, size = first_stamp(path), file_size(path)
+    mark, size = first_file_stamp(path), size_of_file(path)
     starts: list[int] = []
     if not (is_gzip(path) or isinstance(path, StorePath) or size <= RANGE_BYTES):
         with open_file(path) as file:
             first = len(_BYTE_ORDER_MARK) * (file.read(3) == _BYTE_ORDER_MARK)
-            chunks = _between(file, first, size)
-            starts = record_starts(chunks, separator, lines, first, size, RANGE_BYTES)
+            chunks = _csv_byte_range_chunks(file, first, size)
+            starts = csv_record_starts(chunks, separator, lines, first, size, RANGE_BYTES)
     ends = zip([0, *starts], [*starts, None], strict=True)
     return [CsvRange(path, mark, selection, None, tuple(names), separator, lines, *own) for own in ends]
 
@@ -246,14 +253,14 @@ class CsvRange(FilePart):
         return f"record {row + 1:,} of {self.path}" + (f" behind byte {self.start:,}" if self.start else "")
 
     def count(self) -> int:
-        with readable(self.path):
+        with file_errors_in_one_line(self.path):
             n_rows = sum(len(fates) for fates, _ in self._records(()))
             self.check_unchanged()
         return n_rows
 
     def fates(self) -> NDArray[np.int64]:
         """How many records it has of each fate, in the order of `csv_records`."""
-        with readable(self.path):
+        with file_errors_in_one_line(self.path):
             counts = sum((np.bincount(fates, minlength=4) for fates, _ in self._records(())), np.zeros(4, np.int64))
             self.check_unchanged()
         return counts
@@ -294,13 +301,13 @@ class CsvRange(FilePart):
     def _bytes(self) -> Iterator[bytes]:
         with open_file(self.path) as file:
             if self.stop is None and self.start == 0:
-                stream = csv_stream(self.path, file)
+                stream = open_csv_stream(self.path, file)
                 yield from iter(lambda: stream.read(BLOCK_BYTES), b"")
             else:
-                yield from _between(file, self.start, self.stop or file.size())
+                yield from _csv_byte_range_chunks(file, self.start, self.stop or file.size())
 
 
-def _between(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
+def _csv_byte_range_chunks(file: pa.NativeFile, first: int, last: int) -> Iterator[bytes]:
     file.seek(first)
     while first < last and (chunk := file.read(min(BLOCK_BYTES, last - first))):
         yield chunk
@@ -331,7 +338,7 @@ class CsvFates:
         return [f"{count:,} {text}" for count, text in words if count]
 
 
-def csv_fates(parts: Sequence[Partition]) -> CsvFates:
+def count_csv_record_fates(parts: Sequence[Partition]) -> CsvFates:
     """What became of records in the CSV files of a table, which are read for that."""
     ranges = [part.rows if isinstance(part, InFolder) else part for part in parts]
     counts = sum((part.fates() for part in ranges if isinstance(part, CsvRange)), np.zeros(4, np.int64))

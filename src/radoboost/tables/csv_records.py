@@ -48,37 +48,37 @@ Places: TypeAlias = NDArray[np.int64]
 
 
 @cache
-def byte_kinds(separator: str) -> NDArray[np.int8]:
+def csv_byte_kinds(separator: str) -> NDArray[np.int8]:
     kinds = np.zeros(256, dtype=np.int8)
     kinds[[ord('"'), ord("\n"), ord("\r"), ord(separator)]] = QUOTE, FEED, CARRIAGE, SEPARATOR
     return kinds
 
 
-def first_record(text: bytes, separator: str, final: bool = True) -> list[tuple[bytes, bool]] | None:
+def split_first_record(text: bytes, separator: str, final: bool = True) -> list[tuple[bytes, bool]] | None:
     """The cells of the first record, and whether each stands between quotes.
 
     None if the line is no record, or, unless the text is `final`, goes on behind it.
     """
-    kinds, state, begin, cells = byte_kinds(separator), CELL, 0, []
+    kinds, state, begin, cells = csv_byte_kinds(separator), CELL, 0, []
     for at, byte in enumerate(text):
         state = int(NEXT[state, kinds[byte]])
         if state in (CELL, DONE):
-            cells.append(_without_end(text[begin:at], state == DONE))
+            cells.append(_strip_carriage_return(text[begin:at], state == DONE))
             begin = at + 1
         if state in (DONE, FAILED):
             break
     if final and state in (CELL, BARE, CLOSED, RETURN):
-        cells.append(_without_end(text[begin:], True))
+        cells.append(_strip_carriage_return(text[begin:], True))
         state = DONE
-    return [(_content(cell), cell.startswith(b'"')) for cell in cells] if state == DONE else None
+    return [(_unquoted_cell(cell), cell.startswith(b'"')) for cell in cells] if state == DONE else None
 
 
-def _without_end(cell: bytes, last: bool) -> bytes:
+def _strip_carriage_return(cell: bytes, last: bool) -> bytes:
     """A cell, without the carriage return that is part of the line end if it is the last one."""
     return cell.removesuffix(b"\r") if last else cell
 
 
-def _content(cell: bytes) -> bytes:
+def _unquoted_cell(cell: bytes) -> bytes:
     """What a cell holds, given as it is written."""
     return cell[1:-1].replace(b'""', b'"') if cell.startswith(b'"') else cell
 
@@ -104,7 +104,7 @@ class Records:
         `again()` gives all bytes from their beginning: those of a file, or from the start of one record to that of
         another.
         """
-        kernels, kinds, slots = _kernels(), byte_kinds(self.separator), np.full(self.n_columns, -1)
+        kernels, kinds, slots = _kernels(), csv_byte_kinds(self.separator), np.full(self.n_columns, -1)
         slots[list(self.columns)] = np.arange(len(self.columns))
         chunks = iter(again())
         text, first, at, final = b"", 0, 0, False  # the text begins at `first`
@@ -114,13 +114,16 @@ class Records:
             most = min(text.count(b"\n", at) + 1, max(1, _MOST_CELLS // max(1, len(self.columns))))
             starts, ends = (np.zeros((len(self.columns), most), dtype=np.int64) for _ in range(2))
             fates, view = np.empty(most, dtype=np.int8), np.frombuffer(text, dtype=np.uint8)
-            n, at, reached = kernels.split(
+            n, at, reached = kernels.split_records(
                 view, at, final, kinds, NEXT, slots, self.person, self.longest, failed_until - first, starts, ends,
                 fates,
             )  # fmt: skip
             failed_until = first + reached
             if n:
-                yield fates[:n], [_cells(kernels, view, starts[k, :n], ends[k, :n]) for k in range(len(starts))]
+                yield (
+                    fates[:n],
+                    [_record_cells_as_arrow(kernels, view, starts[k, :n], ends[k, :n]) for k in range(len(starts))],
+                )
             if n == most:
                 continue
             if final:
@@ -128,7 +131,9 @@ class Records:
             if len(text) - at > self.longest + 2:  # more than a record that is read
                 before = failed_until
                 if failures is None:
-                    failures = deque(() if self.lines else failed_attempts(again(), self.separator, self.longest))
+                    failures = deque(
+                        () if self.lines else failed_record_attempts(again(), self.separator, self.longest)
+                    )
                 while failures and failures[0][0] <= first + at:
                     failed_until = max(failed_until, failures.popleft()[1])
                 if failed_until == before:
@@ -148,11 +153,11 @@ class Records:
         self, text: bytes, at: int, first: int, chunks: Iterator[bytes], failed_until: int
     ) -> tuple[int, bytes, bytes, int, int]:
         """What becomes of a record that is too long to be held, its person, and the text behind it."""
-        kernels, kinds = _kernels(), byte_kinds(self.separator)
+        kernels, kinds = _kernels(), csv_byte_kinds(self.separator)
         state, person = np.array([CELL, 0, 0, 0, 0, 0]), b""
         while True:
             view = np.frombuffer(text, dtype=np.uint8)
-            at, begin, end = kernels.follow(
+            at, begin, end = kernels.follow_record(
                 view, at, kinds, NEXT, state, self.person, self.n_columns, failed_until - first
             )
             person = (person + text[begin:end])[: self.longest + 4]
@@ -169,29 +174,29 @@ class Records:
         if state[2]:
             return OPEN_QUOTE, b"", text, at, first
         fate = TOO_WIDE if state[5] else TOO_LONG
-        person = _without_end(person, state[1] == self.person + 1)
+        person = _strip_carriage_return(person, state[1] == self.person + 1)
         inside = len(person) - (2 if person.startswith(b'"') else 0)
-        return fate, b"" if inside > self.longest else _content(person), text, at, first
+        return fate, b"" if inside > self.longest else _unquoted_cell(person), text, at, first
 
 
-def _cells(
+def _record_cells_as_arrow(
     kernels: SimpleNamespace, view: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> pa.Array:
     """Cells as a column of bytes, with quotes that are doubled once."""
     offsets, content = np.zeros(len(starts) + 1, dtype=np.int32), np.empty(int((ends - starts).sum()), dtype=np.uint8)
-    kernels.gather(view, starts, ends, offsets, content)
+    kernels.gather_cells(view, starts, ends, offsets, content)
     return pa.Array.from_buffers(pa.binary(), len(starts), [None, pa.py_buffer(offsets), pa.py_buffer(content)])
 
 
 # ---- one look over a file, forwards
 
 
-def failed_attempts(chunks: Chunks, separator: str, longest: int) -> list[tuple[int, int]]:
+def failed_record_attempts(chunks: Chunks, separator: str, longest: int) -> list[tuple[int, int]]:
     """Where attempts at a record begin that fail after at least `longest` bytes, and how far each got."""
     return _Look(separator, longest, NOWHERE, 0, 1).over(chunks).spans
 
 
-def record_starts(chunks: Chunks, separator: str, lines: bool, first: int, size: int, every: int) -> list[int]:
+def csv_record_starts(chunks: Chunks, separator: str, lines: bool, first: int, size: int, every: int) -> list[int]:
     """Starts of records in a file, each the first behind a multiple of `every`; chunks begin at `first`."""
     look = _Look(separator, NOWHERE, every, first, size // every + 2)
     found = look.over(chunks, lines=lines).starts[: look.state[5]].tolist()
@@ -214,14 +219,14 @@ class _Look:
         self.spans: list[tuple[int, int]] = []
 
     def over(self, chunks: Chunks, *, lines: bool = False) -> "_Look":
-        kernels, kinds, at = _kernels(), byte_kinds(self._separator), self._first
+        kernels, kinds, at = _kernels(), csv_byte_kinds(self._separator), self._first
         for chunk in chunks:
             if lines or (self.state[2] < 0 and self.state[0] in (CELL, BARE) and b'"' not in chunk):
                 self._pass(chunk, at)
             else:
                 spans = np.empty((2 * len(chunk) // self._longest + 4, 2), dtype=np.int64)
                 view = np.frombuffer(chunk, dtype=np.uint8)
-                kernels.scan(view, at, kinds, NEXT, self._every, self._longest, self.state, self.starts, spans)
+                kernels.scan_records(view, at, kinds, NEXT, self._every, self._longest, self.state, self.starts, spans)
                 self.spans += map(tuple, spans[: self.state[7]].tolist())
                 self.state[7] = 0
             at += len(chunk)
@@ -252,10 +257,12 @@ class _Look:
 @cache
 def _kernels() -> SimpleNamespace:
     """The functions below, compiled when they are first needed."""
-    return SimpleNamespace(**{function.__name__: jit(function) for function in (split, gather, follow, scan)})
+    return SimpleNamespace(
+        **{function.__name__: jit(function) for function in (split_records, gather_cells, follow_record, scan_records)}
+    )
 
 
-def split(
+def split_records(
     text: Bytes,
     at: int,
     final: bool,
@@ -341,7 +348,7 @@ def split(
     return n, at, failed_until
 
 
-def gather(text: Bytes, starts: Places, ends: Places, offsets: NDArray[np.int32], content: Bytes) -> None:
+def gather_cells(text: Bytes, starts: Places, ends: Places, offsets: NDArray[np.int32], content: Bytes) -> None:
     """Copy cells behind each other. Within a cell that began with a quote, of two quotes one is copied."""
     place = 0
     for k in range(len(starts)):
@@ -354,7 +361,7 @@ def gather(text: Bytes, starts: Places, ends: Places, offsets: NDArray[np.int32]
         offsets[k + 1] = place
 
 
-def follow(
+def follow_record(
     text: Bytes,
     at: int,
     kinds: Codes,
@@ -398,7 +405,7 @@ def follow(
     return at, begin, end
 
 
-def scan(
+def scan_records(
     text: Bytes,
     first: int,
     kinds: Codes,

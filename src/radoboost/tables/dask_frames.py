@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from radoboost.errors import ArgumentError
-from radoboost.tables.folders import refuse_old_versions, refuse_stored_versions
-from radoboost.tables.paths import local_identity, stamp
+from radoboost.tables.folders import refuse_versioned_store_folders, refuse_versioned_table_folders
+from radoboost.tables.paths import file_stamp, local_file_identity
 
 
 def arrow_schema(frame: Any, *, withheld: bool = False) -> pa.Schema:
@@ -34,14 +34,14 @@ def partitions(frame: Any, columns: Sequence[str], *, withheld: bool = False) ->
 def check_determined(frame: Any, person: str | None) -> None:
     """Refuse a frame that no promise can be made about, by its steps and the types of its model, and by no value."""
     try:
-        loose = check_steps(frame.expr)
+        loose = check_dask_steps(frame.expr)
     except UnsafePlan as step:
         raise ArgumentError(
             "a promise needs rows that are the same whenever a partition is computed again, and that follow from one "
             f"record each, and after {step} that is not certain of a Dask frame; write it to Parquet files, and craft "
             "these"
         ) from None
-    _refuse_old_versions([step for step in sources(frame.expr) if _reads_files(step)])
+    _refuse_old_table_versions([step for step in dask_expression_sources(frame.expr) if _is_parquet_step(step)])
     if person in loose and loose[person].itemsize == 8 and loose[person].kind in "iu":
         raise ArgumentError(
             f"persons in {person!r} are whole numbers of Parquet files, which pandas reads as floats wherever one is "
@@ -50,54 +50,56 @@ def check_determined(frame: Any, person: str | None) -> None:
         )
 
 
-def _reads_files(step: Any) -> bool:
+def _is_parquet_step(step: Any) -> bool:
     return type(step).__name__.startswith("ReadParquet")
 
 
-def _refuse_old_versions(readers: Sequence[Any]) -> None:
+def _refuse_old_table_versions(readers: Sequence[Any]) -> None:
     """Refuse files of a Delta, Iceberg or Hudi table, unless one is all that is read."""
-    systems = [system_of(step) for step in readers]
+    systems = [file_system_of_parquet_step(step) for step in readers]
     files = {
         (type(system).__name__, name): system
         for system, step in zip(systems, readers, strict=True)
-        for name in files_of(step)
+        for name in files_of_parquet_step(step)
     }
     if len(files) > 1:
-        refuse_old_versions([Path(name) for (_, name), system in files.items() if is_local(system)])
-        refuse_stored_versions(
+        refuse_versioned_table_folders(
+            [Path(name) for (_, name), system in files.items() if is_local_file_system(system)]
+        )
+        refuse_versioned_store_folders(
             (kind, system if hasattr(system, "get_file_info") else PyFileSystem(FSSpecHandler(system)), name)
             for (kind, name), system in files.items()
-            if not is_local(system)
+            if not is_local_file_system(system)
         )
 
 
 # ---- files that must not change
 
 
-def stamps(frame: Any) -> dict[str, Any]:
+def dask_file_stamps(frame: Any) -> dict[str, Any]:
     """What changes when a file behind the frame does, by file; other sources have none."""
     found: dict[str, Any] = {}
-    for step in sources(frame.expr):
-        if _reads_files(step):
-            found |= _file_stamps(step)
+    for step in dask_expression_sources(frame.expr):
+        if _is_parquet_step(step):
+            found |= _parquet_step_stamps(step)
     return found
 
 
-def _file_stamps(step: Any) -> dict[str, Any]:
+def _parquet_step_stamps(step: Any) -> dict[str, Any]:
     """The stamps of the files that a reader of Parquet reads."""
-    names, system = files_of(step), system_of(step)
+    names, system = files_of_parquet_step(step), file_system_of_parquet_step(step)
     if hasattr(system, "get_file_info"):
         infos = system.get_file_info(names)
         return {name: (info.size, info.mtime_ns) for name, info in zip(names, infos, strict=True)}
-    if is_local(system):
-        return {name: _local_stamp(name) for name in names}
+    if is_local_file_system(system):
+        return {name: _local_file_stamp(name) for name in names}
     system.invalidate_cache()
     return {name: system.checksum(name) for name in names}
 
 
-def _local_stamp(name: str) -> Any:
+def _local_file_stamp(name: str) -> Any:
     try:
-        return stamp(Path(name))
+        return file_stamp(Path(name))
     except OSError:
         return None  # it is gone
 
@@ -173,35 +175,39 @@ class UnsafePlan(Exception):
     """A step that is not accepted, in words."""
 
 
-def check_steps(top: Any) -> dict[Any, np.dtype[Any]]:
+def check_dask_steps(top: Any) -> dict[Any, np.dtype[Any]]:
     """The loose columns of an expression all of whose steps are accepted; `UnsafePlan` says which is not."""
     return _Steps().loose(top)
 
 
-def sources(top: Any) -> list[Any]:
+def dask_expression_sources(top: Any) -> list[Any]:
     """All expressions below one that have no other below them, also within those that Dask fused."""
     found, seen, waiting = [], set(), [top]
     while waiting:
         step = waiting.pop()
         if step._name not in seen:
             seen.add(step._name)
-            below = _expressions(step.operands)
+            below = _operand_expressions(step.operands)
             waiting += below
             found += [] if below else [step]
     return found
 
 
-def _expressions(operand: Any) -> list[Any]:
+def _operand_expressions(operand: Any) -> list[Any]:
     from dask.dataframe.dask_expr._expr import Expr
 
     if isinstance(operand, Expr):
         return [operand]
     if isinstance(operand, Mapping):
         operand = [*operand.values()]
-    return [found for one in operand for found in _expressions(one)] if isinstance(operand, list | tuple | set) else []
+    return (
+        [found for one in operand for found in _operand_expressions(one)]
+        if isinstance(operand, list | tuple | set)
+        else []
+    )
 
 
-def name_of(step: Any) -> str:
+def dask_step_name(step: Any) -> str:
     """What a caller calls a step."""
     name = type(step).__name__
     if name in _WORDS:
@@ -236,21 +242,26 @@ class _Steps:
         if name in _FUSED:
             return self.loose(step.operand("_expr"))
         if name in SOURCES and type(step).__module__.startswith("dask."):
-            return _check_source(step)
+            return _check_dask_source(step)
         if name not in _STEPS or not type(step).__module__.startswith("dask."):
-            raise UnsafePlan(name_of(step))
-        below = [operand for operand in step.operands if _expressions(operand) and name != "Isin"] or [step.frame]
+            raise UnsafePlan(dask_step_name(step))
+        below = [operand for operand in step.operands if _operand_expressions(operand) and name != "Isin"] or [
+            step.frame
+        ]
         loose = [self.loose(one) for one in below]
-        _check_literals(step, name)
+        _check_literal_operands(step, name)
         if name in _STACKED:
-            _check_stacked(step, below)
+            _check_concatenated_frames(step, below)
             return {column: kind for one in loose for column, kind in one.items()}
-        if len({_rows(one) for one in below}) > 1:
-            raise UnsafePlan(f"{name_of(step)} with rows of another frame")
+        if len({_rows_key_of_expression(one) for one in below}) > 1:
+            raise UnsafePlan(f"{dask_step_name(step)} with rows of another frame")
         if name in _SAME_ROWS | _FEWER | _OTHER_CUTS:
             return self._passed_on(step, name, loose[0])
-        checks = {**dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_COMPARISONS, _comparison)}
-        checks |= {**dict.fromkeys(_LOGIC, _logic), "Isin": _isin}
+        checks = {
+            **dict.fromkeys(_ARITHMETIC, _check_arithmetic_step),
+            **dict.fromkeys(_COMPARISONS, _check_comparison_step),
+        }
+        checks |= {**dict.fromkeys(_LOGIC, _check_logic_step), "Isin": _check_isin_step}
         if name in checks and not checks[name](step, below, loose):
             raise UnsafePlan(
                 f"{_SIGNS.get(name, name.lower())} with columns of these types: a value could decide how others come "
@@ -268,13 +279,15 @@ class _Steps:
             given = {column: value for column, value in zip(step.keys, step.vals, strict=True)}
             loose = {column: kind for column, kind in loose.items() if column not in given}
             for column, value in given.items():
-                kinds = list(self.loose(value).values()) if _expressions(value) else []
+                kinds = list(self.loose(value).values()) if _operand_expressions(value) else []
                 loose |= dict.fromkeys([column] if kinds else [], *kinds[:1])
         elif name == "AsType":
-            loose = {column: kind for column, kind in loose.items() if column not in _cast(step)}
+            loose = {column: kind for column, kind in loose.items() if column not in _check_astype_step(step)}
         elif name == "Fillna":
-            _check_fill(step)
-        elif name == "Filter" and not (_is_truth(_types(step.predicate)) and not self.loose(step.predicate)):
+            _check_fillna_step(step)
+        elif name == "Filter" and not (
+            _are_boolean_dtypes(_expression_column_types(step.predicate)) and not self.loose(step.predicate)
+        ):
             raise UnsafePlan("a filter by a column that is not of truth values, or may have missing ones")
         kept = set(step._meta.columns if step.ndim == 2 else [step._meta.name])
         return {column: kind for column, kind in loose.items() if column in kept}
@@ -287,7 +300,7 @@ _SIGNS |= {"EQ": "==", "NE": "!=", "And": "&", "Or": "|", "XOr": "^", "Invert": 
 # ---- sources
 
 
-def _check_source(step: Any) -> dict[Any, np.dtype[Any]]:
+def _check_dask_source(step: Any) -> dict[Any, np.dtype[Any]]:
     """The loose columns of a source."""
     name, parts = type(step).__name__, step.operand("_partitions")
     if parts is not None and len(set(parts)) < len(parts):
@@ -306,25 +319,25 @@ def _check_source(step: Any) -> dict[Any, np.dtype[Any]]:
     system = step.operand("filesystem")
     if not (system is None or isinstance(system, str) or type(system).__module__.startswith(_FILE_SYSTEMS)):
         raise UnsafePlan("read_parquet with a file system of your own")
-    files = _identities(step)
+    files = _parquet_file_identities(step)
     if len(set(files)) < len(files):
         raise UnsafePlan("read_parquet with a file that is named twice")
     meta = step._dataset_info["base_meta"]
-    for column, _, value in _filters(step.operand("filters")):
-        if not _is_safe_comparison({column: meta.dtypes.get(column)}, value):
+    for column, _, value in _parquet_filters(step.operand("filters")):
+        if not _is_safe_literal_comparison({column: meta.dtypes.get(column)}, value):
             raise UnsafePlan("read_parquet with filters of another type than their columns")
-    types = _types(step)
-    return {} if backend else {column: kind for column, kind in types.items() if _is_numpy(kind, "iub")}
+    types = _expression_column_types(step)
+    return {} if backend else {column: kind for column, kind in types.items() if _is_numpy_dtype(kind, "iub")}
 
 
-def _filters(filters: Any) -> list[tuple[Any, Any, Any]]:
+def _parquet_filters(filters: Any) -> list[tuple[Any, Any, Any]]:
     """All comparisons of the filters of a reader, which are nested in lists."""
     if isinstance(filters, tuple) and len(filters) == 3 and isinstance(filters[0], str):
         return [filters]
-    return [found for one in filters or () for found in _filters(one)]
+    return [found for one in filters or () for found in _parquet_filters(one)]
 
 
-def files_of(step: Any) -> list[str]:
+def files_of_parquet_step(step: Any) -> list[str]:
     """The files that a reader of Parquet reads, as its file system calls them."""
     about = step._dataset_info
     if type(step).__name__ == "ReadParquetFSSpec":
@@ -332,30 +345,33 @@ def files_of(step: Any) -> list[str]:
     return [str(wrapper.fragment.path) for wrapper in about["fragments"]]
 
 
-def system_of(step: Any) -> Any:
+def file_system_of_parquet_step(step: Any) -> Any:
     """The file system of a reader of Parquet, of fsspec or of pyarrow."""
     system = step._dataset_info.get("fs") or step.fs
     return system if hasattr(system, "get_file_info") else getattr(system, "fs", system)
 
 
-def is_local(system: Any) -> bool:
+def is_local_file_system(system: Any) -> bool:
     """Whether a file system is that of this machine."""
     return type(system).__name__ == "LocalFileSystem"
 
 
-def _identities(step: Any) -> list[Any]:
+def _parquet_file_identities(step: Any) -> list[Any]:
     """What all names of each file have in common, links too."""
-    return [_identity(name) if is_local(system_of(step)) else name for name in files_of(step)]
+    return [
+        _dask_file_identity(name) if is_local_file_system(file_system_of_parquet_step(step)) else name
+        for name in files_of_parquet_step(step)
+    ]
 
 
-def _identity(name: str) -> Any:
+def _dask_file_identity(name: str) -> Any:
     try:
-        return local_identity(name)
+        return local_file_identity(name)
     except OSError:
         return name  # it is gone
 
 
-def _check_stacked(step: Any, below: list[Any]) -> None:
+def _check_concatenated_frames(step: Any, below: list[Any]) -> None:
     """Refuse frames beside each other, and a record that would be in two of those that follow one another."""
     if step.operand("axis") not in (0, "index"):
         raise UnsafePlan("concat(axis=1)")
@@ -364,86 +380,90 @@ def _check_stacked(step: Any, below: list[Any]) -> None:
     seen: set[Any] = set()
     for one in below:
         mine: set[Any] = set()
-        for source in sources(one):
+        for source in dask_expression_sources(one):
             if type(source).__name__ not in SOURCES:  # the values of an isin
                 continue
             reads = type(source).__name__ in _READERS
-            mine |= set(_identities(source)) if reads else {_data_of(source)}
+            mine |= set(_parquet_file_identities(source)) if reads else {_dask_source_data(source)}
         if mine & seen:
             raise UnsafePlan("concat of a table with itself")
         seen |= mine
 
 
-def _data_of(source: Any) -> Any:
+def _dask_source_data(source: Any) -> Any:
     data = source.operand("frame")
     return getattr(data, "_token", None) or id(data)
 
 
-def _rows(step: Any) -> Any:
+def _rows_key_of_expression(step: Any) -> Any:
     """Something that is equal for two expressions only if they have the same rows in the same order."""
     name = type(step).__name__
     if name == "Fused":
-        return _rows(step.exprs[0])
+        return _rows_key_of_expression(step.exprs[0])
     if name in SOURCES:
         whole = {"columns": None} | ({"_series": False} if "_series" in step._parameters else {})
         return step.substitute_parameters(whole)._name
     if name in _SAME_ROWS | _ARITHMETIC | _COMPARISONS | _LOGIC | _CELLS:
-        return _rows(next(found for operand in step.operands for found in _expressions(operand)))
+        return _rows_key_of_expression(
+            next(found for operand in step.operands for found in _operand_expressions(operand))
+        )
     if name == "Filter":
-        return "Filter", _rows(step.frame), step.predicate._name
+        return "Filter", _rows_key_of_expression(step.frame), step.predicate._name
     return step._name
 
 
 # ---- types and literals
 
 
-def _types(step: Any) -> dict[Any, Any]:
+def _expression_column_types(step: Any) -> dict[Any, Any]:
     """The types of an expression's model, by column."""
     meta = step._meta
     return {meta.name: meta.dtype} if not hasattr(meta, "columns") else dict(meta.dtypes.items())
 
 
-def _is_numpy(kind: Any, kinds: str) -> bool:
+def _is_numpy_dtype(kind: Any, kinds: str) -> bool:
     return isinstance(kind, np.dtype) and kind.kind in kinds
 
 
-def _is_arrow(kind: Any, kinds: str) -> bool:
+def _is_pandas_arrow_dtype(kind: Any, kinds: str) -> bool:
     """Whether a type is one of pandas' for Arrow's or with a mask, of such a kind."""
     return not isinstance(kind, np.dtype) and getattr(kind, "kind", "O") in kinds and hasattr(kind, "numpy_dtype")
 
 
-def _is_truth(types: Mapping[Any, Any]) -> bool:
-    return all(_is_numpy(kind, "b") or _is_arrow(kind, "b") for kind in types.values())
+def _are_boolean_dtypes(types: Mapping[Any, Any]) -> bool:
+    return all(_is_numpy_dtype(kind, "b") or _is_pandas_arrow_dtype(kind, "b") for kind in types.values())
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text_dtype(kind: Any) -> bool:
     return not isinstance(kind, np.dtype) and str(kind).startswith(("str", "large_string", "string"))
 
 
-def _is_safe_comparison(types: Mapping[Any, Any], literal: Any) -> bool:
+def _is_safe_literal_comparison(types: Mapping[Any, Any], literal: Any) -> bool:
     """Whether comparing cells of these types with a literal neither fails nor depends on other cells."""
     if isinstance(literal, np.ndarray):
         literal = literal.tolist()
     if isinstance(literal, list | tuple | set | frozenset):
-        return all(_is_safe_comparison(types, one) for one in literal)
+        return all(_is_safe_literal_comparison(types, one) for one in literal)
     literal = literal.item() if isinstance(literal, np.generic) else literal
     if isinstance(literal, str):
-        return all(_is_text(kind) for kind in types.values())
+        return all(_is_text_dtype(kind) for kind in types.values())
     if isinstance(literal, bool):
-        return _is_truth(types)
+        return _are_boolean_dtypes(types)
     whole = isinstance(literal, int) and abs(literal) < _EXACT
     return all(
-        _is_numpy(kind, "f") or _is_arrow(kind, "f") or (whole and (_is_numpy(kind, "iu") or _is_arrow(kind, "iu")))
+        _is_numpy_dtype(kind, "f")
+        or _is_pandas_arrow_dtype(kind, "f")
+        or (whole and (_is_numpy_dtype(kind, "iu") or _is_pandas_arrow_dtype(kind, "iu")))
         for kind in types.values()
         if isinstance(literal, int | float)
     ) and isinstance(literal, int | float)
 
 
-def _literals(step: Any) -> list[Any]:
-    return [operand for operand in step.operands if not _expressions(operand)]
+def _literal_operands(step: Any) -> list[Any]:
+    return [operand for operand in step.operands if not _operand_expressions(operand)]
 
 
-def _check_literals(step: Any, name: str) -> None:
+def _check_literal_operands(step: Any, name: str) -> None:
     """Refuse functions, wherever they stand, and other objects that are no plain values."""
     if name == "RenameFrame" and type(step.operand("columns")) is not dict:
         raise UnsafePlan("rename with a function")
@@ -454,92 +474,100 @@ def _check_literals(step: Any, name: str) -> None:
         if any(step.operand(one) is not None for one in step._parameters if one not in by_number):
             raise UnsafePlan("repartition by size or divisions")
     if name == "AsType":
-        _cast(step)
+        _check_astype_step(step)
         return
     if name == "Isin":
         return
-    if name == "Assign" and not all(one is None or np.isscalar(one) for one in _literals(step)):
+    if name == "Assign" and not all(one is None or np.isscalar(one) for one in _literal_operands(step)):
         raise UnsafePlan("assign with values that go by the place of a row")
-    for operand in _literals(step):
-        if not _is_plain(operand):
-            raise UnsafePlan(f"{name_of(step)} with a function or an object of your own")
+    for operand in _literal_operands(step):
+        if not _is_plain_literal(operand):
+            raise UnsafePlan(f"{dask_step_name(step)} with a function or an object of your own")
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain_literal(value: Any) -> bool:
     if isinstance(value, list | tuple | set | frozenset | slice):
         parts = [value.start, value.stop, value.step] if isinstance(value, slice) else value
-        return all(_is_plain(one) for one in parts)
+        return all(_is_plain_literal(one) for one in parts)
     if type(value) is dict:
-        return all(_is_plain(one) for pair in value.items() for one in pair)
+        return all(_is_plain_literal(one) for pair in value.items() for one in pair)
     of_pandas = type(value).__module__.startswith(
         ("pandas.", "dask.typing")
     )  # a missing value, a moment, an index, "no default"
     return value is None or isinstance(value, _LITERALS) or (of_pandas and not callable(value))
 
 
-def _cast(step: Any) -> set[Any]:
+def _check_astype_step(step: Any) -> set[Any]:
     """The columns that astype changes; only casts that never fail are accepted, from numbers of NumPy to floats."""
-    wanted, types = step.operand("dtypes"), _types(step.frame)
+    wanted, types = step.operand("dtypes"), _expression_column_types(step.frame)
     by_column = dict(wanted) if isinstance(wanted, Mapping) else dict.fromkeys(types, wanted)
     for column, kind in by_column.items():
-        plain = kind in (float, "float", "float32", "float64", "f4", "f8") or _is_numpy(kind, "f")
+        plain = kind in (float, "float", "float32", "float64", "f4", "f8") or _is_numpy_dtype(kind, "f")
         plain = plain or kind in (np.float32, np.float64)
-        if not plain or column not in types or not _is_numpy(types[column], "iuf"):
+        if not plain or column not in types or not _is_numpy_dtype(types[column], "iuf"):
             raise UnsafePlan("astype, other than from numbers of NumPy to float64,")
     return set(by_column)
 
 
-def _check_fill(step: Any) -> None:
-    value, types = step.operand("value"), _types(step.frame)
+def _check_fillna_step(step: Any) -> None:
+    value, types = step.operand("value"), _expression_column_types(step.frame)
     values = value if isinstance(value, dict) else dict.fromkeys(types, value)
     for column, one in values.items():
         kind = types.get(column)
         small = isinstance(one, int | float) and not isinstance(one, bool) and abs(one) < 2**31
-        loosely = small and isinstance(one, int) and (_is_numpy(kind, "iu") or _is_arrow(kind, "iu"))
-        if not (kind is None or loosely or (small and _is_float(kind)) or (isinstance(one, str) and _is_text(kind))):
+        loosely = small and isinstance(one, int) and (_is_numpy_dtype(kind, "iu") or _is_pandas_arrow_dtype(kind, "iu"))
+        if not (
+            kind is None
+            or loosely
+            or (small and _is_float_dtype(kind))
+            or (isinstance(one, str) and _is_text_dtype(kind))
+        ):
             raise UnsafePlan("fillna with a value of another type than the column's")
 
 
-def _is_float(kind: Any) -> bool:
-    return _is_numpy(kind, "f") or _is_arrow(kind, "f")
+def _is_float_dtype(kind: Any) -> bool:
+    return _is_numpy_dtype(kind, "f") or _is_pandas_arrow_dtype(kind, "f")
 
 
 # ---- computing with cells
 
 
-def _arithmetic(step: Any, below: list[Any], loose: list[Any]) -> bool:
+def _check_arithmetic_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
     """Floats, or numbers of NumPy that cannot become others; Arrow's whole numbers fail when they are too large."""
-    types = [kind for one in below for kind in _types(one).values()]
-    numpy = all(_is_numpy(kind, "fiu") for kind in types) and not any(loose)
-    numbers = all(isinstance(one, int | float | np.number) or one is None for one in _literals(step))
-    return numbers and (numpy or all(_is_arrow(kind, "f") for kind in types))
+    types = [kind for one in below for kind in _expression_column_types(one).values()]
+    numpy = all(_is_numpy_dtype(kind, "fiu") for kind in types) and not any(loose)
+    numbers = all(isinstance(one, int | float | np.number) or one is None for one in _literal_operands(step))
+    return numbers and (numpy or all(_is_pandas_arrow_dtype(kind, "f") for kind in types))
 
 
-def _comparison(step: Any, below: list[Any], loose: list[Any]) -> bool:
+def _check_comparison_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
     """Columns with small literals of their kind, or columns of one type, unless they are loose."""
-    kinds = {str(kind) for one in below for kind in _types(one).values()}
-    fits = all(_is_safe_comparison(_types(below[0]), literal) for literal in _literals(step))
-    known = all(
-        _is_float(k) or _is_text(k) or _is_numpy(k, "iub") or _is_arrow(k, "iub") for k in _types(below[0]).values()
+    kinds = {str(kind) for one in below for kind in _expression_column_types(one).values()}
+    fits = all(
+        _is_safe_literal_comparison(_expression_column_types(below[0]), literal) for literal in _literal_operands(step)
     )
-    truths = any(_is_numpy(kind, "b") for one in loose for kind in one.values())
+    known = all(
+        _is_float_dtype(k) or _is_text_dtype(k) or _is_numpy_dtype(k, "iub") or _is_pandas_arrow_dtype(k, "iub")
+        for k in _expression_column_types(below[0]).values()
+    )
+    truths = any(_is_numpy_dtype(kind, "b") for one in loose for kind in one.values())
     return known and fits and not truths and (len(below) == 1 or (len(kinds) == 1 and not any(loose)))
 
 
-def _logic(step: Any, below: list[Any], loose: list[Any]) -> bool:
-    truths = all(isinstance(one, bool | np.bool_) for one in _literals(step))
-    return truths and not any(loose) and all(_is_truth(_types(one)) for one in below)
+def _check_logic_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
+    truths = all(isinstance(one, bool | np.bool_) for one in _literal_operands(step))
+    return truths and not any(loose) and all(_are_boolean_dtypes(_expression_column_types(one)) for one in below)
 
 
-def _isin(step: Any, below: list[Any], loose: list[Any]) -> bool:
+def _check_isin_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
     """Literals that Dask keeps as a delayed value."""
     values = step.operand("values")
     if type(values).__name__ == "_DelayedExpr":
         tasks = list(dict(values.obj.dask).values())
         values = getattr(tasks[0], "value", tasks[0]) if len(tasks) == 1 else None
-    truths = any(_is_numpy(kind, "b") for one in loose for kind in one.values())
+    truths = any(_is_numpy_dtype(kind, "b") for one in loose for kind in one.values())
     return (
         isinstance(values, np.ndarray | list | tuple | set)
-        and _is_safe_comparison(_types(below[0]), values)
+        and _is_safe_literal_comparison(_expression_column_types(below[0]), values)
         and not truths
     )

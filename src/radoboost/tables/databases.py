@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError, install
-from radoboost.tables.object_columns import spelled_objects
+from radoboost.tables.object_columns import spell_undeclared_objects
 from radoboost.tables.urls import (
     check_url_encoding,
-    database_errors,
     is_supported_url,
+    mask_database_errors,
     mask_passwords,
-    unknown_address,
-    withholding_errors,
+    unknown_url_error,
+    withhold_read_errors,
 )
 
 _BATCH_VALUES, _BATCH_ROWS = 1 << 20, 65536
@@ -52,11 +52,11 @@ class Query:
         a value like any other where the library allows that.
         """
         address = self.source if isinstance(self.source, str) else ""
-        with database_errors(address), _connection(self.source) as source:
+        with mask_database_errors(address), _open_database_connection(self.source) as source:
             if row_by_row:
-                _check_sql(source, self.sql)
-            with withholding_errors(row_by_row):
-                yield from _answers(source, self.sql, row_by_row)
+                _check_sql_query(source, self.sql)
+            with withhold_read_errors(row_by_row):
+                yield from _query_answers(source, self.sql, row_by_row)
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ def query(source: Any, sql: str) -> Query:
     if not isinstance(sql, str) or not sql.strip():
         raise ArgumentError(f"a query is a text such as 'SELECT ...'; this one is {type(sql).__name__}, or empty")
     if isinstance(source, str) and not is_supported_url(source):
-        raise unknown_address(source)
+        raise unknown_url_error(source)
     if isinstance(source, str) and not source.lower().startswith("duckdb:"):
         check_url_encoding(source)
     if isinstance(source, str) and source.lower().startswith("duckdb:") and "?" in source:
@@ -99,10 +99,10 @@ def query(source: Any, sql: str) -> Query:
     return Query(source, sql)
 
 
-def address_query(address: str, sql: str | None = None) -> Query:
+def query_of_address(address: str, sql: str | None = None) -> Query:
     """The query that an address has behind its question mark, or one that is given beside the address."""
     if not is_supported_url(address):
-        raise unknown_address(address)
+        raise unknown_url_error(address)
     if sql is not None:
         return query(address, sql)
     place, mark, text = address.partition("?")
@@ -118,18 +118,18 @@ def address_query(address: str, sql: str | None = None) -> Query:
 
 
 @contextmanager
-def _connection(source: Any) -> Iterator[Any]:
+def _open_database_connection(source: Any) -> Iterator[Any]:
     """An open connection; one that an address leads to is closed afterwards."""
     if not isinstance(source, str):
         yield source
         return
     if source.lower().startswith("duckdb:"):
-        duckdb = _driver("duckdb", install("sql"))
+        duckdb = _import_database_driver("duckdb", install("sql"))
         file = source.partition(":")[2]
-        _check_database(file)
+        _refuse_table_file_as_database(file)
         opened = duckdb.connect(file, read_only=True) if file else duckdb.connect()
     else:
-        driver = _driver(
+        driver = _import_database_driver(
             "adbc_driver_postgresql.dbapi", install("sql", "adbc-driver-postgresql"), "adbc_driver_manager"
         )
         opened = driver.connect(source, autocommit=True)
@@ -142,7 +142,7 @@ def _connection(source: Any) -> Iterator[Any]:
         yield opened
 
 
-def _check_database(file: str) -> None:
+def _refuse_table_file_as_database(file: str) -> None:
     """Refuse files of tables in place of a database: DuckDB would say no more than that they are none."""
     if file.lower().endswith((".csv", ".csv.gz", ".tsv", ".parquet", ".pq", ".json")):
         raise TableError(
@@ -151,7 +151,7 @@ def _check_database(file: str) -> None:
         )
 
 
-def _driver(name: str, advice: str, *others: str) -> Any:
+def _import_database_driver(name: str, advice: str, *others: str) -> Any:
     """A library that may not be there."""
     try:
         for other in others:
@@ -166,27 +166,27 @@ def _driver(name: str, advice: str, *others: str) -> Any:
 # ---- answers
 
 
-def _answers(connection: Any, sql: str, row_by_row: bool) -> Iterator[QueryResult]:
+def _query_answers(connection: Any, sql: str, row_by_row: bool) -> Iterator[QueryResult]:
     """The answer of one connection; a generator, so that what it opened is closed when it is."""
-    if _is_duckdb(connection):
-        yield relation_answer(_duckdb_relation(connection, sql))
+    if _is_duckdb_connection(connection):
+        yield duckdb_relation_answer(_duckdb_relation(connection, sql))
         return
-    fetch = _fetch_any if row_by_row and hasattr(connection, "text_factory") else _fetch
-    with closing(_cursor(connection)) as cursor:
+    fetch = _fetch_sqlite_rows if row_by_row and hasattr(connection, "text_factory") else _fetch_cursor_rows
+    with closing(_open_database_cursor(connection)) as cursor:
         cursor.execute(sql)
         if hasattr(cursor, "fetch_record_batch"):
-            yield _adbc_answer(cursor.fetch_record_batch())
+            yield _adbc_query_answer(cursor.fetch_record_batch())
             return
-        first = fetch(cursor) if cursor.description is not None or _is_psycopg(connection) else []
+        first = fetch(cursor) if cursor.description is not None or _is_psycopg_connection(connection) else []
         if cursor.description is None:
             raise TableError("the query gives no rows; a table needs a query that does, such as SELECT ...")
         names = [str(column[0]) for column in cursor.description]
         types = ObjectTypes(len(names))
         schema = pa.schema([(name, pa.large_string()) for name in names])
-        yield QueryResult(schema, _object_batches(partial(fetch, cursor), first, schema, types), types)
+        yield QueryResult(schema, _cursor_rows_to_batches(partial(fetch, cursor), first, schema, types), types)
 
 
-def _is_duckdb(connection: Any) -> bool:
+def _is_duckdb_connection(connection: Any) -> bool:
     return hasattr(connection, "sql") and hasattr(connection, "extract_statements")
 
 
@@ -200,10 +200,10 @@ def _duckdb_relation(connection: Any, sql: str) -> Any:
     return relation
 
 
-def _check_sql(connection: Any, sql: str) -> None:
+def _check_sql_query(connection: Any, sql: str) -> None:
     """Let a database say what is wrong with a query by itself, where it can without a look at any row."""
-    if _is_duckdb(connection):
-        _check_duckdb(connection, sql)
+    if _is_duckdb_connection(connection):
+        _check_duckdb_query(connection, sql)
     elif hasattr(connection, "text_factory"):  # sqlite3 makes a plan, and reads nothing
         with closing(connection.cursor()) as cursor:
             cursor.execute(sql if sql.split(None, 1)[0].upper() == "EXPLAIN" else f"EXPLAIN {sql}")
@@ -219,7 +219,7 @@ def _is_adbc_postgres(connection: Any) -> bool:
         return False
 
 
-def _check_duckdb(connection: Any, sql: str) -> None:
+def _check_duckdb_query(connection: Any, sql: str) -> None:
     """What DuckDB says about the text of a query, and in the first line about names: behind it are other columns.
 
     While it binds, it looks at the rows of CSV files and at the values of a PIVOT; then nothing of it is told.
@@ -235,7 +235,7 @@ def _check_duckdb(connection: Any, sql: str) -> None:
             raise TableError(f"the query failed: {mask_passwords(line)[:400]}") from None
 
 
-def relation_answer(relation: Any) -> QueryResult:
+def duckdb_relation_answer(relation: Any) -> QueryResult:
     """The rows of a DuckDB relation, as a stream."""
     rows = max(1024, min(_BATCH_ROWS, _BATCH_VALUES // max(1, len(relation.columns))))
     read = relation.to_arrow_reader if hasattr(relation, "to_arrow_reader") else relation.fetch_record_batch
@@ -243,7 +243,7 @@ def relation_answer(relation: Any) -> QueryResult:
     return QueryResult(reader.schema, iter(reader))
 
 
-def _adbc_answer(reader: pa.RecordBatchReader) -> QueryResult:
+def _adbc_query_answer(reader: pa.RecordBatchReader) -> QueryResult:
     """Rows as a driver gives them; a type of the database's own is stored as its texts or bytes."""
     fields = []
     for column in reader.schema:
@@ -253,21 +253,21 @@ def _adbc_answer(reader: pa.RecordBatchReader) -> QueryResult:
             kind = kind.storage_type
         fields.append(pa.field(column.name, kind, metadata=notes))
     schema = pa.schema(fields)
-    return QueryResult(schema, (_stored(batch, schema) for batch in reader))
+    return QueryResult(schema, (_adbc_storage_batch(batch, schema) for batch in reader))
 
 
-def _stored(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+def _adbc_storage_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     arrays = [array.storage if isinstance(array, pa.ExtensionArray) else array for array in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _is_psycopg(connection: Any) -> bool:
+def _is_psycopg_connection(connection: Any) -> bool:
     return type(connection).__module__.partition(".")[0] in ("psycopg", "psycopg2")
 
 
-def _cursor(connection: Any) -> Any:
+def _open_database_cursor(connection: Any) -> Any:
     """A cursor that does not take the whole result into memory, where its library has one."""
-    if not _is_psycopg(connection):
+    if not _is_psycopg_connection(connection):
         return connection.cursor()
     return connection.cursor("radoboost", withhold=bool(connection.autocommit))
 
@@ -286,14 +286,14 @@ class ObjectTypes:
         self.seen = [set() for _ in range(self.n_columns)]
 
     def see(self, column: int, cells: Sequence[Any]) -> None:
-        self.seen[column].update(map(_word, cells))
+        self.seen[column].update(map(_sql_cell_type_word, cells))
 
     def types(self) -> list[pa.DataType]:
         """A type for each column that holds all that was seen."""
-        return [_common(words - {"nothing"}) for words in self.seen]
+        return [_common_sql_type(words - {"nothing"}) for words in self.seen]
 
 
-def _word(cell: Any) -> str:
+def _sql_cell_type_word(cell: Any) -> str:
     if cell is None:
         return "nothing"
     if isinstance(cell, bool | np.bool_):
@@ -305,7 +305,7 @@ def _word(cell: Any) -> str:
     return "time" if isinstance(cell, date) else "text"
 
 
-def _common(words: set[str]) -> pa.DataType:
+def _common_sql_type(words: set[str]) -> pa.DataType:
     """The type of a column with such cells."""
     types = {"truth": pa.bool_(), "whole": pa.int64(), "number": pa.float64(), "time": pa.timestamp("s")}
     if not words:
@@ -315,23 +315,23 @@ def _common(words: set[str]) -> pa.DataType:
     return pa.float64() if words <= {"whole", "number"} else pa.string()
 
 
-def _object_batches(
+def _cursor_rows_to_batches(
     fetch: Callable[[], Any], rows: Any, schema: pa.Schema, types: ObjectTypes
 ) -> Iterator[pa.RecordBatch]:
     while rows:
         columns = []
         for k, cells in enumerate(zip(*rows, strict=True)):
             types.see(k, cells)
-            columns.append(spelled_objects(cells))
+            columns.append(spell_undeclared_objects(cells))
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
         rows = fetch()
 
 
-def _fetch(cursor: Any) -> Any:
+def _fetch_cursor_rows(cursor: Any) -> Any:
     return cursor.fetchmany(_BATCH_ROWS)
 
 
-def _fetch_any(cursor: Any) -> Any:
+def _fetch_sqlite_rows(cursor: Any) -> Any:
     """Rows of sqlite3, in which a text that cannot be decoded is its bytes.
 
     Only the connection can be told so. While anyone else can look at it, it is as it was.
@@ -347,12 +347,12 @@ def _fetch_any(cursor: Any) -> Any:
 
     connection.text_factory = decoded
     try:
-        return _fetch(cursor)
+        return _fetch_cursor_rows(cursor)
     finally:
         connection.text_factory = given
 
 
-def declared_types(schema: pa.Schema) -> pa.Schema:
+def declared_database_types(schema: pa.Schema) -> pa.Schema:
     """The schema of an answer, with numbers where the database declares some and its driver makes texts of them."""
     for k, column in enumerate(schema):
         numeric = (column.metadata or {}).get(_TYPE) == b"numeric"

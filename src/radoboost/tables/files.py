@@ -16,29 +16,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from radoboost.errors import TableError
-from radoboost.tables.column_selection import ColumnChoice, column_names, row_place
+from radoboost.tables.column_selection import ColumnChoice, column_names, row_number_text
 from radoboost.tables.folders import FolderColumns
-from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, as_batches
+from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, frame_batches
 from radoboost.tables.named_paths import NamedPath, named_path
-from radoboost.tables.object_columns import encoded_names
-from radoboost.tables.object_stores import StorePath, is_size_alone
+from radoboost.tables.object_columns import encoded_column_names
+from radoboost.tables.object_stores import StorePath, is_store_version_size_alone
 from radoboost.tables.paths import (
     FileStamp,
     Stamp,
-    csv_stream,
+    file_errors_in_one_line,
     file_kind,
-    file_size,
-    first_stamp,
+    file_stamp,
+    first_file_stamp,
+    folder_columns_that_differ,
     is_gzip,
+    open_csv_stream,
     open_file,
-    partition_columns,
-    readable,
-    sent,
-    stamp,
+    size_of_file,
+    stamp_to_send,
 )
 from radoboost.tables.readers import ColumnSelection, Reader
-from radoboost.tables.store_files import PEEK_BYTES, parquet_file
-from radoboost.tables.table import Batch, Partition, Table, part_rows, whole_tiles
+from radoboost.tables.store_files import PEEK_BYTES, parquet_file_in_store
+from radoboost.tables.table import Batch, Partition, Table, round_to_whole_tiles, rows_per_partition
 
 _SAMPLE_BYTES = 1 << 20
 _AT_ONCE = 16  # files in stores that are asked about
@@ -61,7 +61,7 @@ class FilePart(ABC):
         path = self.path
         if not isinstance(path, NamedPath) and not path.is_absolute():
             path = named_path(path.absolute(), shown=str(path))
-        return {**self.__dict__, "path": path, "stamp": sent(self.stamp)}
+        return {**self.__dict__, "path": path, "stamp": stamp_to_send(self.stamp)}
 
     @property
     def has_types(self) -> bool:
@@ -77,16 +77,18 @@ class FilePart(ABC):
         """Where a row of this part is, in the user's words."""
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        with readable(self.path):
+        with file_errors_in_one_line(self.path):
             mark = self.check_unchanged()
-            yield from as_batches(self.record_batches(most_rows), self.selection, most_rows, self.place, self.has_types)
+            yield from frame_batches(
+                self.record_batches(most_rows), self.selection, most_rows, self.place, self.has_types
+            )
             self.check_unchanged(mark)
 
     def count(self) -> int:
         """How many rows it has, by reading them if need be."""
         if self.n_rows is not None:
             return self.n_rows
-        with readable(self.path):
+        with file_errors_in_one_line(self.path):
             n_rows: int = sum(batch.num_rows for batch in self.record_batches(BATCH_ROWS))
             self.check_unchanged()
         return n_rows
@@ -97,10 +99,10 @@ class FilePart(ABC):
         A part that came from another machine knows the size and the time that the file had there. `before` is the stamp
         that it had here when reading began.
         """
-        mark = stamp(self.path)
+        mark = file_stamp(self.path)
         came = isinstance(self.stamp, FileStamp) and self.stamp.number is None
         if before is None and came:
-            if sent(mark) != self.stamp:
+            if stamp_to_send(mark) != self.stamp:
                 raise TableError(
                     f"the machine {socket.gethostname()} sees another file as {self.path} than the one that was "
                     "opened, or it changed since (its size or time differs); have all machines see the same files, and "
@@ -122,7 +124,7 @@ class _Run(FilePart):
 
     def place(self, row: int) -> str:
         """The number of a row, and the file if there are several."""
-        return row_place(self.first_row + row) + ("" if self.alone else f" of {self.path}")
+        return row_number_text(self.first_row + row) + ("" if self.alone else f" of {self.path}")
 
 
 class ParquetRun(_Run):
@@ -148,7 +150,7 @@ class ParquetRun(_Run):
         comes what the row groups hold of the columns that are wanted, in a few requests.
         """
         if isinstance(self.path, StorePath):
-            yield parquet_file(self.path, footer, groups, self.selection.names)
+            yield parquet_file_in_store(self.path, footer, groups, self.selection.names)
         else:
             with open_file(self.path) as file:
                 yield file, 1 << 20
@@ -200,7 +202,7 @@ class InFolder(FilePart):
             yield pa.RecordBatch.from_arrays(columns, names)
 
 
-def _in_folders(
+def _file_parts_in_folders(
     path: Path,
     schema: pa.Schema,
     selection: ColumnSelection,
@@ -214,13 +216,13 @@ def _in_folders(
         absent = [name for name in selection.names if name not in schema.names and name not in constants]
         constants |= dict.fromkeys([*absent, str(selection.label)], pa.scalar(None, pa.string()))
     if not constants.keys() & set(selection.names):
-        return list(_file_parts(path, schema, selection, alone))
+        return list(_parts_of_file(path, schema, selection, alone))
     own = [name for name in selection.features if name not in constants]
     label, person = (None if name in constants else name for name in (selection.label, selection.person))
     if not own:  # something must say how many rows there are
         own = [name for name in column_names(schema) if name not in (label, person)][:1]
     within = ColumnSelection(tuple(own), label, selection.reading, person)
-    parts = _file_parts(path, schema, within, alone)
+    parts = _parts_of_file(path, schema, within, alone)
     return [
         InFolder(part.path, part.stamp, selection, part.n_rows, part, constants)
         for part in parts
@@ -262,7 +264,7 @@ class Footers:
 footers = Footers(1 << 26)
 
 
-def runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, int]]:
+def join_row_group_runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, int]]:
     """Join neighbouring pieces of these sizes: (rows, first, last, first row) of each run, without piece `last`."""
     first, first_row, rows = 0, 0, 0
     for k, size in enumerate(sizes):
@@ -277,18 +279,18 @@ def runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[int, int, int, 
 # ---- what is in a file
 
 
-def file_schema(path: Path, reading: Reader) -> pa.Schema:
+def schema_of_file(path: Path, reading: Reader) -> pa.Schema:
     kind = file_kind(path)
-    with readable(path):
+    with file_errors_in_one_line(path):
         if kind == "csv":
             return reading.csv_schema(path)
         if kind == "parquet":
-            return footers.footer(path, first_stamp(path)).schema.to_arrow_schema()
+            return footers.footer(path, first_file_stamp(path)).schema.to_arrow_schema()
         with open_file(path, PEEK_BYTES) as file:
-            return arrow_reader(file).schema
+            return open_arrow_file_reader(file).schema
 
 
-def arrow_reader(file: pa.NativeFile) -> Any:
+def open_arrow_file_reader(file: pa.NativeFile) -> Any:
     """A reader of Arrow's file format, or else of its stream format."""
     try:
         return pa.ipc.open_file(file)
@@ -297,10 +299,10 @@ def arrow_reader(file: pa.NativeFile) -> Any:
         return pa.ipc.open_stream(file)
 
 
-def _arrow_sizes(path: Path, column: str) -> list[int] | None:
+def _arrow_batch_sizes(path: Path, column: str) -> list[int] | None:
     """Rows of each record batch of an Arrow file; None for a stream."""
     with open_file(path, PEEK_BYTES) as file:
-        reader = arrow_reader(file)
+        reader = open_arrow_file_reader(file)
         if not hasattr(reader, "num_record_batches"):
             return None
         few = reader.num_record_batches <= _FEW_BATCHES
@@ -311,10 +313,10 @@ def _arrow_sizes(path: Path, column: str) -> list[int] | None:
         return [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
 
 
-def _file_parts(path: Path, schema: pa.Schema, selection: ColumnSelection, alone: bool) -> Sequence[Partition]:
+def _parts_of_file(path: Path, schema: pa.Schema, selection: ColumnSelection, alone: bool) -> Sequence[Partition]:
     """The rows of a file, cut as the file itself is."""
-    kind, mark = file_kind(path), first_stamp(path)
-    if selection.reading.must_not_change and isinstance(path, StorePath) and is_size_alone(mark):
+    kind, mark = file_kind(path), first_file_stamp(path)
+    if selection.reading.must_not_change and isinstance(path, StorePath) and is_store_version_size_alone(mark):
         raise TableError(
             f"the store says neither the version of {path} nor its time, so it could change between passes and nobody "
             "would notice; where records are protected, copy it to this machine first"
@@ -322,31 +324,31 @@ def _file_parts(path: Path, schema: pa.Schema, selection: ColumnSelection, alone
     if kind == "csv":
         return selection.reading.csv_parts(path, schema, selection)
     n_features = len(selection.features)
-    most_rows = part_rows(n_features, whole_tiles(min(BATCH_ROWS, BATCH_VALUES // n_features)))
+    most_rows = rows_per_partition(n_features, round_to_whole_tiles(min(BATCH_ROWS, BATCH_VALUES // n_features)))
     if kind == "parquet":
         footer = footers.footer(path, mark)
         groups = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
-        return [ParquetRun(path, mark, selection, *run, alone) for run in runs(groups, most_rows)]
-    batches = _arrow_sizes(path, selection.features[0])
+        return [ParquetRun(path, mark, selection, *run, alone) for run in join_row_group_runs(groups, most_rows)]
+    batches = _arrow_batch_sizes(path, selection.features[0])
     if batches is None:
         return [ArrowStream(path, mark, selection, None, 0, 0, 0, alone)]
-    return [ArrowRun(path, mark, selection, *run, alone) for run in runs(batches, most_rows)]
+    return [ArrowRun(path, mark, selection, *run, alone) for run in join_row_group_runs(batches, most_rows)]
 
 
 def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> Table:
     """Files of one kind or several, as if they were one table; columns are matched by name."""
     name = str(paths[0]) if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    _ask_at_once([path for path in paths if isinstance(path, StorePath)])
-    schemas = [file_schema(path, reading) for path in paths]
+    _stamp_files_at_once([path for path in paths if isinstance(path, StorePath)])
+    schemas = [schema_of_file(path, reading) for path in paths]
     folders = FolderColumns.of(paths, typed=reading.typed_folders)
     features: tuple[str, ...] = ()
-    spoiled = _lacking(paths, schemas, folders, choice, reading)
+    spoiled = _files_lacking_columns(paths, schemas, folders, choice, reading)
     for path, schema in zip(paths, schemas, strict=True):
         if path in spoiled:
             continue
-        with readable(path):
+        with file_errors_in_one_line(path):
             names = column_names(schema := folders.added(schema, path))
-        columns = _without_folders(choice, paths, names).columns(names, str(path))
+        columns = _choice_without_folder_columns(choice, paths, names).columns(names, str(path))
         reading.check_types(schema, columns)
         features = features or columns
         if sorted(features) != sorted(columns):
@@ -355,9 +357,9 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
     selection = ColumnSelection(features, choice.label, reading, choice.person)
     parts: list[Partition] = []
     for path, schema in zip(paths, schemas, strict=True) if features else ():
-        with readable(path):
-            parts += _in_folders(path, schema, selection, folders, len(paths) == 1, path in spoiled)
-    names_out, guess = encoded_names(reading, features), partial(_guess_rows, parts)
+        with file_errors_in_one_line(path):
+            parts += _file_parts_in_folders(path, schema, selection, folders, len(paths) == 1, path in spoiled)
+    names_out, guess = encoded_column_names(reading, features), partial(_guess_rows_of_files, parts)
     away = any(isinstance(path, StorePath) for path in paths)
     csv = any(file_kind(path) == "csv" for path in paths)
     return Table(
@@ -365,7 +367,7 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
     )
 
 
-def _lacking(
+def _files_lacking_columns(
     paths: Sequence[Path], schemas: Sequence[pa.Schema], folders: FolderColumns, choice: ColumnChoice, reading: Reader
 ) -> set[Path]:
     """The files that lack a column that was named, where one record may decide about that: their rows give nothing.
@@ -383,28 +385,28 @@ def _lacking(
     return lacking if len(lacking) < len(paths) else set()
 
 
-def _ask_at_once(paths: Sequence[StorePath]) -> None:
+def _stamp_files_at_once(paths: Sequence[StorePath]) -> None:
     """Ask stores about many files at once, and not one after the other."""
     if len(paths) < 2:
         return
     with ThreadPoolExecutor(min(_AT_ONCE, len(paths))) as helpers:
         try:
-            for _ in helpers.map(_ask, paths):
+            for _ in helpers.map(_stamp_file, paths):
                 pass
         finally:
             helpers.shutdown(cancel_futures=True)
 
 
-def _ask(path: StorePath) -> None:
-    with readable(path):
-        mark = first_stamp(path)
+def _stamp_file(path: StorePath) -> None:
+    with file_errors_in_one_line(path):
+        mark = first_file_stamp(path)
         if file_kind(path) == "parquet":
             footers.footer(path, mark)
 
 
-def _without_folders(choice: ColumnChoice, paths: Sequence[Path], names: Sequence[str]) -> ColumnChoice:
+def _choice_without_folder_columns(choice: ColumnChoice, paths: Sequence[Path], names: Sequence[str]) -> ColumnChoice:
     """The choice without columns that only folders name. They are not read, so the caller must drop them."""
-    folders = {name: folder for name, folder in partition_columns(paths).items() if name not in names}
+    folders = {name: folder for name, folder in folder_columns_that_differ(paths).items() if name not in names}
     for name, folder in folders.items() if choice.features is None else ():
         if name not in choice.drop:
             raise TableError(
@@ -417,22 +419,22 @@ def _without_folders(choice: ColumnChoice, paths: Sequence[Path], names: Sequenc
 # ---- about how many rows
 
 
-def _guess_rows(parts: Sequence[Partition]) -> int | None:
+def _guess_rows_of_files(parts: Sequence[Partition]) -> int | None:
     """About how many rows there are, by the size of files and of the first rows in them."""
     known_rows = sum(part.n_rows or 0 for part in parts)
     paths = list(dict.fromkeys(part.path for part in parts if isinstance(part, FilePart) and part.n_rows is None))
-    with readable(paths[0]):
-        rows, size = _sample(paths[0])
-        total = sum(map(file_size, paths))
+    with file_errors_in_one_line(paths[0]):
+        rows, size = _sample_file_head(paths[0])
+        total = sum(map(size_of_file, paths))
     return known_rows + round(rows * total / size) if size else None
 
 
-def _sample(path: Path) -> tuple[int, int]:
+def _sample_file_head(path: Path) -> tuple[int, int]:
     """How many rows the first bytes of a file have, and how many bytes these are."""
     with open_file(path) as file:
         if file_kind(path) != "csv":
             first = next(iter(pa.ipc.open_stream(file)), None)
             return 0 if first is None else first.num_rows, file.tell()
-        stream = csv_stream(path, file)  # keep it: the file is closed when it is collected
+        stream = open_csv_stream(path, file)  # keep it: the file is closed when it is collected
         block = stream.read(_SAMPLE_BYTES)
         return len(block.splitlines()) - 1, file.tell() if is_gzip(path) else len(block)

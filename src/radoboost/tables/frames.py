@@ -18,19 +18,24 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.cells import as_column
-from radoboost.tables.column_selection import ColumnChoice, column_names, row_place
-from radoboost.tables.object_columns import EncodedCells, each_label, encoded_names, named_columns
-from radoboost.tables.paths import readable
-from radoboost.tables.person_ids import exact_id
+from radoboost.tables.cells import array_to_arrow_cells
+from radoboost.tables.column_selection import ColumnChoice, column_names, row_number_text
+from radoboost.tables.object_columns import (
+    EncodedCells,
+    encoded_column_names,
+    named_object_columns,
+    object_labels_as_text,
+)
+from radoboost.tables.paths import file_errors_in_one_line
+from radoboost.tables.person_ids import exact_person_id
 from radoboost.tables.readers import ColumnSelection, Reader
-from radoboost.tables.table import Batch, Table, part_rows, whole_tiles
+from radoboost.tables.table import Batch, Table, round_to_whole_tiles, rows_per_partition
 
 BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
 _FILL_ROWS = 1024
 
 
-def as_batches(
+def frame_batches(
     record_batches: Iterable[pa.RecordBatch],
     selection: ColumnSelection,
     most_rows: int,
@@ -47,7 +52,7 @@ def as_batches(
         persons = None if selection.person is None else columns.column(len(selection.names) - 1)
         here = partial(_frame_row, place, first)
         if selection.reading.schema is None:
-            yield Batch(columns.num_rows, labels, partial(_values, columns, selection, here), here, persons)
+            yield Batch(columns.num_rows, labels, partial(_frame_values, columns, selection, here), here, persons)
         else:
             cells = EncodedCells(columns.columns[: len(selection.features)], selection.reading, here, typed)
             yield Batch(columns.num_rows, labels, cells.values, here, persons, cells.gaps, unread=cells.unread)
@@ -58,7 +63,7 @@ def _frame_row(place: Callable[[int], str], first: int, row: int) -> str:
     return place(first + row)
 
 
-def _values(columns: pa.RecordBatch, selection: ColumnSelection, place: Callable[[int], str]) -> NDArray[Any]:
+def _frame_values(columns: pa.RecordBatch, selection: ColumnSelection, place: Callable[[int], str]) -> NDArray[Any]:
     arrays = columns.columns[: len(selection.features)]
     numbers = [
         selection.reading.numbers(column, name, place) for column, name in zip(arrays, selection.features, strict=True)
@@ -96,7 +101,7 @@ def slice_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.R
 # ---- tables in memory
 
 
-def pack_table(table: pa.Table) -> pa.Buffer:
+def pack_frame(table: pa.Table) -> pa.Buffer:
     """A table as bytes. Of a slice these are its own rows; pickling would take along the whole table."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -104,7 +109,7 @@ def pack_table(table: pa.Table) -> pa.Buffer:
     return sink.getvalue()
 
 
-def unpack_table(buffer: pa.Buffer) -> pa.Table:
+def unpack_frame(buffer: pa.Buffer) -> pa.Table:
     return pa.ipc.open_stream(buffer).read_all()
 
 
@@ -117,7 +122,7 @@ class FramePart:
     first_row: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _own_rows, (pack_table(self.rows), self.selection, self.first_row)
+        return _unpickle_frame_part, (pack_frame(self.rows), self.selection, self.first_row)
 
     @property
     def n_rows(self) -> int:
@@ -127,31 +132,31 @@ class FramePart:
         return self.n_rows
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        yield from as_batches(
-            self.rows.to_batches(), self.selection, most_rows, partial(row_place, first=self.first_row)
+        yield from frame_batches(
+            self.rows.to_batches(), self.selection, most_rows, partial(row_number_text, first=self.first_row)
         )
 
 
-def _own_rows(buffer: pa.Buffer, selection: ColumnSelection, first_row: int) -> FramePart:
+def _unpickle_frame_part(buffer: pa.Buffer, selection: ColumnSelection, first_row: int) -> FramePart:
     """A part that was sent here."""
-    return FramePart(unpack_table(buffer), selection, first_row)
+    return FramePart(unpack_frame(buffer), selection, first_row)
 
 
 def open_frame(table: Any, labels: pa.Array | None, choice: ColumnChoice, reading: Reader) -> Table:
     """A data frame; its labels are `labels`, or one of its columns."""
     label = choice.label
-    with readable("the table"):
+    with file_errors_in_one_line("the table"):
         arrow, own_labels = reading.frame(table, choice.features, choice.label)
         names = column_names(arrow.schema)
         persons = None
         if choice.person is not None:
-            persons = _person_column(table, choice.person, reading)
+            persons = _frame_person_ids(table, choice.person, reading)
             names += [] if persons is None or choice.person in names else [choice.person]
     if own_labels is not None:
         labels, choice = own_labels, replace(choice, label=None)
     features = choice.columns(names, "the table")
     reading.check_types(arrow.schema, features)
-    check_length(labels, arrow.num_rows)
+    check_label_count(labels, arrow.num_rows)
     columns = [*features, *([] if choice.label is None else [choice.label])]
     rows = arrow.select([arrow.schema.get_field_index(name) for name in columns]).replace_schema_metadata(None)
     if labels is not None:
@@ -159,30 +164,36 @@ def open_frame(table: Any, labels: pa.Array | None, choice: ColumnChoice, readin
     if persons is not None:
         rows = rows.append_column("person", persons)
     selection = ColumnSelection(features, label, reading, choice.person)
-    batch_rows = whole_tiles(min(BATCH_ROWS, BATCH_VALUES // max(1, len(features))))
-    step = part_rows(max(1, len(features)), batch_rows)
+    batch_rows = round_to_whole_tiles(min(BATCH_ROWS, BATCH_VALUES // max(1, len(features))))
+    step = rows_per_partition(max(1, len(features)), batch_rows)
     parts = [FramePart(rows.slice(start, step), selection, start) for start in range(0, rows.num_rows, step)]
     return Table(
-        "the table", encoded_names(reading, features), label, parts, BATCH_VALUES, BATCH_ROWS, schema=reading.schema
+        "the table",
+        encoded_column_names(reading, features),
+        label,
+        parts,
+        BATCH_VALUES,
+        BATCH_ROWS,
+        schema=reading.schema,
     )
 
 
-def _person_column(table: Any, name: str, reading: Reader) -> pa.Array | pa.ChunkedArray | None:
+def _frame_person_ids(table: Any, name: str, reading: Reader) -> pa.Array | pa.ChunkedArray | None:
     """The ids of a data frame: taken as labels are, but that floats which stand for no one id are nobody's (P1)."""
-    columns = [column for other, column in named_columns(table) or () if other == name]
+    columns = [column for other, column in named_object_columns(table) or () if other == name]
     if len(columns) == 1 and hasattr(columns[0], "iloc") and isinstance(columns[0].dtype, np.dtype):
         ids = columns[0].to_numpy()
         if ids.dtype.kind == "f":
-            return as_column(ids)
+            return array_to_arrow_cells(ids)
         if ids.dtype.kind == "O":
-            return each_label([exact_id(value) for value in ids])
+            return object_labels_as_text([exact_person_id(value) for value in ids])
     rows, cells = reading.frame(table, (), name)
     if cells is not None:
         return cells
     return rows.column(name) if rows.column_names.count(name) == 1 else None
 
 
-def check_length(labels: Sized | None, n_rows: int) -> None:
+def check_label_count(labels: Sized | None, n_rows: int) -> None:
     if labels is not None and len(labels) != n_rows:
         raise TableError(f"X has {n_rows:,} rows and y has {len(labels):,}; they must be equal")
 
@@ -197,7 +208,7 @@ _LENT: ContextVar[Iterable[Any] | None] = ContextVar("lent", default=None)
 _PLACE = re.compile("⟨(\\d+):(\\d+)⟩")
 
 
-def cluster_of(table: Any) -> str:
+def cluster_kind_of_frame(table: Any) -> str:
     """Which kind of cluster a data frame is on, "dask" or "spark"; nothing for any other table."""
     library = type(table).__module__.partition(".")[0]
     if library == "dask" and "dask.dataframe" in sys.modules and hasattr(table, "npartitions"):
@@ -207,32 +218,32 @@ def cluster_of(table: Any) -> str:
 
 def refuse_cluster_frame(table: Any, what: str) -> None:
     """Refuse a frame on a cluster where rows would have to come to this machine."""
-    if kind := cluster_of(table):
+    if kind := cluster_kind_of_frame(table):
         raise ArgumentError(
             f"{what} would collect a {kind.capitalize()} frame on this machine, which is never done silently: collect "
             "it, or a part of it, and pass that"
         )
 
 
-def _library(table: Any) -> Any:
+def _cluster_frame_module(table: Any) -> Any:
     """What is known about frames of that kind of cluster."""
-    return importlib.import_module(f"radoboost.tables.{cluster_of(table)}_frames")
+    return importlib.import_module(f"radoboost.tables.{cluster_kind_of_frame(table)}_frames")
 
 
-def cluster_schema(table: Any, *, withheld: bool = False) -> pa.Schema:
+def cluster_frame_schema(table: Any, *, withheld: bool = False) -> pa.Schema:
     """The columns of a frame on a cluster; with `withheld` no message has words of the cluster's."""
-    schema: pa.Schema = _library(table).arrow_schema(table, withheld=withheld)
+    schema: pa.Schema = _cluster_frame_module(table).arrow_schema(table, withheld=withheld)
     return schema
 
 
-def check_determined(table: Any, person: str | None) -> None:
+def check_cluster_frame_determined(table: Any, person: str | None) -> None:
     """Refuse a frame on a cluster that no promise can be made about; any other table is none of this.
 
     Its rows must be the same whenever a partition is computed again (K3 of docs/proofs/clusters.md), and a record must
     not decide how others are read.
     """
-    if cluster_of(table):
-        _library(table).check_determined(table, person)
+    if cluster_kind_of_frame(table):
+        _cluster_frame_module(table).check_determined(table, person)
 
 
 def open_cluster_frame(table: Any, choice: ColumnChoice, reading: Reader, *, withheld: bool = False) -> Table:
@@ -240,13 +251,13 @@ def open_cluster_frame(table: Any, choice: ColumnChoice, reading: Reader, *, wit
 
     With `withheld` no message has words of the cluster's, in which there may be values.
     """
-    schema = cluster_schema(table, withheld=withheld)
+    schema = cluster_frame_schema(table, withheld=withheld)
     empty = open_frame(schema.empty_table(), None, choice, reading)
     others = [name for name in (choice.label, choice.person) if name is not None]
     features = choice.columns(column_names(schema), "the table")
     columns, choice = (*features, *others), replace(choice, features=features, drop=())  # workers get no others
-    chosen = _library(table).chosen(table, columns)
-    rows = _library(table).partitions(chosen, columns, withheld=withheld)
+    chosen = _cluster_frame_module(table).chosen(table, columns)
+    rows = _cluster_frame_module(table).partitions(chosen, columns, withheld=withheld)
     pieces = [ClusterPart(number, choice, reading, columns, count) for number, count in enumerate(rows)]
     return Table(
         empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=chosen
@@ -272,19 +283,19 @@ class ClusterPart:
         for frame in borrowed_frames():
             for part in open_frame(frame, None, self.choice, self.reading).pieces:
                 assert isinstance(part, FramePart)
-                place = partial(_placed_later, self.number, first)
-                yield from as_batches(part.rows.to_batches(), part.selection, most_rows, place)
+                place = partial(_row_placeholder, self.number, first)
+                yield from frame_batches(part.rows.to_batches(), part.selection, most_rows, place)
                 first += part.n_rows
 
 
-def _placed_later(part: int, first: int, row: int) -> str:
+def _row_placeholder(part: int, first: int, row: int) -> str:
     """Where a row is, for a message: its number in the table is known to the driver alone."""
     return f"⟨{part}:{first + row}⟩"
 
 
-def with_row_numbers(message: str, first_row: Callable[[int], int]) -> str:
+def fill_row_placeholders(message: str, first_row: Callable[[int], int]) -> str:
     """A message with the numbers of rows filled in; `first_row` says where a part begins."""
-    return _PLACE.sub(lambda found: row_place(first_row(int(found[1])) + int(found[2])), message)
+    return _PLACE.sub(lambda found: row_number_text(first_row(int(found[1])) + int(found[2])), message)
 
 
 def borrowed_frames() -> Iterable[Any]:
@@ -296,7 +307,7 @@ def borrowed_frames() -> Iterable[Any]:
 
 
 @contextmanager
-def lent(frames: Iterable[Any] | None) -> Iterator[None]:
+def lend_frames(frames: Iterable[Any] | None) -> Iterator[None]:
     """Lend the frames that a partition is made of, in order, to the part that is read within; they are read once."""
     before = _LENT.set(frames)
     try:

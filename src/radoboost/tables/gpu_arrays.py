@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.column_selection import ColumnChoice, row_place
-from radoboost.tables.frames import check_length
+from radoboost.tables.column_selection import ColumnChoice, row_number_text
+from radoboost.tables.frames import check_label_count
 from radoboost.tables.readers import Reader
-from radoboost.tables.sparse import column_labels
+from radoboost.tables.sparse import matrix_column_names
 from radoboost.tables.table import Batch, Table
 
 COPIED_VALUES, COPIED_ROWS = 1 << 21, 65536  # at most, in a batch that is copied here
@@ -29,7 +29,7 @@ _LABEL_KINDS = (*_KINDS, "bool", "int8", "int16", "int32", "int64", "uint8")
 _CUDA = (2, 13)  # what DLPack calls memory of a CUDA device, and memory that it manages
 
 
-def is_on_device(array: Any) -> bool:
+def is_gpu_array(array: Any) -> bool:
     """Whether an array says that it lies on a CUDA device; nothing is imported to find out."""
     kind = type(array)  # an instance may answer for any name, by asking a cluster
     if hasattr(kind, "__cuda_array_interface__"):
@@ -46,12 +46,12 @@ def is_on_device(array: Any) -> bool:
         return False
 
 
-def on_host(array: Any) -> Any:
+def copy_gpu_array_to_host(array: Any) -> Any:
     """A copy in memory of an array that lies on a device; anything else as it is."""
-    return _copied(array) if is_on_device(array) else array
+    return _copy_from_gpu(array) if is_gpu_array(array) else array
 
 
-def _copied(array: Any) -> NDArray[Any]:
+def _copy_from_gpu(array: Any) -> NDArray[Any]:
     kind = f"{type(array).__name__} of {getattr(array, 'dtype', 'an unknown type')}"
     try:
         if hasattr(array, "detach"):  # PyTorch
@@ -112,12 +112,12 @@ class DeviceBatch(Batch):
         return cast(DeviceLabels, self[1])
 
 
-def device_labels(y: Any, reading: Reader) -> DeviceLabels | None:
+def gpu_labels(y: Any, reading: Reader) -> DeviceLabels | None:
     """Labels of one dimension that lie on a device, of a type that engines may take there; None for others."""
-    if not is_on_device(y) or len(y.shape) != 1 or kind_of(y) not in _LABEL_KINDS:
+    if not is_gpu_array(y) or len(y.shape) != 1 or kind_of(y) not in _LABEL_KINDS:
         return None
     y = y.detach() if hasattr(y, "detach") else y
-    return DeviceLabels(y, lambda: reading.labels(_copied(y)))
+    return DeviceLabels(y, lambda: reading.labels(_copy_from_gpu(y)))
 
 
 def kind_of(array: Any) -> str:
@@ -150,17 +150,17 @@ class DevicePart:
         for start in range(0, self.n_rows, most_rows):
             rows = slice(start, min(start + most_rows, self.n_rows))
             labels, persons = (None if column is None else column[rows] for column in (self.labels, self.persons))
-            place = partial(row_place, first=start)
+            place = partial(row_number_text, first=start)
             there = partial(self.x.__getitem__, rows) if self.on_device else None
             values = partial(self._values, rows, place)
             kind = DeviceBatch if isinstance(labels, DeviceLabels) else Batch
             yield kind(rows.stop - start, labels, values, place, persons, device_values=there)
 
     def _values(self, rows: slice, place: Callable[[int], str]) -> NDArray[Any]:
-        return self.reading.array_values(_copied(self.x[rows]), self.features, place)
+        return self.reading.array_values(_copy_from_gpu(self.x[rows]), self.features, place)
 
 
-def open_device_array(x: Any, labels: pa.Array | DeviceLabels | None, choice: ColumnChoice, reading: Reader) -> Table:
+def open_gpu_array(x: Any, labels: pa.Array | DeviceLabels | None, choice: ColumnChoice, reading: Reader) -> Table:
     """An array on a device; its columns are called x0, x1, ...; its labels are `labels`, or one of its columns.
 
     Numbers of other types than float32 and float64 are copied here, and read as those of an array in memory.
@@ -168,14 +168,14 @@ def open_device_array(x: Any, labels: pa.Array | DeviceLabels | None, choice: Co
     if len(x.shape) != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {tuple(x.shape)}")
     x = x.detach() if hasattr(x, "detach") else x
-    reading.check_dtype(_copied(x[:0]))
-    places = {name: k for k, name in enumerate(column_labels(None, x.shape[1]))}
+    reading.check_dtype(_copy_from_gpu(x[:0]))
+    places = {name: k for k, name in enumerate(matrix_column_names(None, x.shape[1]))}
     features = choice.columns(list(places), "the array")
     if choice.label is not None:
-        labels = device_labels(x[:, places[choice.label]], reading)
-        labels = reading.labels(_copied(x[:, places[choice.label]])) if labels is None else labels
-    persons = None if choice.person is None else reading.labels(_copied(x[:, places[choice.person]]))
-    check_length(labels, x.shape[0])
+        labels = gpu_labels(x[:, places[choice.label]], reading)
+        labels = reading.labels(_copy_from_gpu(x[:, places[choice.label]])) if labels is None else labels
+    persons = None if choice.person is None else reading.labels(_copy_from_gpu(x[:, places[choice.person]]))
+    check_label_count(labels, x.shape[0])
     chosen = [places[name] for name in features]
     if chosen != list(range(x.shape[1])):
         x = x[:, chosen]

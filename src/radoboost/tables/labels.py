@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, NeedsSchema, RadoError, TableError
-from radoboost.tables.cells import category_places, is_gap, no_labels, run_places
+from radoboost.tables.cells import category_cell_codes, gap_label_cells, is_gap_text, run_length_codes
 from radoboost.tables.class_values import LONGEST_LABEL as LONGEST_LABEL
 from radoboost.tables.class_values import MOST_CLASSES as MOST_CLASSES
-from radoboost.tables.class_values import ClassSpellings, as_text, check_kinds
+from radoboost.tables.class_values import ClassSpellings, check_class_kinds, class_values_text
 from radoboost.tables.class_values import canonical_label as canonical_label
 from radoboost.tables.class_values import check_classes as check_classes
-from radoboost.tables.class_values import check_n_classes as check_n_classes
+from radoboost.tables.class_values import check_number_of_classes as check_number_of_classes
 from radoboost.tables.class_values import class_key as class_key
 
 _MOST_FRACTIONS = 10  # different numbers, some with fractions, that may still be classes which nobody declared
@@ -64,13 +64,13 @@ def labels_array(y: Any) -> pa.Array:
     raise TableError(f"labels must be numbers, truth values or text; their type is {array.dtype}")
 
 
-def comparable(labels: pa.Array) -> pa.Array:
+def comparable_labels(labels: pa.Array) -> pa.Array:
     """Labels of a type that Arrow can compare: no dictionaries, views or half floats."""
     # An index that points nowhere, which Arrow does not check, is a missing label in its row.
     if pa.types.is_run_end_encoded(labels.type):
-        labels = _at(labels.values, run_places(labels))
+        labels = _labels_at_places(labels.values, run_length_codes(labels))
     if pa.types.is_dictionary(labels.type):
-        labels = _at(labels.dictionary, category_places(labels))
+        labels = _labels_at_places(labels.dictionary, category_cell_codes(labels))
     if pa.types.is_string_view(labels.type):
         return labels.cast(pa.large_string())
     if pa.types.is_binary_view(labels.type):
@@ -80,21 +80,21 @@ def comparable(labels: pa.Array) -> pa.Array:
     return labels.cast(pa.float32()) if pa.types.is_float16(labels.type) else labels
 
 
-def _at(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
+def _labels_at_places(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
     """Values by their places, null where a place is negative."""
-    return _wide(comparable(values)).take(pa.array(places, mask=places < 0))
+    return _large_text_labels(comparable_labels(values)).take(pa.array(places, mask=places < 0))
 
 
-def _wide(column: pa.Array) -> pa.Array:
+def _large_text_labels(column: pa.Array) -> pa.Array:
     """A column whose texts may be longer than 2 GiB together: where that is too much, one label more could decide."""
     wide = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
     return column.cast(wide[column.type]) if column.type in wide else column
 
 
-def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
+def join_label_chunks(chunks: pa.ChunkedArray) -> pa.Array:
     """Labels of several chunks, taken out of their dictionaries: joining those can fail on account of a value."""
     try:
-        pieces = [_wide(comparable(chunk)) for chunk in chunks.chunks]
+        pieces = [_large_text_labels(comparable_labels(chunk)) for chunk in chunks.chunks]
         return pa.nulls(0) if not pieces else pieces[0] if len(pieces) == 1 else pa.concat_arrays(pieces)
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
         return pa.nulls(len(chunks))
@@ -102,8 +102,8 @@ def in_one_piece(chunks: pa.ChunkedArray) -> pa.Array:
 
 def rows_without_label(labels: pa.Array, classes: Sequence[Any] | None = None) -> NDArray[np.bool_]:
     """Which rows have no label; a word that is declared as a class is one."""
-    absent = no_labels(labels)
-    return absent if classes is None else absent & (class_places(labels, classes) < 0)
+    absent = gap_label_cells(labels)
+    return absent if classes is None else absent & (class_index_of_labels(labels, classes) < 0)
 
 
 # ---- which classes a table has
@@ -131,7 +131,7 @@ class LabelCollector:
         """Note the labels of a batch; `place` says where one of its rows is, for messages."""
         kind = labels.type
         try:
-            self._see(comparable(labels), place)
+            self._see(comparable_labels(labels), place)
         except (pa.ArrowException, UnicodeError):
             raise TableError(f"the label {self.name!r} holds {kind}; it must be numbers or text") from None
 
@@ -159,7 +159,7 @@ class LabelCollector:
                 "the others are in other tables, declare all classes (--classes NEG POS)"
             )
         if self.classes is not None:
-            check_kinds(self.name, self.classes)
+            check_class_kinds(self.name, self.classes)
             return LabelEncoder(self.name, self.classes)
         names = self.spellings.names(self.name, values)
         numbers = [value for value in values if not isinstance(value, str)]
@@ -174,10 +174,10 @@ class LabelCollector:
     def _see(self, labels: pa.Array, place: Place | None) -> None:
         missing = labels.is_null(nan_is_null=pa.types.is_floating(labels.type))
         if pc.any(missing).as_py():
-            where = _where(place, missing, pa.scalar(True))
+            where = _first_row_with_label(place, missing, pa.scalar(True))
             raise NeedsSchema(f"the label {self.name!r} has a missing value{where}; {self.advice}")
-        for spelling in _distinct_values(labels):
-            where_it_is = partial(_where, place, labels, spelling)
+        for spelling in _distinct_labels(labels):
+            where_it_is = partial(_first_row_with_label, place, labels, spelling)
             value = canonical_label(spelling.as_py())
             self._check(value, labels.type, where_it_is)
             self.values.add((type(value).__name__, value))
@@ -198,7 +198,7 @@ class LabelCollector:
         if self.classes is not None and value not in map(canonical_label, self.classes):
             raise TableError(
                 f"the label {self.name!r} has the value {value!r}{where()}, which is not one of the declared classes "
-                f"{as_text(self.classes)}"
+                f"{class_values_text(self.classes)}"
             )
 
     def _check_number(self, where: Callable[[], str]) -> None:
@@ -225,7 +225,7 @@ class LabelCollector:
         return []
 
 
-def class_advice(name: str, classes: Sequence[Any]) -> str | None:
+def many_classes_advice(name: str, classes: Sequence[Any]) -> str | None:
     """What to think about where a table has many classes that nobody declared; None where it has few."""
     if len(classes) <= _MANY_CLASSES:
         return None
@@ -248,17 +248,17 @@ def label_spelling(name: str, classes: Sequence[Any]) -> str:
     return f"{json.dumps(name)} of {listed}"
 
 
-def unnamed_label(token: str, classes: Sequence[Any]) -> str:
+def unnamed_label_spelling(token: str, classes: Sequence[Any]) -> str:
     """The spelling of a label that nobody named, and a token says which: no named label is spelled so."""
     _, _, listed = label_spelling("", classes).partition(" ")
     return f"unnamed {token} {listed}"
 
 
-def _distinct_values(labels: pa.Array) -> pa.Array:
+def _distinct_labels(labels: pa.Array) -> pa.Array:
     """Each value once; a few plain numbers by comparing all with each in turn, which is much quicker than hashing."""
     if labels.type not in _PLAIN_NUMBERS or labels.null_count:
         return pc.unique(labels)
-    numbers, values = _plain_numbers(labels), list[Any]()
+    numbers, values = _plain_label_numbers(labels), list[Any]()
     unseen = np.ones(len(numbers), np.bool_)
     while len(numbers) and unseen[first := unseen.argmax()]:
         if len(values) == _COMPARED_VALUES:
@@ -268,13 +268,13 @@ def _distinct_values(labels: pa.Array) -> pa.Array:
     return pa.array(values, labels.type)
 
 
-def _plain_numbers(labels: pa.Array) -> NDArray[Any]:
+def _plain_label_numbers(labels: pa.Array) -> NDArray[Any]:
     """Plain numbers without gaps, straight from memory, and without importing pandas."""
     kind = _PLAIN_NUMBERS[labels.type]
     return np.frombuffer(labels.buffers()[1], kind, len(labels), labels.offset * kind.itemsize)
 
 
-def _where(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
+def _first_row_with_label(place: Place | None, labels: pa.Array, value: pa.Scalar) -> str:
     """Where the first label with this value is, for a message; this may take long."""
     return "" if place is None else f" ({place(pc.index(labels, value).as_py())})"
 
@@ -310,7 +310,7 @@ class LabelEncoder:
 
     def places_or_none(self, labels: pa.Array) -> NDArray[np.int64]:
         """The labels of a batch as places in `classes`, and -1 where one is missing or of no class."""
-        return class_places(labels, self.classes)
+        return class_index_of_labels(labels, self.classes)
 
     def _refuse(self, labels: pa.Array, place: Place | None, *, sound: bool) -> None:
         if not sound:
@@ -327,7 +327,7 @@ class LabelEncoder:
             )
         if labels.type in _PLAIN_NUMBERS and len(labels) and not labels.null_count and self._are_small:
             return self._compare(labels)
-        return np.array([-1, 1, 0], dtype=np.int8)[class_places(labels, self.classes)]
+        return np.array([-1, 1, 0], dtype=np.int8)[class_index_of_labels(labels, self.classes)]
 
     def marks_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
         """A mark for each label, 0 where it is missing or of no class: with two classes -1 and +1, else 1, 2, 3, ..."""
@@ -342,58 +342,60 @@ class LabelEncoder:
 
     def _compare(self, labels: pa.Array) -> NDArray[np.int8]:
         """Signs of plain numbers: as exact as by places."""
-        numbers = _plain_numbers(labels)
+        numbers = _plain_label_numbers(labels)
         negative, positive = map(int, self.classes)
         is_positive, is_negative = numbers == positive, numbers == negative
         signs: NDArray[np.int8] = is_positive.view(np.int8) - is_negative.view(np.int8)
         return signs
 
 
-def class_places(column: pa.Array, values: Sequence[Any], missing: int = -1) -> NDArray[np.int64]:
+def class_index_of_labels(column: pa.Array, values: Sequence[Any], missing: int = -1) -> NDArray[np.int64]:
     """Which of the values each row has, in whatever spelling; `missing` where it has none, -1 where it has another.
 
     A word that stands for a missing value is one, unless it is among the values.
     """
     places = {class_key(value): place for place, value in enumerate(values)}
-    if not _has_values(column.type):
-        return np.where(_absent(column), missing, -1)
+    if not _type_can_hold_labels(column.type):
+        return np.where(_rows_without_label_by_type(column), missing, -1)
     try:
-        encoded = comparable(column).dictionary_encode()
+        encoded = comparable_labels(column).dictionary_encode()
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
-        return np.where(_absent(column), missing, -1)
+        return np.where(_rows_without_label_by_type(column), missing, -1)
     except pa.ArrowException:
-        return np.array([_place_at(places, column, row, missing) for row in range(len(column))], dtype=np.int64)
-    by_spelling = [_place_of(places, spelling, missing) for spelling in encoded.dictionary]
+        return np.array(
+            [_class_index_of_row(places, column, row, missing) for row in range(len(column))], dtype=np.int64
+        )
+    by_spelling = [_class_index_of_spelling(places, spelling, missing) for spelling in encoded.dictionary]
     rows: NDArray[np.int64] = encoded.indices.fill_null(len(by_spelling)).to_numpy(zero_copy_only=False)
     return np.array([*by_spelling, missing], dtype=np.int64)[rows]
 
 
-def _has_values(kind: pa.DataType) -> bool:
+def _type_can_hold_labels(kind: pa.DataType) -> bool:
     """Whether a type can hold a class at all; Arrow may crash on dictionaries of others."""
     while pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         kind = kind.value_type
     return not (pa.types.is_nested(kind) or pa.types.is_interval(kind) or isinstance(kind, pa.BaseExtensionType))
 
 
-def _absent(column: pa.Array) -> NDArray[np.bool_]:
+def _rows_without_label_by_type(column: pa.Array) -> NDArray[np.bool_]:
     """Which rows have no value, where the type is to blame for the others."""
     if pa.types.is_dictionary(column.type):
-        return category_places(column) < 0
+        return category_cell_codes(column) < 0
     if pa.types.is_run_end_encoded(column.type):
-        return run_places(column) < 0
+        return run_length_codes(column) < 0
     absent: NDArray[np.bool_] = column.is_null().to_numpy(zero_copy_only=False)
     return absent
 
 
-def _place_at(places: Mapping[Any, int], column: pa.Array, row: int, missing: int) -> int:
+def _class_index_of_row(places: Mapping[Any, int], column: pa.Array, row: int, missing: int) -> int:
     """The place of one row's value, where the batch cannot be read as a whole."""
     try:
-        return _place_of(places, column[row], missing)
+        return _class_index_of_spelling(places, column[row], missing)
     except (ValueError, LookupError, pa.ArrowException):
         return -1
 
 
-def _place_of(places: Mapping[Any, int], spelling: pa.Scalar, missing: int) -> int:
+def _class_index_of_spelling(places: Mapping[Any, int], spelling: pa.Scalar, missing: int) -> int:
     try:
         value = spelling.as_py()
         if isinstance(value, bytes):
@@ -402,7 +404,7 @@ def _place_of(places: Mapping[Any, int], spelling: pa.Scalar, missing: int) -> i
             value = str(value)  # as it would be read from a file, or one by one
         if isinstance(value, str) and len(value) > LONGEST_LABEL:
             return -1
-        gap = value is None or value != value or (isinstance(value, str) and is_gap(value))
+        gap = value is None or value != value or (isinstance(value, str) and is_gap_text(value))
         return places.get(class_key(value), missing if gap else -1)
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
         return -1

@@ -57,6 +57,6 @@ def named_path(
     return path
 
 
-def folder_columns(path: Path) -> Mapping[str, str | None]:
+def folder_columns_of_path(path: Path) -> Mapping[str, str | None]:
     """The columns that only folders name, with their values; none for a path that was named as it is."""
     return path.folders if isinstance(path, NamedPath) else {}

@@ -19,12 +19,19 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.cells import LAST, as_column, date_parts, date_seconds, gaps, numbers_or_nan
+from radoboost.tables.cells import (
+    LAST,
+    array_to_arrow_cells,
+    date_cell_seconds,
+    gap_cells,
+    numbers_or_nan,
+    weekday_or_month,
+)
 from radoboost.tables.column_selection import NO_VALUE
-from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of
+from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
 from radoboost.tables.csv_dialect import CsvDialect
-from radoboost.tables.labels import LONGEST_LABEL, class_places, in_one_piece
-from radoboost.tables.readers import Reader, unreadable
+from radoboost.tables.labels import LONGEST_LABEL, class_index_of_labels, join_label_chunks
+from radoboost.tables.readers import Reader, unreadable_cells_error
 from radoboost.tables.table import MissingCells, UnreadableCells
 
 _UNITS = {"W": 7 * 86400, "D": 86400, "h": 3600, "m": 60, "s": 1}
@@ -32,19 +39,19 @@ _FRACTIONS = {"ms": 10**3, "us": 10**6, "ns": 10**9, "ps": 10**12, "fs": 10**15,
 _EPOCH = datetime(1970, 1, 1)
 
 
-def spell_cells(cells: Iterable[Any], kind: Kind, marks: CsvDialect) -> pa.Array:
+def spell_object_cells(cells: Iterable[Any], kind: Kind, marks: CsvDialect) -> pa.Array:
     """Python objects as texts, each by itself; null where one is missing."""
-    spell: Callable[[Any], str | None] = _value_text
+    spell: Callable[[Any], str | None] = _text_of_number_or_flag
     if isinstance(kind, Date):
-        spell = _date_text
+        spell = _object_date_text
     elif not isinstance(kind, Category) and marks.decimal != ".":
-        spell = partial(_number_text, decimal=marks.decimal)
+        spell = partial(_object_number_text, decimal=marks.decimal)
     # Beyond 2 GiB an array of small strings would come in pieces: one cell more could do that.
     with np.errstate(all="ignore"):
-        return pa.array([_spelled_text(cell, spell) for cell in cells], pa.large_string())
+        return pa.array([_spell_object(cell, spell) for cell in cells], pa.large_string())
 
 
-def _spelled_text(cell: Any, spell: Callable[[Any], str | None]) -> str | None:
+def _spell_object(cell: Any, spell: Callable[[Any], str | None]) -> str | None:
     try:
         if cell is None or type(cell).__name__ in ("NAType", "NaTType", "MaskedConstant"):
             return None
@@ -58,18 +65,18 @@ def _spelled_text(cell: Any, spell: Callable[[Any], str | None]) -> str | None:
         return NO_VALUE + type(cell).__name__
 
 
-def spelled_objects(cells: Iterable[Any]) -> pa.Array:
+def spell_undeclared_objects(cells: Iterable[Any]) -> pa.Array:
     """Python objects of a column that nobody has said anything about, each by itself; null where one is missing."""
-    return pa.array([_spelled_text(cell, _object_text) for cell in cells], pa.large_string())
+    return pa.array([_spell_object(cell, _text_of_object) for cell in cells], pa.large_string())
 
 
-def _object_text(cell: Any) -> str | None:
+def _text_of_object(cell: Any) -> str | None:
     if isinstance(cell, UUID):
         return str(cell)
-    return _date_text(cell) if isinstance(cell, date | np.datetime64) else _value_text(cell)
+    return _object_date_text(cell) if isinstance(cell, date | np.datetime64) else _text_of_number_or_flag(cell)
 
 
-def _value_text(cell: Any) -> str | None:
+def _text_of_number_or_flag(cell: Any) -> str | None:
     """A number or a truth value as a text, in its shortest spelling."""
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
@@ -83,15 +90,15 @@ def _value_text(cell: Any) -> str | None:
     return str(cell) if isinstance(cell, Decimal) else NO_VALUE + type(cell).__name__
 
 
-def _number_text(cell: Any, decimal: str) -> str | None:
-    text = _value_text(cell)
+def _object_number_text(cell: Any, decimal: str) -> str | None:
+    text = _text_of_number_or_flag(cell)
     return text if text is None or text.startswith(NO_VALUE) else text.replace(".", decimal)
 
 
-def _date_text(cell: Any) -> str | None:
+def _object_date_text(cell: Any) -> str | None:
     """A date or a time as a text, in UTC if it has a zone, in the ISO form that is read whatever order is declared."""
     if isinstance(cell, np.datetime64):
-        seconds, known = _whole_seconds(np.array([cell]))
+        seconds, known = _numpy_date_seconds(np.array([cell]))
         if not known[0]:
             return None
         moment = _EPOCH + timedelta(seconds=int(seconds[0]))
@@ -107,7 +114,7 @@ def _date_text(cell: Any) -> str | None:
     return moment.replace(microsecond=0).isoformat()
 
 
-def cell_for_message(cell: pa.Scalar) -> str:
+def object_cell_for_message(cell: pa.Scalar) -> str:
     """A cell for a message, cut short if it is long."""
     try:
         value = cell.as_py()
@@ -120,29 +127,29 @@ def cell_for_message(cell: pa.Scalar) -> str:
 # ---- arrays
 
 
-def array_cells(array: NDArray[Any], kind: Kind, marks: CsvDialect) -> pa.Array:
+def array_object_cells(array: NDArray[Any], kind: Kind, marks: CsvDialect) -> pa.Array:
     """A NumPy array of one dimension and any type as a column; its type decides the way, and no value does."""
     code = array.dtype.kind
     if np.ma.isMaskedArray(array):
         hidden = np.ma.getmaskarray(array)
         if code not in "mMV":
-            return spell_cells((None if h else c for c, h in zip(array.data, hidden, strict=True)), kind, marks)
+            return spell_object_cells((None if h else c for c, h in zip(array.data, hidden, strict=True)), kind, marks)
         array = np.where(hidden, np.array("NaT", array.dtype), array.data) if code in "mM" else array.data
     if code in "iuf" and array.dtype.itemsize <= 8:
-        return as_column(array)
+        return array_to_arrow_cells(array)
     if code == "b":
-        return as_column(array.astype(np.int8))
+        return array_to_arrow_cells(array.astype(np.int8))
     if code == "M":
-        seconds, known = _whole_seconds(array)
+        seconds, known = _numpy_date_seconds(array)
         return pa.array(seconds, mask=~known).cast(pa.timestamp("s"))
     if code == "m":  # nothing can be made of durations: their type and what is missing is all that counts
         return pa.array(np.zeros(len(array), np.int64), mask=np.isnat(array)).cast(pa.duration("s"))
     if code == "V":
         return pa.nulls(len(array), pa.list_(pa.null()))
-    return spell_cells(array if code in "cf" else array.tolist(), kind, marks)
+    return spell_object_cells(array if code in "cf" else array.tolist(), kind, marks)
 
 
-def _whole_seconds(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+def _numpy_date_seconds(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Seconds of dates of any unit, rounded down, and where there are any; all beyond the year 9999 are alike."""
     known = ~np.isnat(array)
     unit, count = np.datetime_data(array.dtype)
@@ -158,12 +165,12 @@ def _whole_seconds(array: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.b
         return np.clip(ticks, -limit, limit) * step, known
     if unit in _FRACTIONS:
         # Whole numbers of Python, where the product may not fit: units of so many fractions are rare.
-        seconds = ticks // _FRACTIONS[unit] if count == 1 else _floors(ticks, count, _FRACTIONS[unit])
+        seconds = ticks // _FRACTIONS[unit] if count == 1 else _floor_date_ticks(ticks, count, _FRACTIONS[unit])
         return np.clip(seconds, -LAST - 1, LAST + 1), known
     return np.zeros(len(array), np.int64), np.zeros(len(array), bool)  # without a unit these are no dates
 
 
-def _floors(ticks: NDArray[np.int64], count: int, divisor: int) -> NDArray[np.int64]:
+def _floor_date_ticks(ticks: NDArray[np.int64], count: int, divisor: int) -> NDArray[np.int64]:
     limit = LAST + 1
     return np.array([max(-limit, min(limit, tick * count // divisor)) for tick in ticks.tolist()], np.int64)
 
@@ -171,30 +178,30 @@ def _floors(ticks: NDArray[np.int64], count: int, divisor: int) -> NDArray[np.in
 # ---- columns of libraries
 
 
-def pandas_cells(column: Any, kind: Kind, marks: CsvDialect) -> pa.Array | pa.ChunkedArray:
+def pandas_object_cells(column: Any, kind: Kind, marks: CsvDialect) -> pa.Array | pa.ChunkedArray:
     dtype = column.dtype
     if hasattr(column, "cat"):
         codes = column.cat.codes.to_numpy()
-        words = pandas_cells(column.cat.categories, kind, marks)
+        words = pandas_object_cells(column.cat.categories, kind, marks)
         words = words.combine_chunks() if isinstance(words, pa.ChunkedArray) else words
         return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words)
-    if has_arrow_values(column):
+    if pandas_column_is_arrow(column):
         return column.array.__arrow_array__()
     if getattr(dtype, "kind", "O") == "M" and not isinstance(dtype, np.dtype):  # with a zone
-        return array_cells(column.to_numpy(dtype=f"M8[{dtype.unit}]"), kind, marks)
-    return array_cells(np.asarray(column), kind, marks)
+        return array_object_cells(column.to_numpy(dtype=f"M8[{dtype.unit}]"), kind, marks)
+    return array_object_cells(np.asarray(column), kind, marks)
 
 
-def has_arrow_values(column: Any) -> bool:
+def pandas_column_is_arrow(column: Any) -> bool:
     """Whether pandas keeps a column as Arrow would, so that no value can stop it from handing it over."""
     kind = getattr(column, "dtype", None)
     own = hasattr(column, "array") and hasattr(column.array, "__arrow_array__")
     return own and not isinstance(kind, np.dtype) and getattr(kind, "storage", "pyarrow") == "pyarrow"
 
 
-def polars_cells(column: Any, kind: Kind, marks: CsvDialect) -> pa.Array | pa.ChunkedArray:
+def polars_object_cells(column: Any, kind: Kind, marks: CsvDialect) -> pa.Array | pa.ChunkedArray:
     if str(column.dtype) == "Object":  # Arrow would get addresses
-        return spell_cells(column.to_list(), kind, marks)
+        return spell_object_cells(column.to_list(), kind, marks)
     if str(column.dtype) in ("Int128", "UInt128"):
         column = column.cast(str)
     try:
@@ -203,22 +210,22 @@ def polars_cells(column: Any, kind: Kind, marks: CsvDialect) -> pa.Array | pa.Ch
         return pa.nulls(len(column), pa.list_(pa.null()))
 
 
-def raw_cells(column: Any, kind: Kind, marks: CsvDialect) -> pa.Array | pa.ChunkedArray:
+def object_column_cells(column: Any, kind: Kind, marks: CsvDialect) -> pa.Array | pa.ChunkedArray:
     """A column of any library, or a list."""
     if isinstance(column, pa.Array | pa.ChunkedArray):
         return column
     if hasattr(column, "iloc"):
-        return pandas_cells(column, kind, marks)
+        return pandas_object_cells(column, kind, marks)
     if isinstance(column, np.ndarray):
-        return array_cells(column, kind, marks)
+        return array_object_cells(column, kind, marks)
     if hasattr(column, "__arrow_c_stream__"):
-        return polars_cells(column, kind, marks)
-    return spell_cells(column, kind, marks)
+        return polars_object_cells(column, kind, marks)
+    return spell_object_cells(column, kind, marks)
 
 
-def refuse_complex(table: Any) -> None:
+def refuse_complex_columns(table: Any) -> None:
     """Refuse columns of complex numbers by their type, all of them at once; Arrow has none."""
-    held = {name: kind for name, column in named_columns(table) or () if (kind := _complex_type(column))}
+    held = {name: kind for name, column in named_object_columns(table) or () if (kind := _complex_column_type(column))}
     if held:
         words = ", ".join(f"column {name!r} holds {kind}" for name, kind in held.items())
         its, it = ("its", "it") if len(held) == 1 else ("their", "them")
@@ -227,7 +234,7 @@ def refuse_complex(table: Any) -> None:
         )
 
 
-def _complex_type(column: Any) -> str:
+def _complex_column_type(column: Any) -> str:
     """The type of a column of complex numbers; empty of any other."""
     dtype = getattr(column, "dtype", None)
     if dtype is not None and getattr(dtype, "kind", "O") != "O":
@@ -237,7 +244,7 @@ def _complex_type(column: Any) -> str:
     return "complex numbers" if any(isinstance(cell, complex | np.complexfloating) for cell in column) else ""
 
 
-def named_columns(table: Any) -> list[tuple[str, Any]] | None:
+def named_object_columns(table: Any) -> list[tuple[str, Any]] | None:
     """The columns of a frame of pandas or polars, or of a dict, by their places; None for any other table."""
     if isinstance(table, dict):
         return [(str(name), column) for name, column in table.items()]
@@ -251,23 +258,23 @@ def named_columns(table: Any) -> list[tuple[str, Any]] | None:
 # ---- labels
 
 
-def each_label(y: Any) -> pa.Array:
+def object_labels_as_text(y: Any) -> pa.Array:
     """Labels as text, each taken on its own; null where one is missing, or neither number, truth value nor text."""
     if getattr(y, "ndim", 1) != 1 or isinstance(y, str | bytes) or not hasattr(y, "__len__"):
         raise TableError(f"y must be a sequence of labels; it is a {type(y).__name__}")
-    if has_arrow_values(y):
+    if pandas_column_is_arrow(y):
         y = y.array.__arrow_array__()
     if isinstance(y, pa.ChunkedArray):
-        return in_one_piece(y)
+        return join_label_chunks(y)
     if isinstance(y, pa.Array):
         return y
     if isinstance(y, np.ma.MaskedArray):
         y = [None if hidden else value for value, hidden in zip(y.data, np.ma.getmaskarray(y), strict=True)]
     # Beyond 2 GiB an array of small strings would come in pieces: one label more could do that.
-    return pa.array([_label_text(value) for value in y], pa.large_string())
+    return pa.array([_object_label_text(value) for value in y], pa.large_string())
 
 
-def _label_text(value: Any) -> str | None:
+def _object_label_text(value: Any) -> str | None:
     try:
         if isinstance(value, str):
             value.encode()  # half a surrogate pair is not text
@@ -322,10 +329,12 @@ class EncodedCells:
         for name, column, missing in zip(schema.used, self.columns, self.gaps().missing.T, strict=True):
             if isinstance(schema.columns[name], Category) or not missing.any():
                 continue
-            odd = missing & ~gaps(column)
+            odd = missing & ~gap_cells(column)
             if odd.any():
                 row = int(np.argmax(odd))
-                found[name] = UnreadableCells(int(odd.sum()), cell_for_message(column[row]), partial(self.place, row))
+                found[name] = UnreadableCells(
+                    int(odd.sum()), object_cell_for_message(column[row]), partial(self.place, row)
+                )
         return found
 
     @cached_property
@@ -343,7 +352,7 @@ class EncodedCells:
             block = values[:, start : start + width]
             start += width
             if isinstance(kind, Category):
-                missing[k], unknown[k] = _encode_category(kind, column, block)
+                missing[k], unknown[k] = _encode_category_slots(kind, column, block)
                 unforeseen |= (missing[k] & (not kind.gaps)) | (unknown[k] & (not kind.other))
                 continue
             assert isinstance(kind, Number | Date)
@@ -354,30 +363,30 @@ class EncodedCells:
             )
             if odd := self.reading.complaints(column, name, numbers, self.place):
                 complaints[name] = odd
-            missing[k] = _fill(numbers, kind.filled(), kind.gaps, block)
+            missing[k] = _fill_missing_numbers(numbers, kind.filled(), kind.gaps, block)
             unforeseen |= missing[k] & (not kind.gaps)
         if complaints:
-            raise unreadable(complaints)
+            raise unreadable_cells_error(complaints)
         return values, MissingCells(missing.T, unknown.T, unforeseen)
 
     def _date(self, kind: Date, column: pa.Array, block: NDArray[np.float64]) -> NDArray[np.float64]:
         """Set the slots of weekday and month; dates as numbers, NaN where there is none."""
-        seconds, known = date_seconds(column, kind.order)
+        seconds, known = date_cell_seconds(column, kind.order)
         rows = np.flatnonzero(known)
         start = 1 + kind.gaps
         for part in kind.parts:
-            block[rows, start + date_parts(seconds, part)[rows]] = 1.0
+            block[rows, start + weekday_or_month(seconds, part)[rows]] = 1.0
             start += len(PARTS[part])
-        return np.where(known, (seconds - seconds_of(kind.origin)) / UNITS[kind.unit], np.nan)
+        return np.where(known, (seconds - seconds_of_iso_date(kind.origin)) / UNITS[kind.unit], np.nan)
 
 
-def _encode_category(
+def _encode_category_slots(
     kind: Category, column: pa.Array, block: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Set at most one slot of each row; where values are missing, and where they are unknown."""
     assert kind.values is not None
     n_values = len(kind.values)
-    places = class_places(column, kind.values, missing=n_values + 1)
+    places = class_index_of_labels(column, kind.values, missing=n_values + 1)
     missing, unknown = places > n_values, places < 0
     slots = np.where(unknown, n_values if kind.other else -1, places)
     slots = np.where(missing, n_values + kind.other if kind.gaps else -1, slots)
@@ -386,7 +395,9 @@ def _encode_category(
     return missing, unknown
 
 
-def _fill(numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _fill_missing_numbers(
+    numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDArray[np.float64]
+) -> NDArray[np.bool_]:
     """Write numbers, filled where they are not finite, and where that is; which of them were filled."""
     missing = ~np.isfinite(numbers)
     block[:, 0] = np.where(missing, fill, numbers)
@@ -395,6 +406,6 @@ def _fill(numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDAr
     return missing
 
 
-def encoded_names(reading: Reader, features: tuple[str, ...]) -> tuple[str, ...]:
+def encoded_column_names(reading: Reader, features: tuple[str, ...]) -> tuple[str, ...]:
     """What a source calls its features: the encoded columns of a schema, or the columns as they are."""
     return features if reading.schema is None else tuple(column.name for column in reading.schema.encoded())

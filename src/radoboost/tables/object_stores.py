@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from radoboost.errors import RadoError, TableError, reason
 from radoboost.tables.named_paths import NamedPath
-from radoboost.tables.urls import StoreAddress, is_secret, is_store, mask_passwords
+from radoboost.tables.urls import StoreAddress, is_secret_url_option, is_store_url, mask_passwords
 
 WILDCARDS = "*?["
 
@@ -22,11 +22,11 @@ class Store:
     """A file system that an address led to. Its repr and its pickle say nothing, for it may hold credentials."""
 
     def __init__(self, address: StoreAddress) -> None:
-        from radoboost.tables.store_files import file_system
+        from radoboost.tables.store_files import file_system_of_store
 
         self._secrets = address.secrets()
         with self.explained(address.public()):
-            self.system, self.key = file_system(address)  # what an address is called there
+            self.system, self.key = file_system_of_store(address)  # what an address is called there
 
     def __repr__(self) -> str:
         return "Store()"
@@ -49,16 +49,16 @@ class Store:
     def said(self, error: BaseException) -> str:
         """What a library says, in one line; nothing if it repeats a secret."""
         text = reason(error) if isinstance(error, OSError) else str(error) or type(error).__name__
-        if any(secret in text for secret in (*self._secrets, *_secrets_around())):
+        if any(secret in text for secret in (*self._secrets, *_store_secrets_in_environment())):
             return "the library's words repeat a credential, so they are not shown"
         if re.search("NO_SUCH_BUCKET|NoSuchBucket", text):
             return "there is no such bucket; check its name, and the endpoint and region in which it is looked for"
         return " ".join(mask_passwords(re.sub(r" *\(?Request ID: *[\w-]*\)?", "", text)).split())[:400]
 
 
-def _secrets_around() -> list[str]:
+def _store_secrets_in_environment() -> list[str]:
     """What the environment holds that is for nobody's eyes."""
-    names = [name for name in os.environ if (is_secret(name) or "KEY" in name) and not name.endswith("PWD")]
+    names = [name for name in os.environ if (is_secret_url_option(name) or "KEY" in name) and not name.endswith("PWD")]
     return [os.environ[name] for name in names if len(os.environ[name]) >= 8]
 
 
@@ -79,19 +79,19 @@ class StorePath(NamedPath):
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.stays_here:
-            raise _stays_here(self.shown)
+            raise _store_with_secret_options_error(self.shown)
         return store_path, (self.place, dict(self.folders))
 
     def identity(self, version: tuple[Any, ...]) -> tuple[Any, ...]:
         """What tells the file in that version from all others."""
         self.store  # noqa: B018 (it says what the key is)
-        return self.place, self.key, version, self.token if is_size_alone(version) else None
+        return self.place, self.key, version, self.token if is_store_version_size_alone(version) else None
 
     @property
     def store(self) -> Store:
         if self.owner is None:
             address = StoreAddress.of(self.place)
-            store = opened_store(replace(address, path=""))
+            store = open_object_store(replace(address, path=""))
             self.key = store.key(address)
             self.owner = store  # last: another thread may look at it
         return self.owner  # type: ignore[no-any-return]
@@ -131,26 +131,26 @@ def store_path(place: str, folders: Mapping[str, str | None] | None = None, stor
     return path
 
 
-def is_size_alone(version: tuple[Any, ...]) -> bool:
+def is_store_version_size_alone(version: tuple[Any, ...]) -> bool:
     """Whether a version says no more than how large a file is, so that it may change and nobody notices."""
     return len(version) < 2
 
 
-def check_travels(table: Any) -> None:
+def refuse_store_secrets_on_workers(table: Any) -> None:
     """Refuse addresses that other machines cannot get as a whole."""
     for text in table if isinstance(table, list | tuple) else [table]:
-        if is_store(text) and (address := StoreAddress.of(text)).stays_here():
-            raise _stays_here(address.public().partition("?")[0])
+        if is_store_url(text) and (address := StoreAddress.of(text)).stays_here():
+            raise _store_with_secret_options_error(address.public().partition("?")[0])
 
 
-def _stays_here(shown: str) -> TableError:
+def _store_with_secret_options_error(shown: str) -> TableError:
     return TableError(
         f"{shown} has options that may be secret, so they do not travel, and without them other machines might read "
         "something else; copy the file to where they can read it, or leave cluster out (--cluster)"
     )
 
 
-def names_in(system: Any, folder: str) -> list[str]:
+def list_store_folder(system: Any, folder: str) -> list[str]:
     """The names in a folder of a file system; none where there is no such folder, or where nobody may list it."""
     from pyarrow.fs import FileSelector
 
@@ -162,7 +162,7 @@ def names_in(system: Any, folder: str) -> list[str]:
 
 
 @lru_cache(maxsize=64)
-def opened_store(address: StoreAddress) -> Store:
+def open_object_store(address: StoreAddress) -> Store:
     """The store of paths that came without credentials."""
     return Store(address)
 
@@ -182,7 +182,7 @@ class StoreListing:
         self._store, self._sizes = Store(self._address), dict[tuple[str, ...], int]()
         self._stays_here = self._address.stays_here()
         web = self._address.scheme in ("http", "https")
-        self.is_pattern = _is_wild(self._address.path) and not web
+        self.is_pattern = _is_store_wildcard(self._address.path) and not web
         with self._store.explained(self.shown):
             self.file = None if self.is_pattern else self._one_file(web)
             self.top = self._top()
@@ -205,7 +205,7 @@ class StoreListing:
     def _top(self) -> str:
         """The folder to list: the address itself, or what is before its first wildcard."""
         parts = self._address.path.rstrip("/").split("/")
-        fixed = next((k for k, part in enumerate(parts) if self.is_pattern and _is_wild(part)), len(parts))
+        fixed = next((k for k, part in enumerate(parts) if self.is_pattern and _is_store_wildcard(part)), len(parts))
         return "/".join(parts[:fixed])
 
     def _list(self) -> list[tuple[str, ...]]:
@@ -219,7 +219,7 @@ class StoreListing:
         if not self.is_pattern:
             return sorted(self._sizes)
         patterns = self._address.path.rstrip("/")[len(self.top) :].lstrip("/").split("/")
-        return sorted(parts for parts in self._sizes if _matches(parts, patterns))
+        return sorted(parts for parts in self._sizes if _store_path_matches_pattern(parts, patterns))
 
     @property
     def place(self) -> tuple[str, Any, str]:
@@ -241,17 +241,17 @@ class StoreListing:
         return path
 
 
-def _is_wild(part: str) -> bool:
+def _is_store_wildcard(part: str) -> bool:
     return any(c in part for c in WILDCARDS)
 
 
-def _matches(names: Sequence[str], patterns: Sequence[str]) -> bool:
+def _store_path_matches_pattern(names: Sequence[str], patterns: Sequence[str]) -> bool:
     """Whether folders and a name match a pattern, taken apart alike: ** stands for any folders, as in `glob`."""
     if not patterns:
         return not names
     if patterns[0] == "**":
         shown = next((k for k, name in enumerate(names) if name.startswith(".")), len(names))
-        return any(_matches(names[k:], patterns[1:]) for k in range(shown + 1))
+        return any(_store_path_matches_pattern(names[k:], patterns[1:]) for k in range(shown + 1))
     if not names or (names[0].startswith(".") and not patterns[0].startswith(".")):
         return False
-    return fnmatch.fnmatchcase(names[0], patterns[0]) and _matches(names[1:], patterns[1:])
+    return fnmatch.fnmatchcase(names[0], patterns[0]) and _store_path_matches_pattern(names[1:], patterns[1:])

@@ -13,35 +13,35 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.column_selection import (
     LARGEST_INTEGER,
     ColumnChoice,
-    check_integers,
     column_names,
-    row_place,
-    storage,
+    refuse_inexact_integers,
+    row_number_text,
+    storage_type_of_column,
 )
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
-from radoboost.tables.files import file_schema, open_files
+from radoboost.tables.files import open_files, schema_of_file
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import (
-    check_length,
-    cluster_of,
-    cluster_schema,
+    check_label_count,
+    cluster_frame_schema,
+    cluster_kind_of_frame,
     open_cluster_frame,
     open_frame,
-    pack_table,
+    pack_frame,
     refuse_cluster_frame,
-    unpack_table,
+    unpack_frame,
 )
-from radoboost.tables.gpu_arrays import device_labels, is_on_device, on_host, open_device_array
-from radoboost.tables.named_paths import folder_columns
-from radoboost.tables.object_columns import array_cells
-from radoboost.tables.paths import expand_paths, file_kind, is_paths, readable
+from radoboost.tables.gpu_arrays import copy_gpu_array_to_host, gpu_labels, is_gpu_array, open_gpu_array
+from radoboost.tables.named_paths import folder_columns_of_path
+from radoboost.tables.object_columns import array_object_cells
+from radoboost.tables.paths import expand_paths, file_errors_in_one_line, file_kind, is_paths
 from radoboost.tables.private_reader import ROW_BY_ROW, PrivateReader
 from radoboost.tables.readers import Reader
 from radoboost.tables.schema import Schema
-from radoboost.tables.sparse import SparseRows, array_and_names, column_labels, whole_rows
-from radoboost.tables.streams import answer_schema, spool_stream, spooled_table
+from radoboost.tables.sparse import SparseRows, matrix_and_column_names, matrix_column_names, sparse_rows_in_order
+from radoboost.tables.streams import schema_of_stream, spool_stream, spooled_table
 from radoboost.tables.strict_reader import STRICT, StrictReader
-from radoboost.tables.table import Batch, Table, part_rows, whole_tiles
+from radoboost.tables.table import Batch, Table, round_to_whole_tiles, rows_per_partition
 
 
 def open_table(
@@ -87,13 +87,13 @@ def open_table(
         raise ArgumentError("give the labels once: as y, or as the name of their column in label (--label COL)")
     table = spool_stream(table, row_by_row=row_by_row)
     if row_by_row:
-        _check_thousands(table, reading)
-    source = _open_any(table, y, choice, reading, withheld or row_by_row)
+        _refuse_thousands_marks(table, reading)
+    source = _open_table_of_any_kind(table, y, choice, reading, withheld or row_by_row)
     reading.check_opened(source)
     return source
 
 
-def _check_thousands(table: Any, reading: Reader) -> None:
+def _refuse_thousands_marks(table: Any, reading: Reader) -> None:
     """Refuse points between thousands where columns have types, since one value can make texts of numbers.
 
     0.125 would then be the text "0.125", which reads as 125; no other mark gives a text two readings (C7 of
@@ -107,8 +107,8 @@ def _check_thousands(table: Any, reading: Reader) -> None:
         )
 
 
-def _open_any(table: Any, y: Any, choice: ColumnChoice, reading: Reader, withheld: bool) -> Table:
-    if cluster_of(table):
+def _open_table_of_any_kind(table: Any, y: Any, choice: ColumnChoice, reading: Reader, withheld: bool) -> Table:
+    if cluster_kind_of_frame(table):
         if y is not None:
             raise ArgumentError("labels of a frame on a cluster are one of its columns; name it in label")
         return open_cluster_frame(table, choice, reading, withheld=withheld)
@@ -118,41 +118,41 @@ def _open_any(table: Any, y: Any, choice: ColumnChoice, reading: Reader, withhel
         if y is not None:
             raise ArgumentError("labels of a file are one of its columns; name it in label")
         return open_files(expand_paths(table), choice, reading)
-    taken_there = is_on_device(table) and reading.schema is None
-    if taken_there and (labels_there := device_labels(y, reading)) is not None:
-        return open_device_array(table, labels_there, choice, reading)
-    labels = None if y is None else reading.labels(on_host(y))
+    taken_there = is_gpu_array(table) and reading.schema is None
+    if taken_there and (labels_there := gpu_labels(y, reading)) is not None:
+        return open_gpu_array(table, labels_there, choice, reading)
+    labels = None if y is None else reading.labels(copy_gpu_array_to_host(y))
     if taken_there:
-        return open_device_array(table, labels, choice, reading)
-    table = on_host(table)  # to be read as raw columns
+        return open_gpu_array(table, labels, choice, reading)
+    table = copy_gpu_array_to_host(table)  # to be read as raw columns
     if reading.is_frame(table):
         return open_frame(table, labels, choice, reading)
     if reading.schema is not None:
-        return open_frame(array_columns(table, choice, reading), labels, choice, reading)
+        return open_frame(array_as_columns(table, choice, reading), labels, choice, reading)
     return open_array(table, labels, choice, reading)
 
 
-def table_types(table: Any) -> dict[str, str | None]:
+def column_storage_of_table(table: Any) -> dict[str, str | None]:
     """The columns of a table with their storage types: "number", "binary" for truth values, or "text".
 
     The cells of a CSV file have no type, so it is None.
     """
-    if (answer := answer_schema(table)) is not None:
+    if (answer := schema_of_stream(table)) is not None:
         schema = answer
-    elif cluster_of(table):
-        schema = cluster_schema(table)
+    elif cluster_kind_of_frame(table):
+        schema = cluster_frame_schema(table)
     elif is_paths(table):
         path = expand_paths(table)[0]
         if file_kind(path) == "csv":
-            return dict.fromkeys([*file_schema(path, ROW_BY_ROW).names, *folder_columns(path)])
-        schema = FolderColumns.of([path], typed=True).added(file_schema(path, STRICT), path)
+            return dict.fromkeys([*schema_of_file(path, ROW_BY_ROW).names, *folder_columns_of_path(path)])
+        schema = FolderColumns.of([path], typed=True).added(schema_of_file(path, STRICT), path)
     elif STRICT.is_frame(table):
-        with readable("the table"):
+        with file_errors_in_one_line("the table"):
             schema = pa.table(table).schema
     else:
-        array, names = array_and_names(table)
-        return dict.fromkeys(column_labels(names, np.shape(array)[1]), "number")
-    return {name: storage(schema.field(name).type) for name in column_names(schema)}
+        array, names = matrix_and_column_names(table)
+        return dict.fromkeys(matrix_column_names(names, np.shape(array)[1]), "number")
+    return {name: storage_type_of_column(schema.field(name).type) for name in column_names(schema)}
 
 
 # ---- NumPy arrays and sparse matrices as parts: slices of rows
@@ -179,10 +179,10 @@ class ArrayPart:
     def __reduce__(self) -> tuple[Any, ...]:
         rows = self.x[self.start : self.stop]
         labels, persons = self._packed(self.labels), self._packed(self.persons)
-        return _rows_of_array, (rows, labels, self.features, self.reading, self.first_row + self.start, persons)
+        return _unpickle_array_part, (rows, labels, self.features, self.reading, self.first_row + self.start, persons)
 
     def _packed(self, column: pa.Array | None) -> pa.Buffer | None:
-        return None if column is None else pack_table(pa.table([column[self.start : self.stop]], ["column"]))
+        return None if column is None else pack_frame(pa.table([column[self.start : self.stop]], ["column"]))
 
     @property
     def n_rows(self) -> int:
@@ -196,8 +196,8 @@ class ArrayPart:
             stop = min(start + most_rows, self.stop)
             labels = None if self.labels is None else self.labels[start:stop]
             persons = None if self.persons is None else self.persons[start:stop]
-            place = partial(row_place, first=self.first_row + start)
-            entries = self.reading.takes_sparse and _is_sparse(self.x)
+            place = partial(row_number_text, first=self.first_row + start)
+            entries = self.reading.takes_sparse and _is_sparse_matrix(self.x)
             sparse = partial(self._sparse, start, stop, place) if entries else None
             values = partial(self._values, start, stop, place)
             yield Batch(stop - start, labels, values, place, persons, sparse=sparse)
@@ -216,15 +216,17 @@ class ArrayPart:
             beyond = (values > LARGEST_INTEGER) | (values < -LARGEST_INTEGER)
             if beyond.any():
                 entry = int(np.argmax(beyond))
-                check_integers(values[[entry]], self.features[rows.places[entry]], lambda _: place(rows.row_of(entry)))
+                refuse_inexact_integers(
+                    values[[entry]], self.features[rows.places[entry]], lambda _: place(rows.row_of(entry))
+                )
         return rows._replace(values=values.astype(np.float64) + 0.0)  # -0.0 is 0.0
 
 
-def _is_sparse(x: Any) -> bool:
+def _is_sparse_matrix(x: Any) -> bool:
     return hasattr(x, "toarray")
 
 
-def _rows_of_array(
+def _unpickle_array_part(
     x: Any,
     labels: pa.Buffer | None,
     features: tuple[str, ...],
@@ -234,7 +236,7 @@ def _rows_of_array(
 ) -> ArrayPart:
     """A part that was sent here: it has its own rows only."""
     columns = [
-        None if buffer is None else unpack_table(buffer).column(0).combine_chunks() for buffer in (labels, persons)
+        None if buffer is None else unpack_frame(buffer).column(0).combine_chunks() for buffer in (labels, persons)
     ]
     return ArrayPart(x, columns[0], features, reading, 0, x.shape[0], first_row, columns[1])
 
@@ -244,30 +246,32 @@ def open_array(table: Any, labels: pa.Array | None, choice: ColumnChoice, readin
 
     Its labels are `labels`, or one of its columns.
     """
-    table, names = array_and_names(table)
+    table, names = matrix_and_column_names(table)
     x = reading.array(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     reading.check_dtype(x)
-    if _is_sparse(x):
-        x = whole_rows(x) if reading.takes_sparse else x.tocsr()
-    places = {name: k for k, name in enumerate(column_labels(names, x.shape[1]))}
+    if _is_sparse_matrix(x):
+        x = sparse_rows_in_order(x) if reading.takes_sparse else x.tocsr()
+    places = {name: k for k, name in enumerate(matrix_column_names(names, x.shape[1]))}
     features = choice.columns(list(places), "the array")
     if choice.label is not None:
-        labels = _label_column(x, places[choice.label], reading)
-    persons = None if choice.person is None else _label_column(x, places[choice.person], reading)
+        labels = _array_label_column(x, places[choice.label], reading)
+    persons = None if choice.person is None else _array_label_column(x, places[choice.person], reading)
     n_rows = x.shape[0]
-    check_length(labels, n_rows)
+    check_label_count(labels, n_rows)
     indices = [places[name] for name in features]
     if indices != list(range(x.shape[1])):
         x = x[:, indices]
     label = None if labels is None else choice.label or "y"
-    rows = part_rows(max(1, len(features)), whole_tiles(min(SLICE_ROWS, SLICE_VALUES // max(1, len(features)))))
+    rows = rows_per_partition(
+        max(1, len(features)), round_to_whole_tiles(min(SLICE_ROWS, SLICE_VALUES // max(1, len(features))))
+    )
     sparse_rows = None
-    if reading.takes_sparse and _is_sparse(x):
-        x = whole_rows(x)  # choosing columns may leave them in another order
+    if reading.takes_sparse and _is_sparse_matrix(x):
+        x = sparse_rows_in_order(x)  # choosing columns may leave them in another order
         if SPARSE_SHARE * x.nnz <= n_rows * x.shape[1]:
-            rows = sparse_rows = whole_tiles(min(SPARSE_ROWS, SPARSE_ENTRIES * n_rows // max(1, x.nnz)))
+            rows = sparse_rows = round_to_whole_tiles(min(SPARSE_ROWS, SPARSE_ENTRIES * n_rows // max(1, x.nnz)))
     parts = [
         ArrayPart(x, labels, features, reading, start, min(start + rows, n_rows), persons=persons)
         for start in range(0, n_rows, rows)
@@ -275,12 +279,12 @@ def open_array(table: Any, labels: pa.Array | None, choice: ColumnChoice, readin
     return Table("the array", features, label, parts, SLICE_VALUES, SLICE_ROWS, sparse_rows=sparse_rows)
 
 
-def array_columns(table: Any, choice: ColumnChoice, reading: Reader) -> pa.Table:
+def array_as_columns(table: Any, choice: ColumnChoice, reading: Reader) -> pa.Table:
     """An array or a sparse matrix as a table of columns, for a schema; those that nobody chose are null.
 
     They are called x0, x1, ..., unless they have names.
     """
-    table, names = array_and_names(table)
+    table, names = matrix_and_column_names(table)
     x = reading.array(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
@@ -288,17 +292,17 @@ def array_columns(table: Any, choice: ColumnChoice, reading: Reader) -> pa.Table
     schema = reading.schema
     assert schema is not None
     columns = {}
-    for k, name in enumerate(column_labels(names, x.shape[1])):
+    for k, name in enumerate(matrix_column_names(names, x.shape[1])):
         if name in (choice.label, choice.person):
             columns[name] = reading.labels(x[:, k])
         elif name in schema.columns:
-            columns[name] = array_cells(x[:, k], schema.columns[name], schema.marks)
+            columns[name] = array_object_cells(x[:, k], schema.columns[name], schema.marks)
         else:
             columns[name] = pa.nulls(x.shape[0])
     return pa.table(columns)
 
 
-def _label_column(x: Any, place: int, reading: Reader) -> pa.Array:
+def _array_label_column(x: Any, place: int, reading: Reader) -> pa.Array:
     """One column of an array, as labels are taken."""
     column = x[:, [place]]
     return reading.labels(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())

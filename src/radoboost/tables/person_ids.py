@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from radoboost.tables.labels import comparable
+from radoboost.tables.labels import comparable_labels
 
 # A sign, digits, and nothing but zeros behind the point. A text with an exponent or a fraction is not a number here:
 # 12.1 and 12.10, or 100000e2 and 10000000, may well be two people.
@@ -24,43 +24,43 @@ _NO_NUMBERS = {sign + word for sign in (b"", b"+", b"-") for word in (b"nan", b"
 _EXACT = {16: 2**11, 32: 2**24, 64: 2**53}  # a float of so many bits that is smaller stands for one whole number
 
 
-def person_ids(persons: pa.Array) -> tuple[list[bytes], NDArray[np.int64]]:
+def distinct_person_ids(persons: pa.Array) -> tuple[list[bytes], NDArray[np.int64]]:
     """The ids of a batch, and for every row the place of its own among them; -1 where a row has none.
 
     An id may be there twice, in two spellings.
     """
     try:
-        column = _plain(persons)
+        column = _plain_person_ids(persons)
         encoded = None if column is None else column.dictionary_encode()
     except pa.ArrowNotImplementedError:  # the type is to blame, whatever the values are
         encoded = None
     except pa.ArrowException:
-        return _those_there([_id_at(persons, row) for row in range(len(persons))])
+        return _drop_missing_ids([_person_id_of_row(persons, row) for row in range(len(persons))])
     if encoded is None:
         return [], np.full(len(persons), -1, dtype=np.int64)
-    spellings = _spellings(encoded.dictionary, persons.type)
-    ids, place_of = _those_there(spellings)
+    spellings = _spell_person_ids(encoded.dictionary, persons.type)
+    ids, place_of = _drop_missing_ids(spellings)
     rows = encoded.indices.fill_null(len(spellings)).to_numpy(zero_copy_only=False)
     return ids, np.append(place_of, -1)[rows]
 
 
-def _those_there(spellings: list[bytes | None]) -> tuple[list[bytes], NDArray[np.int64]]:
+def _drop_missing_ids(spellings: list[bytes | None]) -> tuple[list[bytes], NDArray[np.int64]]:
     """The spellings without those that are None, and the place of each among them; -1 for None."""
     known = np.array([spelling is not None for spelling in spellings], dtype=bool)
     places = np.where(known, np.cumsum(known) - 1, -1).astype(np.int64)
     return [spelling for spelling in spellings if spelling is not None], places
 
 
-def _id_at(persons: pa.Array, row: int) -> bytes | None:
+def _person_id_of_row(persons: pa.Array, row: int) -> bytes | None:
     """The id of one row, where the batch cannot be read as a whole."""
     try:
-        column = _plain(persons.slice(row, 1))
-        return None if column is None else _spellings(column, persons.type)[0]
+        column = _plain_person_ids(persons.slice(row, 1))
+        return None if column is None else _spell_person_ids(column, persons.type)[0]
     except (ValueError, LookupError, OverflowError, pa.ArrowException):
         return None
 
 
-def exact_id(value: Any) -> Any:
+def exact_person_id(value: Any) -> Any:
     """An id in a column of Python objects; None for a float that may stand for several whole numbers."""
     if not isinstance(value, float | np.floating):
         return value
@@ -68,30 +68,30 @@ def exact_id(value: Any) -> Any:
     return value if abs(float(value)) < _EXACT.get(bits, 2**53) else None
 
 
-def _spellings(column: pa.Array, kind: pa.DataType) -> list[bytes | None]:
+def _spell_person_ids(column: pa.Array, kind: pa.DataType) -> list[bytes | None]:
     """One spelling for each id of a plain column, whose type was `kind` in the table."""
     while hasattr(kind, "value_type"):  # of a dictionary, or of run ends
         kind = kind.value_type
     if pa.types.is_decimal(kind):  # all of them have as many digits behind the point as one needs
-        return [None if value is None else person_id(_shortest(value)) for value in column.to_pylist()]
+        return [None if value is None else person_id(_shortest_decimal_id(value)) for value in column.to_pylist()]
     if not pa.types.is_floating(column.type):
         return [person_id(value) for value in column.to_pylist()]
     limit = _EXACT[kind.bit_width]
     return [person_id(value) if value is not None and abs(value) < limit else None for value in column.to_pylist()]
 
 
-def _shortest(decimal: bytes) -> bytes:
+def _shortest_decimal_id(decimal: bytes) -> bytes:
     """A decimal without an exponent and without zeros at its end."""
     digits = f"{Decimal(decimal.decode()):f}"
     return (digits.rstrip("0") if "." in digits else digits).encode()
 
 
-def _plain(persons: pa.Array) -> pa.Array | None:
+def _plain_person_ids(persons: pa.Array) -> pa.Array | None:
     """Ids of a type whose values can be taken as Python objects without fail; None for types that hold no ids.
 
     Texts become bytes, since text that is not UTF-8 is no reason to stop.
     """
-    column = comparable(persons)
+    column = comparable_labels(persons)
     kind = column.type
     if pa.types.is_decimal(kind):
         column = column.cast(pa.large_string())

@@ -16,15 +16,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.cells import array_numbers, as_column, numbers_or_nan, object_numbers
-from radoboost.tables.csv_dialect import LINES, file_separator
+from radoboost.tables.cells import array_cell_numbers, array_to_arrow_cells, numbers_or_nan, object_cell_numbers
+from radoboost.tables.csv_dialect import LINES, separator_of_csv_file
 from radoboost.tables.csv_files import csv_names, csv_parts
 from radoboost.tables.frames import slice_batches
 from radoboost.tables.labels import labels_array
-from radoboost.tables.object_columns import each_label, has_arrow_values, named_columns, raw_cells
-from radoboost.tables.readers import ColumnSelection, Reader, refuse_unread
+from radoboost.tables.object_columns import (
+    named_object_columns,
+    object_column_cells,
+    object_labels_as_text,
+    pandas_column_is_arrow,
+)
+from radoboost.tables.readers import ColumnSelection, Reader, refuse_one_time_tables
 from radoboost.tables.schema import Schema
-from radoboost.tables.sparse import sparse_rows
+from radoboost.tables.sparse import sparse_rows_as_float
 from radoboost.tables.table import Partition
 
 
@@ -41,7 +46,7 @@ class PrivateReader(Reader):
         """Labels one by one, unless their type says that all are numbers of one kind."""
         alike = isinstance(y, np.ndarray) and y.dtype.kind in "biuf" and y.dtype.itemsize <= 8
         if not alike or isinstance(y, np.ma.MaskedArray):
-            return each_label(y)
+            return object_labels_as_text(y)
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
             return labels_array(y.astype(y.dtype.newbyteorder("=")))
 
@@ -52,9 +57,9 @@ class PrivateReader(Reader):
     def array(self, table: Any) -> Any:
         """An array or sparse matrix, with NaN for masked values; anything else is refused."""
         if hasattr(table, "toarray"):
-            return sparse_rows(table)
+            return sparse_rows_as_float(table)
         if not isinstance(table, np.ndarray):
-            refuse_unread(table)
+            refuse_one_time_tables(table)
             raise TableError(
                 f"a private mechanism takes NumPy arrays, sparse matrices, data frames and files; this is a "
                 f"{type(table).__name__}: make a data frame of it, whose columns have names and types"
@@ -68,11 +73,11 @@ class PrivateReader(Reader):
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, pa.Array | None]:
         """The columns that the caller chose, and labels one by one if they come from pandas."""
-        return take_columns(table, features, label, self.schema)
+        return take_columns_privately(table, features, label, self.schema)
 
     def array_values(self, values: NDArray[Any], features: Sequence[str], place: Callable[[int], str]) -> NDArray[Any]:
         """Rows of an array as numbers, NaN where an element is none."""
-        return array_numbers(values)
+        return array_cell_numbers(values)
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[np.float64]:
         return numbers_or_nan(column, self.marks)
@@ -86,13 +91,15 @@ class PrivateReader(Reader):
         return pa.schema(
             [
                 (name, pa.null())
-                for name in csv_names(path, file_separator(path, self.marks), self.marks.records == LINES)
+                for name in csv_names(path, separator_of_csv_file(path, self.marks), self.marks.records == LINES)
             ]
         )
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
         """Ranges of bytes, from the start of one record to that of another."""
-        return csv_parts(path, schema.names, selection, file_separator(path, self.marks), self.marks.records == LINES)
+        return csv_parts(
+            path, schema.names, selection, separator_of_csv_file(path, self.marks), self.marks.records == LINES
+        )
 
 
 ROW_BY_ROW = PrivateReader()
@@ -104,14 +111,14 @@ ROW_BY_ROW = PrivateReader()
 _NOT_IN_ARROW = ("Object", "Int128", "UInt128")  # types of polars
 
 
-def take_columns(
+def take_columns_privately(
     table: Any, features: Sequence[str] | None, label: str | None, schema: Schema | None = None
 ) -> tuple[pa.Table, pa.Array | None]:
     """The columns of a data frame, each taken by itself, and its labels where they must be taken one by one.
 
     Columns that nobody chose are not looked at, and null.
     """
-    columns = named_columns(table)
+    columns = named_object_columns(table)
     if columns is None:
         return pa.table(table), None
     names = [name for name, _ in columns]
@@ -122,32 +129,32 @@ def take_columns(
     for name, column in columns:
         if name == label:
             one_by_one = of_pandas or str(column.dtype) in _NOT_IN_ARROW
-            labels = each_label(column) if one_by_one else polars_column(column)
+            labels = object_labels_as_text(column) if one_by_one else private_polars_column(column)
         elif features is not None and name not in features:
             arrays.append(pa.nulls(len(column)))
         elif schema is not None:
-            arrays.append(raw_cells(column, schema.columns[name], schema.marks))
+            arrays.append(object_column_cells(column, schema.columns[name], schema.marks))
         else:
-            arrays.append(pandas_column(column) if of_pandas else polars_column(column))
+            arrays.append(private_pandas_column(column) if of_pandas else private_polars_column(column))
     return pa.table(arrays, [name for name in names if name != label]), labels
 
 
-def pandas_column(column: Any) -> pa.Array | pa.ChunkedArray:
+def private_pandas_column(column: Any) -> pa.Array | pa.ChunkedArray:
     """A column of pandas, in a type that Arrow has for it, or else as numbers; which of them, its type decides."""
     if hasattr(column, "cat"):
-        numbers = np.append(object_numbers(column.cat.categories), np.nan)
-        return as_column(numbers[column.cat.codes.to_numpy()])  # -1, no category, is the last one
-    if has_arrow_values(column):
+        numbers = np.append(object_cell_numbers(column.cat.categories), np.nan)
+        return array_to_arrow_cells(numbers[column.cat.codes.to_numpy()])  # -1, no category, is the last one
+    if pandas_column_is_arrow(column):
         return column.array.__arrow_array__()
-    return as_column(np.asarray(column))
+    return array_to_arrow_cells(np.asarray(column))
 
 
-def polars_column(column: Any) -> pa.Array | pa.ChunkedArray:
+def private_polars_column(column: Any) -> pa.Array | pa.ChunkedArray:
     """A column of polars: as Arrow has it, or as numbers where Arrow has no such type."""
     if str(column.dtype) in ("Int128", "UInt128"):
         column = column.cast(float, strict=False)
     if str(column.dtype) == "Object":  # Arrow would get addresses
-        return as_column(object_numbers(column.to_list()))
+        return array_to_arrow_cells(object_cell_numbers(column.to_list()))
     try:
         return pa.chunked_array(column)
     except pa.ArrowInvalid:  # no such type, whatever the values are

@@ -1,6 +1,6 @@
 """The cells of a table as they are, before anybody says what its columns mean: for proposals, and to count gaps.
 
-Reading is strict, and all values are looked at: this is for plain releases. `column_types` alone looks at none.
+Reading is strict, and all values are looked at: this is for plain releases. `raw_column_types` alone looks at none.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,27 +14,41 @@ import pyarrow.csv
 
 from radoboost.errors import TableError
 from radoboost.progress import Progress, silent
-from radoboost.tables.column_selection import ColumnChoice, check_different, column_names, row_place
+from radoboost.tables.column_selection import ColumnChoice, column_names, refuse_equal_column_names, row_number_text
 from radoboost.tables.column_types import Category
-from radoboost.tables.csv_dialect import PLAIN, CsvDialect, file_separator
-from radoboost.tables.csv_files import csv_names, csv_options, line_of_row
-from radoboost.tables.files import FilePart, file_schema, open_files
+from radoboost.tables.csv_dialect import PLAIN, CsvDialect, separator_of_csv_file
+from radoboost.tables.csv_files import csv_names, line_of_csv_row, raw_csv_options
+from radoboost.tables.files import FilePart, open_files, schema_of_file
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import (
     BATCH_ROWS,
     FramePart,
-    cluster_of,
-    cluster_schema,
+    cluster_frame_schema,
+    cluster_kind_of_frame,
     open_frame,
     refuse_cluster_frame,
     slice_batches,
 )
-from radoboost.tables.named_paths import folder_columns
-from radoboost.tables.object_columns import array_cells, named_columns, raw_cells, refuse_complex, spell_cells
-from radoboost.tables.paths import csv_stream, expand_paths, file_kind, first_stamp, is_paths, open_file, readable
+from radoboost.tables.named_paths import folder_columns_of_path
+from radoboost.tables.object_columns import (
+    array_object_cells,
+    named_object_columns,
+    object_column_cells,
+    refuse_complex_columns,
+    spell_object_cells,
+)
+from radoboost.tables.paths import (
+    expand_paths,
+    file_errors_in_one_line,
+    file_kind,
+    first_file_stamp,
+    is_paths,
+    open_csv_stream,
+    open_file,
+)
 from radoboost.tables.readers import ColumnSelection
-from radoboost.tables.sparse import array_and_names, column_labels
-from radoboost.tables.streams import answer_schema, spool_stream
+from radoboost.tables.sparse import matrix_and_column_names, matrix_column_names
+from radoboost.tables.streams import schema_of_stream, spool_stream
 from radoboost.tables.strict_reader import STRICT, StrictReader
 from radoboost.tables.table import Partition, Table
 
@@ -75,19 +89,19 @@ class RawTable:
         bar(LOOKING, 0, self.source.expected_rows(0))
         for number, part in enumerate(self.source.parts()):
             first = 0
-            for columns in _record_batches(part):
+            for columns in _raw_record_batches(part):
                 yield RawBatch(columns, number, partial(_raw_row, part, first))
                 first += columns.num_rows
                 bar(LOOKING, before + first, self.source.expected_rows(before + first))
             before += first
 
 
-def _record_batches(part: Partition) -> Iterator[pa.RecordBatch]:
+def _raw_record_batches(part: Partition) -> Iterator[pa.RecordBatch]:
     if isinstance(part, FramePart):
         yield from slice_batches(part.rows.to_batches(), BATCH_ROWS)
         return
     assert isinstance(part, FilePart)
-    with readable(part.path):
+    with file_errors_in_one_line(part.path):
         part.check_unchanged()
         yield from slice_batches(part.record_batches(BATCH_ROWS), BATCH_ROWS)
         part.check_unchanged()
@@ -96,10 +110,10 @@ def _record_batches(part: Partition) -> Iterator[pa.RecordBatch]:
 def _raw_row(part: Partition, first: int, row: int) -> str:
     if isinstance(part, FilePart):
         return part.place(first + row)
-    return row_place(getattr(part, "first_row", 0) + first + row)
+    return row_number_text(getattr(part, "first_row", 0) + first + row)
 
 
-def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
+def open_raw_table(table: Any, columns: Sequence[str] | None = None, separator: str | None = None) -> RawTable:
     """A table in any form that `open_table` takes, to be read as it is; all columns, unless some are named."""
     refuse_cluster_frame(table, "looking at raw cells")
     choice, reading, table = (
@@ -109,23 +123,23 @@ def raw_table(table: Any, columns: Sequence[str] | None = None, separator: str |
     )
     if is_paths(table):
         paths = expand_paths(table)
-        found = file_separator(paths[0], reading.marks) if file_kind(paths[0]) == "csv" else None
+        found = separator_of_csv_file(paths[0], reading.marks) if file_kind(paths[0]) == "csv" else None
         return RawTable(open_files(paths, choice, reading), found)
-    frame = table if reading.is_frame(table) else _array_table(table, reading)
+    frame = table if reading.is_frame(table) else _raw_table_of_array(table, reading)
     return RawTable(open_frame(frame, None, choice, reading), None)
 
 
-def _array_table(table: Any, reading: StrictReader) -> pa.Table:
+def _raw_table_of_array(table: Any, reading: StrictReader) -> pa.Table:
     """An array or a sparse matrix as a table of columns x0, x1, ..., unless they have names."""
-    table, names = array_and_names(table)
+    table, names = matrix_and_column_names(table)
     x = reading.array(table)
     if x.ndim != 2:
         raise TableError(f"the array must have two dimensions, rows and features; its shape is {x.shape}")
     dense = x.toarray() if hasattr(x, "toarray") else x
     if dense.dtype.kind == "c":
         reading.check_dtype(dense)
-    columns = [array_cells(dense[:, k], Category(), PLAIN) for k in range(dense.shape[1])]
-    return pa.table(columns, column_labels(names, dense.shape[1]))
+    columns = [array_object_cells(dense[:, k], Category(), PLAIN) for k in range(dense.shape[1])]
+    return pa.table(columns, matrix_column_names(names, dense.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -134,41 +148,45 @@ class RawColumns(StrictReader):
 
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
         """All its columns; one whose values have several types as texts."""
-        columns = named_columns(table)
+        columns = named_object_columns(table)
         try:
-            if columns is None or not any(map(is_object, columns)):
+            if columns is None or not any(map(is_polars_object_column, columns)):
                 return pa.table(table), None
         except pa.ArrowNotImplementedError:
-            refuse_complex(table)
+            refuse_complex_columns(table)
             raise
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             if columns is None:
                 raise
-        return pa.table([_as_arrow(column) for _, column in columns], [name for name, _ in columns]), None
+        return pa.table([_raw_column_as_arrow(column) for _, column in columns], [name for name, _ in columns]), None
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
         """Refuse nothing."""
 
     def csv_schema(self, path: Path) -> pa.Schema:
         """The columns that the header names."""
-        options = csv_options(file_separator(path, self.marks))
-        with open_file(path) as file, pa.csv.open_csv(csv_stream(path, file), **options) as reader:
+        options = raw_csv_options(separator_of_csv_file(path, self.marks))
+        with open_file(path) as file, pa.csv.open_csv(open_csv_stream(path, file), **options) as reader:
             return pa.schema([(name, pa.string()) for name in reader.schema.names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
-        return [TextFile(path, first_stamp(path), selection, None, file_separator(path, self.marks))]
+        return [TextFile(path, first_file_stamp(path), selection, None, separator_of_csv_file(path, self.marks))]
 
 
-def is_object(column: tuple[str, Any]) -> bool:
+def is_polars_object_column(column: tuple[str, Any]) -> bool:
     """Whether a named column is of objects in polars, of which Arrow would get addresses."""
     return str(getattr(column[1], "dtype", "")) == "Object"
 
 
-def _as_arrow(column: Any) -> pa.Array | pa.ChunkedArray:
+def _raw_column_as_arrow(column: Any) -> pa.Array | pa.ChunkedArray:
     try:
-        return raw_cells(column, Category(), CsvDialect()) if is_object(("", column)) else pa.array(column)
+        return (
+            object_column_cells(column, Category(), CsvDialect())
+            if is_polars_object_column(("", column))
+            else pa.array(column)
+        )
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return spell_cells(column, Category(), CsvDialect())
+        return spell_object_cells(column, Category(), CsvDialect())
 
 
 @dataclass(frozen=True)
@@ -178,74 +196,74 @@ class TextFile(FilePart):
     separator: str
 
     def place(self, row: int) -> str:
-        return f"line {line_of_row(self.path, row):,} of {self.path}"
+        return f"line {line_of_csv_row(self.path, row):,} of {self.path}"
 
     def record_batches(self, most_rows: int) -> Iterator[pa.RecordBatch]:
         """The chosen columns, as texts."""
         names = self.selection.names
         types = dict.fromkeys(names, pa.string())
         convert = pa.csv.ConvertOptions(column_types=types, include_columns=names, strings_can_be_null=False)
-        options = csv_options(self.separator)
+        options = raw_csv_options(self.separator)
         try:
             with (
                 open_file(self.path) as file,
-                pa.csv.open_csv(csv_stream(self.path, file), **options, convert_options=convert) as reader,
+                pa.csv.open_csv(open_csv_stream(self.path, file), **options, convert_options=convert) as reader,
             ):
                 yield from reader
         except pa.ArrowInvalid as error:
             raise TableError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from None
 
 
-def column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataType | None]:
+def raw_column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataType | None]:
     """The columns of a table with the types they are stored in, without a look at any value.
 
     None stands for no type: cells of a CSV file have none, and Python objects say nothing before one looks.
     """
     name = "the table"
-    if (answer := answer_schema(table)) is not None:
+    if (answer := schema_of_stream(table)) is not None:
         schema = answer
-    elif cluster_of(table):
-        schema = cluster_schema(table)
+    elif cluster_kind_of_frame(table):
+        schema = cluster_frame_schema(table)
     elif is_paths(table := spool_stream(table)):
         path = expand_paths(table)[0]
         name = str(path)
         if file_kind(path) == "csv":
-            names = csv_names(path, file_separator(path, CsvDialect(separator)), skip=b"\r\n")
-            check_different(names, str(path))
-            return dict.fromkeys([*names, *(name for name in folder_columns(path) if name not in names)])
-        schema = FolderColumns.of([path], typed=False).added(file_schema(path, STRICT), path)
+            names = csv_names(path, separator_of_csv_file(path, CsvDialect(separator)), skip=b"\r\n")
+            refuse_equal_column_names(names, str(path))
+            return dict.fromkeys([*names, *(name for name in folder_columns_of_path(path) if name not in names)])
+        schema = FolderColumns.of([path], typed=False).added(schema_of_file(path, STRICT), path)
     elif STRICT.is_frame(table):
-        with readable("the table"):
+        with file_errors_in_one_line("the table"):
             if hasattr(table, "get_columns"):
-                return {column.name: _polars_type(column[:0]) for column in table.get_columns()}
+                return {column.name: _raw_polars_type(column[:0]) for column in table.get_columns()}
             if isinstance(table, dict):
                 table = {name: column[:0] for name, column in table.items()}
             elif hasattr(table, "iloc"):
                 table = table.iloc[:0]
-            schema = table.schema if isinstance(table, pa.Table) else _table_schema(table)
+            schema = table.schema if isinstance(table, pa.Table) else _raw_frame_schema(table)
     else:
-        matrix, own_names = array_and_names(table)
+        matrix, own_names = matrix_and_column_names(table)
         array = STRICT.array(matrix)
         if array.ndim != 2:
             raise TableError(f"the array must have two dimensions, rows and features; its shape is {array.shape}")
         kind = None if array.dtype.kind not in "biuf" else pa.from_numpy_dtype(array.dtype)
-        return dict.fromkeys(column_labels(own_names, array.shape[1]), kind)
+        return dict.fromkeys(matrix_column_names(own_names, array.shape[1]), kind)
     names = column_names(schema)
-    check_different(names, name)
+    refuse_equal_column_names(names, name)
     types = {name: schema.field(name).type for name in names}
     return {name: None if pa.types.is_null(kind) else kind for name, kind in types.items()}
 
 
-def _table_schema(table: Any) -> pa.Schema:
+def _raw_frame_schema(table: Any) -> pa.Schema:
     """The types of a frame without rows."""
     try:
         return pa.table(table).schema
     except pa.ArrowNotImplementedError:
-        refuse_complex(table)
+        refuse_complex_columns(table)
         raise
 
 
-def _polars_type(column: Any) -> pa.DataType | None:
+def _raw_polars_type(column: Any) -> pa.DataType | None:
     if str(column.dtype) in ("Int128", "UInt128"):
         return pa.int64()  # integers, which Arrow has not so long
     return None if str(column.dtype) in ("Object", "Null") else pa.chunked_array(column).type
@@ -259,10 +277,10 @@ class PassthroughColumns:
 
     def __init__(self, table: Any, names: Sequence[str], separator: str | None = None) -> None:
         """Open the table; `separator` is that of a CSV file, by default what its header line says."""
-        raw = raw_table(table, names, separator)
+        raw = open_raw_table(table, names, separator)
         self._batches: Iterator[pa.RecordBatch] = (batch.columns for batch in raw.batches())
         self._rest = next(self._batches, pa.RecordBatch.from_pylist([], schema=pa.schema([])))
-        self.schema = pa.schema([(field.name, _value_type(field.type)) for field in self._rest.schema])
+        self.schema = pa.schema([(field.name, _type_without_dictionary(field.type)) for field in self._rest.schema])
 
     def take(self, n_rows: int) -> pa.Table:
         pieces: list[pa.Table] = []
@@ -279,6 +297,6 @@ class PassthroughColumns:
         return pa.concat_tables(pieces).combine_chunks()
 
 
-def _value_type(kind: pa.DataType) -> pa.DataType:
+def _type_without_dictionary(kind: pa.DataType) -> pa.DataType:
     """The type without a dictionary, which the next rows may not share."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind

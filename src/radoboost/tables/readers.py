@@ -107,7 +107,7 @@ class ColumnSelection:
         return [*self.features, *(name for name in (self.label, self.person) if name is not None)]
 
 
-def refuse_unread(table: Any) -> None:
+def refuse_one_time_tables(table: Any) -> None:
     """Refuse lazy tables and iterators, and say what to pass instead."""
     kind = type(table).__name__
     if type(table).__module__.startswith("pyspark.") and kind.endswith("RDD"):
@@ -118,7 +118,7 @@ def refuse_unread(table: Any) -> None:
         raise TableError(f"a {kind} is not a table; pass a list of rows, a record batch reader, or a file")
 
 
-def unreadable(complaints: Mapping[str, Sequence[str]]) -> DoesNotFit:
+def unreadable_cells_error(complaints: Mapping[str, Sequence[str]]) -> DoesNotFit:
     """The error for cells that cannot be read: all complaints by column, and what to do."""
     clauses = [clause for column in complaints.values() for clause in column]
     advice = "correct it, declare the column" if len(clauses) == 1 else "correct them, declare such a column"

@@ -46,10 +46,10 @@ from radoboost.tables.column_types import (
     Number,
     OneHot,
     Word,
-    kind_from_dict,
-    kind_to_dict,
+    column_kind_from_dict,
+    column_kind_to_dict,
 )
-from radoboost.tables.csv_dialect import LINES, CsvDialect, is_separator
+from radoboost.tables.csv_dialect import LINES, CsvDialect, is_csv_separator
 from radoboost.tables.labels import MOST_CLASSES
 
 SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
@@ -120,10 +120,10 @@ class Schema:
 
     def problems(self) -> Iterator[str]:
         """What is wrong, in words: each names its column."""
-        yield from _column_problems(self.columns)
-        yield from _product_problems(self.products, self.columns, self.label)
-        yield from _inferred_problems(self.inferred)
-        if self.separator is not None and not is_separator(self.separator):
+        yield from _schema_column_problems(self.columns)
+        yield from _schema_product_problems(self.products, self.columns, self.label)
+        yield from _inferred_entry_problems(self.inferred)
+        if self.separator is not None and not is_csv_separator(self.separator):
             yield f"separator must be one ASCII character such as ';'; it is {self.separator!r}"
         if self.decimal not in (".", ","):
             yield f"decimal must be '.' or ','; it is {self.decimal!r}"
@@ -240,7 +240,7 @@ class Schema:
         marks = {"separator": self.separator, "thousands": self.thousands, "records": self.records}
         entry |= {name: mark for name, mark in marks.items() if mark is not None}
         entry |= {} if self.decimal == "." else {"decimal": self.decimal}
-        entry["columns"] = {name: kind_to_dict(kind) for name, kind in self.columns.items()}
+        entry["columns"] = {name: column_kind_to_dict(kind) for name, kind in self.columns.items()}
         entry |= {"products": [list(pair) for pair in self.products]} if self.products else {}
         entry |= {"corrected": list(self.corrected)} if self.corrected else {}
         return entry
@@ -262,15 +262,15 @@ class Schema:
         kinds: dict[str, Kind] = {}
         for name, column in columns.items():
             try:
-                kinds[name] = kind_from_dict(column)
+                kinds[name] = column_kind_from_dict(column)
             except ArgumentError as error:
                 problems.append(f"column {name!r}: {error}")
-        problems += _outer_problems(entry)
-        products = _pairs(entry.get("products"))
+        problems += _schema_field_problems(entry)
+        products = _product_pairs(entry.get("products"))
         if problems:
-            problems += _column_problems(kinds)
+            problems += _schema_column_problems(kinds)
             known_ones = tuple(pair for pair in products if set(pair) & set(kinds) or not set(pair) & set(columns))
-            problems += _product_problems(known_ones, kinds, entry.get("label"))
+            problems += _schema_product_problems(known_ones, kinds, entry.get("label"))
             raise ArgumentError(f"the schema cannot be used: {'; '.join(problems)}")
         classes = entry.get("classes")
         return cls(
@@ -287,7 +287,7 @@ class Schema:
         )
 
 
-def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
+def _schema_field_problems(entry: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a schema's own fields."""
     classes = entry.get("classes")
     if classes is not None and not (isinstance(classes, list | tuple) and 2 <= len(classes) <= MOST_CLASSES):
@@ -296,13 +296,15 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(entry.get(name), str | None):
             yield f"{name} must be a text; it is {entry[name]!r}"
     products = entry.get("products")
-    if products is not None and not (isinstance(products, list | tuple) and len(_pairs(products)) == len(products)):
+    if products is not None and not (
+        isinstance(products, list | tuple) and len(_product_pairs(products)) == len(products)
+    ):
         yield f'products must be a list of pairs of columns, such as [["age", "dose"]]; they are {products!r}'
     inferred = entry.get("inferred")
     if inferred is not None and not isinstance(inferred, list | tuple):
         yield f"inferred must be a list of some of {list_names(list(ENTRIES))}; it is {inferred!r}"
     else:
-        yield from _inferred_problems(inferred or ())
+        yield from _inferred_entry_problems(inferred or ())
     corrected = entry.get("corrected")
     if corrected is not None and not (
         isinstance(corrected, list | tuple) and all(isinstance(name, str) for name in corrected)
@@ -310,18 +312,18 @@ def _outer_problems(entry: Mapping[str, Any]) -> Iterator[str]:
         yield f"corrected must be a list of columns; it is {corrected!r}"
 
 
-def _inferred_problems(inferred: Sequence[str]) -> Iterator[str]:
+def _inferred_entry_problems(inferred: Sequence[str]) -> Iterator[str]:
     unknown = [name for name in inferred if name not in list(ENTRIES)]
     if unknown or len(set(inferred)) < len(inferred):
         yield f"inferred must be some of {list_names(list(ENTRIES))}, each once; it is {list(inferred)!r}"
 
 
-def _pairs(products: Any) -> tuple[tuple[str, str], ...]:
+def _product_pairs(products: Any) -> tuple[tuple[str, str], ...]:
     lists = [pair for pair in products if isinstance(pair, list | tuple)] if isinstance(products, list | tuple) else []
     return tuple((pair[0], pair[1]) for pair in lists if len(pair) == 2 and all(isinstance(n, str) for n in pair))
 
 
-def _product_problems(
+def _schema_product_problems(
     products: Sequence[tuple[str, str]], columns: Mapping[str, Kind], label: str | None
 ) -> Iterator[str]:
     """What is wrong with products; each sentence names its columns."""
@@ -346,7 +348,7 @@ def _product_problems(
         seen.add(frozenset((first, second)))
 
 
-def _column_problems(columns: Mapping[str, Kind]) -> Iterator[str]:
+def _schema_column_problems(columns: Mapping[str, Kind]) -> Iterator[str]:
     """What is wrong with columns; each sentence names its column."""
     for name, kind in columns.items():
         for problem in kind.problems():
@@ -368,17 +370,17 @@ _WORDS = {
 }
 
 
-def _either(*choices: dict[str, Any]) -> dict[str, Any]:
+def _json_schema_any_of(*choices: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [*choices, {"type": "null"}]}
 
 
-def _enum_schema(words: tuple[str, ...] | dict[str, Any], **more: Any) -> dict[str, Any]:
+def _json_schema_enum(words: tuple[str, ...] | dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": "array", "items": {"enum": list(words)}, "uniqueItems": True, **more}
 
 
 _BOUND = {
-    "number": _either({"type": "number"}, {"const": PRIVATE}),
-    "date": _either(_DATE, {"const": PRIVATE}),
+    "number": _json_schema_any_of({"type": "number"}, {"const": PRIVATE}),
+    "date": _json_schema_any_of(_DATE, {"const": PRIVATE}),
 }
 # What a field of a kind may be; those of low, high and fill depend on the kind.
 _INFERRED = {
@@ -388,21 +390,27 @@ _INFERRED = {
 _FIELDS: dict[str, dict[str, Any]] = {
     "inferred": _INFERRED,
     "gaps": {"type": "boolean", "description": "Whether values may be missing: a column of 0 and 1 then says where."},
-    "values": _either({"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MOST_VALUES, "uniqueItems": True}),
+    "values": _json_schema_any_of(
+        {"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MOST_VALUES, "uniqueItems": True}
+    ),
     "other": {"type": "boolean", "description": "Whether all other values have a column in common."},
     "origin": _DATE,
     "unit": {"enum": list(UNITS)},
     "order": {"enum": list(ORDERS), "description": "The order of year, month and day in texts."},
-    "parts": _enum_schema(PARTS, description="Parts that become categories."),
-    "terms": _either(_enum_schema((*TERMS, SQUARE), minItems=1, description="What is made of the column.")),
+    "parts": _json_schema_enum(PARTS, description="Parts that become categories."),
+    "terms": _json_schema_any_of(
+        _json_schema_enum((*TERMS, SQUARE), minItems=1, description="What is made of the column.")
+    ),
 }
 
 
 def json_schema() -> dict[str, Any]:
-    mark = _either({"type": "string", "minLength": 1, "maxLength": 1})
+    mark = _json_schema_any_of({"type": "string", "minLength": 1, "maxLength": 1})
     outer = {
         "label": {"type": ["string", "null"], "description": "The column that holds the classes."},
-        "classes": _either({"type": "array", "items": _either(_VALUE), "minItems": 2, "maxItems": MOST_CLASSES}),
+        "classes": _json_schema_any_of(
+            {"type": "array", "items": _json_schema_any_of(_VALUE), "minItems": 2, "maxItems": MOST_CLASSES}
+        ),
         "separator": {**mark, "description": "What stands between cells of a CSV file; by its header if null."},
         "decimal": {"enum": [".", ",", None]},
         "thousands": mark,
@@ -410,8 +418,10 @@ def json_schema() -> dict[str, Any]:
             "enum": [LINES, None],
             "description": "A record of a CSV file that is protected: a line, or if null a row of the table.",
         },
-        "inferred": _enum_schema(ENTRIES, description="What else was read off the table; promises then refuse it."),
-        "corrected": _either(
+        "inferred": _json_schema_enum(
+            ENTRIES, description="What else was read off the table; promises then refuse it."
+        ),
+        "corrected": _json_schema_any_of(
             {
                 "type": "array",
                 "items": {"type": "string"},
@@ -422,7 +432,7 @@ def json_schema() -> dict[str, Any]:
             "type": "object",
             "additionalProperties": {"oneOf": [{"$ref": f"#/$defs/{kind}"} for kind in KINDS]},
         },
-        "products": _either(
+        "products": _json_schema_any_of(
             {"type": "array", "items": _PAIR, "uniqueItems": True, "description": "Pairs of columns to be multiplied."}
         ),
     }
@@ -435,11 +445,11 @@ def json_schema() -> dict[str, Any]:
         "properties": {"$schema": {"type": "string"}, SCHEMA_KEY: {"const": SCHEMA_VERSION}, **outer},
         "required": [SCHEMA_KEY, "columns"],
         "additionalProperties": False,
-        "$defs": {kind: _column_kind_schema(kind) for kind in KINDS},
+        "$defs": {kind: _json_schema_of_kind(kind) for kind in KINDS},
     }
 
 
-def _column_kind_schema(kind: str) -> dict[str, Any]:
+def _json_schema_of_kind(kind: str) -> dict[str, Any]:
     """What a column of this kind may have."""
     cls = KINDS[kind]
     properties: dict[str, Any] = {"kind": {"const": kind}}
@@ -449,7 +459,7 @@ def _column_kind_schema(kind: str) -> dict[str, Any]:
         if item.name in ("low", "high"):
             properties[item.name] = _BOUND[kind]
         elif item.name == "fill":
-            properties["fill"] = _either(_DATE if kind == "date" else {"type": "number"})
+            properties["fill"] = _json_schema_any_of(_DATE if kind == "date" else {"type": "number"})
         else:
             properties[item.name] = _FIELDS[item.name]
         if item.default is not MISSING and item.default not in (None, ()):

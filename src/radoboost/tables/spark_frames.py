@@ -1,8 +1,8 @@
 """What the driver knows of a Spark data frame: its columns, its partitions, and whether they come out alike again.
 
 A partition of a frame may be computed several times: once a pass, and again where a task fails. Its rows are the same
-each time only if nothing in the frame's plan moves rows between partitions or depends on chance. `doubt` reads the plan
-for that (S1 of docs/proofs/spark.md).
+each time only if nothing in the frame's plan moves rows between partitions or depends on chance.
+`spark_plan_doubt` reads the plan for that (S1 of docs/proofs/spark.md).
 """
 
 import inspect
@@ -18,9 +18,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from radoboost.errors import TableError
-from radoboost.tables.folders import VERSIONED, refuse_old_versions, table_with_versions
-from radoboost.tables.paths import local_identity
-from radoboost.tables.spark_jobs import collect_frame, is_connect, mapped_batches, spark_errors
+from radoboost.tables.folders import VERSIONED, refuse_versioned_table_folders, versioned_table_error
+from radoboost.tables.paths import local_file_identity
+from radoboost.tables.spark_jobs import collect_spark_frame, is_spark_connect, map_spark_batches, spark_errors
 
 ADVICE = "write it to Parquet and pass the frame of those files"
 
@@ -29,10 +29,10 @@ def arrow_schema(frame: Any, *, withheld: bool = False) -> pa.Schema:
     """The columns of the frame, with the types that its rows have in Arrow; one that has none there is binary."""
     with spark_errors(withheld=withheld):
         fields, zone = list(frame.schema), frame.sparkSession.conf.get("spark.sql.session.timeZone")
-        return pa.schema([_arrow_field(field, zone) for field in fields])
+        return pa.schema([_arrow_field_of_spark(field, zone) for field in fields])
 
 
-def _arrow_field(field: Any, zone: str) -> pa.Field:
+def _arrow_field_of_spark(field: Any, zone: str) -> pa.Field:
     from pyspark.errors import PySparkTypeError
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
@@ -44,7 +44,7 @@ def _arrow_field(field: Any, zone: str) -> pa.Field:
         return pa.field(field.name, pa.binary())
 
 
-def row_bytes(frame: Any, columns: Sequence[str], *, withheld: bool = False) -> int | None:
+def spark_row_bytes(frame: Any, columns: Sequence[str], *, withheld: bool = False) -> int | None:
     """How many bytes some columns of a row have in Arrow, whatever the values are, such as numbers and dates.
 
     None if that depends on the values, as of texts.
@@ -61,7 +61,7 @@ def chosen(frame: Any, columns: Sequence[str]) -> Any:
     return frame
 
 
-def select_numbered_columns(frame: Any, columns: Sequence[str], *, withheld: bool = False) -> Any:
+def select_numbered_spark_columns(frame: Any, columns: Sequence[str], *, withheld: bool = False) -> Any:
     """The frame with these columns alone, so that no others are read, by the names _0, _1 and so on.
 
     PySpark does not find columns whose names have points when it hands them to Python.
@@ -77,21 +77,23 @@ def partitions(frame: Any, columns: Sequence[str], *, withheld: bool = False) ->
     One column is enough to count by, if nothing else in the plan depends on which columns are read. With `withheld`
     Spark's own words, which may have values, are in no message.
     """
-    first = columns[:1] if doubt(frame, withheld=withheld) is None else columns
-    rows = select_numbered_columns(frame, first, withheld=withheld)
-    counted = mapped_batches(rows, count_partition, "part int, rows long", withheld=withheld)
-    table = collect_frame(counted, withheld=withheld)
+    first = columns[:1] if spark_plan_doubt(frame, withheld=withheld) is None else columns
+    rows = select_numbered_spark_columns(frame, first, withheld=withheld)
+    counted = map_spark_batches(rows, count_spark_partition, "part int, rows long", withheld=withheld)
+    table = collect_spark_frame(counted, withheld=withheld)
     counts = dict(zip(table.column("part").to_pylist(), table.column("rows").to_pylist(), strict=True))
     return [counts[number] for number in range(len(counts))]
 
 
-def count_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def count_spark_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """How many rows a partition has; this runs on a worker."""
     rows = sum(batch.num_rows for batch in batches)
-    yield pa.record_batch({"part": pa.array([partition_number()], pa.int32()), "rows": pa.array([rows], pa.int64())})
+    yield pa.record_batch(
+        {"part": pa.array([spark_partition_number()], pa.int32()), "rows": pa.array([rows], pa.int64())}
+    )
 
 
-def partition_number() -> int:
+def spark_partition_number() -> int:
     """Which partition this task of Spark is about."""
     from pyspark import TaskContext
 
@@ -105,18 +107,18 @@ def check_determined(frame: Any, person: str | None) -> None:
 
     And one of CSV files, where a record can be several rows.
     """
-    if (why := doubt(frame)) == _CUT_AT_LINE_ENDS:
+    if (why := spark_plan_doubt(frame)) == _CUT_AT_LINE_ENDS:
         raise TableError(
             "this Spark frame reads CSV files, which Spark cuts at line ends within quotes, too: one record could be "
             "several rows, and the promise would not hold; pass the files themselves, with cluster= (--cluster)"
         )
     if why is not None:
-        or_checkpoint = "" if is_connect(frame) else ", or checkpoint() it"
+        or_checkpoint = "" if is_spark_connect(frame) else ", or checkpoint() it"
         raise TableError(
             f"it is not certain that this Spark frame has the same rows in the same partitions when Spark computes one "
             f"again, since {why}: a row could count twice, and the promise would not hold; {ADVICE}{or_checkpoint}"
         )
-    refuse_repeated_files(frame)
+    refuse_repeated_spark_files(frame)
 
 
 # ---- Whether the partitions of a Spark frame come out alike again, by the frame's plans (S1 of docs/proofs/spark.md).
@@ -211,7 +213,7 @@ murmur3hash hash xxhash64 md5 sha1 sha sha2 crc32
 _FUNCTIONS = frozenset(_NAMES.split())
 
 
-def doubt(frame: Any, *, withheld: bool = True) -> str | None:
+def spark_plan_doubt(frame: Any, *, withheld: bool = True) -> str | None:
     """Why partitions of the frame might not have the same rows when they are computed again; None if they have (S1).
 
     Unless `withheld` is False, Spark's own words are in no message: to plan may be to compute, with local rows.
@@ -219,12 +221,12 @@ def doubt(frame: Any, *, withheld: bool = True) -> str | None:
     with spark_errors(withheld=withheld):
         if frame.isStreaming:
             return "it is a stream"
-        with _in_full(frame):
-            return _doubt_text(frame) if is_connect(frame) else _doubt_by_class(frame)
+        with _untruncated_spark_plans(frame):
+            return _doubt_by_connect_plan(frame) if is_spark_connect(frame) else _doubt_by_spark_classes(frame)
 
 
 @contextmanager
-def _in_full(frame: Any) -> Iterator[None]:
+def _untruncated_spark_plans(frame: Any) -> Iterator[None]:
     """Let Spark cut no plan short within."""
     conf = frame.sparkSession.conf
     before = {name: conf.get(name) for name in _SHOWN}
@@ -237,24 +239,24 @@ def _in_full(frame: Any) -> Iterator[None]:
             conf.set(name, value)
 
 
-def _steps(plan: str) -> Iterator[str]:
+def _spark_plan_steps(plan: str) -> Iterator[str]:
     """The steps of a plan in words, one a line."""
     for line in plan.splitlines():
         if step := re.sub(r"^[\s:+\-|*]*(?:\(\d+\)\s*)?", "", line):
             yield step
 
 
-def _doubt_of_steps(plan: str) -> str | None:
+def _doubt_of_spark_steps(plan: str) -> str | None:
     """What is not known of a physical plan."""
     if _CUT_SHORT.search(plan):
         return "Spark shows its plan in part only"
     if re.search(r"FileScan csv[ \[]", plan):
         return _CUT_AT_LINE_ENDS
     scans = 0
-    for step in _steps(plan):
+    for step in _spark_plan_steps(plan):
         scans += (scan := _SCANS.match(step)) is not None
         if not scan and not _STEPS.match(step) and not step.startswith("=="):
-            return f"its plan has a step {_step_name(step)!r}"
+            return f"its plan has a step {_spark_step_name(step)!r}"
     for place in re.findall(r"Location: (\w+)", plan):
         if place not in _PLACES:
             return f"its files are listed by a {place}"
@@ -264,50 +266,52 @@ def _doubt_of_steps(plan: str) -> str | None:
 # ---- by classes
 
 
-def _step_name(step: str) -> str:
+def _spark_step_name(step: str) -> str:
     """What a step of a plan is called, without its columns."""
     first, *others = re.findall(r"[A-Za-z]\w*", step.partition("[")[0]) or ["unknown"]
     return " ".join([first, *others[:1]]) if first == "Scan" else first
 
 
-def _doubt_by_class(frame: Any) -> str | None:
+def _doubt_by_spark_classes(frame: Any) -> str | None:
     execution = frame._jdf.queryExecution()
     analysed = execution.analyzed()
-    why = _doubt_of_steps(str(execution.executedPlan().toString())) or _doubt_of_nodes(json.loads(analysed.toJSON()))
+    why = _doubt_of_spark_steps(str(execution.executedPlan().toString())) or _doubt_of_plan_nodes(
+        json.loads(analysed.toJSON())
+    )
     if why is not None:
         return why
     if not analysed.deterministic():
         return "its plan has a function that is not deterministic"
     leaves = analysed.collectLeaves()
-    return next(filter(None, (_doubt_of_leaf(leaves.apply(k)) for k in range(leaves.size()))), None)
+    return next(filter(None, (_doubt_of_plan_leaf(leaves.apply(k)) for k in range(leaves.size()))), None)
 
 
-def _doubt_of_nodes(tree: Any) -> str | None:
+def _doubt_of_plan_nodes(tree: Any) -> str | None:
     """What is not known of a logical plan or of expressions in it, as Spark lists them: nodes before their parts."""
     if isinstance(tree, dict):
         below = [value for name, value in tree.items() if name not in ("dataType", "metadata")]
     elif isinstance(tree, list):
         below = tree
         for place, node in enumerate(tree):
-            if isinstance(node, dict) and "class" in node and (why := _doubt_of_node(tree, place)) is not None:
+            if isinstance(node, dict) and "class" in node and (why := _doubt_of_plan_node(tree, place)) is not None:
                 return why
     else:
         return None
-    return next(filter(None, map(_doubt_of_nodes, below)), None)
+    return next(filter(None, map(_doubt_of_plan_nodes, below)), None)
 
 
-def _doubt_of_node(nodes: list[Any], place: int) -> str | None:
+def _doubt_of_plan_node(nodes: list[Any], place: int) -> str | None:
     kind: str = nodes[place]["class"]
     name = kind.rpartition(".")[2].removesuffix("$")
     if kind.startswith(_EXPRESSION) and kind == _EXPRESSION + name and name.lower() in _FUNCTIONS:
         if nodes[place].get("name") == "_metadata":
             return "its plan has '_metadata'"  # where in a file a row is, by how the file is cut
-        return _doubt_of_moment(nodes, place) if name in _MADE_MOMENTS else None
+        return _doubt_of_current_date(nodes, place) if name in _MADE_MOMENTS else None
     known = kind in (_RELATION, _STORED) or (kind.startswith(_PLAN) and name in _LOGICAL)
     return None if known else f"its plan has {name!r}"
 
 
-def _doubt_of_moment(nodes: list[Any], place: int) -> str | None:
+def _doubt_of_current_date(nodes: list[Any], place: int) -> str | None:
     """A text that is no cell can be a date by the words now or today."""
     if nodes[place]["class"].endswith(".Cast") and nodes[place]["dataType"] not in _MOMENTS:
         return None
@@ -323,7 +327,7 @@ def _doubt_of_moment(nodes: list[Any], place: int) -> str | None:
     return None if fixed else "its plan has a moment that may depend on the time, such as 'now'"
 
 
-def _doubt_of_leaf(leaf: Any) -> str | None:
+def _doubt_of_plan_leaf(leaf: Any) -> str | None:
     """What is not known of where rows come from: files that Spark lists and reads itself, or rows that are stored."""
     kind = leaf.getClass().getName()
     if kind == _RELATION:
@@ -345,19 +349,19 @@ def _doubt_of_leaf(leaf: Any) -> str | None:
 # ---- in words
 
 
-def _doubt_text(frame: Any) -> str | None:
+def _doubt_by_connect_plan(frame: Any) -> str | None:
     """The same by what Connect shows, and by what was asked of it: a frame is parsed anew for every job there."""
     text = str(frame._explain_string(extended=True))
     titles = ("Parsed Logical", "Analyzed Logical", "Optimized Logical", "Physical")
     parts = re.split(r"^== (?:Parsed Logical|Analyzed Logical|Optimized Logical|Physical) Plan ==$", text, flags=re.M)
     if len(parts) != len(titles) + 1 or any(text.count(f"== {title} Plan ==") != 1 for title in titles):
         return "its plan cannot be read"
-    if (why := _doubt_of_steps(parts[4])) is not None:
+    if (why := _doubt_of_spark_steps(parts[4])) is not None:
         return why
     analysed = parts[2].strip("\n").partition("\n")[2]  # the first line has the columns
-    for step in _steps(analysed):
+    for step in _spark_plan_steps(analysed):
         if not _LOGICAL_WORDS.match(step):
-            return f"its plan has a step {_step_name(step)!r}"
+            return f"its plan has a step {_spark_step_name(step)!r}"
     if "Scan ExistingRDD" in text:
         return "its plan has a step 'Scan ExistingRDD'"  # nobody sees what is behind one
     asked = str(frame._plan.to_proto(frame.sparkSession.client))
@@ -367,7 +371,7 @@ def _doubt_text(frame: Any) -> str | None:
     if "_metadata#" in analysed:
         return "its plan has '_metadata'"
     names = {name.replace("_", "").lower(): name for name in re.findall(r"([\w$]+)\(", analysed)}
-    own = collect_frame(frame.sparkSession.sql("SHOW USER FUNCTIONS"), withheld=True).column(0).to_pylist()
+    own = collect_spark_frame(frame.sparkSession.sql("SHOW USER FUNCTIONS"), withheld=True).column(0).to_pylist()
     own = {name.rpartition(".")[2].replace("_", "").lower() for name in own}
     unknown = [name for key, name in names.items() if key not in _FUNCTIONS or key in own]
     return f"its plan has {unknown[0]}()" if unknown else None
@@ -382,20 +386,20 @@ _STORE = re.compile(r"[^/]*(?://[^/]*)?")  # what is before the path of an addre
 _NAMED = re.compile(r'^\s*(?:paths|unparsed_identifier): "(.*)"$', re.MULTILINE)
 
 
-def refuse_repeated_files(frame: Any) -> None:
+def refuse_repeated_spark_files(frame: Any) -> None:
     """Refuse a frame that reads a file twice, or several files of a Delta, Iceberg or Hudi table."""
     with spark_errors(withheld=True):
-        if is_connect(frame):
-            _refuse_repeats(_NAMED.findall(str(frame._plan.to_proto(frame.sparkSession.client))))
+        if is_spark_connect(frame):
+            _refuse_repeated_spark_names(_NAMED.findall(str(frame._plan.to_proto(frame.sparkSession.client))))
             files = [str(name) for name in frame.inputFiles()]
         else:
-            files = list(_files_of_leaves(frame))
-        _refuse_repeats(files)
+            files = list(_files_read_by_spark(frame))
+        _refuse_repeated_spark_names(files)
         if len(files) > 1:
-            _refuse_old_versions(frame.sparkSession, files)
+            _refuse_old_versions_in_spark(frame.sparkSession, files)
 
 
-def _files_of_leaves(frame: Any) -> Iterator[str]:
+def _files_read_by_spark(frame: Any) -> Iterator[str]:
     """All files that a frame reads, as often as it does; `inputFiles` has each once."""
     leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
     for leaf in map(leaves.apply, range(leaves.size())):
@@ -404,11 +408,11 @@ def _files_of_leaves(frame: Any) -> Iterator[str]:
             yield from map(str, relation.location().inputFiles())
 
 
-def _refuse_repeats(names: Sequence[str]) -> None:
+def _refuse_repeated_spark_names(names: Sequence[str]) -> None:
     seen: dict[Any, str] = {}
     for name in names:
-        here = _here(name)
-        file = name if here is None else local_identity(here)
+        here = _local_path_of_spark_file(name)
+        file = name if here is None else local_file_identity(here)
         if (first := seen.setdefault(file, name)) is not name:
             ways = f"{name} twice" if first == name else f"{first} and {name}, which are the same file"
             raise TableError(
@@ -417,30 +421,30 @@ def _refuse_repeats(names: Sequence[str]) -> None:
             )
 
 
-def _refuse_old_versions(session: Any, files: Sequence[str]) -> None:
-    places = {name: _here(name) for name in files}
-    refuse_old_versions([place for place in places.values() if place is not None])
-    folders = {folder for name, place in places.items() if place is None for folder in _folders_above(name)}
+def _refuse_old_versions_in_spark(session: Any, files: Sequence[str]) -> None:
+    places = {name: _local_path_of_spark_file(name) for name in files}
+    refuse_versioned_table_folders([place for place in places.values() if place is not None])
+    folders = {folder for name, place in places.items() if place is None for folder in _folders_above_spark_file(name)}
     for folder in sorted(folders, key=len, reverse=True):
         for name, kind in VERSIONED:
-            if _is_there(session, folder, f"{name}/{'*.metadata.json' if kind == 'Iceberg' else '*'}"):
-                raise table_with_versions(folder, kind)
+            if _spark_finds_files(session, folder, f"{name}/{'*.metadata.json' if kind == 'Iceberg' else '*'}"):
+                raise versioned_table_error(folder, kind)
 
 
-def _here(name: str) -> Path | None:
+def _local_path_of_spark_file(name: str) -> Path | None:
     """The path of a file that this machine has, too."""
     path = Path(unquote(re.sub("^file:/+", "/", name)) if name.startswith("file:") else name)
     return path if path.is_absolute() and os.path.exists(path) else None
 
 
-def _folders_above(address: str) -> Iterator[str]:
+def _folders_above_spark_file(address: str) -> Iterator[str]:
     """The folders above a file, but for those that are columns, such as `year=2024`: there are many of them."""
     store = _STORE.match(address)[0]  # type: ignore[index]
     parts = address[len(store) :].split("/")[:-1]
     return ("/".join((store, *parts[1:n])) for n in range(1, len(parts) + 1) if "=" not in parts[n - 1])
 
 
-def _is_there(session: Any, folder: str, pattern: str) -> bool:
+def _spark_finds_files(session: Any, folder: str, pattern: str) -> bool:
     """Whether Spark finds files by a pattern; it does not where it may not look."""
     place = re.sub(r"([\[\]{}*?\\])", r"\\\1", unquote(folder))
     try:

@@ -100,12 +100,12 @@ def spark_errors(*, withheld: bool = False, address: str = "") -> Iterator[None]
     except (RadoError, KeyboardInterrupt):
         raise
     except Exception as error:
-        line = _NO_PANDAS if isinstance(error, ImportError) else _reason(error, withheld=withheld)
+        line = _NO_PANDAS if isinstance(error, ImportError) else _spark_failure_reason(error, withheld=withheld)
         at = f" at {address}" if address else ""
         raise ClusterError(line.replace("the Spark cluster cannot", f"the Spark cluster{at} cannot", 1)) from None
 
 
-def _reason(error: Exception, *, withheld: bool) -> str:
+def _spark_failure_reason(error: Exception, *, withheld: bool) -> str:
     text = f"{type(error).__name__}: {error}"
     for pattern, line in _REASONS:
         if re.search(pattern, text):
@@ -122,7 +122,7 @@ def _reason(error: Exception, *, withheld: bool) -> str:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_pyspark_warnings() -> Iterator[None]:
     """Let PySpark not warn of a version of pandas, of which nothing is used here that could fail."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
@@ -150,7 +150,7 @@ def mute_spark_log() -> Iterator[None]:
         yield
 
 
-def mapped_batches(
+def map_spark_batches(
     frame: Any,
     function: Callable[[Iterable[pa.RecordBatch]], Iterator[Any]],
     schema: str,
@@ -158,12 +158,12 @@ def mapped_batches(
     withheld: bool = False,
 ) -> Any:
     """What a function makes of the record batches of each partition, as a frame."""
-    with spark_errors(withheld=withheld), quiet():
+    with spark_errors(withheld=withheld), silence_pyspark_warnings():
         return frame.mapInArrow(function, schema)
 
 
 @contextmanager
-def cut_by_rows(session: Any, row_bytes: int) -> Iterator[None]:
+def cut_spark_batches_by_rows(session: Any, row_bytes: int) -> Iterator[None]:
     """While a job runs over rows of so many bytes each, let Spark cut record batches by their rows alone.
 
     From version 4.1 on, it also adds up the bytes of all columns of a batch after every row, which takes it half of its
@@ -175,7 +175,7 @@ def cut_by_rows(session: Any, row_bytes: int) -> Iterator[None]:
         jobs, before = _cutting.get(key, (0, ""))
         now = session.conf.get(_BATCH_BYTES)  # other versions do not have it, and say so
         before = before if now == _NO_LIMIT and jobs else now
-        if 0 < int(session.conf.get(_BATCH_ROWS)) * row_bytes <= _bytes(before):
+        if 0 < int(session.conf.get(_BATCH_ROWS)) * row_bytes <= _bytes_of_spark_setting(before):
             session.conf.set(_BATCH_BYTES, _NO_LIMIT)
             _cutting[key], begun = (jobs + 1, before), True
     try:
@@ -189,21 +189,21 @@ def cut_by_rows(session: Any, row_bytes: int) -> Iterator[None]:
                 session.conf.set(_BATCH_BYTES, before)
 
 
-def _bytes(size: str) -> int:
+def _bytes_of_spark_setting(size: str) -> int:
     """How many bytes a setting of Spark's names; none if it cannot be read."""
     read = re.fullmatch(r"(\d+)([kmgtp]?)i?b?", size.strip().lower())
     return int(read[1]) << 10 * " kmgtp".index(read[2] or " ") if read else 0
 
 
-def is_connect(thing: Any) -> bool:
+def is_spark_connect(thing: Any) -> bool:
     """Whether a frame or session is one of Spark Connect."""
     return ".connect." in f"{type(thing).__module__}."
 
 
-def collect_frame(frame: Any, tell: Tell | None = None, *, withheld: bool = False) -> pa.Table:
+def collect_spark_frame(frame: Any, tell: Tell | None = None, *, withheld: bool = False) -> pa.Table:
     """The rows of a frame, which are few and small; Ctrl-C cancels the job, and leaves none running."""
     with spark_errors(withheld=withheld):
-        return (_ConnectJob if is_connect(frame) else _Job)(frame, tell).result()
+        return (_ConnectJob if is_spark_connect(frame) else _Job)(frame, tell).result()
 
 
 class _Job:
@@ -236,7 +236,7 @@ class _Job:
         try:
             with mute_spark_log():
                 self.begin()
-                self._rows.append(_arrow(self.frame))
+                self._rows.append(_spark_rows_as_arrow(self.frame))
         except BaseException as failure:
             self._failures.append(failure)
 
@@ -295,7 +295,7 @@ class _ConnectJob(_Job):
         self.frame.sparkSession.interruptTag(self.name)
 
 
-def _arrow(frame: Any) -> pa.Table:
+def _spark_rows_as_arrow(frame: Any) -> pa.Table:
     """All rows of a frame; before Spark 4 by way of Python objects."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.cells import array_numbers, object_numbers
+from radoboost.tables.cells import array_cell_numbers, object_cell_numbers
 
 Entries = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # rows, columns and values
 
@@ -115,16 +115,16 @@ class NamedMatrix:
         return dense
 
 
-def array_and_names(table: Any) -> tuple[Any, tuple[str, ...] | None]:
+def matrix_and_column_names(table: Any) -> tuple[Any, tuple[str, ...] | None]:
     """An array or a matrix by itself, and the names of its columns; None where they have none."""
     return (table.matrix, tuple(table.names)) if isinstance(table, NamedMatrix) else (table, None)
 
 
-def column_labels(names: Sequence[str] | None, n_columns: int) -> list[str]:
+def matrix_column_names(names: Sequence[str] | None, n_columns: int) -> list[str]:
     return [f"x{k}" for k in range(n_columns)] if names is None else list(names)
 
 
-def whole_rows(matrix: Any) -> Any:
+def sparse_rows_in_order(matrix: Any) -> Any:
     """A sparse matrix of SciPy by rows, in its own type, each place once and in order; the caller's stays as it is.
 
     Entries of one place add up in their order, as in the dense matrix.
@@ -132,9 +132,9 @@ def whole_rows(matrix: Any) -> Any:
     from scipy import sparse  # not at the top: importing the package loads nothing of SciPy
 
     rows = matrix.tocsr()
-    starts, places, values = _compressed(rows, rows.shape[0])
+    starts, places, values = _compressed_sparse_entries(rows, rows.shape[0])
     if len(places) and not (places.min() >= 0 and places.max() < rows.shape[1]):
-        raise _damaged()
+        raise _damaged_sparse_matrix_error()
     row_of = np.repeat(np.arange(rows.shape[0]), np.diff(starts))
     ahead = (np.diff(places) > 0) | (np.diff(row_of) > 0)
     if ahead.all():
@@ -148,7 +148,7 @@ def whole_rows(matrix: Any) -> Any:
     return sparse.csr_array((totals, places[first], starts), shape=rows.shape)
 
 
-def sparse_rows(matrix: Any) -> Any:
+def sparse_rows_as_float(matrix: Any) -> Any:
     """A sparse matrix of SciPy by rows, in float64; entries of one place add up, in their order.
 
     An entry outside the columns is NaN in the first column of its row. One outside the rows is in no row and does not
@@ -162,7 +162,7 @@ def sparse_rows(matrix: Any) -> Any:
         return matrix  # to be refused like other arrays
     n_rows, n_columns = matrix.shape
     if matrix.format == "csr":
-        starts, columns, values = _compressed(matrix, n_rows)
+        starts, columns, values = _compressed_sparse_entries(matrix, n_rows)
     elif matrix.format in _READERS:
         rows, columns, values = _READERS[matrix.format](matrix)
         inside = (rows >= 0) & (rows < n_rows)
@@ -176,41 +176,41 @@ def sparse_rows(matrix: Any) -> Any:
             f"a private mechanism takes sparse matrices in the formats csr, {', '.join(_READERS)}; this is "
             f"{matrix.format}: pass what its tocsr() gives"
         )
-    numbers = array_numbers(values).astype(np.float64, copy=False)
+    numbers = array_cell_numbers(values).astype(np.float64, copy=False)
     outside = (columns < 0) | (columns >= n_columns)
     if outside.any():
         columns, numbers = np.where(outside, 0, columns), np.where(outside, np.nan, numbers)
     return sparse.csr_array((numbers, columns.astype(np.int64, copy=False), starts), shape=matrix.shape)
 
 
-def _compressed(matrix: Any, n_slices: int) -> Entries:
+def _compressed_sparse_entries(matrix: Any, n_slices: int) -> Entries:
     """Where each row of a csr or column of a csc matrix begins, and the places and values of its entries."""
     starts, places, values = matrix.indptr, matrix.indices, matrix.data
-    _check_entries(starts, places, values)
+    _check_sparse_entries(starts, places, values)
     sound = len(starts) == n_slices + 1 and starts[0] == 0 and (starts[1:] >= starts[:-1]).all()
     if not sound or starts[-1] > min(len(places), len(values)):
-        raise _damaged()
+        raise _damaged_sparse_matrix_error()
     return starts.astype(np.int64, copy=False), places[: starts[-1]], values[: starts[-1]]
 
 
-def _by_columns(matrix: Any) -> Entries:
-    starts, rows, values = _compressed(matrix, matrix.shape[1])
+def _csc_entries(matrix: Any) -> Entries:
+    starts, rows, values = _compressed_sparse_entries(matrix, matrix.shape[1])
     return rows, np.repeat(np.arange(matrix.shape[1]), np.diff(starts)), values
 
 
-def _by_entries(matrix: Any) -> Entries:
+def _coo_entries(matrix: Any) -> Entries:
     rows, columns = matrix.coords
-    _check_entries(rows, columns, matrix.data)
+    _check_sparse_entries(rows, columns, matrix.data)
     if not len(rows) == len(columns) == len(matrix.data):
-        raise _damaged()
+        raise _damaged_sparse_matrix_error()
     return rows, columns, matrix.data
 
 
-def _by_lists(matrix: Any) -> Entries:
+def _lil_entries(matrix: Any) -> Entries:
     """A lil matrix: two lists for each row, in which anything may be."""
     n_rows, n_columns = matrix.shape
     if not matrix.rows.shape == matrix.data.shape == (n_rows,):
-        raise _damaged()
+        raise _damaged_sparse_matrix_error()
     rows: list[int] = []
     columns: list[int] = []
     values: list[Any] = []
@@ -220,18 +220,18 @@ def _by_lists(matrix: Any) -> Entries:
         rows += [row] * len(places)
         columns += [int(k) if isinstance(k, int | np.integer) and 0 <= k < n_columns else -1 for k in places]
         values += cells
-    return np.array(rows, np.int64), np.array(columns, np.int64), object_numbers(values)
+    return np.array(rows, np.int64), np.array(columns, np.int64), object_cell_numbers(values)
 
 
-_READERS = {"csc": _by_columns, "coo": _by_entries, "lil": _by_lists}
+_READERS = {"csc": _csc_entries, "coo": _coo_entries, "lil": _lil_entries}
 
 
-def _check_entries(first: NDArray[Any], second: NDArray[Any], values: NDArray[Any]) -> None:
+def _check_sparse_entries(first: NDArray[Any], second: NDArray[Any], values: NDArray[Any]) -> None:
     """Refuse what holds no entries at all: places that are not whole numbers, or arrays that are not one row."""
     if {first.ndim, second.ndim, values.ndim} != {1} or first.dtype.kind not in "iu" or second.dtype.kind not in "iu":
-        raise _damaged()
+        raise _damaged_sparse_matrix_error()
 
 
-def _damaged() -> TableError:
+def _damaged_sparse_matrix_error() -> TableError:
     """The error for a matrix whose arrays do not fit together; no record has a part of its own in that."""
     return TableError("the sparse matrix is damaged: its arrays do not fit together; make it anew")

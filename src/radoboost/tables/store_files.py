@@ -34,7 +34,7 @@ MOST_FETCHED = 1 << 28  # in memory at a time; what is larger is read column by 
 _AT_ONCE = 4  # requests of one reader
 
 
-def fetch_range(path: StorePath, start: int, stop: int) -> bytes:
+def fetch_byte_range(path: StorePath, start: int, stop: int) -> bytes:
     block: bytes = path.file.read_at(stop - start, start)
     if len(block) != stop - start:
         raise OSError(f"the store broke off: {stop - start - len(block):,} bytes are missing")
@@ -62,7 +62,7 @@ class Windows:
             if key in self._windows:
                 self._windows.move_to_end(key)
                 return self._windows[key]
-        block = fetch_range(path, start, stop)
+        block = fetch_byte_range(path, start, stop)
         with self._lock:
             if key not in self._windows:
                 self._windows[key] = block
@@ -89,7 +89,7 @@ class Windows:
 _WINDOWS = Windows(4 * WINDOW_BYTES)
 
 
-def store_stamp(path: StorePath) -> tuple[Any, ...]:
+def store_file_stamp(path: StorePath) -> tuple[Any, ...]:
     """What changes when the file does, asked for anew unless a pass over all its parts does so."""
     before = path.version_seen
     if path.passes:
@@ -163,7 +163,7 @@ class FetchedFile(_PlacedFile):
         super().__init__(path.file.size())
         self._path = path
         with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(ranges)))) as helpers:
-            blocks = helpers.map(lambda ends: fetch_range(path, *ends), ranges)
+            blocks = helpers.map(lambda ends: fetch_byte_range(path, *ends), ranges)
             self._blocks = [(start, memoryview(block)) for (start, _), block in zip(ranges, blocks, strict=True)]
 
     def read(self, size: int | None = -1) -> Any:
@@ -174,10 +174,10 @@ class FetchedFile(_PlacedFile):
                 self._place += wanted
                 return block[place - start : place - start + wanted]
         self._place = stop = max(place, min(place + wanted, self._size))
-        return fetch_range(self._path, place, stop)
+        return fetch_byte_range(self._path, place, stop)
 
 
-def joined_ranges(ranges: Iterable[tuple[int, int]], longest: int = 0) -> list[tuple[int, int]]:
+def join_byte_ranges(ranges: Iterable[tuple[int, int]], longest: int = 0) -> list[tuple[int, int]]:
     """Ranges in order, joined where little lies between them, and not too long: `RANGE_BYTES`, or `longest` if more."""
     joined: list[tuple[int, int]] = []
     most = max(longest, RANGE_BYTES)
@@ -189,7 +189,9 @@ def joined_ranges(ranges: Iterable[tuple[int, int]], longest: int = 0) -> list[t
     return joined
 
 
-def parquet_ranges(footer: Any, groups: Iterable[int], names: Sequence[str], longest: int = 0) -> list[tuple[int, int]]:
+def parquet_byte_ranges(
+    footer: Any, groups: Iterable[int], names: Sequence[str], longest: int = 0
+) -> list[tuple[int, int]]:
     """Where the columns of these names are in some row groups of a Parquet file."""
     wanted, dotted = set(names), tuple(f"{name}." for name in names)
     paths = [footer.schema.column(k).path for k in range(footer.num_columns)]
@@ -203,12 +205,12 @@ def parquet_ranges(footer: Any, groups: Iterable[int], names: Sequence[str], lon
             if column.has_dictionary_page and column.dictionary_page_offset:
                 start = min(start, column.dictionary_page_offset)
             ranges.append((start, start + column.total_compressed_size))
-    return joined_ranges(ranges, longest)
+    return join_byte_ranges(ranges, longest)
 
 
-def parquet_file(path: StorePath, footer: Any, groups: Iterable[int], names: Sequence[str]) -> tuple[Any, int]:
+def parquet_file_in_store(path: StorePath, footer: Any, groups: Iterable[int], names: Sequence[str]) -> tuple[Any, int]:
     """A file to read some row groups from, and how many bytes at a time (0: a column as a whole)."""
-    ranges = parquet_ranges(footer, groups, names, min(path.file.size() // _RANGES, MOST_FETCHED))
+    ranges = parquet_byte_ranges(footer, groups, names, min(path.file.size() // _RANGES, MOST_FETCHED))
     if sum(stop - start for start, stop in ranges) > MOST_FETCHED:
         return path.file, WINDOW_BYTES
     return pa.PythonFile(FetchedFile(path, ranges), mode="r"), 0
@@ -242,24 +244,24 @@ _FOR_GOOD = (
 T = TypeVar("T")
 
 
-def file_system(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str]]:
+def file_system_of_store(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str]]:
     """The file system that an address belongs to, and what says what addresses are called there."""
     if address.scheme in _S3:
-        return _s3(address), partial(_join_address, address.host)
+        return _s3_file_system(address), partial(_join_store_address, address.host)
     if address.scheme in _OF_PYARROW:
         try:
-            system, root = fs.FileSystem.from_uri(_without_path(address))
-            return system, partial(_join_address, root)
+            system, root = fs.FileSystem.from_uri(_store_root_address(address))
+            return system, partial(_join_store_address, root)
         except (ImportError, pa.ArrowNotImplementedError):
             pass  # this pyarrow was built without it
-    return _of_fsspec(address)
+    return _fsspec_file_system(address)
 
 
-def _join_address(root: str, address: StoreAddress) -> str:
+def _join_store_address(root: str, address: StoreAddress) -> str:
     return f"{root.rstrip('/')}/{address.path}" if address.path else root
 
 
-def _s3(address: StoreAddress) -> Any:
+def _s3_file_system(address: StoreAddress) -> Any:
     """S3, or anything that speaks like it at another endpoint."""
     if not address.host:
         raise ArgumentError(f"{address.public()} names no bucket; write s3://BUCKET/PATH")
@@ -290,7 +292,7 @@ def _s3(address: StoreAddress) -> Any:
     )
 
 
-def _without_path(address: StoreAddress) -> str:
+def _store_root_address(address: StoreAddress) -> str:
     """The address of the whole store, as pyarrow takes it, with whatever is secret in it."""
     before = quote(address.user) + (f":{quote(address.password, safe='')}" if address.password else "")
     options = list(address.options)
@@ -303,7 +305,7 @@ def _without_path(address: StoreAddress) -> str:
 # ---- fsspec
 
 
-def _of_fsspec(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str]]:
+def _fsspec_file_system(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str]]:
     try:
         import fsspec
     except ImportError:
@@ -321,11 +323,15 @@ def _of_fsspec(address: StoreAddress) -> tuple[Any, Callable[[StoreAddress], str
     except ImportError as error:
         raise ArgumentError(f"{address.scheme}:// needs another library: {' '.join(str(error).split())}") from None
     # Nothing may be remembered: neither credentials for others, nor what a folder held a moment ago.
-    system, _ = fsspec.core.url_to_fs(_full_address(address), skip_instance_cache=True, use_listings_cache=False)
-    return fs.PyFileSystem(RetryingFileSystem(system)), lambda other: str(system._strip_protocol(_full_address(other)))
+    system, _ = fsspec.core.url_to_fs(
+        _store_address_with_password(address), skip_instance_cache=True, use_listings_cache=False
+    )
+    return fs.PyFileSystem(RetryingFileSystem(system)), lambda other: str(
+        system._strip_protocol(_store_address_with_password(other))
+    )
 
 
-def _full_address(address: StoreAddress) -> str:
+def _store_address_with_password(address: StoreAddress) -> str:
     before = quote(address.user, safe="") + (f":{quote(address.password, safe='')}" if address.password else "")
     query = "&".join(f"{key}={value}" if value else key for key, value in address.options)
     path = f"/{address.path}" if address.path else ""
@@ -333,7 +339,7 @@ def _full_address(address: StoreAddress) -> str:
     return f"{place}?{query}" if query else place
 
 
-def patiently(ask: Callable[[], T]) -> T:
+def retry_store_request(ask: Callable[[], T]) -> T:
     """What is asked for, after a few attempts if need be; a failure that stays is an `OSError`."""
     for attempt in range(ATTEMPTS):
         try:
@@ -351,18 +357,20 @@ class RetryingFileSystem(fs.FSSpecHandler):  # type: ignore[misc]
     """What pyarrow asks a file system of fsspec for; whatever fails is tried again."""
 
     def get_file_info(self, paths: list[str]) -> list[Any]:
-        return patiently(lambda: super(RetryingFileSystem, self).get_file_info(paths))
+        return retry_store_request(lambda: super(RetryingFileSystem, self).get_file_info(paths))
 
     def get_file_info_selector(self, selector: Any) -> list[Any]:
-        return patiently(lambda: super(RetryingFileSystem, self).get_file_info_selector(selector))
+        return retry_store_request(lambda: super(RetryingFileSystem, self).get_file_info_selector(selector))
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         """A file whose ranges are asked for as they are, and nothing around them."""
-        return pa.PythonFile(RetryingFile(patiently(lambda: self.fs.open(path, "rb", cache_type="none"))), mode="r")
+        return pa.PythonFile(
+            RetryingFile(retry_store_request(lambda: self.fs.open(path, "rb", cache_type="none"))), mode="r"
+        )
 
     def version(self, path: str) -> tuple[Any, ...]:
         """What changes when the file does: its version where the store has one, or else its size and time."""
-        about = patiently(lambda: self.fs.info(path))
+        about = retry_store_request(lambda: self.fs.info(path))
         known = [str(about[name]) for name in _VERSIONS if about.get(name)]
         return (about.get("size"), *(known or (str(about[name]) for name in _TIMES if about.get(name))))
 
@@ -376,7 +384,7 @@ class RetryingFile(_PlacedFile):
 
     def read(self, size: int = -1) -> bytes:
         wanted = max(0, min(self._size - self._place, self._size if size < 0 else size))
-        block = patiently(lambda: self._range(wanted)) if wanted else b""
+        block = retry_store_request(lambda: self._range(wanted)) if wanted else b""
         self._place += wanted
         return block
 
@@ -459,10 +467,10 @@ class Prefetch(Generic[T]):
 
 def read_ahead(items: Iterator[T], most: int) -> Iterator[T]:
     """The same items, made in a thread, at most `most` of them before they are asked for."""
-    return parts_ahead([items], lambda part: part, lambda part: 1.0, most)
+    return read_parts_ahead([items], lambda part: part, lambda part: 1.0, most)
 
 
-def parts_ahead(
+def read_parts_ahead(
     parts: Sequence[P], read: Callable[[P], Iterator[T]], size: Callable[[P], float], most: int
 ) -> Iterator[T]:
     """The items of all parts, in order; while those of one are taken, the next parts are read, each in a thread.

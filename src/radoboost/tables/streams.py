@@ -24,13 +24,19 @@ from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.progress import Progress, silent
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import PLAIN
-from radoboost.tables.databases import Query, QueryResult, address_query, declared_types, relation_answer
-from radoboost.tables.folders import folder_values
-from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, cluster_of, slice_batches
+from radoboost.tables.databases import (
+    Query,
+    QueryResult,
+    declared_database_types,
+    duckdb_relation_answer,
+    query_of_address,
+)
+from radoboost.tables.folders import folder_column_values
+from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, cluster_kind_of_frame, slice_batches
 from radoboost.tables.named_paths import NamedPath, named_path
-from radoboost.tables.object_columns import polars_cells
+from radoboost.tables.object_columns import polars_object_cells
 from radoboost.tables.paths import expand_paths
-from radoboost.tables.urls import database_errors, is_address, is_store, withholding_errors
+from radoboost.tables.urls import is_database_url, is_store_url, mask_database_errors, withhold_read_errors
 
 # ---- Datasets of pyarrow: as the files that they are made of, where they are no more than files.
 
@@ -58,7 +64,7 @@ def dataset_files(dataset: Any, *, row_by_row: bool = False) -> list[NamedPath] 
         files = [file for part in parts for file in part or ()]
         names = set().union(*(child.schema.names for child in dataset.children))
         return None if None in parts or not files or names != set(dataset.schema.names) else files
-    root = _local_root(getattr(dataset, "filesystem", None))
+    root = _local_dataset_root(getattr(dataset, "filesystem", None))
     kind = _KINDS.get(dataset.format.default_extname) if root is not None else None
     if root is None or kind is None:
         return None
@@ -66,8 +72,8 @@ def dataset_files(dataset: Any, *, row_by_row: bool = False) -> list[NamedPath] 
     known: set[str] = set()
     for fragment in fragments:
         place, own = os.path.join(root, fragment.path), set(fragment.physical_schema.names)
-        folders = _folders(place, fragment.partition_expression, row_by_row)
-        if folders is None or not names >= own or _is_cut(fragment):
+        folders = _dataset_folder_values(place, fragment.partition_expression, row_by_row)
+        if folders is None or not names >= own or _is_partial_fragment(fragment):
             return None
         folders = {name: value for name, value in folders.items() if name in names}
         files.append(named_path(place, kind=kind, folders=folders))
@@ -75,27 +81,27 @@ def dataset_files(dataset: Any, *, row_by_row: bool = False) -> list[NamedPath] 
     return files if files and names <= known else None
 
 
-def _local_root(filesystem: Any) -> str | None:
+def _local_dataset_root(filesystem: Any) -> str | None:
     """Where the paths of a file system begin; None if it is not that of this machine."""
     from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
     if isinstance(filesystem, SubTreeFileSystem):
-        outer = _local_root(filesystem.base_fs)
+        outer = _local_dataset_root(filesystem.base_fs)
         return None if outer is None else os.path.join(outer, filesystem.base_path)
     return "" if isinstance(filesystem, LocalFileSystem) else None
 
 
-def _folders(place: str, expression: Any, row_by_row: bool) -> dict[str, str | None] | None:
+def _dataset_folder_values(place: str, expression: Any, row_by_row: bool) -> dict[str, str | None] | None:
     """What folders say about a file, as they say it; None where that cannot be known."""
     from pyarrow.dataset import get_partition_keys
 
-    keys, texts = get_partition_keys(expression), folder_values(Path(place).parts[:-1])
+    keys, texts = get_partition_keys(expression), folder_column_values(Path(place).parts[:-1])
     if row_by_row and not keys.keys() <= texts.keys():
         return None
     return {name: None if value is None else texts.get(name, str(value)) for name, value in keys.items()}
 
 
-def _is_cut(fragment: Any) -> bool:
+def _is_partial_fragment(fragment: Any) -> bool:
     """Whether a fragment is only some row groups of its file."""
     return hasattr(fragment, "num_row_groups") and fragment.num_row_groups != fragment.metadata.num_row_groups
 
@@ -122,7 +128,7 @@ class Spool:
     """A temporary file to write once and to read often; its `place` can be opened by name while it lives."""
 
     def __init__(self) -> None:
-        with _room("the temporary folder"):
+        with _disk_errors_of_spool("the temporary folder"):
             self._file, name = tempfile.mkstemp(prefix="radoboost-")
         self.n_bytes, self._asked = 0, 0
         self._folder = os.path.dirname(name)
@@ -133,7 +139,7 @@ class Spool:
                     os.unlink(name)
                     self.place = place
                 break
-        self.discard = weakref.finalize(self, _discard, self._file, name, self.place == name)
+        self.discard = weakref.finalize(self, _discard_spool_file, self._file, name, self.place == name)
 
     # What Arrow asks of a file that it writes to.
 
@@ -159,7 +165,7 @@ class Spool:
         """Arrow is done with writing; the file is there to be read until it is discarded."""
 
 
-def _discard(file: int, name: str, named: bool) -> None:
+def _discard_spool_file(file: int, name: str, named: bool) -> None:
     with suppress(OSError):
         os.close(file)
     if named:
@@ -168,7 +174,7 @@ def _discard(file: int, name: str, named: bool) -> None:
 
 
 @contextmanager
-def _room(name: str) -> Iterator[None]:
+def _disk_errors_of_spool(name: str) -> Iterator[None]:
     """Turn a disk's refusal into one line; other errors pass."""
     try:
         yield
@@ -187,7 +193,7 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
     Dictionaries may change from batch to batch, which Arrow's file format does not allow; its stream format does. So
     whatever may have some within is kept as a stream: types that have parts, and extension types.
     """
-    kind = "arrow" if all(_is_simple(column.type) for column in schema) else "stream"
+    kind = "arrow" if all(_is_unnested_type(column.type) for column in schema) else "stream"
     spool = Spool()
     try:
         sink = pa.PythonFile(spool, "w")
@@ -195,11 +201,11 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
         rows = max(1, min(BATCH_ROWS, BATCH_VALUES // max(1, len(schema))))
         n_rows = 0
         for batch in slice_batches(batches, rows):
-            with _room(name):
+            with _disk_errors_of_spool(name):
                 writer.write_batch(batch)
             n_rows += batch.num_rows
             bar("keeping rows", n_rows, None)
-        with _room(name):
+        with _disk_errors_of_spool(name):
             writer.close()
     except BaseException:
         spool.discard()
@@ -207,7 +213,7 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
     return named_path(spool.place, name, kind, owner=spool)
 
 
-def _is_simple(kind: pa.DataType) -> bool:
+def _is_unnested_type(kind: pa.DataType) -> bool:
     """Whether a type has no others within it."""
     return kind.num_fields == 0 and not isinstance(kind, pa.DictionaryType | pa.BaseExtensionType)
 
@@ -217,7 +223,7 @@ def spool_bytes(name: str, kind: str, stream: BufferedIOBase, bar: Progress = si
     spool = Spool()
     try:
         while chunk := stream.read1(_CHUNK):  # what is there: a longer read would not notice an interrupt
-            with _room(name):
+            with _disk_errors_of_spool(name):
                 spool.write(chunk)
             bar("keeping bytes", spool.n_bytes, None)
         if not spool.n_bytes:
@@ -228,17 +234,17 @@ def spool_bytes(name: str, kind: str, stream: BufferedIOBase, bar: Progress = si
     return named_path(spool.place, name, kind, owner=spool)
 
 
-def respool(path: NamedPath, schema: pa.Schema, bar: Progress = silent) -> NamedPath:
+def rewrite_spool(path: NamedPath, schema: pa.Schema, bar: Progress = silent) -> NamedPath:
     """The same rows with the types of a schema, in a spool that takes the place of the first."""
     try:
         with pa.memory_map(os.fspath(path)) as file:
-            batches = (batch.cast(schema) for batch in _kept(path, file))
+            batches = (batch.cast(schema) for batch in _spooled_batches(path, file))
             return spool_batches(str(path), schema, batches, bar)
     finally:
         path.owner.discard()
 
 
-def _kept(path: NamedPath, file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
+def _spooled_batches(path: NamedPath, file: pa.NativeFile) -> Iterator[pa.RecordBatch]:
     if path.kind == "stream":
         yield from pa.ipc.open_stream(file)
     else:
@@ -290,24 +296,24 @@ class StandardInput:
         if stream is None or sys.stdin.isatty():
             raise TableError("standard input is a terminal or closed; pipe a table into it: cat TABLE | rado ... -")
         try:
-            unpacked = _decompressed_stream(stream, self.format)
-            _check_format(unpacked, self.format)
+            unpacked = _decompressed_input_stream(stream, self.format)
+            _check_stream_format(unpacked, self.format)
             path = spool_bytes("standard input", self.format, unpacked, bar)
         except (OSError, EOFError) as error:
             raise TableError(f"standard input broke off: {error}") from None
         if self.format == "arrow":
-            _check_whole(path)
+            _refuse_truncated_stream(path)
         return path
 
 
-def _decompressed_stream(stream: Any, kind: str) -> io.BufferedIOBase:
+def _decompressed_input_stream(stream: Any, kind: str) -> io.BufferedIOBase:
     """The bytes of a stream; those of a CSV file unpacked, where it begins as gzip does."""
     buffered = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     packed = kind == "csv" and buffered.peek(2)[:2] == b"\x1f\x8b"
     return gzip.GzipFile(fileobj=buffered) if packed else buffered
 
 
-def _check_format(stream: io.BufferedIOBase, kind: str) -> None:
+def _check_stream_format(stream: io.BufferedIOBase, kind: str) -> None:
     """Refuse a file of another format than was said, by its first bytes, which no line of text begins with."""
     start = stream.peek(8)[:8] if hasattr(stream, "peek") else b""
     found = next((name for name, marks in _BEGINNINGS.items() if start.startswith(marks)), kind)
@@ -315,7 +321,7 @@ def _check_format(stream: io.BufferedIOBase, kind: str) -> None:
         raise TableError(f"standard input begins as {found.capitalize()}, and was to be {kind}; give --format {found}")
 
 
-def _check_whole(path: NamedPath) -> None:
+def _refuse_truncated_stream(path: NamedPath) -> None:
     """Refuse an Arrow stream that does not end as one: whoever wrote it was cut short."""
     with open(path, "rb") as file:
         begins = file.read(6)
@@ -329,32 +335,32 @@ def _check_whole(path: NamedPath) -> None:
 # ---- what can be read once
 
 
-def is_query(table: Any) -> bool:
+def is_query_or_stream(table: Any) -> bool:
     """Whether a table comes from something that may compute: a record is then a row of what comes."""
-    one = _only(table)
+    one = _only_address_of_list(table)
     if is_dataset(one):
         return dataset_files(one) is None
-    if isinstance(one, Query | StandardInput) or is_address(one):
+    if isinstance(one, Query | StandardInput) or is_database_url(one):
         return True
-    return _is_relation(one) or _is_lazy(one) or _is_reader(one)
+    return _is_duckdb_relation(one) or _is_lazy_frame(one) or _is_batch_stream(one)
 
 
-def _only(table: Any) -> Any:
+def _only_address_of_list(table: Any) -> Any:
     """The only item of a list that holds an address; any other table as it is."""
-    return table[0] if isinstance(table, list | tuple) and len(table) == 1 and is_address(table[0]) else table
+    return table[0] if isinstance(table, list | tuple) and len(table) == 1 and is_database_url(table[0]) else table
 
 
-def _is_relation(table: Any) -> bool:
+def _is_duckdb_relation(table: Any) -> bool:
     return type(table).__name__ == "DuckDBPyRelation"
 
 
-def _is_lazy(table: Any) -> bool:
+def _is_lazy_frame(table: Any) -> bool:
     return hasattr(table, "collect") and type(table).__module__.partition(".")[0] == "polars"
 
 
-def _is_reader(table: Any) -> bool:
+def _is_batch_stream(table: Any) -> bool:
     """Whether a table is a stream of record batches, and no frame in memory, which knows how long it is."""
-    return hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__") and not cluster_of(table)
+    return hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__") and not cluster_kind_of_frame(table)
 
 
 @contextmanager
@@ -363,57 +369,57 @@ def query_result_of(table: Any, *, row_by_row: bool = False) -> Iterator[tuple[s
 
     With `row_by_row`, what a library says while it reads rows is in no message.
     """
-    one = _only(table)
-    if is_address(one):
-        one = address_query(one)
+    one = _only_address_of_list(table)
+    if is_database_url(one):
+        one = query_of_address(one)
     if isinstance(one, Query):
         with one.opened(row_by_row=row_by_row) as answer:
             yield "the query", answer
-    elif (found := _kind_of_stream(one)) is not None:
+    elif (found := _stream_kind(one)) is not None:
         name, answer_of = found
-        with database_errors(name=name), withholding_errors(row_by_row, name):
+        with mask_database_errors(name=name), withhold_read_errors(row_by_row, name):
             yield name, answer_of(one)
     else:
         yield None
 
 
-def _kind_of_stream(table: Any) -> tuple[str, Callable[[Any], QueryResult]] | None:
+def _stream_kind(table: Any) -> tuple[str, Callable[[Any], QueryResult]] | None:
     """What messages call a stream, and what asks it for rows."""
-    if _is_relation(table):
-        return "the query", relation_answer
-    if _is_lazy(table):
-        return "the lazy frame", _lazy_answer
+    if _is_duckdb_relation(table):
+        return "the query", duckdb_relation_answer
+    if _is_lazy_frame(table):
+        return "the lazy frame", _answer_of_lazy_frame
     if is_dataset(table):
-        return "the dataset", lambda dataset: _reader_answer(dataset_reader(dataset))
-    if _is_reader(table):
-        return "the reader", lambda stream: _reader_answer(pa.RecordBatchReader.from_stream(stream))
+        return "the dataset", lambda dataset: _answer_of_batch_reader(dataset_reader(dataset))
+    if _is_batch_stream(table):
+        return "the reader", lambda stream: _answer_of_batch_reader(pa.RecordBatchReader.from_stream(stream))
     return None
 
 
-def _reader_answer(reader: pa.RecordBatchReader) -> QueryResult:
+def _answer_of_batch_reader(reader: pa.RecordBatchReader) -> QueryResult:
     return QueryResult(reader.schema, iter(reader))
 
 
-def _lazy_answer(frame: Any) -> QueryResult:
+def _answer_of_lazy_frame(frame: Any) -> QueryResult:
     """The rows of a lazy frame, a chunk at a time where polars can do that."""
     if hasattr(frame, "collect_batches"):
         chunks = iter(frame.collect_batches(chunk_size=_CHUNK_ROWS, maintain_order=True))
     else:
         chunks = iter(frame.collect().iter_slices(_CHUNK_ROWS))
     first = next(chunks, None)
-    table = _arrow(frame.head(0).collect() if first is None else first)
-    return QueryResult(table.schema, _lazy_batches(table, chunks))
+    table = _lazy_chunk_as_arrow(frame.head(0).collect() if first is None else first)
+    return QueryResult(table.schema, _batches_of_lazy_frame(table, chunks))
 
 
-def _arrow(frame: Any) -> pa.Table:
-    columns = {column.name: polars_cells(column, Category(), PLAIN) for column in frame.get_columns()}
+def _lazy_chunk_as_arrow(frame: Any) -> pa.Table:
+    columns = {column.name: polars_object_cells(column, Category(), PLAIN) for column in frame.get_columns()}
     return pa.table(columns)
 
 
-def _lazy_batches(table: pa.Table, chunks: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+def _batches_of_lazy_frame(table: pa.Table, chunks: Iterator[Any]) -> Iterator[pa.RecordBatch]:
     yield from table.to_batches()
     for chunk in chunks:
-        yield from _arrow(chunk).to_batches()
+        yield from _lazy_chunk_as_arrow(chunk).to_batches()
 
 
 def spool_stream(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> Any:
@@ -423,10 +429,10 @@ def spool_stream(table: Any, *, row_by_row: bool = False, bar: Progress = silent
     """
     if isinstance(table, StandardInput):
         return [table.spooled(bar)]
-    if is_store(table) or (isinstance(table, list | tuple) and any(map(is_store, table))):
+    if is_store_url(table) or (isinstance(table, list | tuple) and any(map(is_store_url, table))):
         return expand_paths(table)  # the store is asked what is there only once
     if is_dataset(table):
-        with database_errors(name="the dataset"), withholding_errors(row_by_row, "the dataset"):
+        with mask_database_errors(name="the dataset"), withhold_read_errors(row_by_row, "the dataset"):
             files = dataset_files(table, row_by_row=row_by_row)
         if files is not None:
             return files
@@ -439,15 +445,15 @@ def spool_stream(table: Any, *, row_by_row: bool = False, bar: Progress = silent
         path, objects = spool_batches(name, answer.schema, answer.batches, bar), answer.objects
     if row_by_row:
         return [path]
-    declared = declared_types(answer.schema)
+    declared = declared_database_types(answer.schema)
     if objects is not None:
         declared = pa.schema(list(zip(answer.schema.names, objects.types(), strict=True)))
-    with database_errors(name=name):
-        return [path if declared is answer.schema else respool(path, declared, bar)]
+    with mask_database_errors(name=name):
+        return [path if declared is answer.schema else rewrite_spool(path, declared, bar)]
 
 
 @contextmanager
-def rereadable(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> Iterator[Any]:
+def spool_for_rereading(table: Any, *, row_by_row: bool = False, bar: Progress = silent) -> Iterator[Any]:
     """As `spooled`, for as long as the table is needed; then the spool is gone."""
     kept = spool_stream(table, row_by_row=row_by_row, bar=bar)
     try:
@@ -457,7 +463,7 @@ def rereadable(table: Any, *, row_by_row: bool = False, bar: Progress = silent) 
             close_spools(kept)
 
 
-def answer_schema(table: Any) -> pa.Schema | None:
+def schema_of_stream(table: Any) -> pa.Schema | None:
     """The columns of a table that is read once, without a look at its rows; None for other tables.
 
     Columns of Python objects have the type null, which says nothing.
@@ -469,5 +475,5 @@ def answer_schema(table: Any) -> pa.Schema | None:
             return None
         answer = found[1]
         if answer.objects is None:
-            return declared_types(answer.schema)
+            return declared_database_types(answer.schema)
         return pa.schema([(name, pa.null()) for name in answer.schema.names])

@@ -13,22 +13,28 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, NeedsSchema, TableError
-from radoboost.tables.cells import gaps
+from radoboost.tables.cells import gap_cells
 from radoboost.tables.column_selection import (
     LARGEST_INTEGER,
-    check_integers,
-    check_kinds,
-    check_types,
+    check_column_kinds,
+    check_feature_types,
     list_names,
-    row_place,
+    refuse_inexact_integers,
+    row_number_text,
 )
-from radoboost.tables.csv_dialect import file_separator
+from radoboost.tables.csv_dialect import separator_of_csv_file
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import join_small_batches
 from radoboost.tables.labels import labels_array
-from radoboost.tables.object_columns import cell_for_message, each_label, named_columns, raw_cells, refuse_complex
-from radoboost.tables.paths import first_stamp, readable
-from radoboost.tables.readers import ColumnSelection, Reader, refuse_unread
+from radoboost.tables.object_columns import (
+    named_object_columns,
+    object_cell_for_message,
+    object_column_cells,
+    object_labels_as_text,
+    refuse_complex_columns,
+)
+from radoboost.tables.paths import file_errors_in_one_line, first_file_stamp
+from radoboost.tables.readers import ColumnSelection, Reader, refuse_one_time_tables
 from radoboost.tables.schema import Schema
 from radoboost.tables.table import Partition, Table
 
@@ -58,15 +64,15 @@ class StrictReader(Reader):
 
     def array(self, table: Any) -> Any:
         """Anything that NumPy can make an array of; values may be masked only where there is a schema."""
-        refuse_unread(table)
+        refuse_one_time_tables(table)
         if self.gaps and np.ma.isMaskedArray(table):
             table = np.ma.filled(table.astype(np.float64), np.nan)
         if self.schema is not None and np.ma.isMaskedArray(table):
             return table
         if np.ma.is_masked(table):
             row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
-            raise missing_value(f"x{k}", row_place(row))
-        with readable("the array"):
+            raise strict_missing_value_error(f"x{k}", row_number_text(row))
+        with file_errors_in_one_line("the array"):
             x = table if hasattr(table, "toarray") else np.asarray(table)
         if x.ndim == 0:
             raise TableError(
@@ -78,22 +84,24 @@ class StrictReader(Reader):
     def frame(self, table: Any, features: Sequence[str] | None, label: str | None) -> tuple[pa.Table, None]:
         """All its columns; with a schema those that were chosen, so that objects are read one by one."""
         if self.schema is None or features is None:
-            _refuse_sparse(table)
+            _refuse_sparse_pandas_columns(table)
             try:
                 return pa.table(table), None
             except pa.ArrowNotImplementedError:
-                refuse_complex(table)
+                refuse_complex_columns(table)
                 raise
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:  # values of several types in a column
-                raise NeedsSchema(f"cannot read {_unread(table)}: {str(error).splitlines()[0]}") from None
-        return chosen_columns(table, features, label, self.schema), None
+                raise NeedsSchema(
+                    f"cannot read {_untakable_columns_text(table)}: {str(error).splitlines()[0]}"
+                ) from None
+        return take_columns_strictly(table, features, label, self.schema), None
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
         """Refuse columns that are not of numbers, or not of what a schema says that they are."""
         if self.schema is None:
-            check_types(schema, features)
+            check_feature_types(schema, features)
         else:
-            check_kinds(schema, {name: self.schema.columns[name].kind for name in features})
+            check_column_kinds(schema, {name: self.schema.columns[name].kind for name in features})
 
     def check_dtype(self, array: Any) -> None:
         """Refuse an array that is not of real numbers."""
@@ -105,7 +113,7 @@ class StrictReader(Reader):
         """Rows of an array; integers that float64 cannot tell apart are refused."""
         if values.dtype.kind in "iu":
             for k, name in enumerate(features):
-                check_integers(values[:, k], name, place)
+                refuse_inexact_integers(values[:, k], name, place)
         return np.ascontiguousarray(values, values.dtype if values.dtype in (np.float32, np.float64) else np.float64)
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
@@ -116,14 +124,14 @@ class StrictReader(Reader):
                 column = column.cast(pa.int8())  # which has a 0 to put into gaps
             return np.where(known, self.numbers(column.fill_null(0), name, place).astype(np.float64), np.nan)
         if column.null_count:
-            raise missing_value(name, place(pc.index(column.is_null(), True).as_py()))
+            raise strict_missing_value_error(name, place(pc.index(column.is_null(), True).as_py()))
         if pa.types.is_decimal(column.type):
             # By way of text: Arrow's own conversion is not rounded to nearest.
             column = column.cast(pa.string()).cast(pa.float64())
-            check_integers(column.to_numpy(), name, place, LARGEST_INTEGER - 1)
+            refuse_inexact_integers(column.to_numpy(), name, place, LARGEST_INTEGER - 1)
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         if pa.types.is_integer(column.type):
-            check_integers(values, name, place)
+            refuse_inexact_integers(values, name, place)
         return values
 
     def complaints(
@@ -135,14 +143,14 @@ class StrictReader(Reader):
         odd = ~np.isfinite(numbers)
         odd &= column.is_valid().to_numpy(zero_copy_only=False)
         if odd.any():
-            odd &= ~gaps(column)
+            odd &= ~gap_cells(column)
         if odd.any():
             row = int(np.argmax(odd))
             if np.isinf(numbers[row]):
                 return [f"column {name!r} has an infinite value ({place(row)})"]
             kind = "number" if self.schema is None else self.schema.columns[name].kind
-            return [f"column {name!r} has {cell_for_message(column[row])} ({place(row)}), which is no {kind}"]
-        inexact = first_inexact(column, numbers)
+            return [f"column {name!r} has {object_cell_for_message(column[row])} ({place(row)}), which is no {kind}"]
+        inexact = first_inexact_integer(column, numbers)
         if inexact is None:
             return []
         return [f"column {name!r} has an integer beyond 2**53 ({place(inexact)}), which float64 cannot hold"]
@@ -155,34 +163,34 @@ class StrictReader(Reader):
         """The columns, with the types that the first rows suggest; with a schema all are texts."""
         if self.schema is None and self.marks.thousands is not None:
             raise ArgumentError("marks between thousands need a schema; write one with rado schema")
-        found = csv_schema(path, file_separator(path, self.marks), self.marks.decimal)
+        found = csv_schema(path, separator_of_csv_file(path, self.marks), self.marks.decimal)
         return found if self.schema is None else pa.schema([(name, pa.string()) for name in found.names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
-        return [CsvFile(path, first_stamp(path), selection, None, schema, file_separator(path, self.marks))]
+        return [CsvFile(path, first_file_stamp(path), selection, None, schema, separator_of_csv_file(path, self.marks))]
 
     def check_opened(self, source: Table) -> None:
         """Refuse a table that is known to have no rows."""
         source.check_rows(source.n_rows)
 
 
-def chosen_columns(table: Any, features: Sequence[str], label: str | None, schema: Schema) -> pa.Table:
+def take_columns_strictly(table: Any, features: Sequence[str], label: str | None, schema: Schema) -> pa.Table:
     """The columns of a data frame or a dict: features as raw columns, the label as Arrow has it, others null."""
-    columns = named_columns(table)
+    columns = named_object_columns(table)
     if columns is None:
         return pa.table(table)
     arrays = []
     for name, column in columns:
         if name == label:
-            arrays.append(_strict_labels(name, column))
+            arrays.append(_take_labels_strictly(name, column))
         elif name in features:
-            arrays.append(raw_cells(column, schema.columns[name], schema.marks))
+            arrays.append(object_column_cells(column, schema.columns[name], schema.marks))
         else:
             arrays.append(pa.nulls(len(column)))
     return pa.table(arrays, [name for name, _ in columns])
 
 
-def _strict_labels(name: str, column: Any) -> pa.Array | pa.ChunkedArray:
+def _take_labels_strictly(name: str, column: Any) -> pa.Array | pa.ChunkedArray:
     try:
         if str(getattr(column, "dtype", "")) != "Object":
             return pa.array(column)
@@ -191,12 +199,12 @@ def _strict_labels(name: str, column: Any) -> pa.Array | pa.ChunkedArray:
     kinds = {isinstance(value, str) for value in column if isinstance(value, str | Real | np.bool_) and value == value}
     if len(kinds) > 1:
         raise TableError(f"the label {name!r} mixes numbers and text; make all of them text")
-    return each_label(column)
+    return object_labels_as_text(column)
 
 
-def _refuse_sparse(table: Any) -> None:
+def _refuse_sparse_pandas_columns(table: Any) -> None:
     """Refuse sparse columns of pandas, which Arrow has no type for."""
-    columns = named_columns(table) if hasattr(table, "iloc") else None
+    columns = named_object_columns(table) if hasattr(table, "iloc") else None
     names = [name for name, column in columns or () if str(column.dtype).startswith("Sparse[")]
     if names and len(names) == len(columns or ()):
         raise TableError(
@@ -210,10 +218,10 @@ def _refuse_sparse(table: Any) -> None:
         )
 
 
-def _unread(table: Any) -> str:
+def _untakable_columns_text(table: Any) -> str:
     """The columns of a table that Arrow cannot take, for a message."""
     names = []
-    for name, column in named_columns(table) or ():
+    for name, column in named_object_columns(table) or ():
         try:
             pa.chunked_array(column) if hasattr(column, "__arrow_c_stream__") else pa.array(column)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
@@ -221,7 +229,7 @@ def _unread(table: Any) -> str:
     return f"column {list_names(names)}" if names else "the table"
 
 
-def first_inexact(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
+def first_inexact_integer(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
     """The first row with an integer that float64 may not hold, as a text or as a number of whatever type; or None."""
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_temporal(kind):
@@ -236,7 +244,7 @@ def first_inexact(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
     return None
 
 
-def missing_value(name: str, place: str) -> NeedsSchema:
+def strict_missing_value_error(name: str, place: str) -> NeedsSchema:
     return NeedsSchema(f"column {name!r} has a missing value ({place}); fill in or drop such rows or columns")
 
 

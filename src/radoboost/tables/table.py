@@ -16,12 +16,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import NeedsSchema, RadoError, TableError
-from radoboost.tables.labels import comparable
+from radoboost.tables.labels import comparable_labels
 from radoboost.tables.object_stores import StorePath
-from radoboost.tables.paths import readable, stamp
+from radoboost.tables.paths import file_errors_in_one_line, file_stamp
 from radoboost.tables.schema import Schema
 from radoboost.tables.sparse import SparseRows
-from radoboost.tables.store_files import parts_ahead
+from radoboost.tables.store_files import read_parts_ahead
 
 TILE_ROWS = 64  # one word of the keystream has a bit for each: batches of whole tiles save work at both ends
 BATCHES_AHEAD = 4  # of a part in a store: about all of it
@@ -148,7 +148,7 @@ class Table:
 
     @property
     def batch_rows(self) -> int:
-        return whole_tiles(min(self.most_rows, self.most_values // len(self.features)))
+        return round_to_whole_tiles(min(self.most_rows, self.most_values // len(self.features)))
 
     def parts(self) -> Sequence[Partition]:
         """All rows, in order, as parts that can be read on their own."""
@@ -169,7 +169,7 @@ class Table:
             return 1.0 if part.n_rows is None else part.n_rows / whole
 
         try:
-            yield from parts_ahead(self.pieces, lambda part: once.read(part, most_rows), size, BATCHES_AHEAD)
+            yield from read_parts_ahead(self.pieces, lambda part: once.read(part, most_rows), size, BATCHES_AHEAD)
         finally:
             once.close()
 
@@ -189,25 +189,25 @@ class Table:
             raise TableError(f"{self.name} has no rows; give it at least one")
 
 
-def refuse_not_finite(features: Sequence[str], batch: Batch, values: NDArray[Any]) -> None:
+def refuse_not_finite_values(features: Sequence[str], batch: Batch, values: NDArray[Any]) -> None:
     """Raise an error that names the first value of a batch that is not finite."""
     row, k = np.argwhere(~np.isfinite(values))[0].tolist()
-    raise not_finite(features[k], batch.place(row), values[row, k])
+    raise not_finite_value_error(features[k], batch.place(row), values[row, k])
 
 
-def not_finite(name: str, place: str, value: float) -> TableError:
+def not_finite_value_error(name: str, place: str, value: float) -> TableError:
     missing = np.isnan(value)
     what = "a missing value (NaN)" if missing else "an infinite value"
     wrong = NeedsSchema if missing else TableError
     return wrong(f"column {name!r} has {what} ({place}); fill in or drop such rows or columns")
 
 
-def whole_tiles(rows: int) -> int:
+def round_to_whole_tiles(rows: int) -> int:
     """A number of rows, rounded down to whole tiles; at least one tile."""
     return max(TILE_ROWS, rows // TILE_ROWS * TILE_ROWS)
 
 
-def part_rows(n_columns: int, batch_rows: int) -> int:
+def rows_per_partition(n_columns: int, batch_rows: int) -> int:
     """How many rows a part should have: a whole number of batches."""
     return max(1, PART_VALUES // n_columns // batch_rows) * batch_rows
 
@@ -215,47 +215,47 @@ def part_rows(n_columns: int, batch_rows: int) -> int:
 # ---- Some rows of a batch, as a batch: any of them, in any order, also several times
 
 
-def take_rows(batch: Batch, places: NDArray[np.int64]) -> Batch:
+def take_batch_rows(batch: Batch, places: NDArray[np.int64]) -> Batch:
     """The rows of these numbers, from 0, of a batch that no feature map made; values are converted when asked for.
 
     What was read beside the features is not taken along.
     """
     return Batch(
         len(places),
-        _take_labels(batch.labels, places),
-        partial(_values, batch, places),
-        partial(_batch_row, batch, places),
-        gaps=None if batch.gaps is None else partial(_gaps, batch, places),
-        sparse=None if batch.sparse is None else partial(_sparse, batch, places),
+        _take_batch_labels(batch.labels, places),
+        partial(_take_batch_values, batch, places),
+        partial(_taken_row_text, batch, places),
+        gaps=None if batch.gaps is None else partial(_take_missing_cells, batch, places),
+        sparse=None if batch.sparse is None else partial(_take_sparse_rows, batch, places),
     )
 
 
-def _take_labels(labels: pa.Array | None, places: NDArray[np.int64]) -> pa.Array | None:
+def _take_batch_labels(labels: pa.Array | None, places: NDArray[np.int64]) -> pa.Array | None:
     if labels is None:
         return None
     try:
-        return comparable(labels).take(pa.array(places))
+        return comparable_labels(labels).take(pa.array(places))
     except pa.ArrowNotImplementedError:  # the type is to blame: it holds no class
         return pa.nulls(len(places))
     except pa.ArrowException:  # on account of a value: who reads labels then goes through them one by one
         return labels.take(pa.array(places))
 
 
-def _values(batch: Batch, places: NDArray[np.int64]) -> NDArray[Any]:
+def _take_batch_values(batch: Batch, places: NDArray[np.int64]) -> NDArray[Any]:
     return np.ascontiguousarray(batch.values()[places])
 
 
-def _sparse(batch: Batch, places: NDArray[np.int64]) -> SparseRows:
+def _take_sparse_rows(batch: Batch, places: NDArray[np.int64]) -> SparseRows:
     assert batch.sparse is not None
     return batch.sparse().taken(places)
 
 
-def _gaps(batch: Batch, places: NDArray[np.int64]) -> MissingCells:
+def _take_missing_cells(batch: Batch, places: NDArray[np.int64]) -> MissingCells:
     assert batch.gaps is not None
     return batch.gaps().taken(places)
 
 
-def _batch_row(batch: Batch, places: NDArray[np.int64], row: int) -> str:
+def _taken_row_text(batch: Batch, places: NDArray[np.int64], row: int) -> str:
     return batch.place(int(places[row]))
 
 
@@ -274,11 +274,11 @@ class StoreVersionCheck:
     def __init__(self, parts: Iterable[Any]) -> None:
         self._files: dict[object, _File] = {}
         for part in parts:
-            if (path := _path_of(part)) is not None:
+            if (path := _store_path_of_partition(part)) is not None:
                 self._files.setdefault(path.token, _File(path)).left += 1
 
     def read(self, part: Any, most_rows: int) -> Iterator[Any]:
-        path = _path_of(part)
+        path = _store_path_of_partition(part)
         if path is None:
             yield from part.batches(most_rows)
             return
@@ -308,17 +308,17 @@ class _File:
 
     def begin(self) -> None:
         """Ask which version it is, if nobody did in this pass."""
-        with self._lock, readable(self._path):
+        with self._lock, file_errors_in_one_line(self._path):
             if self._before is None:
-                self._before = stamp(self._path)
-                _count(self._path, 1)
+                self._before = file_stamp(self._path)
+                _count_passes_over_file(self._path, 1)
 
     def end(self) -> None:
         """Once all parts are read, ask again."""
-        with self._lock, readable(self._path):
+        with self._lock, file_errors_in_one_line(self._path):
             self.left -= 1
-            if self.left == 0 and (before := self._closed()) is not None and stamp(self._path) != before:
-                raise _changed(self._path)
+            if self.left == 0 and (before := self._closed()) is not None and file_stamp(self._path) != before:
+                raise _file_changed_error(self._path)
 
     def check(self) -> None:
         """Refuse a file that is another one by now; a store that does not answer says nothing."""
@@ -327,7 +327,7 @@ class _File:
             with suppress(Exception):
                 now = self._path.version()
             if now is not None and self._before is not None and now != self._before:
-                raise _changed(self._path) from None
+                raise _file_changed_error(self._path) from None
 
     def close(self) -> None:
         with self._lock:
@@ -336,20 +336,20 @@ class _File:
     def _closed(self) -> Any:
         before, self._before = self._before, None
         if before is not None:
-            _count(self._path, -1)
+            _count_passes_over_file(self._path, -1)
         return before
 
 
-def _count(path: StorePath, passes: int) -> None:
+def _count_passes_over_file(path: StorePath, passes: int) -> None:
     with _COUNTING:
         path.passes += passes
 
 
-def _changed(path: StorePath) -> TableError:
+def _file_changed_error(path: StorePath) -> TableError:
     return TableError(f"{path} changed while it was read; try again once it is at rest")
 
 
-def _path_of(part: Any) -> StorePath | None:
+def _store_path_of_partition(part: Any) -> StorePath | None:
     """The file that a part is of, whatever it is seen through, if that is in a store."""
     while (within := getattr(part, "part", None)) is not None:
         part = within

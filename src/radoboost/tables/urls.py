@@ -54,7 +54,7 @@ def is_supported_url(address: str) -> bool:
     return bool(_ADDRESS.match(address))
 
 
-def address_kind(table: Any) -> str | None:
+def url_kind(table: Any) -> str | None:
     """What a text is the address of: "database" or "store"; None for a path, and for whatever is no text."""
     if not isinstance(table, str):
         return None
@@ -65,58 +65,58 @@ def address_kind(table: Any) -> str | None:
     return "database" if _DATABASE.match(table) else "store"
 
 
-def is_address(table: Any) -> bool:
+def is_database_url(table: Any) -> bool:
     """Whether a text is the address of a database, and neither a path nor that of a store."""
-    return address_kind(table) == "database"
+    return url_kind(table) == "database"
 
 
-def is_store(table: Any) -> bool:
+def is_store_url(table: Any) -> bool:
     """Whether a text is the address of something in an object store, or of another place that is no path."""
-    return address_kind(table) == "store"
+    return url_kind(table) == "store"
 
 
-def local_path(text: str) -> str:
+def local_path_of_url(text: str) -> str:
     """A path on this machine, which may be written as an address."""
     match = _FILE.match(text)
     return text if match is None else unquote(text[match.end() :])
 
 
-def has_one_slash(path: Path) -> bool:
+def is_collapsed_url(path: Path) -> bool:
     """Whether a path is what pathlib makes of an address: it has one slash of two."""
     return bool(_SQUEEZED.match(str(path))) and not path.parents[-2].exists()
 
 
-def refuse_store(path: Path) -> None:
+def refuse_store_as_output(path: Path) -> None:
     """Refuse to write a result to a store."""
-    if has_one_slash(path):
+    if is_collapsed_url(path):
         raise OutputError(
             f"cannot write {mask_passwords(str(path))[:80]}: results are written on this machine only; choose a path "
             "here, and copy the file to the store"
         )
 
 
-def is_secret(option: str) -> bool:
+def is_secret_url_option(option: str) -> bool:
     """Whether the name of an option says that its value is for nobody's eyes."""
     return bool(_SECRET.search(unquote(option)))
 
 
-def is_public(option: str, value: str) -> bool:
+def is_public_url_option(option: str, value: str) -> bool:
     """Whether an option of a store's address, and its value, may be seen."""
     return unquote(option).lower() in PUBLIC_OPTIONS and not set("@&") & set(unquote(value))
 
 
-def address_files(address: str) -> list[str]:
+def files_of_database_url(address: str) -> list[str]:
     """The files on this machine that an address names: that of DuckDB, or none; a path is its own."""
-    if address_kind(address) is None:
+    if url_kind(address) is None:
         return [address]
     file = address.partition(":")[2].partition("?")[0]
     return [file] if address.lower().startswith("duckdb:") and Path(file).is_file() else []
 
 
-def address_stem(address: str) -> str:
+def url_stem(address: str) -> str:
     """What a database is called, or a file or a folder in a store."""
     place = mask_passwords(address).partition("?")[0]
-    if is_store(address):
+    if is_store_url(address):
         store = StoreAddress.of(address)
         return Path(store.path.rstrip("/") or store.host).name
     path = place.partition(":")[2] if place.lower().startswith("duckdb:") else urlsplit(place).path
@@ -176,7 +176,7 @@ class StoreAddress:
         """What may be in no message."""
         hidden = [(key, value or key) for key, value in self.options if not self._is_public(key, value)]
         # Short values that are no secret by name are in many texts: those are masked where they stand in an address.
-        values = [value for key, value in hidden if is_secret(key) or len(value) >= 4]
+        values = [value for key, value in hidden if is_secret_url_option(key) or len(value) >= 4]
         users = [] if self._shows_user() else [self.user]
         values = [self.password, *users, *values, *map(unquote, values), *([self.fragment] * (len(self.fragment) >= 4))]
         return [secret for secret in dict.fromkeys(values) if secret]
@@ -184,17 +184,17 @@ class StoreAddress:
     def stays_here(self) -> bool:
         """Whether the public address may be that of something else, since it lacks more than credentials."""
         hidden = [key for key, value in self.options if not self._is_public(key, value)]
-        return any(self.scheme in _WEB or not is_secret(key) for key in hidden)
+        return any(self.scheme in _WEB or not is_secret_url_option(key) for key in hidden)
 
     def _shows_user(self) -> bool:
         container = self.scheme in _AZURE and _CONTAINER.fullmatch(f"{self.user}@{self.host}")
         return bool(container) or (self.user == "anonymous" and not self.password)
 
     def _is_public(self, key: str, value: str) -> bool:
-        return self.scheme not in _WEB and is_public(key, value)
+        return self.scheme not in _WEB and is_public_url_option(key, value)
 
 
-def unknown_address(address: str) -> ArgumentError:
+def unknown_url_error(address: str) -> ArgumentError:
     return ArgumentError(
         f"cannot open {mask_passwords(address)[:80]}: addresses of databases begin with duckdb: or postgresql://; for "
         "another database pass an open connection to rb.query(connection, 'SELECT ...')"
@@ -204,19 +204,19 @@ def unknown_address(address: str) -> ArgumentError:
 def mask_passwords(text: str) -> str:
     """A text without the passwords of addresses in it; rather too much of it is left out than too little."""
     line, done = "", 0
-    for first, last in sorted(_spans(text)):
+    for first, last in sorted(_secret_spans(text)):
         if first > done or not line:
             line += f"{text[done:first]}***"
         done = max(done, last)
     return line + text[done:]
 
 
-def _spans(text: str) -> list[tuple[int, int]]:
+def _secret_spans(text: str) -> list[tuple[int, int]]:
     """Where secrets are, or may be."""
     spans = [match.span("secret") for pattern in (_BEFORE_HOST, _NO_HOST) for match in pattern.finditer(text)]
     for match in _STORE.finditer(text):
         if not _DATABASE.match(text, match.start()):
-            spans += _store_spans(text, match)
+            spans += _secret_spans_of_store_url(text, match)
     for match in _OPTION.finditer(text):
         if _SECRET.search(unquote(match["key"])):
             first = match.end()
@@ -225,7 +225,7 @@ def _spans(text: str) -> list[tuple[int, int]]:
     return [span for span in spans if span[0] < span[1]]
 
 
-def _store_spans(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
+def _secret_spans_of_store_url(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
     """Where secrets may be in the address of a store that a text has there."""
     scheme, place = match["scheme"].lower(), match.end()
     user = match["user"]
@@ -242,7 +242,7 @@ def _store_spans(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
         first = text.index("=", mark.start()) + 1
         behind = _NEXT.search(text, first)
         last = len(text) if behind is None else behind.start()
-        if not is_public(text[mark.start() + 1 : first - 1], text[first:last]):
+        if not is_public_url_option(text[mark.start() + 1 : first - 1], text[first:last]):
             yield first, last
         mark = behind
 
@@ -259,15 +259,15 @@ def check_url_encoding(address: str) -> None:
         )
 
 
-def _secrets(address: str) -> list[str]:
+def _url_secrets(address: str) -> list[str]:
     """The passwords in an address and pieces of them, to be looked for wherever a library repeats them."""
-    words = [address[first:last] for first, last in _spans(address)]
+    words = [address[first:last] for first, last in _secret_spans(address)]
     words += map(unquote, tuple(words))
     return [*words, *(piece for word in words for piece in re.split(r"\W+", word) if len(piece) >= 3)]
 
 
 @contextmanager
-def database_errors(address: str = "", name: str = "the query") -> Iterator[None]:
+def mask_database_errors(address: str = "", name: str = "the query") -> Iterator[None]:
     """Turn whatever a database's library raises into one line without passwords."""
     try:
         yield
@@ -276,7 +276,7 @@ def database_errors(address: str = "", name: str = "the query") -> Iterator[None
     except Exception as error:
         text = reason(error) if isinstance(error, OSError) else str(error) or type(error).__name__
         # With only the password cut out, the gaps would show what it is.
-        if any(secret in text for secret in _secrets(address)):
+        if any(secret in text for secret in _url_secrets(address)):
             raise TableError(
                 f"{name} failed, and what the library says repeats a part of the password in the address, so it is "
                 "not shown; leave the password to PGPASSWORD to see it"
@@ -285,7 +285,7 @@ def database_errors(address: str = "", name: str = "the query") -> Iterator[None
 
 
 @contextmanager
-def withholding_errors(private: bool, name: str = "the query") -> Iterator[None]:
+def withhold_read_errors(private: bool, name: str = "the query") -> Iterator[None]:
     """Where records are protected, replace whatever is raised while rows are read by a line that is always the same.
 
     A library's words hold values and the numbers of rows (C0 of docs/proofs/contributions.md).

@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.column_selection import row_place
-from radoboost.tables.gpu_arrays import on_host
-from radoboost.tables.labels import comparable
-from radoboost.tables.table import Batch, Partition, Table, take_rows
+from radoboost.tables.column_selection import row_number_text
+from radoboost.tables.gpu_arrays import copy_gpu_array_to_host
+from radoboost.tables.labels import comparable_labels
+from radoboost.tables.table import Batch, Partition, Table, take_batch_rows
 
 MOST = 2**31 - 1  # copies of the rows of a part: a table may not have more rows
 
@@ -32,7 +32,7 @@ def repeat_by_weight(source: Table, weights: Any = None) -> Table:
 
 def attach_weights(source: Table, weights: Any) -> Table:
     """The table with weights that are not in it beside its rows, as if they were a column of it."""
-    numbers = whole_weights(_weight_column(weights), row_place)
+    numbers = whole_row_weights(_weights_as_arrow(weights), row_number_text)
     sizes = [part.count() for part in source.parts()]
     if sum(sizes) != len(numbers):
         raise TableError(f"there are {len(numbers):,} weights and {sum(sizes):,} rows; give one weight a row")
@@ -44,9 +44,9 @@ def attach_weights(source: Table, weights: Any) -> Table:
     )
 
 
-def _weight_column(weights: Any) -> pa.Array:
+def _weights_as_arrow(weights: Any) -> pa.Array:
     """Weights in any container, as an Arrow array."""
-    weights = on_host(weights)
+    weights = copy_gpu_array_to_host(weights)
     numbers = np.ma.filled(weights.astype(np.float64), np.nan) if np.ma.isMaskedArray(weights) else np.asarray(weights)
     if numbers.ndim != 1:
         raise ArgumentError(
@@ -99,7 +99,7 @@ class RepeatedPart:
         """All copies, in order; a batch that they do not fit into is cut."""
         for batch in self.part.batches(most_rows):
             assert batch.persons is not None
-            weights = whole_weights(batch.persons, batch.place)
+            weights = whole_row_weights(batch.persons, batch.place)
             batch = batch._replace(persons=None)
             if (weights == 1).all():
                 yield batch
@@ -110,16 +110,16 @@ class RepeatedPart:
                 batch = batch._replace(values=cache(batch.values), sparse=sparse)
             for start in range(0, int(ends[-1]), most_rows):
                 copies = np.arange(start, min(start + most_rows, int(ends[-1])))
-                yield take_rows(batch, np.searchsorted(ends, copies, side="right"))
+                yield take_batch_rows(batch, np.searchsorted(ends, copies, side="right"))
 
 
-def whole_weights(column: pa.Array, place: Callable[[int], str]) -> NDArray[np.int64]:
+def whole_row_weights(column: pa.Array, place: Callable[[int], str]) -> NDArray[np.int64]:
     """Weights as whole numbers; one that is missing, negative, fractional or too large is refused, with its place."""
-    column = comparable(column)
+    column = comparable_labels(column)
     try:
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64)
     except pa.ArrowException:
-        numbers = np.array([_weight_of_cell(cell) for cell in column.to_pylist()])
+        numbers = np.array([_row_weight_of_cell(cell) for cell in column.to_pylist()])
     with np.errstate(invalid="ignore"):
         good = (numbers >= 0) & (numbers == np.floor(numbers)) & (numbers <= MOST)
     if not good.all():
@@ -136,7 +136,7 @@ def whole_weights(column: pa.Array, place: Callable[[int], str]) -> NDArray[np.i
     return weights
 
 
-def _weight_of_cell(cell: Any) -> float:
+def _row_weight_of_cell(cell: Any) -> float:
     try:
         return float(cell)
     except (TypeError, ValueError, OverflowError):

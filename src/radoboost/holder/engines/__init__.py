@@ -136,7 +136,7 @@ class SparseEngine(Protocol):
         """Add sparse rows to the rados whose signature has them; return how many values were clipped, by column.
 
         `differences`, shape (columns, rados), gets what entries differ from the integer of 0, times their row's sign,
-        and `label_sums` the signs. `constants` are those of `snapping_constants`. Signs may be 0: such a row adds
+        and `label_sums` the signs. `constants` are those of `grid_snapping_constants`. Signs may be 0: such a row adds
         nothing.
         """
 
@@ -200,7 +200,7 @@ def auto_engine(*, on_device: bool, n_rados: int, additions: int | None) -> Engi
     not pay. It is None where nobody may know. CuPy is imported only if all of that speaks for a device.
     """
     pays = n_rados >= DEVICE_RADOS and (additions is None or additions >= DEVICE_ADDITIONS)
-    if (on_device or pays) and cuda_device.may_have_device():
+    if (on_device or pays) and cuda_device.may_have_cuda_device():
         try:
             return get_engine("cuda")
         except ArgumentError:  # it was not asked for: whatever is wrong with the device, this machine can do it

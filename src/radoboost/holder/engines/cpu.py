@@ -17,17 +17,17 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from radoboost.holder.engines import cpu_blas, cpu_rows, cpu_sparse
-from radoboost.holder.engines.cpu_sparse import BINS, FOLD_ROWS, add_to_bin, bin_sums
+from radoboost.holder.engines.cpu_sparse import BINS, FOLD_ROWS, add_to_exact_sum_bin, exact_sums_of_bin
 from radoboost.holder.engines.simd import (
     SCAN_COLUMNS,
-    add_subset_sums,
     float_bits,
-    flush,
-    scan_rows,
-    scan_totals,
-    set_sum,
-    set_zero,
-    snap_columns,
+    simd_add_subset_sums,
+    simd_flush,
+    simd_scan_rows,
+    simd_scan_totals,
+    simd_set_sum,
+    simd_set_zero,
+    simd_snap_columns,
 )
 from radoboost.holder.grid import EXACT_UNIT, GRID_BITS, ExactSums
 from radoboost.holder.keystream import TILE_ROWS
@@ -47,7 +47,7 @@ _U = np.uint64
 _JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
 
 
-def _values_type(kind: str) -> Any:
+def _numba_values_type(kind: str) -> Any:
     return types.Array(getattr(types, kind), 2, "C", readonly=True)
 
 
@@ -55,12 +55,12 @@ def _values_type(kind: str) -> Any:
 
 
 @njit(**_JIT)
-def _first_column(block, width):  # type: ignore[no-untyped-def]
+def _first_column_of_block(block, width):  # type: ignore[no-untyped-def]
     """Blocks are 8 columns wide; the last one overlaps the one before, to end with the row."""
     return min(block * SCAN_COLUMNS, width - SCAN_COLUMNS)
 
 
-def _in_blocks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _column_constants_in_blocks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Constants of each column, shape (constants, columns), as blocks (blocks, constants, 8)."""
     width = max(rows.shape[1], SCAN_COLUMNS)
     padded = np.zeros((len(rows), width))
@@ -69,7 +69,7 @@ def _in_blocks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.array([padded[:, k : k + SCAN_COLUMNS] for k in first])
 
 
-def _wide_enough(values: NDArray[Any]) -> NDArray[Any]:
+def _pad_to_block_width(values: NDArray[Any]) -> NDArray[Any]:
     """Values with at least the 8 columns of a block."""
     if values.shape[1] >= SCAN_COLUMNS:
         return values
@@ -79,14 +79,14 @@ def _wide_enough(values: NDArray[Any]) -> NDArray[Any]:
 
 
 @functools.cache
-def _scan(kind: str, digits: int) -> Callable[..., int]:
+def _compile_survey_kernel(kind: str, digits: int) -> Callable[..., int]:
     """The survey of a block of rows, of float32 or float64, with so many digits or without sums."""
     narrow = int(kind == "float32")
-    n_sums = scan_totals(digits) - 3
+    n_sums = simd_scan_totals(digits) - 3
 
     @njit(
         types.int64(
-            _values_type(kind),
+            _numba_values_type(kind),
             types.float64[:, :, ::1],
             types.float64[:, ::1],
             types.float64[:, ::1],
@@ -105,10 +105,10 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
         for start in range(0, n_rows, scan_length):
             count = min(scan_length, n_rows - start)
             for block in range(limits.shape[0]):
-                first = _first_column(block, values.shape[1])
+                first = _first_column_of_block(block, values.shape[1])
                 source = address + _U(start) * stride + _U(first * values.itemsize)
                 limit = _U(limits[block].ctypes.data)
-                scan_rows(source, stride, count, limit, _U(totals.ctypes.data), narrow, digits)
+                simd_scan_rows(source, stride, count, limit, _U(totals.ctypes.data), narrow, digits)
                 # The last block may begin with columns that the one before has done.
                 for column in range(block * SCAN_COLUMNS, min(first + SCAN_COLUMNS, n_features)):
                     k = column - first
@@ -128,7 +128,7 @@ def _scan(kind: str, digits: int) -> Callable[..., int]:
                             x = np.float64(values[i, column])
                             if not abs(x) < np.inf:
                                 return -1
-                            add_to_bin(min(max(x, low), high), bins[column])
+                            add_to_exact_sum_bin(min(max(x, low), high), bins[column])
                         binned += count
                         continue
                     step = unit
@@ -154,12 +154,12 @@ class Survey:
         self._clip = low, high
         self._exponents = np.zeros(n_features, dtype=np.int64)
         self._digits = np.zeros((n_features, 11), dtype=np.int64)  # sums of 4 digits, and of 7 kinds of products
-        self._bins = _aligned((n_features, BINS if moments else 1, 4), np.uint64)
+        self._bins = _page_aligned_array((n_features, BINS if moments else 1, 4), np.uint64)
         self._unfolded = self._binned = 0
 
     def add(self, values: NDArray[Any]) -> bool:
         kind = values.dtype.name
-        scan = _scan(kind, _DIGITS[kind] if self._moments else 0)
+        scan = _compile_survey_kernel(kind, _DIGITS[kind] if self._moments else 0)
         extremes = np.array([self._sums.lowest, self._sums.highest])
         for first in range(0, len(values), FOLD_ROWS):
             part = values[first : first + FOLD_ROWS]
@@ -168,7 +168,7 @@ class Survey:
             if self._sums.n_rows == 0:
                 sample = np.minimum(np.maximum(part[:1024], self._clip[0]), self._clip[1])
                 self._set_exponents(slice(None), np.abs(sample).max(axis=0))
-            binned = scan(_wide_enough(part), self._limits, self._units, extremes, self._digits, self._bins)
+            binned = scan(_pad_to_block_width(part), self._limits, self._units, extremes, self._digits, self._bins)
             if binned < 0:
                 return False
             self._binned += binned
@@ -191,7 +191,9 @@ class Survey:
         most = np.where(usable, np.ldexp(1.0, exponents), -1.0)
         self._units = np.array([most, np.ldexp(1.0, _FIRST_BITS - exponents)])
         below = _FIRST_BITS + _DIGIT_BITS * np.arange(max(_DIGITS.values()))
-        self._limits = _in_blocks(np.vstack([*self._clip, np.ldexp(1.5, 52 + exponents - below[:, None])]))
+        self._limits = _column_constants_in_blocks(
+            np.vstack([*self._clip, np.ldexp(1.5, 52 + exponents - below[:, None])])
+        )
 
     def _fold(self) -> None:
         """Move all sums into Python integers, which cannot overflow."""
@@ -214,7 +216,7 @@ class Survey:
     def _fold_bins(self) -> None:
         self._binned = 0
         for k, b in np.argwhere(self._bins.any(axis=2)).tolist():
-            total, squares = bin_sums(b, self._bins[k, b].tolist())
+            total, squares = exact_sums_of_bin(b, self._bins[k, b].tolist())
             self._sums.sums[k] += total
             self._sums.squares[k] += squares
             self._bins[k, b] = 0  # and no others: memory that was never touched costs nothing
@@ -228,12 +230,14 @@ class Survey:
 
 
 @functools.cache
-def _snap(kind: str) -> Callable[..., None]:
+def _compile_snap_kernel(kind: str) -> Callable[..., None]:
     """Edge integers of a block of rows, of float32 or float64."""
     narrow = int(kind == "float32")
 
     @njit(
-        types.void(_values_type(kind), types.int8[::1], types.float64[:, :, ::1], types.int32[:, ::1], types.int64),
+        types.void(
+            _numba_values_type(kind), types.int8[::1], types.float64[:, :, ::1], types.int32[:, ::1], types.int64
+        ),
         **_JIT,
     )
     def snap(values, labels, constants, edges, constant):  # type: ignore[no-untyped-def]
@@ -242,8 +246,8 @@ def _snap(kind: str) -> Callable[..., None]:
             source, target = _U(values[i].ctypes.data), _U(edges[i].ctypes.data)
             label = np.float64(labels[i])
             for block in range(constants.shape[0]):
-                first = _first_column(block, values.shape[1])
-                snap_columns(
+                first = _first_column_of_block(block, values.shape[1])
+                simd_snap_columns(
                     source + _U(first * values.itemsize),
                     target + _U(first * 4),
                     _U(constants[block].ctypes.data),
@@ -257,7 +261,7 @@ def _snap(kind: str) -> Callable[..., None]:
 
 
 @functools.cache
-def _sum_tiles(lanes: int, bits: int) -> Callable[..., None]:
+def _compile_sum_kernel(lanes: int, bits: int) -> Callable[..., None]:
     """The summation kernel for vectors of `lanes` features and tables over `bits` rows."""
     groups = -(-TILE_ROWS // bits)
 
@@ -282,29 +286,35 @@ def _sum_tiles(lanes: int, bits: int) -> Callable[..., None]:
             for tile in range(n_tiles):
                 for group in range(groups):
                     first = entry + _U(group << bits) * row
-                    set_zero(first, lanes)
+                    simd_set_zero(first, lanes)
                     for r in range(min(bits, TILE_ROWS - group * bits)):
                         added = edge + _U(tile * TILE_ROWS + group * bits + r) * edge_row
                         half = _U(1 << r) * row
                         for i in range(1 << r):
                             there = first + _U(i) * row
-                            set_sum(there + half, there, added, lanes)
+                            simd_set_sum(there + half, there, added, lanes)
                 for j in range(start, stop):
-                    add_subset_sums(small + _U(j - start) * row, entry, words[tile, j], lanes, bits)
+                    simd_add_subset_sums(small + _U(j - start) * row, entry, words[tile, j], lanes, bits)
                 if tile % _FLUSH_TILES == _FLUSH_TILES - 1 or tile == n_tiles - 1:
                     for j in range(start, stop):
-                        flush(large + _U(j) * wide_row, small + _U(j - start) * row, lanes)
+                        simd_flush(large + _U(j) * wide_row, small + _U(j - start) * row, lanes)
 
     return kernel  # type: ignore[no-any-return]
 
 
-def _snapping(columns: Sequence[Column]) -> tuple[Any, ...]:
+def _snap_kernel_constants(columns: Sequence[Column]) -> tuple[Any, ...]:
     """Bounds, which columns have any, the constants of the one formula in blocks, and the constant feature's place."""
     features = [column for column in columns if column.scale != "constant"]
     # The step is a power of two: multiplying by its inverse is dividing by it.
     low, high, *constants = np.array([(*column.constants, 1.0 / column.step) for column in features]).T
     bounded = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
-    return low, high, bounded, _in_blocks(np.array(constants)), len(features) if len(features) < len(columns) else -1
+    return (
+        low,
+        high,
+        bounded,
+        _column_constants_in_blocks(np.array(constants)),
+        len(features) if len(features) < len(columns) else -1,
+    )
 
 
 class _Scratch(threading.local):
@@ -315,17 +325,17 @@ class _Scratch(threading.local):
     snapping: tuple[Any, ...] = ()
 
     def constants(self, columns: Sequence[Column]) -> tuple[Any, ...]:
-        """Those of `_snapping`, kept because a pass asks for the same columns again and again."""
+        """Those of `_snap_kernel_constants`, kept because a pass asks for the same columns again and again."""
         if self.columns is not columns:
-            self.columns, self.snapping = columns, _snapping(columns)
+            self.columns, self.snapping = columns, _snap_kernel_constants(columns)
         return self.snapping
 
     def prepare(self, n_rados: int, lanes: tuple[int, ...]) -> None:
         if self.shape == (n_rados, max(lanes)):
             return
-        bits = _table_bits(n_rados)
-        self.table = _aligned(((-(-TILE_ROWS // bits) << bits) * max(lanes),), np.int32)
-        self.narrow = _aligned((min(n_rados, _BLOCK_RADOS) * max(lanes),), np.int32)  # zero between blocks
+        bits = _bits_of_subset_sum_table(n_rados)
+        self.table = _page_aligned_array(((-(-TILE_ROWS // bits) << bits) * max(lanes),), np.int32)
+        self.narrow = _page_aligned_array((min(n_rados, _BLOCK_RADOS) * max(lanes),), np.int32)  # zero between blocks
         self.words = np.empty((max(1, _WORD_BYTES // (8 * n_rados)), n_rados), dtype=np.uint64)
         self.shape = n_rados, max(lanes)
 
@@ -351,27 +361,27 @@ class Kernel:
                 clipped[bounded] = outside.sum(axis=0)
                 values = values.astype(np.float64)  # a bound need not be a float32
                 values[:, bounded] = np.minimum(np.maximum(part, low[bounded]), high[bounded])
-        values = _wide_enough(values)
-        rows = _aligned((len(values), _row_width(len(columns))), np.int32, zeros=False)
-        _snap(values.dtype.name)(values, signs, constants, rows, constant)
+        values = _pad_to_block_width(values)
+        rows = _page_aligned_array((len(values), _aligned_row_width(len(columns))), np.int32, zeros=False)
+        _compile_snap_kernel(values.dtype.name)(values, signs, constants, rows, constant)
         return rows, clipped
 
     def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
-        return _aligned((n_rados, sum(_panel_lanes(n_columns))), np.int64)[:, :n_columns]
+        return _page_aligned_array((n_rados, sum(_lanes_of_panels(n_columns))), np.int64)[:, :n_columns]
 
     def sum_rows(
         self, rows: NDArray[np.int32], first_row: int, prepared: SignatureStream, totals: NDArray[np.int64]
     ) -> None:
         """Whole tiles are summed where they lie; the rest goes through a tile in which other rows are zero."""
-        whole = _with_padding(totals)
+        whole = _padded_totals(totals)
         if whole is None:  # made elsewhere: sums of another engine, or merged ones
             fresh = self.totals(*totals.shape)
             self.sum_rows(rows, first_row, prepared, fresh)
             totals += fresh
             return
-        width = _row_width(totals.shape[1])
+        width = _aligned_row_width(totals.shape[1])
         if rows.shape[1] != width or not rows.flags.c_contiguous or rows.ctypes.data % 64:
-            padded = _aligned((len(rows), width), np.int32)
+            padded = _page_aligned_array((len(rows), width), np.int32)
             padded[:, : rows.shape[1]] = rows
             rows = padded
         done = 0
@@ -380,7 +390,7 @@ class Kernel:
             count = (len(rows) - done) // TILE_ROWS * TILE_ROWS
             if skip or not count:
                 count = min(TILE_ROWS - skip, len(rows) - done)
-                part = _aligned((TILE_ROWS, width), np.int32)
+                part = _page_aligned_array((TILE_ROWS, width), np.int32)
                 part[skip : skip + count] = rows[done : done + count]
             else:
                 part = rows[done : done + count]
@@ -390,10 +400,10 @@ class Kernel:
     def _sum_tiles(
         self, edges: NDArray[np.int32], first_tile: int, prepared: SignatureStream, totals: NDArray[np.int64]
     ) -> None:
-        n_rados, lanes = len(totals), _panel_lanes(totals.shape[1])
+        n_rados, lanes = len(totals), _lanes_of_panels(totals.shape[1])
         _scratch.prepare(n_rados, lanes)
         panels = [
-            (first, _sum_tiles(width, _table_bits(n_rados)))
+            (first, _compile_sum_kernel(width, _bits_of_subset_sum_table(n_rados)))
             for first, width in zip(itertools.accumulate((0, *lanes)), lanes, strict=False)
         ]
         n_tiles = len(edges) // TILE_ROWS
@@ -406,34 +416,34 @@ class Kernel:
 
     def worker_bytes(self, n_rados: int, n_columns: int) -> int:
         """Totals, twice while they are put together, the keystream buffer, and the survey's bins if all are used."""
-        return 16 * n_rados * sum(_panel_lanes(n_columns)) + max(_WORD_BYTES, 8 * n_rados) + 32 * BINS * n_columns
+        return 16 * n_rados * sum(_lanes_of_panels(n_columns)) + max(_WORD_BYTES, 8 * n_rados) + 32 * BINS * n_columns
 
     def sparse_survey(
         self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool
     ) -> cpu_sparse.SparseSurvey:
         return cpu_sparse.SparseSurvey(low, high, moments)
 
-    sum_sparse = staticmethod(cpu_sparse.sum_sparse)
-    sphere, whiten = staticmethod(cpu_rows.sphere), staticmethod(cpu_blas.whiten)
-    tilt, products = staticmethod(cpu_rows.tilt), staticmethod(cpu_blas.products)
-    tilt_classes = staticmethod(cpu_rows.tilt_classes)
+    sum_sparse = staticmethod(cpu_sparse.compiled_sum_sparse)
+    sphere, whiten = staticmethod(cpu_rows.compiled_sphere_rows), staticmethod(cpu_blas.blas_whiten)
+    tilt, products = staticmethod(cpu_rows.compiled_tilt_rows), staticmethod(cpu_blas.blas_products)
+    tilt_classes = staticmethod(cpu_rows.compiled_tilt_class_rows)
 
 
-def _table_bits(n_rados: int) -> int:
+def _bits_of_subset_sum_table(n_rados: int) -> int:
     """Over how many rows a table pays."""
     return 4 if n_rados < 256 else 6
 
 
 @functools.cache
-def _panel_lanes(n_columns: int) -> tuple[int, ...]:
+def _lanes_of_panels(n_columns: int) -> tuple[int, ...]:
     """Panels of 32 columns, the last one as narrow as the rest allows; what they add up to has the same panels."""
     whole, rest = divmod(n_columns, 32)
     return (32,) * whole + tuple(lanes for lanes in (8, 16, 32) if rest <= lanes)[: rest > 0]
 
 
-def _with_padding(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """The padded array whose first columns are `totals`; None if `totals` was not made by `_aligned`."""
-    shape, base = (len(totals), sum(_panel_lanes(totals.shape[1]))), totals.base
+def _padded_totals(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """The padded array whose first columns are `totals`; None if `totals` was not made by `_page_aligned_array`."""
+    shape, base = (len(totals), sum(_lanes_of_panels(totals.shape[1]))), totals.base
     if base is None or base.dtype != np.uint8 or base.nbytes != 8 * math.prod(shape) + 4096:
         return None
     start = totals.ctypes.data - base.ctypes.data
@@ -441,12 +451,12 @@ def _with_padding(totals: NDArray[np.int64]) -> NDArray[np.int64] | None:
 
 
 @functools.cache
-def _row_width(n_columns: int) -> int:
+def _aligned_row_width(n_columns: int) -> int:
     """Rows start on a cache line, as the vectors of all panels need."""
-    return -(-sum(_panel_lanes(n_columns)) // 16) * 16
+    return -(-sum(_lanes_of_panels(n_columns)) // 16) * 16
 
 
-def _aligned(shape: tuple[int, ...], dtype: Any, *, zeros: bool = True) -> NDArray[Any]:
+def _page_aligned_array(shape: tuple[int, ...], dtype: Any, *, zeros: bool = True) -> NDArray[Any]:
     """An array that starts on a page, as the vector loads need; zeros, or whatever is there."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     raw = (np.zeros if zeros else np.empty)(size + 4096, dtype=np.uint8)

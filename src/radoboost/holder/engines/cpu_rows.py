@@ -2,7 +2,7 @@
 
 Rows are columns first, and are taken in blocks whose scratch stays in the cache. Every inner loop runs over the rows of
 a block, so that the lanes of a vector are rows; within a row the order of operations is the reference's. Nothing is
-reordered or fused but in `products`, whose numbers are whole and exact in any order.
+reordered or fused but in `compiled_row_products`, whose numbers are whole and exact in any order.
 """
 
 import functools
@@ -21,7 +21,7 @@ from radoboost.holder.engines.reference import (
     LN2_LOW,
     LOG2_E,
     ROUNDER,
-    weight_reach,
+    longest_class_weights,
 )
 
 _BLOCK_NUMBERS, _BLOCK_ROWS = 1 << 12, (32, 256)  # in a block of scratch, and its least and most rows
@@ -35,13 +35,13 @@ _ANY_ORDER: dict[str, Any] = {**JIT, "fastmath": {"reassoc", "contract"}}
 _FLOATS, SIGNS = types.Array(types.float64, 1, "C", readonly=True), types.Array(types.int8, 1, "C", readonly=True)
 
 
-def matrix(kind: str, readonly: bool = True) -> Any:
+def numba_matrix_type(kind: str, readonly: bool = True) -> Any:
     """The type of a matrix whose rows lie one after the other."""
     return types.Array(getattr(types, kind), 2, "C", readonly=readonly)
 
 
 @njit(**JIT)
-def _block_rows(n_columns):  # type: ignore[no-untyped-def]
+def _rows_per_kernel_block(n_columns):  # type: ignore[no-untyped-def]
     least, most = _BLOCK_ROWS
     return min(max(_BLOCK_NUMBERS // max(n_columns, 1) // 16 * 16, least), most)
 
@@ -49,7 +49,7 @@ def _block_rows(n_columns):  # type: ignore[no-untyped-def]
 # ---- rows on the sphere
 
 
-def sphere(
+def compiled_sphere_rows(
     values: NDArray[Any],
     signs: NDArray[np.int8],
     low: NDArray[np.float64],
@@ -63,12 +63,14 @@ def sphere(
     if not values.flags.c_contiguous and not values.flags.f_contiguous:
         values = np.ascontiguousarray(values)
     layout = "C" if values.flags.c_contiguous else "F"
-    _sphere(values.dtype.name, layout)(values, signs, low, high, constant or 0.0, float(grid), rows, good)
+    _compile_sphere_kernel(values.dtype.name, layout)(
+        values, signs, low, high, constant or 0.0, float(grid), rows, good
+    )
     return rows, good
 
 
 @functools.cache
-def _sphere(kind: str, layout: str) -> Callable[..., None]:
+def _compile_sphere_kernel(kind: str, layout: str) -> Callable[..., None]:
     """Rows of float32 or float64 on the sphere; they lie one after the other ("C"), or their columns do ("F")."""
     by_column, table = layout == "F", types.Array(getattr(types, kind), 2, layout, readonly=True)
     signature = types.void(
@@ -78,7 +80,7 @@ def _sphere(kind: str, layout: str) -> Callable[..., None]:
     @njit(signature, **JIT)
     def kernel(values, signs, low, high, constant, grid, rows, good):  # type: ignore[no-untyped-def]
         f, (d, n) = len(low), rows.shape
-        block = _block_rows(d)
+        block = _rows_per_kernel_block(d)
         scaled = np.empty((d, block))
         squares, factors, flaws = np.empty(block), np.empty(block), np.empty(block)
         for start in range(0, n, block):
@@ -110,17 +112,17 @@ def _sphere(kind: str, layout: str) -> Callable[..., None]:
             for i in range(b):
                 norm = np.sqrt(squares[i])
                 factors[i] = grid / (norm if norm > LEAST_NORM else LEAST_NORM)
-            truncate(scaled, 0, factors, squares, b)
+            truncate_row_block(scaled, 0, factors, squares, b)
             for i in range(b):
                 good[start + i] = signs[start + i] != 0 and flaws[i] == 0.0
                 factors[i] = 1.0 if good[start + i] and squares[i] <= grid * grid else 0.0
-            store(scaled, 0, factors, rows, start, b)
+            store_signed_rows(scaled, 0, factors, rows, start, b)
 
     return kernel  # type: ignore[no-any-return]
 
 
 @njit(**JIT)
-def truncate(columns, first, factors, squares, b):  # type: ignore[no-untyped-def]
+def truncate_row_block(columns, first, factors, squares, b):  # type: ignore[no-untyped-def]
     """Multiply b rows by their factors and truncate them; their squared norms, exact below 2**53, go to `squares`."""
     squares[:] = 0.0
     for k in range(len(columns)):
@@ -132,7 +134,7 @@ def truncate(columns, first, factors, squares, b):  # type: ignore[no-untyped-de
 
 
 @njit(**JIT)
-def store(columns, first, signs, rows, start, b):  # type: ignore[no-untyped-def]
+def store_signed_rows(columns, first, signs, rows, start, b):  # type: ignore[no-untyped-def]
     """Whole numbers times their signs as integers; where a sign is 0 the result is 0, whatever the number."""
     for k in range(len(columns)):
         column, target = columns[k, first : first + b], rows[k, start : start + b]
@@ -143,47 +145,51 @@ def store(columns, first, signs, rows, start, b):  # type: ignore[no-untyped-def
 # ---- whitening
 
 
-def whiten(rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int) -> NDArray[np.int32]:
+def compiled_whiten_rows(
+    rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int
+) -> NDArray[np.int32]:
     edges = np.empty(rows.shape, dtype=np.int32)
-    _whiten(rows.dtype.name)(rows, a, signs, float(grid), edges)
+    _compile_whiten_kernel(rows.dtype.name)(rows, a, signs, float(grid), edges)
     return edges
 
 
 @functools.cache
-def _whiten(kind: str) -> Callable[..., None]:
+def _compile_whiten_kernel(kind: str) -> Callable[..., None]:
     """Edge vectors of rows of int16 or int32."""
-    signature = types.void(matrix(kind), matrix("float64"), SIGNS, types.float64, types.int32[:, ::1])
+    signature = types.void(
+        numba_matrix_type(kind), numba_matrix_type("float64"), SIGNS, types.float64, types.int32[:, ::1]
+    )
 
     @njit(signature, **JIT)
     def kernel(rows, a, signs, grid, edges):  # type: ignore[no-untyped-def]
         d, n = rows.shape
-        block = _block_rows(d)
+        block = _rows_per_kernel_block(d)
         wide, images = np.empty((d, block)), np.empty((d, block))
         squares, factors = np.empty(block), np.empty(block)
         for start in range(0, n, block):
             b = min(block, n - start)
-            _widen(rows, start, b, wide)
+            _widen_rows_to_float(rows, start, b, wide)
             images[:, :], squares[:] = 0.0, 0.0
             for j in range(0, d - 1, 2):
-                _add_two_images(wide, a, j, images[j], images[j + 1], b)
+                _add_two_row_images(wide, a, j, images[j], images[j + 1], b)
             if d % 2:
-                _add_image(wide, a, d - 1, images[d - 1], b)
+                _add_row_image(wide, a, d - 1, images[d - 1], b)
             for j in range(d):
                 image = images[j]
                 for i in range(b):
                     squares[i] += image[i] * image[i]
             for i in range(b):
                 factors[i] = grid / np.sqrt(squares[i]) if squares[i] > 0.0 else 0.0
-            truncate(images, 0, factors, squares, b)
+            truncate_row_block(images, 0, factors, squares, b)
             for i in range(b):
                 factors[i] = np.float64(signs[start + i]) if squares[i] <= grid * grid else 0.0
-            store(images, 0, factors, edges, start, b)
+            store_signed_rows(images, 0, factors, edges, start, b)
 
     return kernel  # type: ignore[no-any-return]
 
 
 @njit(**JIT)
-def _widen(rows, start, b, wide):  # type: ignore[no-untyped-def]
+def _widen_rows_to_float(rows, start, b, wide):  # type: ignore[no-untyped-def]
     for k in range(len(rows)):
         column, source = wide[k], rows[k, start : start + b]
         for i in range(b):
@@ -191,7 +197,7 @@ def _widen(rows, start, b, wide):  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
-def _add_two_images(wide, a, j, x, y, b):  # type: ignore[no-untyped-def]
+def _add_two_row_images(wide, a, j, x, y, b):  # type: ignore[no-untyped-def]
     """Columns j and j + 1 of the rows times a: four terms at a time, added one after another."""
     d = len(wide)
     for k in range(0, d - 3, 4):
@@ -209,7 +215,7 @@ def _add_two_images(wide, a, j, x, y, b):  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
-def _add_image(wide, a, j, x, b):  # type: ignore[no-untyped-def]
+def _add_row_image(wide, a, j, x, b):  # type: ignore[no-untyped-def]
     for k in range(len(wide)):
         x0, r0 = a[k, j], wide[k]
         for i in range(b):
@@ -219,22 +225,22 @@ def _add_image(wide, a, j, x, b):  # type: ignore[no-untyped-def]
 # ---- mean rados
 
 
-def tilt(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) -> NDArray[np.int64]:
+def compiled_tilt_rows(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) -> NDArray[np.int64]:
     most = int(cap * grid) ** 2
     if rows.dtype == np.int16 and most >= _MOST_SQUARES:
         rows = rows.astype(np.int32)
     total = np.zeros(len(rows), dtype=np.int64)
-    _tilt("int16" if rows.dtype == np.int16 else "int32")(rows, theta, float(grid), cap, most, total)
+    _compile_tilt_kernel("int16" if rows.dtype == np.int16 else "int32")(rows, theta, float(grid), cap, most, total)
     return total
 
 
 @functools.cache
-def _tilt(kind: str) -> Callable[..., None]:
+def _compile_tilt_kernel(kind: str) -> Callable[..., None]:
     """Mean rados of rows of int16 or int32."""
     narrow = kind == "int16"  # a function in its place would keep compiled code from being found again
     norm_type = np.uint32 if narrow else np.float64
     signature = types.void(
-        matrix(kind),
+        numba_matrix_type(kind),
         types.Array(types.float64, 1, "C", readonly=True),
         types.float64,
         types.float64,
@@ -250,17 +256,17 @@ def _tilt(kind: str) -> Callable[..., None]:
         sums = np.empty(d, np.int64)
         for start in range(0, n, _TILT_ROWS):
             b = min(_TILT_ROWS, n - start)
-            score_block(rows, theta, start, b, powers)
+            score_row_block(rows, theta, start, b, powers)
             for i in range(b):
                 powers[i] *= inverse
-            exp_of_block(powers, scratch, b)
+            exp_of_row_block(powers, scratch, b)
             for i in range(b):
                 weight = 1.0 / (1.0 + powers[i])
                 weights[i] = np.float32(weight if weight < cap else cap)
             if narrow:
-                _add_narrow_parts(rows, weights, start, b, squares, sums)
+                _add_narrow_row_parts(rows, weights, start, b, squares, sums)
             else:
-                _add_parts(rows, weights, start, b, squares, sums)
+                _add_weighted_row_parts(rows, weights, start, b, squares, sums)
             too_long = 0
             for i in range(b):
                 too_long += squares[i] > most
@@ -268,9 +274,9 @@ def _tilt(kind: str) -> Callable[..., None]:
                 for i in range(b):
                     weights[i] = weights[i] if squares[i] <= most else np.float32(0.0)
                 if narrow:
-                    _add_narrow_parts(rows, weights, start, b, squares, sums)
+                    _add_narrow_row_parts(rows, weights, start, b, squares, sums)
                 else:
-                    _add_parts(rows, weights, start, b, squares, sums)
+                    _add_weighted_row_parts(rows, weights, start, b, squares, sums)
             for j in range(d):
                 total[j] += sums[j]
 
@@ -278,7 +284,7 @@ def _tilt(kind: str) -> Callable[..., None]:
 
 
 @njit(**JIT)
-def score_block(rows, theta, start, b, scores):  # type: ignore[no-untyped-def]
+def score_row_block(rows, theta, start, b, scores):  # type: ignore[no-untyped-def]
     """Dot products of a block of rows with theta: four terms at a time, added one after another."""
     d, end = len(rows), start + b
     scores[:] = 0.0
@@ -295,7 +301,7 @@ def score_block(rows, theta, start, b, scores):  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
-def exp_of_block(x, scratch, b):  # type: ignore[no-untyped-def]
+def exp_of_row_block(x, scratch, b):  # type: ignore[no-untyped-def]
     """Replace the first numbers of x by their exponentials."""
     for i in range(b):
         y = x[i] if x[i] < EXP_LIMIT else EXP_LIMIT
@@ -312,7 +318,7 @@ def exp_of_block(x, scratch, b):  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
-def _add_parts(rows, weights, start, b, squares, sums):  # type: ignore[no-untyped-def]
+def _add_weighted_row_parts(rows, weights, start, b, squares, sums):  # type: ignore[no-untyped-def]
     """Sums of the truncated products of rows and weights, and the squared norm of each row of them."""
     squares[:] = 0.0
     for j in range(len(rows)):
@@ -325,7 +331,7 @@ def _add_parts(rows, weights, start, b, squares, sums):  # type: ignore[no-untyp
 
 
 @njit(**JIT)
-def _add_narrow_parts(rows, weights, start, b, squares, sums):  # type: ignore[no-untyped-def]
+def _add_narrow_row_parts(rows, weights, start, b, squares, sums):  # type: ignore[no-untyped-def]
     """The same of 16-bit rows, all in 32 bits: two squares are at most 2**31, and their sum stops at 2**31 - 1."""
     d, end = len(rows), start + b
     squares[:] = np.uint32(0)
@@ -349,27 +355,27 @@ def _add_narrow_parts(rows, weights, start, b, squares, sums):  # type: ignore[n
 # ---- sums of products
 
 
-def products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def compiled_row_products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     d = len(rows)
     padded = -(-d // _TILE) * _TILE
     total, sums = np.zeros((padded, padded), dtype=np.int64), np.zeros(d, dtype=np.int64)
-    _make_products_kernel(rows.dtype.name)(rows, total, sums)
+    _compile_row_products_kernel(rows.dtype.name)(rows, total, sums)
     above = np.triu(total[:d, :d])
     return above + np.triu(above, 1).T, sums
 
 
 @functools.cache
-def _make_products_kernel(kind: str) -> Callable[..., None]:
+def _compile_row_products_kernel(kind: str) -> Callable[..., None]:
     """Sums over rows of int16 or int32; those of products are right on the diagonal and above."""
 
-    @njit(types.void(matrix(kind), types.int64[:, ::1], types.int64[::1]), **_ANY_ORDER)
+    @njit(types.void(numba_matrix_type(kind), types.int64[:, ::1], types.int64[::1]), **_ANY_ORDER)
     def kernel(rows, total, sums):  # type: ignore[no-untyped-def]
         d, n = rows.shape
-        block = _block_rows(d)
+        block = _rows_per_kernel_block(d)
         wide = np.zeros((len(total), block))
         for start in range(0, n, block):
             b = min(block, n - start)
-            _widen(rows, start, b, wide)
+            _widen_rows_to_float(rows, start, b, wide)
             for k in range(d):
                 source, part = rows[k, start : start + b], np.int64(0)
                 for i in range(b):
@@ -410,11 +416,15 @@ _ROWS = 256  # whose scores are in the cache together
 _PRODUCT_ROWS = 1 << 10
 
 
-def tilt_classes(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int) -> NDArray[np.int64]:
+def compiled_tilt_class_rows(
+    rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int
+) -> NDArray[np.int64]:
     """The sum of rows times their class weights, shape (classes, columns); a row's last entry is its class."""
     weights = np.empty((len(theta), rows.shape[1]))
-    reach = weight_reach(len(theta), unit, most)
-    _weigh(rows.dtype.name)(rows, np.ascontiguousarray(theta), float(grid), float(unit), reach, float(most), weights)
+    reach = longest_class_weights(len(theta), unit, most)
+    _compile_class_weights_kernel(rows.dtype.name)(
+        rows, np.ascontiguousarray(theta), float(grid), float(unit), reach, float(most), weights
+    )
     total = np.zeros(theta.shape, dtype=np.int64)
     for start in range(0, rows.shape[1], _PRODUCT_ROWS):
         there = slice(start, start + _PRODUCT_ROWS)
@@ -423,10 +433,18 @@ def tilt_classes(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit
 
 
 @functools.cache
-def _weigh(kind: str) -> Callable[..., None]:
+def _compile_class_weights_kernel(kind: str) -> Callable[..., None]:
     """Class weights of rows of int16 or int32."""
     number = types.float64
-    signature = types.void(matrix(kind), matrix("float64"), number, number, number, number, matrix("float64", False))
+    signature = types.void(
+        numba_matrix_type(kind),
+        numba_matrix_type("float64"),
+        number,
+        number,
+        number,
+        number,
+        numba_matrix_type("float64", False),
+    )
 
     @njit(signature, **JIT)
     def kernel(rows, theta, grid, unit, reach, most, weights):  # type: ignore[no-untyped-def]
@@ -438,7 +456,7 @@ def _weigh(kind: str) -> Callable[..., None]:
             b = min(_ROWS, n - start)
             for k in range(n_classes):
                 score = scores[k]
-                score_block(rows[:d], theta[k], start, b, score)
+                score_row_block(rows[:d], theta[k], start, b, score)
                 for i in range(b):
                     score[i] *= inverse
             for i in range(b):
@@ -452,7 +470,7 @@ def _weigh(kind: str) -> Callable[..., None]:
                 score = scores[k]
                 for i in range(b):
                     score[i] -= top[i]
-                exp_of_block(score, scratch, b)
+                exp_of_row_block(score, scratch, b)
                 for i in range(b):
                     total[i] += score[i]
             places = rows[d, start : start + b]

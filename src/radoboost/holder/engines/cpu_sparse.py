@@ -12,7 +12,7 @@ from numba import njit, types
 from numpy.typing import NDArray
 
 from radoboost.holder.engines import reference
-from radoboost.holder.engines.simd import add_moments, float_bits
+from radoboost.holder.engines.simd import float_bits, simd_add_moments
 from radoboost.holder.grid import snap_to_grid
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.signatures import SignatureStream
@@ -28,7 +28,7 @@ JIT: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "erro
 
 
 @njit(**JIT)
-def add_to_bin(x, bins):  # type: ignore[no-untyped-def]
+def add_to_exact_sum_bin(x, bins):  # type: ignore[no-untyped-def]
     bits = float_bits(x)
     exponent = (bits >> _U(52)) & _U(2047)
     significand = bits & _U((1 << 52) - 1)
@@ -37,11 +37,11 @@ def add_to_bin(x, bins):  # type: ignore[no-untyped-def]
     else:
         significand |= _U(1 << 52)
     place = exponent >> _U(2)
-    add_moments(_U(bins.ctypes.data) + place * _U(32), significand, exponent & _U(3), bits >> _U(63))
+    simd_add_moments(_U(bins.ctypes.data) + place * _U(32), significand, exponent & _U(3), bits >> _U(63))
     return place
 
 
-def bin_sums(place: int, words: Sequence[int]) -> tuple[int, int]:
+def exact_sums_of_bin(place: int, words: Sequence[int]) -> tuple[int, int]:
     """The sum in units of 2**-1074 and that of squares in units of 2**-2148, of a bin's four words."""
     low, high, square_low, square_high = words
     total = high << 64 | low
@@ -95,14 +95,14 @@ def _survey_entries(places, values, low, high, lowest, highest, firsts, ordered)
     types.int64(types.int64[::1], types.float64[::1], types.uint64[:, ::1], types.int64[:, ::1], types.uint64[:, ::1]),
     **JIT,
 )
-def _fill_bins(firsts, ordered, bins, places, words):  # type: ignore[no-untyped-def]
+def _fill_exact_sum_bins(firsts, ordered, bins, places, words):  # type: ignore[no-untyped-def]
     """The bins that each column uses: (column, bin) in `places`, their words in `words`. How many there are."""
     count = 0
     for k in range(len(firsts) - 1):
         least, most = np.int64(BINS), np.int64(-1)
         for e in range(firsts[k], firsts[k + 1]):
             if ordered[e] != 0.0:
-                used = np.int64(add_to_bin(ordered[e], bins))
+                used = np.int64(add_to_exact_sum_bin(ordered[e], bins))
                 least, most = min(least, used), max(most, used)
         for place in range(least, most + 1):
             if bins[place, 2] != 0 or bins[place, 3] != 0:  # a square is never 0
@@ -136,9 +136,9 @@ class SparseSurvey(reference.SparseSurvey):
         if self._moments:
             bins = np.zeros((BINS, 4), dtype=np.uint64)
             keys, words = np.empty((len(values), 2), dtype=np.int64), np.empty((len(values), 4), dtype=np.uint64)
-            count = _fill_bins(firsts, ordered, bins, keys, words)
+            count = _fill_exact_sum_bins(firsts, ordered, bins, keys, words)
             for (k, place), sums in zip(keys[:count].tolist(), words[:count].tolist(), strict=True):
-                total, squares = bin_sums(place, sums)
+                total, squares = exact_sums_of_bin(place, sums)
                 self._sums.sums[k] += total
                 self._sums.squares[k] += squares
         return True
@@ -162,7 +162,7 @@ class SparseSurvey(reference.SparseSurvey):
     ),
     **JIT,
 )
-def _snap(starts, places, values, signs, constants, zero, firsts, rows, differences, clipped):  # type: ignore[no-untyped-def]
+def _snap_sparse_entries(starts, places, values, signs, constants, zero, firsts, rows, differences, clipped):  # type: ignore[no-untyped-def]
     """Entries by column: their rows, and what their integers differ from that of 0, times the row's sign."""
     for e in range(len(places)):
         firsts[places[e] + 1] += 1
@@ -184,7 +184,7 @@ def _snap(starts, places, values, signs, constants, zero, firsts, rows, differen
 
 
 @njit(types.void(types.uint64[:, ::1], types.int64, types.int64, types.int8[:, ::1]), **JIT)
-def _fill_masks(words, skip, first_rado, masks):  # type: ignore[no-untyped-def]
+def _fill_signature_masks(words, skip, first_rado, masks):  # type: ignore[no-untyped-def]
     """-1 where a row is in a rado, else 0; the first row is bit `skip` of the first tile."""
     for i in range(masks.shape[0]):
         tile, bit = divmod(i + skip, TILE_ROWS)
@@ -195,7 +195,7 @@ def _fill_masks(words, skip, first_rado, masks):  # type: ignore[no-untyped-def]
 
 
 @njit(types.void(types.int8[::1], types.int8[:, ::1], types.int64[::1]), **JIT)
-def _sum_signs(signs, masks, label_sums):  # type: ignore[no-untyped-def]
+def _sum_sparse_signs(signs, masks, label_sums):  # type: ignore[no-untyped-def]
     for i in range(len(signs)):
         row, sign = masks[i], np.int64(signs[i])
         for j in range(masks.shape[1]):
@@ -208,7 +208,7 @@ def _sum_signs(signs, masks, label_sums):  # type: ignore[no-untyped-def]
     ),
     **JIT,
 )
-def _sum_columns(firsts, rows, differences, masks, first_rado, totals):  # type: ignore[no-untyped-def]
+def _sum_sparse_columns(firsts, rows, differences, masks, first_rado, totals):  # type: ignore[no-untyped-def]
     """Add entries to the rados that have their rows, two at a time; `totals` has a row for each column."""
     n_rados = masks.shape[1]
     sums = np.zeros(n_rados, dtype=np.int32)
@@ -230,7 +230,7 @@ def _sum_columns(firsts, rows, differences, masks, first_rado, totals):  # type:
                 total[j] += np.int64(sums[j])
 
 
-def sum_sparse(
+def compiled_sum_sparse(
     rows: SparseRows,
     signs: NDArray[np.int8],
     constants: NDArray[np.float64],
@@ -250,7 +250,7 @@ def sum_sparse(
         n_entries = int(starts[-1] - starts[0])
         firsts, beyond = np.zeros(len(constants) + 1, dtype=np.int64), np.zeros(len(constants), dtype=np.int64)
         places, numbers = np.empty(n_entries, dtype=np.uint32), np.empty(n_entries, dtype=np.int32)
-        _snap(
+        _snap_sparse_entries(
             starts - starts[0], rows.places[taken], rows.values[taken], signs[done:stop], constants, zero, firsts,
             places, numbers, beyond,
         )  # fmt: skip
@@ -260,8 +260,8 @@ def sum_sparse(
         width = min(n_rados, max(_LEAST_RADOS, _MASK_BYTES // (stop - done)))
         for first in range(0, n_rados, width):
             masks = np.empty((stop - done, min(width, n_rados - first)), dtype=np.int8)
-            _fill_masks(words, skip, first, masks)
-            _sum_signs(signs[done:stop], masks, label_sums[first : first + width])
-            _sum_columns(firsts, places, numbers, masks, first, differences)
+            _fill_signature_masks(words, skip, first, masks)
+            _sum_sparse_signs(signs[done:stop], masks, label_sums[first : first + width])
+            _sum_sparse_columns(firsts, places, numbers, masks, first, differences)
         done = stop
     return clipped

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.holder.engines import SparseEngine, SparseSurvey, Survey, cpu_engine, sparse_engine
-from radoboost.holder.engines.cuda_device import Device, current_device
-from radoboost.holder.engines.reference import exact_sums
-from radoboost.holder.grid import EXACT_UNIT, ExactSums, snapping_constants
+from radoboost.holder.engines.cuda_device import Device, current_cuda_device
+from radoboost.holder.engines.reference import reference_exact_sums
+from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_snapping_constants
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS
 from radoboost.holder.signatures import SignatureStream
 from radoboost.holder.subset_sampling import FairCoins
 from radoboost.release.columns import Column
 from radoboost.tables.gpu_arrays import kind_of
 from radoboost.tables.sparse import SparseRows
-from radoboost.tables.table import whole_tiles
+from radoboost.tables.table import round_to_whole_tiles
 
 # ---- Exact statistics of values that lie on a CUDA device: extremes, and sums of digits, put together there.
 #
@@ -72,7 +72,7 @@ class CudaSurvey:
         lowest, highest, flawed = self._launched(f"extremes_{kind}", 32, there, low, high, into=extremes).T
         if flawed.any():
             return False
-        part.lowest, part.highest = _from_order(lowest), _from_order(highest)
+        part.lowest, part.highest = _floats_from_ordered_bits(lowest), _floats_from_ordered_bits(highest)
         if self._moments and not self._take_sums(part, kind, there, low, high):
             rows = max(1, _COPIED_VALUES // len(self._low))
             return all(self._here.add(self._device.get(there[i : i + rows])) for i in range(0, len(values), rows))
@@ -96,12 +96,12 @@ class CudaSurvey:
         unit = _FIRST_BITS + (_DIGITS - 1) * _DIGIT_BITS + EXACT_UNIT  # the last digit counts 2**(exponent - 83)
         numbers = (parts[:, :, 0].view(np.int64).astype(object) << 32) + parts[:, :, 1].astype(object)
         places = (exponents - unit).astype(object)
-        part.sums = (_join_digits(numbers[:, :_DIGITS]) << places).tolist()
-        part.squares = (_join_digits(numbers[:, _DIGITS:]) << 2 * places).tolist()
+        part.sums = (_join_digit_sums(numbers[:, :_DIGITS]) << places).tolist()
+        part.squares = (_join_digit_sums(numbers[:, _DIGITS:]) << 2 * places).tolist()
         if count:
             odd, of = device.get(values)[:count], device.get(columns)[:count]
             for k in np.unique(of).tolist():
-                total, squares = exact_sums(odd[of == k])
+                total, squares = reference_exact_sums(odd[of == k])
                 part.sums[k] += total
                 part.squares[k] += squares
         return True
@@ -125,13 +125,13 @@ class CudaSurvey:
         return self._sums.merge(self._here.result()) if "_here" in vars(self) else self._sums
 
 
-def _from_order(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
+def _floats_from_ordered_bits(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Floats of whole numbers in the same order."""
     high = np.uint64(1 << 63)
     return np.where(numbers >= high, numbers ^ high, ~numbers).view(np.float64)
 
 
-def _join_digits(digits: NDArray[Any]) -> NDArray[Any]:
+def _join_digit_sums(digits: NDArray[Any]) -> NDArray[Any]:
     """One number a column of its sums of digits, the first of which count most; all are integers of Python."""
     count = digits.shape[1]
     joined: NDArray[Any] = digits @ np.array([1 << _DIGIT_BITS * (count - 1 - k) for k in range(count)], dtype=object)
@@ -208,7 +208,7 @@ class Cuda:
     """
 
     def __init__(self, device: Device | None = None) -> None:
-        self._held: Device | None = current_device() if device is None else device
+        self._held: Device | None = current_cuda_device() if device is None else device
 
     def __getstate__(self) -> dict[str, None]:
         return {"_held": None}
@@ -221,16 +221,16 @@ class Cuda:
     @property
     def _device(self) -> Device:
         if self._held is None:
-            self._held = current_device()
+            self._held = current_cuda_device()
         return self._held
 
     def rows_there(self, n_rados: int, n_columns: int) -> int:
         """As many as have digits in a twentieth of the device's memory, or a second's work."""
-        return whole_tiles(min(self._device.memory_bytes // 64, _MOST_WORK // n_rados) // n_columns)
+        return round_to_whole_tiles(min(self._device.memory_bytes // 64, _MOST_WORK // n_rados) // n_columns)
 
     def rows_here(self, n_rados: int, n_columns: int) -> int:
         """About as much as a part of a table has, or a second's work."""
-        return whole_tiles(min(_VALUES_HERE, _MOST_WORK // n_rados) // n_columns)
+        return round_to_whole_tiles(min(_VALUES_HERE, _MOST_WORK // n_rados) // n_columns)
 
     # ---- on the device
 
@@ -241,7 +241,7 @@ class Cuda:
         n_tiles = -(-n_rows // TILE_ROWS)
         lines = device.empty((panels.count, n_tiles, panels.tile_bytes), np.uint8)
         if n_rows:
-            constants, bounded = _constants(columns[:n_features])
+            constants, bounded = _cuda_snap_constants(columns[:n_features])
             counts = device.zeros((len(columns),), np.int64)
             there, kind = self._there(values), np.dtype(kind_of(values))
             tiles = min(n_tiles, _MOST_TILES)
@@ -296,7 +296,7 @@ class Cuda:
         lines = rows.lines if isinstance(rows, DeviceRows) else self._packed(rows, n_columns)
         there = device.zeros(totals.shape, np.int64)
         pitch = n_rados + n_rados % 2  # lines of words begin at multiples of 16 bytes
-        scratch = device.scratch_bytes if _by_device(prepared) else min(device.scratch_bytes, _WORD_BYTES)
+        scratch = device.scratch_bytes if _words_made_on_cuda(prepared) else min(device.scratch_bytes, _WORD_BYTES)
         at_a_time = max(1, scratch // (8 * pitch))
         first_tile, skip = divmod(first_row, TILE_ROWS)
         n_tiles, end_tile = -(-len(rows) // TILE_ROWS), -(-(first_row + len(rows)) // TILE_ROWS)
@@ -305,7 +305,7 @@ class Cuda:
                 count = min(at_a_time, n_tiles - start)
                 tile = first_tile + start
                 words = device.empty((count + (skip > 0), pitch), np.uint64)
-                _make_words(device, prepared, tile, min(count + (skip > 0), end_tile - tile), n_rados, words)
+                _make_words_on_cuda(device, prepared, tile, min(count + (skip > 0), end_tile - tile), n_rados, words)
                 if skip:
                     words, unshifted = device.empty((count, pitch), np.uint64), words
                     device.launch("shift_words", (count, 1, 1), 256, 0, unshifted, _u32(pitch), _i32(skip), words)
@@ -321,14 +321,14 @@ class Cuda:
         last = _i32(n_rados), _i32(n_columns), _i32(panels.width), totals
         if device.matrix_unit:
             blocks, name = -(-n_rados // _BLOCK_RADOS), f"sum_tiles_{panels.groups}"
-            splits, tiles = _split(count, blocks * panels.count, _BLOCKS * device.n_processors)
+            splits, tiles = _split_tiles_into_cuda_blocks(count, blocks * panels.count, _BLOCKS * device.n_processors)
             shared = _STAGES * _STAGE_TILES * (panels.tile_bytes + 8 * _BLOCK_RADOS)
             grid = splits, blocks, panels.count
             device.launch(name, grid, _BLOCK_THREADS, shared,
                           lines, panel_bytes, words, _u32(pitch), _i64(count), _i64(tiles), *last)  # fmt: skip
             return
         blocks, parts = -(-n_rados // _DOT_THREADS), -(-panels.groups // _DOT_GROUPS)
-        splits, tiles = _split(count, blocks * panels.count * parts, 8 * device.n_processors)
+        splits, tiles = _split_tiles_into_cuda_blocks(count, blocks * panels.count * parts, 8 * device.n_processors)
         grid = splits, blocks, panels.count * parts
         device.launch("sum_dots", grid, _DOT_THREADS, _DOT_GROUPS * _GROUP_BYTES,
                       lines, panel_bytes, _i32(panels.tile_bytes), _i32(parts), words, _u32(pitch), _i64(count),
@@ -363,7 +363,7 @@ class Cuda:
         there, kind = self._there(values.T if by_column else values), kind_of(values)
         rows, good = device.empty((d, n), np.int32), device.empty((n,), np.uint8)
         if n:
-            device.launch(f"sphere_{kind}", _row_grid(n), _ROW_THREADS, 0,
+            device.launch(f"sphere_{kind}", _cuda_row_grid(n), _ROW_THREADS, 0,
                           there, _i64(steps[0]), _i64(steps[1]), self._there(signs), _i64(n), _i32(f), _i32(d),
                           device.put(low), device.put(high), _f64(constant or 0.0), _f64(grid), rows, good)  # fmt: skip
         return device.get(rows), device.get(good).astype(np.bool_)
@@ -378,7 +378,7 @@ class Cuda:
             part = slice(start, min(start + at_a_time, n))
             count = part.stop - start
             images, made = device.empty((d, count), np.float64), device.empty((d, count), np.int32)
-            device.launch(f"whiten_{rows.dtype.name}", _row_grid(count), _ROW_THREADS, 0,
+            device.launch(f"whiten_{rows.dtype.name}", _cuda_row_grid(count), _ROW_THREADS, 0,
                           device.put(rows[:, part]), _i64(count), _i32(d), matrix, device.put(signs[part]),
                           _f64(grid), images, made)  # fmt: skip
             edges[:, part] = device.get(made)
@@ -388,7 +388,7 @@ class Cuda:
         device, (d, n) = self._device, rows.shape
         total = device.zeros((d,), np.int64)
         if n:
-            device.launch(f"tilt_{rows.dtype.name}", _row_grid(n), _ROW_THREADS, 0,
+            device.launch(f"tilt_{rows.dtype.name}", _cuda_row_grid(n), _ROW_THREADS, 0,
                           device.put(rows), _i64(n), _i32(d), device.put(theta), _f64(grid), _f64(cap),
                           _f64(int(cap * grid)), total)  # fmt: skip
         return device.get(total)
@@ -418,7 +418,7 @@ class Cuda:
         return cpu_engine().tilt_classes(rows, theta, grid, unit, most)
 
     def sparse_survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> SparseSurvey:
-        return _sparse().sparse_survey(low, high, moments=moments)
+        return _sparse_engine_for_cuda().sparse_survey(low, high, moments=moments)
 
     def sum_sparse(
         self,
@@ -430,29 +430,31 @@ class Cuda:
         differences: NDArray[np.int64],
         label_sums: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        return _sparse().sum_sparse(rows, signs, constants, first_row, prepared, differences, label_sums)
+        return _sparse_engine_for_cuda().sum_sparse(
+            rows, signs, constants, first_row, prepared, differences, label_sums
+        )
 
 
-def _sparse() -> SparseEngine:
+def _sparse_engine_for_cuda() -> SparseEngine:
     able = sparse_engine(cpu_engine())
     assert able is not None
     return able
 
 
-def _constants(columns: Sequence[Column]) -> tuple[NDArray[np.float64], bool]:
+def _cuda_snap_constants(columns: Sequence[Column]) -> tuple[NDArray[np.float64], bool]:
     """What snaps each column, with the inverse of its divisor where that may be used, and whether any is clipped."""
-    constants = snapping_constants(columns).reshape(-1, 7)
+    constants = grid_snapping_constants(columns).reshape(-1, 7)
     divisors = constants[:, 4]
     fast = (np.abs(divisors) >= _FAST_DIVISORS[0]) & (np.abs(divisors) <= _FAST_DIVISORS[1])
     inverses = np.divide(1.0, divisors, out=np.zeros_like(divisors), where=fast)
     return np.column_stack([constants, inverses]), bool(np.isfinite(constants[:, :2]).any())
 
 
-def _row_grid(n: int) -> tuple[int, int, int]:
+def _cuda_row_grid(n: int) -> tuple[int, int, int]:
     return -(-n // _ROW_THREADS), 1, 1
 
 
-def _split(n_tiles: int, others: int, places: int) -> tuple[int, int]:
+def _split_tiles_into_cuda_blocks(n_tiles: int, others: int, places: int) -> tuple[int, int]:
     """Into how many blocks to split tiles, where `others` blocks share each piece, and how many tiles one has.
 
     All blocks take as long, so that they should fill the places a whole number of times, or nearly.
@@ -466,29 +468,29 @@ def _split(n_tiles: int, others: int, places: int) -> tuple[int, int]:
     return -(-n_tiles // tiles), tiles
 
 
-def _by_device(prepared: Any) -> bool:
+def _words_made_on_cuda(prepared: Any) -> bool:
     """Whether words are made on the device: those of coins."""
     from radoboost.holder.rado_sums import ClassSignatures, FlippedSignatures
 
     return isinstance(prepared, FairCoins) or (
-        isinstance(prepared, FlippedSignatures | ClassSignatures) and _by_device(prepared.prepared)
+        isinstance(prepared, FlippedSignatures | ClassSignatures) and _words_made_on_cuda(prepared.prepared)
     )
 
 
-def _make_words(device: Device, prepared: Any, first_tile: int, n_tiles: int, n_rados: int, words: Any) -> None:
+def _make_words_on_cuda(device: Device, prepared: Any, first_tile: int, n_tiles: int, n_rados: int, words: Any) -> None:
     """Write the words of some tiles; `words` has an even number of places for each."""
     from radoboost.holder.rado_sums import ClassSignatures, FlippedSignatures
 
     pitch = words.shape[1]
     if isinstance(prepared, FlippedSignatures | ClassSignatures):
-        _make_words(device, prepared.prepared, first_tile, n_tiles, n_rados, words)
+        _make_words_on_cuda(device, prepared.prepared, first_tile, n_tiles, n_rados, words)
         bits = device.put(prepared.bits_of(first_tile, n_tiles)[:, 0])
         how = _i32(isinstance(prepared, ClassSignatures))
         device.launch("join_bits", (n_tiles, 1, 1), 256, 0, words, _u32(pitch), bits, how)
     elif isinstance(prepared, FairCoins):
-        _make_stream(device, prepared.key, 0, 0, first_tile, n_tiles, n_rados, words)
+        _make_keystream_on_cuda(device, prepared.key, 0, 0, first_tile, n_tiles, n_rados, words)
         if prepared.quarters != 2:
-            _make_stream(
+            _make_keystream_on_cuda(
                 device, prepared.key, 1, 1 if prepared.quarters == 1 else 2, first_tile, n_tiles, n_rados, words
             )
     else:
@@ -497,7 +499,7 @@ def _make_words(device: Device, prepared: Any, first_tile: int, n_tiles: int, n_
         words[:n_tiles] = device.put(here)
 
 
-def _make_stream(
+def _make_keystream_on_cuda(
     device: Device, key: bytes, plane: int, how: int, first_tile: int, n_tiles: int, n_rados: int, words: Any
 ) -> None:
     """The keystream of some tiles, slab by slab, stored (0), or joined by and (1) or or (2)."""

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TooLargeError, install
-from radoboost.tables.gpu_arrays import is_on_device
+from radoboost.tables.gpu_arrays import is_gpu_array
 
 KERNEL_FILES = ("cuda_prelude.cu", "cuda_sums.cu", "cuda_rows.cu", "cuda_survey.cu")
 OPTIONS = ("--std=c++17", "--fmad=false")  # a multiplication that is fused with an addition has other bits
@@ -62,7 +62,7 @@ class Device(Protocol):
         """Start a kernel; arguments are arrays there and NumPy scalars of the right type."""
 
 
-def kernel_source() -> str:
+def cuda_kernel_source() -> str:
     return "\n".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in KERNEL_FILES)
 
 
@@ -75,12 +75,12 @@ class CupyDevice:
         self.matrix_unit = int(device.compute_capability) >= _MATRIX_UNIT
         self.memory_bytes: int = device.mem_info[1]
         self.scratch_bytes = min(_MOST_SCRATCH, self.memory_bytes // 16)
-        self._module = cupy.RawModule(code=kernel_source(), options=OPTIONS)
+        self._module = cupy.RawModule(code=cuda_kernel_source(), options=OPTIONS)
         self._module.compile()
         self._kernels: dict[tuple[str, int], Any] = {}
 
     def holds(self, array: Any) -> bool:
-        return is_on_device(array)
+        return is_gpu_array(array)
 
     def take(self, array: Any) -> Any:
         with self._used():
@@ -138,7 +138,7 @@ class CupyDevice:
         kernel(grid, (threads,), arguments, shared_mem=shared_bytes)
 
 
-def current_device() -> CupyDevice:
+def current_cuda_device() -> CupyDevice:
     """The device that CuPy uses in this thread; what is missing is said in one line."""
     try:
         cupy = importlib.import_module("cupy")
@@ -147,19 +147,19 @@ def current_device() -> CupyDevice:
     try:
         if not cupy.cuda.runtime.getDeviceCount():
             raise RuntimeError("there is none")
-        return _device(cupy.cuda.Device().id)
+        return _cuda_device_of_number(cupy.cuda.Device().id)
     except Exception as error:  # CuPy has errors of its own for drivers, devices and compilers
         reason = " ".join(str(error).split())
         raise ArgumentError(f"engine='cuda' cannot use a CUDA device ({reason}); leave engine out") from None
 
 
 @functools.cache
-def _device(number: int) -> CupyDevice:
+def _cuda_device_of_number(number: int) -> CupyDevice:
     """The device of that number, which is CuPy's current one, with its compiled kernels."""
     return CupyDevice(importlib.import_module("cupy"))
 
 
-def may_have_device() -> bool:
+def may_have_cuda_device() -> bool:
     """Whether CuPy is installed and the driver has made a device; nothing is imported to find out."""
     try:
         found = importlib.util.find_spec("cupy") is not None

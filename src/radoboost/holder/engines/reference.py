@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.holder.grid import EXACT_UNIT, ExactSums, edge_integers, snap_to_grid
+from radoboost.holder.grid import EXACT_UNIT, ExactSums, edge_vectors_on_grid, snap_to_grid
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.signatures import SignatureStream
 from radoboost.release.columns import Column
@@ -31,7 +31,7 @@ _EXACT_ROWS = 1 << 16  # sums of so many products of whole numbers up to 2**15 a
 
 
 @np.errstate(all="ignore")
-def sphere(
+def reference_sphere(
     values: NDArray[Any],
     signs: NDArray[np.int8],
     low: NDArray[np.float64],
@@ -50,25 +50,27 @@ def sphere(
     scaled = ((np.minimum(np.maximum(columns, floor), top) - floor) * 2.0) / (top - floor) - 1.0
     if constant is not None:
         scaled = np.vstack([scaled, np.full((1, len(values)), constant)])
-    norms = np.sqrt(_squares(scaled))
-    rows, fits = _truncated(scaled, grid / np.where(norms > LEAST_NORM, norms, LEAST_NORM), float(grid))
+    norms = np.sqrt(_squared_row_norms(scaled))
+    rows, fits = _truncate_numpy_rows(scaled, grid / np.where(norms > LEAST_NORM, norms, LEAST_NORM), float(grid))
     return np.where(good & fits, rows, 0.0).astype(np.int32), good
 
 
 @np.errstate(all="ignore")
-def whiten(rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int) -> NDArray[np.int32]:
+def reference_whiten(
+    rows: NDArray[Any], a: NDArray[np.float64], signs: NDArray[np.int8], grid: int
+) -> NDArray[np.int32]:
     """Rows times the matrix `a`, put on the sphere again, times their signs."""
     images = np.zeros(rows.shape)
     for k, row in enumerate(rows):
         images += a[k][:, None] * row
-    squares = _squares(images)
+    squares = _squared_row_norms(images)
     factors = np.divide(grid, np.sqrt(squares), out=np.zeros_like(squares), where=squares > 0.0)
-    edges, fits = _truncated(images, factors, float(grid))
+    edges, fits = _truncate_numpy_rows(images, factors, float(grid))
     return np.where(fits, edges * signs, 0.0).astype(np.int32)
 
 
 @np.errstate(all="ignore")
-def tilt(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) -> NDArray[np.int64]:
+def reference_tilt(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) -> NDArray[np.int64]:
     """The sum of rows under the logistic weights of theta, each row truncated by itself.
 
     Scores are float64: columns that nearly depend on each other have large coefficients that cancel. Products are
@@ -78,14 +80,16 @@ def tilt(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, cap: float) 
     scores = np.zeros(rows.shape[1])
     for row, coefficient in zip(rows, theta, strict=True):
         scores += row.astype(np.float64) * coefficient
-    weights = np.minimum(1.0 / (1.0 + exp(scores * (1.0 / grid))), cap)
-    parts, fits = _truncated(rows.astype(np.float32), weights.astype(np.float32), float(int(cap * grid)))
+    weights = np.minimum(1.0 / (1.0 + reference_exp(scores * (1.0 / grid))), cap)
+    parts, fits = _truncate_numpy_rows(rows.astype(np.float32), weights.astype(np.float32), float(int(cap * grid)))
     total: NDArray[np.int64] = np.where(fits, parts, 0.0).astype(np.int64).sum(axis=1)
     return total
 
 
 @np.errstate(all="ignore")
-def tilt_classes(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int) -> NDArray[np.int64]:
+def reference_tilt_classes(
+    rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int
+) -> NDArray[np.int64]:
     """The sum of rows times their class weights, shape (classes, columns), for more than two classes.
 
     The last entry of a row is its class, from 1 on; 0 is none, and the row gives nothing. `theta` has a row for each
@@ -104,7 +108,7 @@ def tilt_classes(rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit
 def class_weights(
     rows: NDArray[Any], theta: NDArray[np.float64], grid: int, unit: int, most: int
 ) -> NDArray[np.float64]:
-    """The class weights of rows, whole numbers, shape (classes, rows); see `tilt_classes`."""
+    """The class weights of rows, whole numbers, shape (classes, rows); see `reference_tilt_classes`."""
     scores = np.zeros((len(theta), rows.shape[1]))
     for row, coefficients in zip(rows[:-1], theta.T, strict=True):
         scores += row.astype(np.float64) * coefficients[:, None]
@@ -112,23 +116,23 @@ def class_weights(
     top = scores[0]
     for score in scores[1:]:
         top = np.where(score > top, score, top)
-    powers = exp(scores - top)
+    powers = reference_exp(scores - top)
     total = np.zeros(rows.shape[1])
     for power in powers:
         total += power
     of_class = np.arange(1, len(theta) + 1)[:, None] == rows[-1]
     parts = of_class - powers / total
-    lengths, reach = np.sqrt(_squares(parts)), weight_reach(len(theta), unit, most)
+    lengths, reach = np.sqrt(_squared_row_norms(parts)), longest_class_weights(len(theta), unit, most)
     whole = np.rint(parts * np.where(lengths > reach, unit * (reach / lengths), float(unit)))
-    return np.where((_squares(whole) <= most) & of_class.any(axis=0), whole, 0.0)
+    return np.where((_squared_row_norms(whole) <= most) & of_class.any(axis=0), whole, 0.0)
 
 
-def weight_reach(n_classes: int, unit: int, most: int) -> float:
+def longest_class_weights(n_classes: int, unit: int, most: int) -> float:
     """How long class weights may be before they are rounded: rounding moves each by half at most."""
     return (math.sqrt(most) - math.sqrt(n_classes) / 2) / unit
 
 
-def products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def reference_products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sums of the products of columns, and of the columns, of whole numbers up to 2**15 in magnitude."""
     total = np.zeros((len(rows), len(rows)), dtype=np.int64)
     for start in range(0, rows.shape[1], _EXACT_ROWS):
@@ -137,7 +141,7 @@ def products(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return total, rows.sum(axis=1, dtype=np.int64)
 
 
-def exp(x: NDArray[np.float64]) -> NDArray[np.float64]:
+def reference_exp(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """The exponential of x, cut to -64 .. 64, with an error below one part in 10**15; NaN counts as 64.
 
     With k the whole number nearest to x / log(2): 2**k times the series of exp at x - k log(2).
@@ -153,7 +157,7 @@ def exp(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return (series.view(np.int64) + (shifted.view(np.int64) << _EXPONENT_BITS)).view(np.float64)
 
 
-def _squares(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+def _squared_row_norms(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     """The squared norm of each row, added up in the order of the columns."""
     total = np.zeros(columns.shape[1])
     for column in columns:
@@ -161,7 +165,7 @@ def _squares(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     return total
 
 
-def _truncated(
+def _truncate_numpy_rows(
     columns: NDArray[Any], factors: NDArray[np.float64], most: float
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Rows times their factors, truncated towards zero, and which of them are at most `most` long, exactly.
@@ -169,7 +173,7 @@ def _truncated(
     Squares of whole numbers add up exactly below 2**53, and never fall below it again. A row with NaN is too long.
     """
     whole = np.trunc(columns * factors).astype(np.float64)
-    return whole, _squares(whole) <= most * most
+    return whole, _squared_row_norms(whole) <= most * most
 
 
 # ---- Exact sums of float64, one exponent at a time, in plain NumPy.
@@ -177,7 +181,7 @@ def _truncated(
 _LIMB_BITS, _LIMBS = 18, 3  # 3 limbs of 18 bits hold a 53-bit significand; their products add up in int64
 
 
-def exact_sums(x: NDArray[np.float64]) -> tuple[int, int]:
+def reference_exact_sums(x: NDArray[np.float64]) -> tuple[int, int]:
     """Sum of x in units of 2**-1074, sum of x**2 in units of 2**-2148."""
     fraction, exponent = np.frexp(x)
     significand = np.ldexp(fraction, 53).astype(np.int64)
@@ -189,15 +193,17 @@ def exact_sums(x: NDArray[np.float64]) -> tuple[int, int]:
         signs = np.sign(part)
         # frexp gives subnormal numbers exponents below the unit, with that many zero bits at the end
         shift = e - 53 - EXACT_UNIT
-        total += _shifted(sum(int((signs * limb).sum()) << (_LIMB_BITS * i) for i, limb in enumerate(limbs)), shift)
+        total += _shift_exact_sum(
+            sum(int((signs * limb).sum()) << (_LIMB_BITS * i) for i, limb in enumerate(limbs)), shift
+        )
         products = [
             int((limbs[i] * limbs[j]).sum()) << (_LIMB_BITS * (i + j)) for i in range(_LIMBS) for j in range(_LIMBS)
         ]
-        squares += _shifted(sum(products), 2 * shift)
+        squares += _shift_exact_sum(sum(products), 2 * shift)
     return total, squares
 
 
-def _shifted(value: int, shift: int) -> int:
+def _shift_exact_sum(value: int, shift: int) -> int:
     return value << shift if shift >= 0 else value >> -shift
 
 
@@ -234,7 +240,7 @@ class SparseSurvey:
         places, values = places[order], values[order]
         firsts = np.flatnonzero(np.diff(places, prepend=-1))
         for first, last in itertools.pairwise([*firsts.tolist(), len(places)]):
-            total, squares = exact_sums(values[first:last])
+            total, squares = reference_exact_sums(values[first:last])
             self._sums.sums[places[first]] += total
             self._sums.squares[places[first]] += squares
 
@@ -253,7 +259,7 @@ class SparseSurvey:
         return sums
 
 
-def sum_sparse(
+def reference_sum_sparse(
     rows: SparseRows,
     signs: NDArray[np.int8],
     constants: NDArray[np.float64],
@@ -265,28 +271,30 @@ def sum_sparse(
     """Add sparse rows to the rados whose signature has them; return how many values were clipped, by column.
 
     `differences`, shape (columns, rados), gets what entries differ from the integer of 0, times their row's sign, and
-    `label_sums` the signs. `constants` are those of `snapping_constants`.
+    `label_sums` the signs. `constants` are those of `grid_snapping_constants`.
     """
     entry_constants, zero = constants[rows.places], snap_to_grid(np.zeros(len(constants)), constants)
     numbers = snap_to_grid(rows.values, entry_constants).astype(np.int64) - zero[rows.places]
     for start in range(0, rows.n_rows, TILE_ROWS):
         taken = np.arange(start, min(start + TILE_ROWS, rows.n_rows))
-        member = _membership(first_row + taken, prepared, len(label_sums)) * signs[taken, None]
+        member = _rows_in_rados(first_row + taken, prepared, len(label_sums)) * signs[taken, None]
         label_sums += member.sum(axis=0)
         for row, signature in zip(taken.tolist(), member, strict=True):
             entries = slice(rows.starts[row], rows.starts[row + 1])
             differences[rows.places[entries]] += numbers[entries, None] * signature
-    return beyond(rows, entry_constants, constants)
+    return count_sparse_values_beyond_bounds(rows, entry_constants, constants)
 
 
-def _membership(rows: NDArray[np.int64], prepared: SignatureStream, n_rados: int) -> NDArray[np.int64]:
+def _rows_in_rados(rows: NDArray[np.int64], prepared: SignatureStream, n_rados: int) -> NDArray[np.int64]:
     first, last = int(rows[0]) // TILE_ROWS, int(rows[-1]) // TILE_ROWS
     words = prepared.words(first, last - first + 1, np.empty((last - first + 1, n_rados), dtype=np.uint64))
     bits = words[rows // TILE_ROWS - first] >> (rows % TILE_ROWS).astype(np.uint64)[:, None]
     return (bits & np.uint64(1)).astype(np.int64)
 
 
-def beyond(rows: SparseRows, entry_constants: NDArray[np.float64], constants: NDArray[np.float64]) -> NDArray[np.int64]:
+def count_sparse_values_beyond_bounds(
+    rows: SparseRows, entry_constants: NDArray[np.float64], constants: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """How many values lie beyond their bounds, by column, zeros among them; `own` are the constants of entries."""
     n_columns = len(constants)
     outside = (rows.values < entry_constants[:, 0]) | (rows.values > entry_constants[:, 1])
@@ -312,7 +320,7 @@ class Survey:
         part.lowest, part.highest = clipped.min(axis=0), clipped.max(axis=0)
         if self._moments:
             for k in range(clipped.shape[1]):
-                part.sums[k], part.squares[k] = exact_sums(clipped[:, k])
+                part.sums[k], part.squares[k] = reference_exact_sums(clipped[:, k])
         self._sums = self._sums.merge(part)
         return True
 
@@ -335,7 +343,7 @@ class Reference:
                 low, high = column.constants[:2]
                 x = values[:, k].astype(np.float64)
                 clipped[k] = ((x < low) | (x > high)).sum()
-        return edge_integers(values, signs, columns), clipped
+        return edge_vectors_on_grid(values, signs, columns), clipped
 
     def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
         return np.zeros((n_rados, n_columns), dtype=np.int64)
@@ -360,7 +368,7 @@ class Reference:
     def sparse_survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> SparseSurvey:
         return SparseSurvey(low, high, moments)
 
-    sum_sparse = staticmethod(sum_sparse)
-    sphere, whiten = staticmethod(sphere), staticmethod(whiten)
-    tilt, products = staticmethod(tilt), staticmethod(products)
-    tilt_classes = staticmethod(tilt_classes)
+    sum_sparse = staticmethod(reference_sum_sparse)
+    sphere, whiten = staticmethod(reference_sphere), staticmethod(reference_whiten)
+    tilt, products = staticmethod(reference_tilt), staticmethod(reference_products)
+    tilt_classes = staticmethod(reference_tilt_classes)

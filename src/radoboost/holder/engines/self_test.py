@@ -24,11 +24,11 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.contribution_bounding import CollectRows
 from radoboost.holder.engines import Engine, device_engine, sparse_engine
 from radoboost.holder.gaussian_noise import rounded_normals
-from radoboost.holder.grid import grid_step, snapping_constants
+from radoboost.holder.grid import grid_snapping_constants, grid_step
 from radoboost.holder.keystream import Key
 from radoboost.holder.mechanisms.moments.private_bounds import EqualBins, Powers
 from radoboost.holder.mechanisms.moments.score_histogram import ScoreCounts
-from radoboost.holder.mechanisms.record_level import clip_rows
+from radoboost.holder.mechanisms.record_level import clip_record_rows
 from radoboost.holder.signatures import FixedSupport
 from radoboost.holder.subset_sampling import FairCoins
 from radoboost.release.columns import Column, constant_column
@@ -44,15 +44,17 @@ _FIRST_ROW = 64 * 65536 - 100  # the rows lie on both sides of a slab's end
 _FINE = 2**52  # units of a class weight in 1
 
 
-def proves_itself(engine: Engine, *, sparse: bool = False) -> bool:
+def engine_passes_self_test(engine: Engine, *, sparse: bool = False) -> bool:
     """Whether the engine gives the digest that it should, on this machine; with `sparse`, also for sparse rows."""
     proven = _Proven(type(engine), getattr(engine, "device", None), engine)
-    return _digest_of(proven) == DIGEST and (not sparse or _sparse_digest_of(proven) == SPARSE_DIGEST)
+    return _self_test_digest_of_engine(proven) == DIGEST and (
+        not sparse or _self_test_digest_of_sparse_engine(proven) == SPARSE_DIGEST
+    )
 
 
-def proven_on_device(engine: Engine) -> Engine:
+def self_tested_engine(engine: Engine) -> Engine:
     """The engine, if it needs no device or proves itself on its own; a device that computes otherwise is refused."""
-    if device_engine(engine) is not None and not proves_itself(engine):
+    if device_engine(engine) is not None and not engine_passes_self_test(engine):
         raise ArgumentError(
             "this GPU computes other integers than it should, so nothing may be released by it; take engine='kernel'"
         )
@@ -69,16 +71,16 @@ class _Proven:
 
 
 @lru_cache
-def _digest_of(proven: _Proven) -> str:
-    return digest(proven.engine)
+def _self_test_digest_of_engine(proven: _Proven) -> str:
+    return dense_self_test_digest(proven.engine)
 
 
 @lru_cache
-def _sparse_digest_of(proven: _Proven) -> str:
-    return sparse_digest(proven.engine)
+def _self_test_digest_of_sparse_engine(proven: _Proven) -> str:
+    return sparse_self_test_digest(proven.engine)
 
 
-def digest_arrays(arrays: Iterable[NDArray[Any] | str]) -> str:
+def self_test_digest_of_arrays(arrays: Iterable[NDArray[Any] | str]) -> str:
     """The digest of arrays: of whole numbers as 64-bit integers, and of float64 as their bits."""
     result = hashlib.sha256()
     for array in arrays:
@@ -93,17 +95,24 @@ def digest_arrays(arrays: Iterable[NDArray[Any] | str]) -> str:
     return result.hexdigest()
 
 
-def digest(engine: Engine) -> str:
+def dense_self_test_digest(engine: Engine) -> str:
     """The digest of all integers that the engine makes of the block."""
-    return digest_arrays([*_statistics(engine), *_rados(engine), *_on_sphere(engine), *_tilted(engine)])
+    return self_test_digest_of_arrays(
+        [
+            *_self_test_statistics(engine),
+            *_self_test_rados(engine),
+            *_self_test_sphere(engine),
+            *_self_test_tilt(engine),
+        ]
+    )
 
 
-def sparse_digest(engine: Engine) -> str:
+def sparse_self_test_digest(engine: Engine) -> str:
     """The digest of what the engine makes of sparse rows; nothing, if it takes none."""
     able = sparse_engine(engine)
     if able is None:
         return ""
-    values, signs = block()
+    values, signs = self_test_block()
     values = np.where(np.abs(values) < 2.0, 0.0, values)
     rows = SparseRows.of(values)
     low, high = np.full(_COLUMNS, 0.125), np.full(_COLUMNS, 3.0)  # zeros are moved, too
@@ -112,15 +121,17 @@ def sparse_digest(engine: Engine) -> str:
     columns = _test_columns()
     differences, labels = np.zeros((len(columns), _RADOS), np.int64), np.zeros(_RADOS, np.int64)
     start = FairCoins(Key(range(32)), _RADOS, quarters=2)
-    constants = snapping_constants(columns)
+    constants = grid_snapping_constants(columns)
     clipped = able.sum_sparse(rows, signs, constants, _FIRST_ROW, start, differences, labels)
-    return digest_arrays([repr(survey.result().sums + survey.result().squares), differences, labels, clipped])
+    return self_test_digest_of_arrays(
+        [repr(survey.result().sums + survey.result().squares), differences, labels, clipped]
+    )
 
 
 # ---- what goes through an engine
 
 
-def block(n_rows: int = _ROWS, n_columns: int = _COLUMNS) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+def self_test_block(n_rows: int = _ROWS, n_columns: int = _COLUMNS) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """Values that need rounding, of all sizes, some beyond their bounds; made without floating point errors."""
     values = _test_integers(n_rows * n_columns).reshape(n_rows, n_columns) / 1024.0
     signs = np.where(np.arange(n_rows) % 3 > 0, 1, -1).astype(np.int8)
@@ -139,8 +150,8 @@ def _test_columns() -> tuple[Column, ...]:
     return (*bounded, *standard, Column("c4", "none", grid_step(5.0, "")), constant_column(step))
 
 
-def _statistics(engine: Engine) -> list[NDArray[Any] | str]:
-    values, _ = block()
+def _self_test_statistics(engine: Engine) -> list[NDArray[Any] | str]:
+    values, _ = self_test_block()
     results: list[NDArray[Any] | str] = []
     for kind in (np.float64, np.float32):
         survey = engine.survey(np.full(_COLUMNS, -3.0), np.full(_COLUMNS, 2.5), moments=True)
@@ -150,8 +161,8 @@ def _statistics(engine: Engine) -> list[NDArray[Any] | str]:
     return results
 
 
-def _rados(engine: Engine) -> list[NDArray[Any]]:
-    values, signs = block()
+def _self_test_rados(engine: Engine) -> list[NDArray[Any]]:
+    values, signs = self_test_block()
     columns, results = _test_columns(), list[NDArray[Any]]()
     for kind in (np.float64, np.float32):
         rows, clipped = engine.snap(values.astype(kind), signs, columns)
@@ -163,8 +174,8 @@ def _rados(engine: Engine) -> list[NDArray[Any]]:
     return results
 
 
-def _on_sphere(engine: Engine) -> list[NDArray[Any]]:
-    values, signs = block()
+def _self_test_sphere(engine: Engine) -> list[NDArray[Any]]:
+    values, signs = self_test_block()
     low, high, bad, marks = np.full(_COLUMNS, -3.0), np.full(_COLUMNS, 2.5), values.copy(), signs.copy()
     bad[5, 0], bad[7, 3], bad[9, 4], marks[11] = np.nan, np.inf, -np.inf, 0
     results: list[NDArray[Any]] = [*engine.sphere(bad, marks, low, high, 0.5, _GRID)]
@@ -184,14 +195,14 @@ def _on_sphere(engine: Engine) -> list[NDArray[Any]]:
     results += [white, engine.whiten(alike, circulant, np.ones(500, np.int8), _GRID)]
     for kind in (np.int16, np.int32):
         results += [*engine.products(np.minimum(white, 2**15 - 1).astype(kind))]
-    wide, its_signs = block(70, 70)  # matrix products
+    wide, its_signs = self_test_block(70, 70)  # matrix products
     on_grid = (np.eye(70) * 2**10 + _test_integers(4900).reshape(70, 70) // 64) / 2**10
     rows, _ = engine.sphere(wide, its_signs, np.full(70, -3.0), np.full(70, 2.5), None, _GRID)
     return [*results, rows, engine.whiten(rows, on_grid, its_signs, _GRID), *engine.products(rows)]
 
 
-def _tilted(engine: Engine) -> list[NDArray[Any]]:
-    values, signs = block()
+def _self_test_tilt(engine: Engine) -> list[NDArray[Any]]:
+    values, signs = self_test_block()
     edges, _ = engine.sphere(values, signs, np.full(_COLUMNS, -3.0), np.full(_COLUMNS, 2.5), 0.5, _GRID)
     width = len(edges)
     theta = _test_integers(3 * width).reshape(3, width) / 2**11
@@ -233,17 +244,17 @@ _KEY = Key(range(32))
 _STEP = grid_step(1.0, "")
 
 
-def fault(task: Any, part: Any) -> str:
+def self_test_fault(task: Any, part: Any) -> str:
     """What this machine computes wrongly, of all that a task needs for a part; nothing if all is well."""
     engine = getattr(task, "engine", None) or getattr(getattr(task, "sphere", None), "engine", None)
-    if engine is not None and not proves_itself(engine):
+    if engine is not None and not engine_passes_self_test(engine):
         return ENGINE
-    if engine is not None and hasattr(task, "sparse_rows") and not proves_itself(engine, sparse=True):
+    if engine is not None and hasattr(task, "sparse_rows") and not engine_passes_self_test(engine, sparse=True):
         return SPARSE_SUMS
-    return next((name for name in _needed(task, part) if self_test_digest(name) != DIGESTS[name]), "")
+    return next((name for name in _self_tests_needed(task, part) if self_test_digest(name) != DIGESTS[name]), "")
 
 
-def _needed(task: Any, part: Any) -> Iterator[str]:
+def _self_tests_needed(task: Any, part: Any) -> Iterator[str]:
     """What a task is about to use besides its engine; what takes long to compile, only where that is so."""
     yield from ("contributions", "bins", "scores", "choice of rows")
     while part is not None:
@@ -259,27 +270,28 @@ def _needed(task: Any, part: Any) -> Iterator[str]:
 @lru_cache
 def self_test_digest(name: str) -> str:
     """The digest of one of the things that this machine computes."""
-    return digest_arrays(_MADE[name]())
+    return self_test_digest_of_arrays(_MADE[name]())
 
 
 # ---- what is made
 
 
-def _contributions() -> list[NDArray[Any]]:
+def _self_test_contributions() -> list[NDArray[Any]]:
     """Clipped integer vectors of records, good and bad."""
-    values, signs = block()
+    values, signs = self_test_block()
     values[5, 0], values[7, 3], signs[11] = np.nan, np.inf, 0
     columns = (*(Column(f"c{k}", "bounds", _STEP, -3.0, 2.5) for k in range(5)), constant_column(_STEP))
     # Four values of one size: cut to norm 1, each is 1/2 but for rounding, and truncated.
     equal, four = np.repeat(1.0 + np.abs(values[:, 1:2]) / 9.0, 4, axis=1), columns[:4]
     with np.errstate(all="ignore"):
-        return [*clip_rows(values, signs, columns, 1.0, _STEP), *clip_rows(equal, signs, four, 0.7, _STEP),
-                *clip_rows(values.astype(np.float32), signs, columns, None, _STEP)]  # fmt: skip
+        return [*clip_record_rows(values, signs, columns, 1.0, _STEP),
+                *clip_record_rows(equal, signs, four, 0.7, _STEP),
+                *clip_record_rows(values.astype(np.float32), signs, columns, None, _STEP)]  # fmt: skip
 
 
-def _bins() -> list[NDArray[Any]]:
+def _self_test_bins() -> list[NDArray[Any]]:
     """Bins of values at, below and above their edges."""
-    values, _ = block()
+    values, _ = self_test_block()
     column = np.concatenate([values[:, 0], np.ldexp(1.0, np.arange(-70, 70)), np.nextafter(np.ldexp(1.0, [3, 5]), 0.0)])
     edges = 0.1 + np.arange(65.0) * 0.009375
     equal = EqualBins(np.array([0.1, -3.0]), np.array([0.7, 2.5]))
@@ -287,33 +299,33 @@ def _bins() -> list[NDArray[Any]]:
             equal.numbers(column, 1)]  # fmt: skip
 
 
-def _scores() -> list[NDArray[Any]]:
+def _self_test_scores() -> list[NDArray[Any]]:
     """Scores of rows to the last bit, and the counts of them."""
-    values, signs = block()
+    values, signs = self_test_block()
     columns = tuple(Column(f"c{k}", "bounds", _STEP, -3.0, 2.5) for k in range(5))
     rule = LabelEncoder("y", (-1, 1))
     task = ScoreCounts(rule, columns, np.array([0.3, -0.7, 1.1, 0.9, -1.3, 0.1]), 0.01)
     cells = task.empty()
-    task.add(cells, 0, _batch(values, signs))
+    task.add(cells, 0, _self_test_batch(values, signs))
     return [task.scores(values), cells.cells]
 
 
-def _choice() -> list[NDArray[Any]]:
+def _self_test_choice_of_rows() -> list[NDArray[Any]]:
     """Which rows of persons come first: their hashes, and those that are chosen."""
-    values, signs = block()
+    values, signs = self_test_block()
     task = CollectRows(LabelEncoder("y", (-1, 1)), 2, _KEY, True, 0, 1)
     found = task.empty()
-    task.add(found, 1000, _batch(values, signs, pa.array(np.arange(len(values)) % 60)))
+    task.add(found, 1000, _self_test_batch(values, signs, pa.array(np.arange(len(values)) % 60)))
     return list(found.settled())
 
 
-def _batch(values: NDArray[Any], signs: NDArray[np.int8], persons: pa.Array | None = None) -> Batch:
+def _self_test_batch(values: NDArray[Any], signs: NDArray[np.int8], persons: pa.Array | None = None) -> Batch:
     return Batch(len(values), pa.array(signs), lambda: values, str, persons)
 
 
-def _maps() -> list[NDArray[Any]]:
+def _self_test_feature_maps() -> list[NDArray[Any]]:
     """Outputs of every kind of term to the last bit, of inputs of every kind."""
-    values, _ = block()
+    values, _ = self_test_block()
     inputs = (
         Input("a", 0.3, 1.7),
         Input("b", -3.0, 5.5, -3.0, 2.5, 1.0, factor=2.0, offset=1.0),
@@ -330,23 +342,23 @@ def _maps() -> list[NDArray[Any]]:
     return [FeatureMap(inputs, tuple(terms)).apply(values)]
 
 
-def _noise() -> list[NDArray[Any]]:
+def _self_test_noise() -> list[NDArray[Any]]:
     """Noise on rows, on both sides of the end of a slab."""
     return [rounded_normals(_KEY, 12345.678955078125, 1000, 40, 9), rounded_normals(_KEY, 2.0**-6, 2**40, 20, 2)]
 
 
-def _subsets() -> list[NDArray[Any]]:
+def _self_test_subsets() -> list[NDArray[Any]]:
     """Subsets of a prescribed size, as a part gets them."""
     prepared = FixedSupport(0.3).prepare(_KEY, 19, 9000).for_part(4200, 3000)
     return [prepared.words(65, 40, np.empty((40, 19), np.uint64))]
 
 
 _MADE: dict[str, Callable[[], list[NDArray[Any]]]] = {
-    "contributions": _contributions,
-    "bins": _bins,
-    "scores": _scores,
-    "choice of rows": _choice,
-    "feature maps": _maps,
-    "noise": _noise,
-    "subsets": _subsets,
+    "contributions": _self_test_contributions,
+    "bins": _self_test_bins,
+    "scores": _self_test_scores,
+    "choice of rows": _self_test_choice_of_rows,
+    "feature maps": _self_test_feature_maps,
+    "noise": _self_test_noise,
+    "subsets": _self_test_subsets,
 }

@@ -19,57 +19,57 @@ SCAN_COLUMNS = 8
 _I32, _I64, _I128, _F64 = ir.IntType(32), ir.IntType(64), ir.IntType(128), ir.DoubleType()
 
 
-def _vector(builder: Any, address: Any, lanes: int, element: Any = _I32) -> Any:
+def _simd_pointer(builder: Any, address: Any, lanes: int, element: Any = _I32) -> Any:
     return builder.inttoptr(address, ir.VectorType(element, lanes).as_pointer())
 
 
-def _align(lanes: int) -> int:
+def _simd_alignment(lanes: int) -> int:
     """A vector's own size, or a cache line."""
     return min(4 * lanes, 64)
 
 
-def _load(builder: Any, pointer: Any, align: int) -> Any:
+def _simd_load(builder: Any, pointer: Any, align: int) -> Any:
     value = builder.load(pointer)
     value.align = align
     return value
 
 
-def _store(builder: Any, value: Any, pointer: Any, align: int) -> None:
+def _simd_store(builder: Any, value: Any, pointer: Any, align: int) -> None:
     builder.store(value, pointer).align = align
 
 
 @intrinsic(prefer_literal=True)
-def set_zero(typingctx: Any, target: Any, lanes: Any) -> Any:
+def simd_set_zero(typingctx: Any, target: Any, lanes: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n = lanes.literal_value
         zero = ir.Constant(ir.VectorType(_I32, n), None)
-        _store(builder, zero, _vector(builder, args[0], n), _align(n))
+        _simd_store(builder, zero, _simd_pointer(builder, args[0], n), _simd_alignment(n))
         return context.get_dummy_value()
 
     return types.void(types.uint64, lanes), codegen
 
 
 @intrinsic(prefer_literal=True)
-def set_sum(typingctx: Any, target: Any, first: Any, second: Any, lanes: Any) -> Any:
+def simd_set_sum(typingctx: Any, target: Any, first: Any, second: Any, lanes: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n = lanes.literal_value
-        a, b = (_load(builder, _vector(builder, p, n), _align(n)) for p in args[1:3])
-        _store(builder, builder.add(a, b), _vector(builder, args[0], n), _align(n))
+        a, b = (_simd_load(builder, _simd_pointer(builder, p, n), _simd_alignment(n)) for p in args[1:3])
+        _simd_store(builder, builder.add(a, b), _simd_pointer(builder, args[0], n), _simd_alignment(n))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64, lanes), codegen
 
 
 @intrinsic(prefer_literal=True)
-def add_subset_sums(typingctx: Any, target: Any, table: Any, word: Any, lanes: Any, bits: Any) -> Any:
+def simd_add_subset_sums(typingctx: Any, target: Any, table: Any, word: Any, lanes: Any, bits: Any) -> Any:
     """target += for each group of `bits` rows of a tile, the subset sum that the word's bits choose."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n, width = lanes.literal_value, bits.literal_value
         row_bytes = 4 * n
         row_log = row_bytes.bit_length() - 1
-        pointer = _vector(builder, args[0], n)
-        totals = [_load(builder, pointer, _align(n)), None]
+        pointer = _simd_pointer(builder, args[0], n)
+        totals = [_simd_load(builder, pointer, _simd_alignment(n)), None]
         for group, low in enumerate(range(0, TILE_ROWS, width)):
             # The word's bits are moved straight to where they are a byte offset into the table.
             move = low - row_log
@@ -80,32 +80,34 @@ def add_subset_sums(typingctx: Any, target: Any, table: Any, word: Any, lanes: A
                 moved = builder.shl(args[2], ir.Constant(_I64, -move))
             offset = builder.and_(moved, ir.Constant(_I64, mask))
             start = builder.add(args[1], ir.Constant(_I64, (group << width) * row_bytes))
-            row = _load(builder, _vector(builder, builder.add(start, offset), n), _align(n))
+            row = _simd_load(builder, _simd_pointer(builder, builder.add(start, offset), n), _simd_alignment(n))
             previous = totals[group % 2]
             totals[group % 2] = row if previous is None else builder.add(previous, row)
-        _store(builder, builder.add(*totals), pointer, _align(n))
+        _simd_store(builder, builder.add(*totals), pointer, _simd_alignment(n))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64, lanes, bits), codegen
 
 
 @intrinsic(prefer_literal=True)
-def flush(typingctx: Any, target: Any, source: Any, lanes: Any) -> Any:
+def simd_flush(typingctx: Any, target: Any, source: Any, lanes: Any) -> Any:
     """target (int64) += source (int32); source[:] = 0."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         n = lanes.literal_value
-        wide, narrow = _vector(builder, args[0], n, _I64), _vector(builder, args[1], n)
-        addend = builder.sext(_load(builder, narrow, _align(n)), ir.VectorType(_I64, n))
-        _store(builder, builder.add(_load(builder, wide, _align(n)), addend), wide, _align(n))
-        _store(builder, ir.Constant(ir.VectorType(_I32, n), None), narrow, _align(n))
+        wide, narrow = _simd_pointer(builder, args[0], n, _I64), _simd_pointer(builder, args[1], n)
+        addend = builder.sext(_simd_load(builder, narrow, _simd_alignment(n)), ir.VectorType(_I64, n))
+        _simd_store(
+            builder, builder.add(_simd_load(builder, wide, _simd_alignment(n)), addend), wide, _simd_alignment(n)
+        )
+        _simd_store(builder, ir.Constant(ir.VectorType(_I32, n), None), narrow, _simd_alignment(n))
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, lanes), codegen
 
 
 @intrinsic(prefer_literal=True)
-def snap_columns(typingctx: Any, source: Any, target: Any, constants: Any, label: Any, narrow: Any) -> Any:
+def simd_snap_columns(typingctx: Any, source: Any, target: Any, constants: Any, label: Any, narrow: Any) -> Any:
     """Edge integers of 8 neighbouring columns of one row, float32 if `narrow` is 1.
 
     `constants` holds shift, factor, divisor, offset and the step's inverse, 8 float64 each.
@@ -114,10 +116,12 @@ def snap_columns(typingctx: Any, source: Any, target: Any, constants: Any, label
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         vector = ir.VectorType(_F64, SCAN_COLUMNS)
-        x = _load(builder, _vector(builder, args[0], SCAN_COLUMNS, element), 4)
+        x = _simd_load(builder, _simd_pointer(builder, args[0], SCAN_COLUMNS, element), 4)
         x = builder.fpext(x, vector) if narrow.literal_value else x
         shift, factor, divisor, offset, inverse = (
-            _load(builder, _vector(builder, builder.add(args[2], ir.Constant(_I64, 64 * i)), SCAN_COLUMNS, _F64), 8)
+            _simd_load(
+                builder, _simd_pointer(builder, builder.add(args[2], ir.Constant(_I64, 64 * i)), SCAN_COLUMNS, _F64), 8
+            )
             for i in range(5)
         )
         value = builder.fdiv(builder.fmul(builder.fsub(x, shift), factor), divisor)
@@ -129,14 +133,14 @@ def snap_columns(typingctx: Any, source: Any, target: Any, constants: Any, label
         everywhere = ir.Constant(ir.VectorType(_I32, SCAN_COLUMNS), [0] * SCAN_COLUMNS)
         signed = builder.fmul(builder.call(rint, [value]), builder.shuffle_vector(lane, lane, everywhere))
         integers = builder.fptosi(signed, ir.VectorType(_I32, SCAN_COLUMNS))
-        _store(builder, integers, _vector(builder, args[1], SCAN_COLUMNS), 4)
+        _simd_store(builder, integers, _simd_pointer(builder, args[1], SCAN_COLUMNS), 4)
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64, types.float64, narrow), codegen
 
 
 @intrinsic(prefer_literal=True)
-def scan_rows(
+def simd_scan_rows(
     typingctx: Any, rows: Any, row_bytes: Any, n_rows: Any, limits: Any, totals: Any, narrow: Any, digits: Any
 ) -> Any:
     """Statistics of 8 neighbouring columns over some rows, float32 if `narrow` is 1.
@@ -160,10 +164,10 @@ def scan_rows(
 
         def place(base: Any, index: int) -> Any:
             offset = ir.Constant(_I64, index * SCAN_COLUMNS * 8)
-            return _vector(builder, builder.add(base, offset), SCAN_COLUMNS, _F64)
+            return _simd_pointer(builder, builder.add(base, offset), SCAN_COLUMNS, _F64)
 
-        low, high, *rounders = (_load(builder, place(limit, i), 8) for i in range(2 + n_digits))
-        begin = [number(float("inf")), number(float("-inf"))] + [number(0.0)] * (scan_totals(n_digits) - 2)
+        low, high, *rounders = (_simd_load(builder, place(limit, i), 8) for i in range(2 + n_digits))
+        begin = [number(float("inf")), number(float("-inf"))] + [number(0.0)] * (simd_scan_totals(n_digits) - 2)
         slots = [cgutils.alloca_once_value(builder, value) for value in begin]
 
         def accumulate(slot: int, *terms: Any) -> None:
@@ -173,8 +177,8 @@ def scan_rows(
             builder.store(total, slots[slot])
 
         with cgutils.for_range(builder, count) as loop:
-            source = _vector(builder, builder.add(start, builder.mul(loop.index, stride)), SCAN_COLUMNS, element)
-            x = _load(builder, source, 4)
+            source = _simd_pointer(builder, builder.add(start, builder.mul(loop.index, stride)), SCAN_COLUMNS, element)
+            x = _simd_load(builder, source, 4)
             x = builder.fpext(x, vector) if narrow.literal_value else x
             for slot, sign in ((0, "<"), (1, ">")):
                 extreme = builder.load(slots[slot])
@@ -199,20 +203,20 @@ def scan_rows(
                 ]
                 accumulate(3 + n_digits + weight, *products)
         for index, slot in enumerate(slots):
-            _store(builder, builder.load(slot), place(target, index), 8)
+            _simd_store(builder, builder.load(slot), place(target, index), 8)
         return context.get_dummy_value()
 
     address = types.uint64
     return types.void(address, address, types.int64, address, address, narrow, digits), codegen
 
 
-def scan_totals(n_digits: int) -> int:
-    """How many totals `scan_rows` writes for each column."""
+def simd_scan_totals(n_digits: int) -> int:
+    """How many totals `simd_scan_rows` writes for each column."""
     return 3 + (n_digits + 2 * n_digits - 1 if n_digits else 0)
 
 
 @intrinsic
-def add_moments(typingctx: Any, sums: Any, significand: Any, shift: Any, negative: Any) -> Any:
+def simd_add_moments(typingctx: Any, sums: Any, significand: Any, shift: Any, negative: Any) -> Any:
     """With v = significand << shift: sums[0] += -v if negative else v, sums[1] += v * v, both of 128 bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -220,9 +224,9 @@ def add_moments(typingctx: Any, sums: Any, significand: Any, shift: Any, negativ
         v = builder.shl(builder.zext(args[1], _I128), builder.zext(args[2], _I128))
         flip = builder.sext(builder.neg(args[3]), _I128)
         signed = builder.sub(builder.xor(v, flip), flip)
-        _store(builder, builder.add(_load(builder, pointer, 16), signed), pointer, 16)
+        _simd_store(builder, builder.add(_simd_load(builder, pointer, 16), signed), pointer, 16)
         second = builder.gep(pointer, [ir.Constant(_I64, 1)])
-        _store(builder, builder.add(_load(builder, second, 16), builder.mul(v, v)), second, 16)
+        _simd_store(builder, builder.add(_simd_load(builder, second, 16), builder.mul(v, v)), second, 16)
         return context.get_dummy_value()
 
     return types.void(types.uint64, types.uint64, types.uint64, types.uint64), codegen

@@ -11,16 +11,16 @@ from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError, TableError, whole_number
 from radoboost.holder.curator import Curator
-from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_step, make_columns
+from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_step, make_grid_columns
 from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts
-from radoboost.holder.mechanisms.plain import exposed_by_scale
-from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, check_epsilon, make_statement
-from radoboost.holder.mechanisms.table_survey import check_scale, sum_rados, survey
+from radoboost.holder.mechanisms.plain import disclosures_of_scale
+from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, check_epsilon_and_delta, make_statement
+from radoboost.holder.mechanisms.table_survey import check_scale_argument, sum_rados_after_survey, survey_table
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.signatures import FeatureInterval, size_law_error
+from radoboost.holder.signatures import FeatureInterval, signature_size_law_error
 from radoboost.privacy import Event, Repeated, TruncatedBinomialShift, band, delta_at, epsilon_at, least_band_epsilon
 from radoboost.release.columns import Column
-from radoboost.release.release import Statement, finite_or_word, rounded_up
+from radoboost.release.release import Statement, epsilon_as_json, rounded_up_text
 from radoboost.tables.column_types import Kind, Number
 
 _CODINGS = ((0.0, 1.0), (-1.0, 1.0))
@@ -54,7 +54,7 @@ class FeatureBand:
     def __post_init__(self) -> None:
         if not isinstance(self.feature, str):
             raise ArgumentError(f"feature must be the name of a column; it is {self.feature!r}")
-        check_epsilon(self.epsilon, self.delta)
+        check_epsilon_and_delta(self.epsilon, self.delta)
         if self.values is not None and self.values not in _CODINGS:
             raise ArgumentError(f"values must be (0, 1) or (-1, 1); they are {self.values!r}")
 
@@ -65,7 +65,7 @@ class FeatureBand:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a scale that cannot be used, and signatures other than the band's own."""
-        check_scale(asked)
+        check_scale_argument(asked)
         asked.refuse_many_classes(self.name, asked.classes)
         asked.refuse(self.name, "weights", "first_row")
         if asked.signatures is not None:
@@ -79,15 +79,15 @@ class FeatureBand:
         if self.feature not in features:
             raise TableError(f"{run.source.name} has no feature {self.feature!r} for the band; name another")
         place = features.index(self.feature)
-        facts = survey(asked, run, unbounded=self.feature)
+        facts = survey_table(asked, run, unbounded=self.feature)
         asked.refuse_many_classes(self.name, facts.rule.classes)
         subsets = self.signatures(facts.exact.n_rows, asked.n_rados)
         low, high = coding = self.coding(facts.exact, place)
-        columns = list(make_columns(features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept))
+        columns = list(make_grid_columns(features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept))
         columns[place] = Column(self.feature, "bounds", grid_step(1.0, self.feature), low, high)
         band = {"band": [subsets.low, subsets.high]}
         parameters = {"feature": self.feature, "band_epsilon": self.epsilon, **band}
-        return sum_rados(asked, run, facts, tuple(columns), subsets, parameters, (place, coding))
+        return sum_rados_after_survey(asked, run, facts, tuple(columns), subsets, parameters, (place, coding))
 
     def signatures(self, n_examples: int, n_rados: int) -> FeatureInterval:
         """The signature set for these numbers of rows and rados; refused if the claim would be vacuous (F5)."""
@@ -105,7 +105,7 @@ class FeatureBand:
         least = least_band_epsilon(n_examples, n_rados, self.delta)
         if least is None:
             return "no epsilon is large enough: ask for fewer rados, or a larger delta"
-        text = rounded_up(least, 6)
+        text = rounded_up_text(least, 6)
         if epsilon_at(self._event(n_examples, n_rados, *band(n_examples, float(text))), self.delta) == math.inf:
             return "so small a delta is below what the accountant resolves here: ask for fewer rados, or a larger delta"
         return f"take epsilon at least {text}, fewer rados, or a larger delta"
@@ -146,7 +146,7 @@ class FeatureBand:
             promises=(
                 f"Anyone who sees the column {name} of the rados, and no other column, learns about any one value of "
                 "it no more than epsilon and delta say, over all rados together.",
-                f"For that marginal, one rado has delta {rounded_up(delta_at(one, self.epsilon), 4)} at epsilon "
+                f"For that marginal, one rado has delta {rounded_up_text(delta_at(one, self.epsilon), 4)} at epsilon "
                 f"{self.epsilon:g}, exactly. The paper's theorem, for small epsilon, has epsilon {n * self.epsilon:g} "
                 f"for {n:,} rados. Its delta has the right order from c sqrt(log(m)/m) on, for any constant c above "
                 "6.93; with the constant 1 and 1,000 rows it is large enough from epsilon 0.66 on. It is too small at "
@@ -156,11 +156,11 @@ class FeatureBand:
                 f"The other columns of the same rados can reveal the values of {name}: one real-valued column can "
                 "suffice. The claim is about a marginal, and does not hold for the release as a whole.",
                 "The band does not help the marginal. Of a column of -1 and +1 without a band, and without scaling "
-                f"constants beside it, as many rados have epsilon {rounded_up(epsilon_at(plain, self.delta), 4)} at "
-                "the same delta. This mechanism reproduces the paper; it is not for protecting anybody.",
+                f"constants beside it, as many rados have epsilon {rounded_up_text(epsilon_at(plain, self.delta), 4)} "
+                "at the same delta. This mechanism reproduces the paper; it is not for protecting anybody.",
                 f"That the column {name} holds two values is in the release.{coding}",
                 "No other column is protected in any way, nor the number of examples, nor the label.",
-                *(f"Of every column but {name}: {sentence}" for sentence in exposed_by_scale(circumstances.scale)),
+                *(f"Of every column but {name}: {sentence}" for sentence in disclosures_of_scale(circumstances.scale)),
                 *COMMON,
                 *(
                     [f"Of the column {name}, the schema has nothing from the table."]
@@ -179,7 +179,7 @@ class FeatureBand:
         if question.epsilon is None or n_examples is None:
             raise ArgumentError("feature-band needs the epsilon of one rado, and the number of examples (--rows)")
         n_examples = whole_number(n_examples, "the number of examples")
-        epsilon, delta = check_epsilon(question.epsilon, question.delta)
+        epsilon, delta = check_epsilon_and_delta(question.epsilon, question.delta)
         low, high = band(n_examples, epsilon)
         one = TruncatedBinomialShift(n_examples, low, high)
         plain = TruncatedBinomialShift(n_examples, 0, n_examples)
@@ -189,7 +189,7 @@ class FeatureBand:
             "band": [low, high],
             "one_rado": {"epsilon": epsilon, "delta": delta_at(one, epsilon)},
             "plain_one_rado": {"epsilon": epsilon, "delta": delta_at(plain, epsilon)},
-            "plain_epsilon": finite_or_word(epsilon_at(Repeated(plain, n_rados), delta)),
+            "plain_epsilon": epsilon_as_json(epsilon_at(Repeated(plain, n_rados), delta)),
             "least_epsilon": least_band_epsilon(n_examples, n_rados, delta),
         }
 
@@ -198,5 +198,5 @@ class FeatureBand:
         return self._event(n_examples, n_rados, *band(n_examples, self.epsilon))
 
     def _event(self, n_examples: int, n_rados: int, low: int, high: int) -> Repeated:
-        variation = size_law_error(n_examples)
+        variation = signature_size_law_error(n_examples)
         return Repeated(TruncatedBinomialShift(n_examples, low, high, variation, self.feature), n_rados)

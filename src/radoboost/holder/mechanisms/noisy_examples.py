@@ -13,16 +13,16 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.gaussian_noise import TOTAL_VARIATION
 from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.mechanism import KeyUse, NoisePlan, Question, ReleaseDraft, StatementFacts
-from radoboost.holder.mechanisms.noisy_rados import check_noise, check_record_unit, noise_scale
+from radoboost.holder.mechanisms.noisy_rados import check_epsilon_or_noise, check_protects_records, noise_scale_in_steps
 from radoboost.holder.mechanisms.record_level import (
-    check_clip,
-    check_declared,
-    clip_steps,
-    count_rows,
-    declared_rule,
+    check_clipping_norm,
+    check_declared_records,
+    clipping_norm_in_steps,
+    count_record_rows,
+    declared_label_encoder,
     limit_persons,
-    released_columns,
-    sum_records,
+    released_record_columns,
+    sum_record_contributions,
 )
 from radoboost.holder.mechanisms.statements import (
     COMMON,
@@ -76,31 +76,33 @@ class NoisyExamples:
     hides_size: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_noise(self.epsilon, self.delta, self.noise_std)
-        check_record_unit(self.name, self.unit)
+        check_epsilon_or_noise(self.epsilon, self.delta, self.noise_std)
+        check_protects_records(self.name, self.unit)
         if self.clip is None and self.epsilon is not None:
             raise ArgumentError("epsilon needs a clip, the largest norm of a row; 1 is a common choice")
         if self.clip is not None:
-            check_clip(self.clip)
+            check_clipping_norm(self.clip)
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse(self.name, "rows")
         asked.refuse_many_classes(self.name, asked.classes)
-        n_columns = check_declared(asked)
+        n_columns = check_declared_records(asked)
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, 1, asked.max_rows, asked.person or "")
 
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Clip, add noise to every row, sum."""
-        persons = limit_persons(asked, run, declared_rule(asked))
+        persons = limit_persons(asked, run, declared_label_encoder(asked))
         if persons is not None and persons.people == 0:
             raise TableError(f"no row of {run.source.name} has a person in {asked.person!r}; name another column")
-        n_rows = count_rows(run)
+        n_rows = count_record_rows(run)
         n_columns = asked.width(run.source.features)
         plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "")
-        columns, through = released_columns(asked, run.source.features, plan.step)
-        draft = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
+        columns, through = released_record_columns(asked, run.source.features, plan.step)
+        draft = sum_record_contributions(
+            asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through
+        )
         said = {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on}
         return replace(draft, parameters={**draft.parameters, **said})
 
@@ -120,14 +122,14 @@ class NoisyExamples:
         else:
             noise = self.noise_std
         step = grid_step(largest + _REACH * noise, "")
-        if clip_steps(largest, step) < 1:
+        if clipping_norm_in_steps(largest, step) < 1:
             raise ArgumentError(
                 f"noise of {noise:.3g} leaves nothing of rows of norm {largest:g}; take a larger epsilon or less noise"
             )
-        scale = noise_scale(noise / step)
+        scale = noise_scale_in_steps(noise / step)
         event: Event = NotPrivate("noise without a clipping norm promises nothing", relation)
         if self.clip is not None:
-            actual = scale / (2 * clip_steps(self.clip, step) * math.sqrt(max_rows))
+            actual = scale / (2 * clipping_norm_in_steps(self.clip, step) * math.sqrt(max_rows))
             for _ in range(1 if max_rows == 1 else 3):  # below what rounding may have added
                 actual = math.nextafter(actual, 0.0)
             event = Gaussian(actual, relation, variation, own_noise=True, person=person)
@@ -161,7 +163,7 @@ class NoisyExamples:
         question.check_one()
         question.refuse_columns(cls.name)
         epsilon, noise = question.epsilon, question.noise
-        check_noise(epsilon, question.delta, noise)
+        check_epsilon_or_noise(epsilon, question.delta, noise)
         if noise is None:
             assert epsilon is not None
             noise = 2 * gaussian_multiplier(epsilon, question.delta, Relation.EDGE)

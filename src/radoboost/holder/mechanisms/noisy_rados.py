@@ -10,31 +10,31 @@ from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
-from radoboost.holder.gaussian_noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_scale_up
+from radoboost.holder.gaussian_noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_noise_scale_up
 from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms.mechanism import KeyUse, NoisePlan, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.record_level import (
-    check_clip,
-    check_coins,
-    check_declared,
-    clip_steps,
-    declared_rule,
+    check_clipping_norm,
+    check_coins_of_records,
+    check_declared_records,
+    clipping_norm_in_steps,
+    declared_label_encoder,
     limit_persons,
-    released_columns,
-    sum_records,
+    released_record_columns,
+    sum_record_contributions,
 )
 from radoboost.holder.mechanisms.statements import (
     COMMON,
     DEFAULT_DELTA,
     OFF_THE_TABLE,
     RECORD_UNIT,
-    check_epsilon,
+    check_epsilon_and_delta,
     make_statement,
     privacy_unit_text,
 )
 from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
-from radoboost.privacy.calibration import shared_variation
+from radoboost.privacy.calibration import variation_of_shared_noise
 from radoboost.release.release import Statement
 
 INCLUSION = 0.5
@@ -73,16 +73,16 @@ class NoisyRados:
     in_rooms: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_noise(self.epsilon, self.delta, self.noise_std)
-        check_record_unit(self.name, self.unit)
-        check_clip(self.clip)
+        check_epsilon_or_noise(self.epsilon, self.delta, self.noise_std)
+        check_protects_records(self.name, self.unit)
+        check_clipping_norm(self.clip)
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse(self.name, "rows")
         asked.refuse_many_classes(self.name, asked.classes)
-        check_coins(asked, self.name)
-        n_columns = check_declared(asked)
+        check_coins_of_records(asked, self.name)
+        n_columns = check_declared_records(asked)
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "", asked.shares)
 
@@ -91,9 +91,11 @@ class NoisyRados:
         n_rows = None
         n_columns = asked.width(run.source.features)
         plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "", asked.shares)
-        columns, through = released_columns(asked, run.source.features, plan.step)
-        persons = limit_persons(asked, run, declared_rule(asked))
-        draft = sum_records(asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through)
+        columns, through = released_record_columns(asked, run.source.features, plan.step)
+        persons = limit_persons(asked, run, declared_label_encoder(asked))
+        draft = sum_record_contributions(
+            asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through
+        )
         return replace(
             draft,
             parameters={
@@ -120,16 +122,16 @@ class NoisyRados:
         It is drawn in so many `shares` (D5).
         """
         step = grid_step(1.0, "")
-        reach = clip_steps(self.clip, step)
-        per_rado = n_columns * shared_variation(TOTAL_VARIATION, shares)
+        reach = clipping_norm_in_steps(self.clip, step)
+        per_rado = n_columns * variation_of_shared_noise(TOTAL_VARIATION, shares)
         if self.noise_std is None:
             assert self.epsilon is not None
             multiplier = subsampled_multiplier(
                 self.epsilon, self.delta, INCLUSION, n_rados, total_variation=per_rado, group=max_rows
             )
-            scale = noise_scale(multiplier * reach * (1 + 1e-12))
+            scale = noise_scale_in_steps(multiplier * reach * (1 + 1e-12))
         else:
-            scale = noise_scale(self.noise_std / step)
+            scale = noise_scale_in_steps(self.noise_std / step)
         # Rounded down, so that no more noise is accounted for than there is.
         actual = math.nextafter(scale / reach, 0.0)
         relation = Relation.PERSON if person else Relation.RECORD
@@ -160,7 +162,7 @@ class NoisyRados:
         question.check_one()
         question.refuse_columns(cls.name)
         epsilon, noise, n_rados = question.epsilon, question.noise, question.n_rados
-        check_noise(epsilon, question.delta, noise)
+        check_epsilon_or_noise(epsilon, question.delta, noise)
         if noise is None:
             assert epsilon is not None
             noise = subsampled_multiplier(epsilon, question.delta, INCLUSION, n_rados)
@@ -172,26 +174,26 @@ class NoisyRados:
         return self.plan(*about, shares)
 
 
-def noise_scale(scale: float) -> float:
+def noise_scale_in_steps(scale: float) -> float:
     """The noise in grid steps, rounded up to what can be sampled."""
     if not LEAST_SCALE <= scale <= LARGEST_SCALE:
         raise ArgumentError(
             f"noise of {scale:.3g} grid steps cannot be sampled; choose noise_std, or epsilon, so that it is between "
             f"{LEAST_SCALE:g} and {LARGEST_SCALE:.3g}"
         )
-    return round_scale_up(scale)
+    return round_noise_scale_up(scale)
 
 
-def check_record_unit(name: str, unit: Any) -> None:
+def check_protects_records(name: str, unit: Any) -> None:
     """Refuse to protect anything but records, for a mechanism that cannot."""
     if unit not in (None, "record"):
         raise ArgumentError(f"{name} protects records, and not labels alone; unit is 'record'; it is {unit!r}")
 
 
-def check_noise(epsilon: Any, delta: Any, noise_std: Any) -> None:
+def check_epsilon_or_noise(epsilon: Any, delta: Any, noise_std: Any) -> None:
     """Refuse anything but either epsilon and delta, or a standard deviation."""
     if (epsilon is None) == (noise_std is None):
         raise ArgumentError("give epsilon, or noise_std, and not both")
-    check_epsilon(1.0 if epsilon is None else epsilon, delta)
+    check_epsilon_and_delta(1.0 if epsilon is None else epsilon, delta)
     if noise_std is not None and not (isinstance(noise_std, int | float) and 0 < noise_std < math.inf):
         raise ArgumentError(f"noise_std must be positive and finite; it is {noise_std!r}")

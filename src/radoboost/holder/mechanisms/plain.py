@@ -4,20 +4,20 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from radoboost.holder.curator import Curator
-from radoboost.holder.grid import make_columns
+from radoboost.holder.grid import make_grid_columns
 from radoboost.holder.mechanisms.mechanism import KeyUse, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.table_survey import (
-    check_scale,
-    check_share,
-    outliers_of,
-    shared_places,
-    sum_rados,
-    survey,
-    through_map,
+    check_scale_argument,
+    check_shared_columns_argument,
+    outliers_of_survey,
+    places_of_shared_columns,
+    sum_rados_after_survey,
+    survey_feature_map,
+    survey_table,
 )
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.signatures import check_enough_examples
+from radoboost.holder.signatures import check_enough_signatures
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.release.release import Statement
 
@@ -52,12 +52,12 @@ _MAPPED = (
 )
 
 
-def exposed_by_scale(scale: str, mapped: bool = False) -> tuple[str, ...]:
+def disclosures_of_scale(scale: str, mapped: bool = False) -> tuple[str, ...]:
     """What a release reveals of the data through its scaling constants."""
     return (*([_SCALED[scale]] if scale in _SCALED else []), *([_MAPPED] if mapped and scale == "standard" else []))
 
 
-def sharing_disclosures(shared: tuple[str, ...] | None) -> tuple[str, ...]:
+def disclosures_of_sharing(shared: tuple[str, ...] | None) -> tuple[str, ...]:
     """What the sums without labels tell, that stand beside the rados for another holder."""
     if shared is None:
         return ()
@@ -86,26 +86,28 @@ class Plain:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a scale that cannot be used, a first row that would say nothing, and columns that cannot be shared."""
-        check_scale(asked)
+        check_scale_argument(asked)
         asked.check_first_row()
-        check_share(asked)
+        check_shared_columns_argument(asked)
 
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Rados as they are."""
-        shared_places(asked, run.source)  # refuses names that are not there before rows are read
-        asked, through = through_map(asked, run)
-        facts = survey(asked, run, passes=2 if through is None else 3)
-        columns = make_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept)
-        check_enough_examples(asked.n_rados, facts.all_rows, asked.subsets)
-        outliers = outliers_of(facts, run.source) if through is None else through.outliers
-        draft = sum_rados(asked, run, facts, columns, asked.subsets, {}, through=through)
+        places_of_shared_columns(asked, run.source)  # refuses names that are not there before rows are read
+        asked, through = survey_feature_map(asked, run)
+        facts = survey_table(asked, run, passes=2 if through is None else 3)
+        columns = make_grid_columns(
+            run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept
+        )
+        check_enough_signatures(asked.n_rados, facts.all_rows, asked.subsets)
+        outliers = outliers_of_survey(facts, run.source) if through is None else through.outliers
+        draft = sum_rados_after_survey(asked, run, facts, columns, asked.subsets, {}, through=through)
         return replace(draft, outliers=outliers)
 
     def statement(self, circumstances: StatementFacts) -> Statement:
         """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
         exposed = (
-            *exposed_by_scale(circumstances.scale, circumstances.mapped),
-            *sharing_disclosures(circumstances.shared),
+            *disclosures_of_scale(circumstances.scale, circumstances.mapped),
+            *disclosures_of_sharing(circumstances.shared),
         )
         first = _NOT_PROTECTED[:3] if circumstances.n_classes == 2 else _OF_CLASSES
         statement = make_statement(

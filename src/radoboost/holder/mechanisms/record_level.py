@@ -14,17 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError, whole_number
-from radoboost.holder.contribution_bounding import choose_rows
+from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.curator import Curator, NoiseSpec, RowNoise
-from radoboost.holder.feature_maps import make_map, map_table
-from radoboost.holder.grid import check_size
+from radoboost.holder.feature_maps import make_feature_map, map_table
+from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.keystream import Key
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, NoisePlan, ReleaseDraft, StatementFacts
-from radoboost.holder.rado_sums import RadoPass, RadoSums, check_memory, counted_columns, counted_values
+from radoboost.holder.rado_sums import (
+    RadoPass,
+    RadoSums,
+    check_memory_for_rados,
+    columns_of_row_counts,
+    values_of_row_counts,
+)
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.row_counts import PersonCounts, beyond_bounds
-from radoboost.holder.schema_file import check_bounds, check_names
-from radoboost.holder.signatures import check_enough_examples
+from radoboost.holder.row_counts import PersonCounts, count_values_beyond_bounds
+from radoboost.holder.schema_file import check_declared_bounds, check_declared_feature_names
+from radoboost.holder.signatures import check_enough_signatures
 from radoboost.release.columns import Column, constant_column
 from radoboost.release.release import RADOS
 from radoboost.tables import Batch
@@ -41,7 +47,7 @@ from radoboost.tables.labels import LabelEncoder
 LARGEST = 2**22  # what an engine's 32-bit sums allow
 
 
-def check_clip(clip: Any) -> None:
+def check_clipping_norm(clip: Any) -> None:
     """Refuse a clipping norm that cannot be used."""
     if isinstance(clip, bool) or not isinstance(clip, int | float) or not 2.0**-10 <= clip <= 2.0**10:
         raise ArgumentError(
@@ -49,12 +55,12 @@ def check_clip(clip: Any) -> None:
         )
 
 
-def clip_steps(clip: float, step: float) -> int:
+def clipping_norm_in_steps(clip: float, step: float) -> int:
     """The largest norm of an integer vector, in steps: exact, for a step is a power of two."""
     return math.floor(clip / step)
 
 
-def clip_rows(
+def clip_record_rows(
     values: NDArray[Any], signs: NDArray[np.int8], columns: Sequence[Column], clip: float | None, step: float
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Edge integers of rows, shape (rows, len(columns)), and which rows are good; a bad row gives zeros.
@@ -73,14 +79,14 @@ def clip_rows(
         for row in scaled:
             squares += row * row
         # A hair below, so that rounding of the norm seldom makes the test in integers fail.
-        reach, norm = clip_steps(clip, step) * step, np.sqrt(squares)
+        reach, norm = clipping_norm_in_steps(clip, step) * step, np.sqrt(squares)
         scaled *= np.where(norm <= reach, 1.0, reach * (1 - 2.0**-40) / np.maximum(norm, reach))
     integers = np.trunc(scaled / step).astype(np.int64)
     if clip is not None:
         norms = np.zeros(len(values), dtype=np.int64)
         for row in integers:
             norms += row * row
-        good &= norms <= clip_steps(clip, step) ** 2
+        good &= norms <= clipping_norm_in_steps(clip, step) ** 2
     integers *= np.where(good, signs, 0)
     return np.ascontiguousarray(integers.T), good
 
@@ -94,7 +100,7 @@ NO_BOUNDS = (
 )
 
 
-def check_declared(asked: CraftRequest, *, may_search: bool = False) -> int | None:
+def check_declared_records(asked: CraftRequest, *, may_search: bool = False) -> int | None:
     """Refuse a declaration with gaps, and return the number of columns; None where only the table knows it.
 
     With `may_search` the mechanism can find bounds privately.
@@ -133,21 +139,21 @@ def check_declared(asked: CraftRequest, *, may_search: bool = False) -> int | No
             "of more than two, all of them in order, or --class NAME for each"
         )
     LabelEncoder(asked.label_name, asked.classes)
-    names = declared_features(asked)
+    names = declared_record_features(asked)
     if asked.person is not None and asked.person in (names or ()):
         raise ArgumentError(
             f"{asked.person!r} says whose row it is, so it cannot be a feature: take it out of the bounds, or drop it"
         )
     if names is None:
         return None
-    check_names(names, asked.intercept)
+    check_declared_feature_names(names, asked.intercept)
     limits, searched = dict(asked.declared.limits), asked.declared.searched(names)
     fixed = [name for name in names if name not in searched]
-    check_bounds(replace(asked.declared, limits={name: limits[name] for name in fixed}), fixed, "bounds")
-    return check_width(asked.width(names))
+    check_declared_bounds(replace(asked.declared, limits={name: limits[name] for name in fixed}), fixed, "bounds")
+    return check_width_of_records(asked.width(names))
 
 
-def declared_features(asked: CraftRequest) -> list[str] | None:
+def declared_record_features(asked: CraftRequest) -> list[str] | None:
     """The declared columns to use; None where bounds go by position, or all columns of the table are meant."""
     declared, features = asked.declared, asked.features
     if declared.names is None or declared.schema is not None:
@@ -162,49 +168,49 @@ def declared_features(asked: CraftRequest) -> list[str] | None:
     return [name for name in names if name not in dropped]
 
 
-def declared_columns(asked: CraftRequest, features: Sequence[str], step: float) -> tuple[Column, ...]:
+def declared_record_columns(asked: CraftRequest, features: Sequence[str], step: float) -> tuple[Column, ...]:
     """The columns of a release by declared bounds; the constant feature last."""
     declared = asked.declared
     if declared.names is not None:
         declarations = dict(declared.limits)
         declared = replace(declared, limits={name: declarations[name] for name in features})
-    check_names(features, asked.intercept)
-    limits = check_bounds(declared, features, "bounds")
-    check_width(len(features) + asked.intercept)
+    check_declared_feature_names(features, asked.intercept)
+    limits = check_declared_bounds(declared, features, "bounds")
+    check_width_of_records(len(features) + asked.intercept)
     columns = [Column(name, "bounds", step, *limits[name]) for name in features]
     return (*columns, *([constant_column(step)] * asked.intercept))
 
 
-def released_columns(
+def released_record_columns(
     asked: CraftRequest, features: Sequence[str], step: float
 ) -> tuple[tuple[Column, ...], MappedInputs | None]:
     """The columns of a release, the constant feature last, and the feature map that makes them, if there is one (C6).
 
     The map's constants are the bounds, declared or found privately, and its outputs have the bounds -1 and 1.
     """
-    columns = declared_columns(asked, features, step)
+    columns = declared_record_columns(asked, features, step)
     if asked.fixed_columns == "linear":
         return columns, None
     inputs = columns[: len(features)]
-    feature_map = make_map(asked.fixed_columns, inputs, asked.groups)
+    feature_map = make_feature_map(asked.fixed_columns, inputs, asked.groups)
     outputs = tuple(Column(name, "bounds", step, -1.0, 1.0) for name in feature_map.output_names)
-    check_width(len(outputs) + asked.intercept)
+    check_width_of_records(len(outputs) + asked.intercept)
     return (*outputs, *columns[len(features) :]), MappedInputs(feature_map, inputs)
 
 
-def declared_rule(asked: CraftRequest) -> LabelEncoder:
+def declared_label_encoder(asked: CraftRequest) -> LabelEncoder:
     assert asked.classes is not None
     return LabelEncoder(asked.label_name, asked.classes)
 
 
-def check_width(n_columns: int) -> int:
+def check_width_of_records(n_columns: int) -> int:
     """The number of columns, refused if a sum of their squares may not fit 64 bits (C3)."""
     if n_columns > MAX_COLUMNS:
         raise ArgumentError(f"a private mechanism takes at most {MAX_COLUMNS:,} columns; there are {n_columns:,}")
     return n_columns
 
 
-def check_coins(asked: CraftRequest, name: str) -> None:
+def check_coins_of_records(asked: CraftRequest, name: str) -> None:
     """Refuse signatures that need the number of examples, which is protected."""
     if not asked.subsets.by_coins:
         raise ArgumentError(
@@ -213,7 +219,7 @@ def check_coins(asked: CraftRequest, name: str) -> None:
         )
 
 
-def check_person(person: str | None, max_rows: int | None) -> int:
+def check_rows_per_person(person: str | None, max_rows: int | None) -> int:
     """How many rows of a person contribute at most; this must be said, and only with a person."""
     if person is None:
         if max_rows is not None:
@@ -242,24 +248,24 @@ def limit_persons(
     if asked.person is None:
         return None
     key = Key.from_system().shared() if asked.choice_key is None else asked.choice_key
-    run.source, counts = choose_rows(
+    run.source, counts = choose_rows_of_persons(
         run.source, run.sum, rule, asked.max_rows, key, with_label=with_label, sizes=run.sizes()
     )
     return counts
 
 
-def person_parameters(asked: CraftRequest) -> dict[str, Any]:
+def person_parameters_of_release(asked: CraftRequest) -> dict[str, Any]:
     """What a release says of persons, among the parameters of its mechanism."""
     return {} if asked.person is None else {"person": asked.person, "max_rows": asked.max_rows}
 
 
-def count_rows(run: Curator) -> int:
+def count_record_rows(run: Curator) -> int:
     """How many rows there are, for mechanisms that publish it."""
     n_rows = run.source.n_rows
     if n_rows is None:
         n_rows = sum(run.sizes())
     run.source.check_rows(n_rows)
-    check_size(run.source.name, n_rows, advice="learn from each")
+    check_rows_sum_exactly(run.source.name, n_rows, advice="learn from each")
     return n_rows
 
 
@@ -282,17 +288,19 @@ class SumContributions(RadoPass):
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
             values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
-            rows, good = clip_rows(values, signs, self.columns, self.clip, self.step)
+            rows, good = clip_record_rows(values, signs, self.columns, self.clip, self.step)
             if self.row_noise is not None:
                 rows += self.row_noise.rows(first_row, *rows.shape)
                 np.clip(rows, -LARGEST, LARGEST, out=rows)  # post-processing: the noise is in already
             self.engine.sum_rows(rows.astype(np.int32), first_row, self.prepared, sums.totals)
-            values = counted_values(batch, values)
+            values = values_of_row_counts(batch, values)
             sums.counts.see(values, signs, good, batch)
-            sums.counts.clipped += beyond_bounds(values, good, counted_columns(self.columns, self.inputs))
+            sums.counts.clipped += count_values_beyond_bounds(
+                values, good, columns_of_row_counts(self.columns, self.inputs)
+            )
 
 
-def sum_records(
+def sum_record_contributions(
     asked: CraftRequest,
     run: Curator,
     plan: NoisePlan,
@@ -304,12 +312,12 @@ def sum_records(
     through: MappedInputs | None,
 ) -> ReleaseDraft:
     """Rados of what records contribute, with the noise of a plan on "rados" or on "examples"."""
-    rule, n_rados = declared_rule(asked), asked.n_rados
+    rule, n_rados = declared_label_encoder(asked), asked.n_rados
     if through is not None:
         run.source = map_table(run.source, through.map)
-    check_memory(run.engine, n_rados, len(columns))
+    check_memory_for_rados(run.engine, n_rados, len(columns))
     if n_rows is not None:
-        check_enough_examples(n_rados, n_rows, asked.subsets)
+        check_enough_signatures(n_rados, n_rows, asked.subsets)
     prepared = asked.subsets.prepare(asked.signature_key, n_rados, n_rows or 0, run.threads)
     on_rows = noise_on == "examples"
     run.book(plan.event)
@@ -330,7 +338,7 @@ def sum_records(
         columns=columns,
         classes=tuple(rule.classes),
         circumstances=circumstances,
-        parameters=person_parameters(asked),
+        parameters=person_parameters_of_release(asked),
         signatures={"name": asked.subsets.name, **asked.subsets.parameters(n_rows or 0)},
         counts=replace(sums.counts, persons=persons),
         map=None if through is None else through.map,

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms.mechanism import KeyUse, RoomParticipation, StatementFacts
 from radoboost.privacy import Event, NotPrivate, accountant_name, best_guess, epsilon_at, event_to_dict
-from radoboost.release.composition import composed_with
-from radoboost.release.parties import ROOM, Parties, room_figures
-from radoboost.release.release import Statement, percent_up
+from radoboost.release.composition import compose_with_earlier
+from radoboost.release.parties import ROOM, Parties, room_party_guarantees
+from radoboost.release.release import Statement, percent_up_text
 from radoboost.tables.csv_dialect import LINES
 from radoboost.tables.schema import Schema
 
@@ -96,17 +96,17 @@ _EXACT = (
 _WHO = "Who the holders are, and when each of them was in the room."
 
 
-def in_room(statement: Statement, event: Event, gathering: RoomParticipation, secrets: KeyUse) -> Statement:
+def statement_in_room(statement: Statement, event: Event, gathering: RoomParticipation, secrets: KeyUse) -> Statement:
     """A statement for a release of a room; its own epsilon is against as many colluders as are still borne (D6)."""
     holders, tolerate, present = gathering.holders, gathering.tolerate, gathering.present
     exact = (_ALL_EXACT if math.isinf(statement.epsilon) else _SOME_EXACT) + _EXACT
     colluders = tolerate - (holders - present)
     finite = not math.isinf(statement.epsilon)
-    figures = room_figures(event, holders, tolerate, present, statement.delta) if finite else ()
+    figures = room_party_guarantees(event, holders, tolerate, present, statement.delta) if finite else ()
     keys = (_COINS if secrets.coins else "") + (_SHARES if secrets.sum_noise else "")
     promises, exposed = list(statement.promises), list(statement.not_protected)
     if finite:
-        promises.append(_against(gathering, colluders))
+        promises.append(_colluders_text(gathering, colluders))
         exposed.insert(0, _OF_A_QUERY)
     exposed += [_WHO, _NONSENSE, *([_OWN_COINS] if secrets.coins else [])]
     return replace(
@@ -119,7 +119,7 @@ def in_room(statement: Statement, event: Event, gathering: RoomParticipation, se
     )
 
 
-def _against(gathering: RoomParticipation, colluders: int) -> str:
+def _colluders_text(gathering: RoomParticipation, colluders: int) -> str:
     lost = gathering.holders - gathering.present
     were = f"{lost} of the {gathering.holders} holders {'was' if lost == 1 else 'were'} lost on the way, so that this"
     if colluders:
@@ -204,19 +204,21 @@ SCHEMAS = {
 }
 
 
-def csv_records(schema: Schema | None, csv: bool) -> str:
+def csv_records_statement(schema: Schema | None, csv: bool) -> str:
     """What records of the table are where it is read from CSV files, or may be; nothing where it is not."""
     return "" if not csv else LINES if schema is not None and schema.records == LINES else "rows"
 
 
-def trust_model(circumstances: StatementFacts, secrets: KeyUse) -> str:
+def trust_model_text(circumstances: StatementFacts, secrets: KeyUse) -> str:
     """Who is trusted with the table, and on a cluster with which keys (K6, K7 of docs/proofs/clusters.md)."""
     if not circumstances.cluster:
         return TRUST_MODEL
-    return TRUST_MODEL + ON_A_CLUSTER.format(cluster=circumstances.cluster, keys=_keys(circumstances, secrets))
+    return TRUST_MODEL + ON_A_CLUSTER.format(
+        cluster=circumstances.cluster, keys=_cluster_keys_text(circumstances, secrets)
+    )
 
 
-def _keys(circumstances: StatementFacts, secrets: KeyUse) -> str:
+def _cluster_keys_text(circumstances: StatementFacts, secrets: KeyUse) -> str:
     """Which keys machines of a cluster get, in sentences."""
     own, common = [], []
     if secrets.coins:
@@ -275,7 +277,7 @@ def make_statement(
         promises = [
             *promises,
             f"{adversary}, and otherwise would toss a coin, is right about which of two "
-            f"neighbours the table was at most {percent_up(guess)} % of the time.",
+            f"neighbours the table was at most {percent_up_text(guess)} % of the time.",
         ]
     statement = Statement(
         mechanism=mechanism,
@@ -286,17 +288,17 @@ def make_statement(
         promises=tuple(promises),
         not_protected=tuple(not_protected),
         unit_of_privacy=unit,
-        trust_model=trust_model(circumstances, secrets),
+        trust_model=trust_model_text(circumstances, secrets),
         random_source=FROM_SEED if circumstances.seeded else FROM_SYSTEM,
         best_guess=guess,
         epsilon_at=tuple((other, epsilon_at(event, other)) for other in SHOWN_DELTAS),
         event=event_to_dict(event),
-        composed=composed_with(event, circumstances.earlier, delta) if circumstances.earlier else None,
+        composed=compose_with_earlier(event, circumstances.earlier, delta) if circumstances.earlier else None,
     )
-    return statement if circumstances.room is None else in_room(statement, event, circumstances.room, secrets)
+    return statement if circumstances.room is None else statement_in_room(statement, event, circumstances.room, secrets)
 
 
-def check_epsilon(epsilon: Any, delta: Any) -> tuple[float, float]:
+def check_epsilon_and_delta(epsilon: Any, delta: Any) -> tuple[float, float]:
     """Epsilon and delta as floats, refused where no promise can be made with them."""
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):

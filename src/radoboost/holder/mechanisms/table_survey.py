@@ -14,17 +14,27 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine
-from radoboost.holder.feature_maps import make_map, map_table, n_outputs
-from radoboost.holder.grid import ExactSums, check_size, make_columns, resolve_scale
+from radoboost.holder.feature_maps import make_feature_map, map_table, number_of_map_columns
+from radoboost.holder.grid import ExactSums, check_rows_sum_exactly, make_grid_columns, resolve_scale_name
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, ReleaseDraft, StatementFacts
-from radoboost.holder.rado_sums import RadoSums, SumClasses, SumRados, SurveyRows, check_memory
+from radoboost.holder.rado_sums import RadoSums, SumClasses, SumRados, SurveyRows, check_memory_for_rados
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.row_counts import RowCounts, outliers
-from radoboost.holder.schema_file import Declared, check_bounds, check_names, limit_arrays
+from radoboost.holder.row_counts import RowCounts, outlier_values
+from radoboost.holder.schema_file import (
+    Declared,
+    check_declared_bounds,
+    check_declared_feature_names,
+    declared_limits_as_arrays,
+)
 from radoboost.holder.signatures import SignatureSet, SignatureStream
-from radoboost.holder.sparse_rado_sums import require_memory_for_rados, sum_class_entries, sum_entries, survey_entries
+from radoboost.holder.sparse_rado_sums import (
+    require_memory_for_sparse_rados,
+    sum_sparse_class_entries,
+    sum_sparse_entries,
+    survey_sparse_entries,
+)
 from radoboost.release.columns import SHARED, Column
-from radoboost.release.release import RADOS, class_block
+from radoboost.release.release import RADOS, class_block_name
 from radoboost.tables import Batch, Table
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.labels import CRAFT_ADVICE, LabelCollector, LabelEncoder
@@ -95,7 +105,7 @@ class SumShared:
         self.engine.sum_rows(rows, first_row + self.task.offset, self.prepared, sums.shared)
 
 
-def check_share(asked: CraftRequest) -> None:
+def check_shared_columns_argument(asked: CraftRequest) -> None:
     """Refuse, before the table is opened, what leaves nothing to share."""
     if asked.share is None:
         return
@@ -111,7 +121,7 @@ def check_share(asked: CraftRequest) -> None:
     asked.refuse_many_classes("a release with shared columns", asked.classes)
 
 
-def shared_places(asked: CraftRequest, source: Table) -> tuple[int, ...]:
+def places_of_shared_columns(asked: CraftRequest, source: Table) -> tuple[int, ...]:
     """Where the shared columns are among the features; of a category, all its slots."""
     origins = {name: name for name in source.features}
     if source.schema is not None:
@@ -143,70 +153,72 @@ class TableSurvey:
     all_rows: int
 
 
-def check_scale(asked: CraftRequest) -> str:
+def check_scale_argument(asked: CraftRequest) -> str:
     """The scale by its name in a release."""
     asked.refuse("this mechanism", "rows", "person")
     asked.declared.refuse_private()
     LabelCollector(asked.label_name, asked.classes)
-    scale = resolve_scale(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
+    scale = resolve_scale_name(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
     if asked.fixed_columns != "linear" and scale == "none":
         raise ArgumentError("scale=None leaves columns as they are, and a feature map does not; leave one of them out")
     return scale
 
 
-def through_map(asked: CraftRequest, run: Curator) -> tuple[CraftRequest, MappedInputs | None]:
+def survey_feature_map(asked: CraftRequest, run: Curator) -> tuple[CraftRequest, MappedInputs | None]:
     """Let the table be seen through the feature map that is asked for, whose constants take one pass more.
 
     What is asked for of the mapped table, and the map; None where columns stay as they are.
     """
-    features, groups, bounded = run.source.features, run.source.groups, check_scale(asked) == "bounds"
+    features, groups, bounded = run.source.features, run.source.groups, check_scale_argument(asked) == "bounds"
     columns = asked.fixed_columns
     if columns == "linear":
         return asked, None
-    width = n_outputs(columns, features, groups, bounded=bounded) + asked.intercept
-    check_memory(run.engine, asked.n_rados, width)  # all that can be refused by the names comes before the first pass
-    facts = survey(asked, run, passes=3)
-    inputs = make_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
-    feature_map, odd = make_map(columns, inputs, groups), outliers_of(facts, run.source)
+    width = number_of_map_columns(columns, features, groups, bounded=bounded) + asked.intercept
+    check_memory_for_rados(
+        run.engine, asked.n_rados, width
+    )  # all that can be refused by the names comes before the first pass
+    facts = survey_table(asked, run, passes=3)
+    inputs = make_grid_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
+    feature_map, odd = make_feature_map(columns, inputs, groups), outliers_of_survey(facts, run.source)
     run.source = map_table(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
     return replace(asked, declared=Declared(limits)), MappedInputs(feature_map, inputs, odd)
 
 
-def outliers_of(facts: TableSurvey, source: Table) -> dict[str, float]:
+def outliers_of_survey(facts: TableSurvey, source: Table) -> dict[str, float]:
     """Values that outweigh all others of their column, where columns are standardised by what was surveyed.
 
     In a sparse table a column may well be 0 but for a few rows.
     """
     looked = facts.scale == "standard" and source.sparse_rows is None
-    return outliers(source.features, facts.exact) if looked else {}
+    return outlier_values(source.features, facts.exact) if looked else {}
 
 
-def survey(asked: CraftRequest, run: Curator, *, unbounded: str | None = None, passes: int = 2) -> TableSurvey:
+def survey_table(asked: CraftRequest, run: Curator, *, unbounded: str | None = None, passes: int = 2) -> TableSurvey:
     """The first of two passes, or more; it ignores bounds of the column `unbounded`, and takes its exact sums."""
     run.expect(passes)
-    source, scale = run.source, check_scale(asked)
-    check_names(source.features, asked.intercept)
-    check_size(source.name, source.n_rows or 0)  # where files say so, before they are read
-    limits = check_bounds(asked.declared, source.features, scale)
+    source, scale = run.source, check_scale_argument(asked)
+    check_declared_feature_names(source.features, asked.intercept)
+    check_rows_sum_exactly(source.name, source.n_rows or 0)  # where files say so, before they are read
+    limits = check_declared_bounds(asked.declared, source.features, scale)
     if scale != "bounds":  # slots are 0 or 1, and need no clipping
         limits = {name: pair for name, pair in limits.items() if name not in source.groups}
-    require_memory_for_rados(run.engine, source, asked.n_rados, len(source.features) + asked.intercept)
+    require_memory_for_sparse_rados(run.engine, source, asked.n_rados, len(source.features) + asked.intercept)
     if unbounded is not None:
         limits.pop(unbounded, None)
     moments = scale == "standard" or unbounded is not None
     labels = LabelCollector(asked.label_name, asked.classes, advice=CRAFT_ADVICE)
-    task = SurveyRows(run.engine, *limit_arrays(limits, source.features), labels, moments, source.features)
-    sums = run.sum(survey_entries(task, source))
+    task = SurveyRows(run.engine, *declared_limits_as_arrays(limits, source.features), labels, moments, source.features)
+    sums = run.sum(survey_sparse_entries(task, source))
     exact = sums.exact
     source.check_rows(exact.n_rows)
-    check_size(source.name, exact.n_rows)
+    check_rows_sum_exactly(source.name, exact.n_rows)
     n_rows = run.total_rows(exact.n_rows)
-    check_size(source.name, n_rows)
+    check_rows_sum_exactly(source.name, n_rows)
     return TableSurvey(exact, sums.labels.settle(), scale, limits, n_rows)
 
 
-def sum_rados(
+def sum_rados_after_survey(
     asked: CraftRequest,
     run: Curator,
     facts: TableSurvey,
@@ -223,21 +235,21 @@ def sum_rados(
     steps = np.array([column.step for column in columns])  # times a total it is exact: that is below 2**53
     own: dict[str, tuple[str, ...]] = {}
     if asked.share is not None:
-        counts, blocks, own = _share_beside(asked, run, facts, columns, prepared)
+        counts, blocks, own = _sum_shared_columns_beside(asked, run, facts, columns, prepared)
     elif facts.rule.n_classes == 2:
         task = SumRados(
             run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs, offset=asked.first_row
         )
-        sums = run.sum(sum_entries(task, run.source))
-        check_unchanged(run, facts, sums.counts)
+        sums = run.sum(sum_sparse_entries(task, run.source))
+        check_table_unchanged(run, facts, sums.counts)
         counts, blocks = sums.counts, {RADOS: run.pooled([sums.totals])[0] * steps}
     else:
-        require_memory_for_rados(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
+        require_memory_for_sparse_rados(run.engine, run.source, n_rados * facts.rule.n_classes, len(columns))
         classes = SumClasses(run.engine, columns, facts.rule, n_rados, prepared, inputs=inputs, offset=asked.first_row)
-        by_class = run.sum(sum_class_entries(classes, run.source))
-        check_unchanged(run, facts, by_class.counts)
+        by_class = run.sum(sum_sparse_class_entries(classes, run.source))
+        check_table_unchanged(run, facts, by_class.counts)
         counts, totals = by_class.counts, zip(facts.rule.classes, run.pooled(by_class.totals), strict=True)
-        blocks = {class_block(value): total * steps for value, total in totals}
+        blocks = {class_block_name(value): total * steps for value, total in totals}
     return ReleaseDraft(
         blocks=blocks,
         columns=columns,
@@ -262,22 +274,22 @@ def sum_rados(
     )
 
 
-def check_unchanged(run: Curator, facts: TableSurvey, counts: RowCounts) -> None:
+def check_table_unchanged(run: Curator, facts: TableSurvey, counts: RowCounts) -> None:
     """Refuse a table that changed between two passes, before its sums meet those of other holders."""
     if counts.n_rows != (before := facts.exact.n_rows):
         raise TableError(CHANGED.format(name=run.source.name, before=before, after=counts.n_rows))
 
 
-def _share_beside(
+def _sum_shared_columns_beside(
     asked: CraftRequest, run: Curator, facts: TableSurvey, columns: tuple[Column, ...], prepared: SignatureStream
 ) -> tuple[RowCounts, dict[str, NDArray[np.float64]], dict[str, tuple[str, ...]]]:
     """Rados, and beside them the block of shared columns without labels; counts, blocks, and that block's columns."""
     asked.refuse_many_classes("a release with shared columns", facts.rule.classes)
-    places = shared_places(asked, run.source)
-    check_memory(run.engine, 2 * asked.n_rados, len(columns))  # rows are summed as dense ones
+    places = places_of_shared_columns(asked, run.source)
+    check_memory_for_rados(run.engine, 2 * asked.n_rados, len(columns))  # rows are summed as dense ones
     rados = SumRados(run.engine, columns, facts.rule, asked.n_rados, prepared, offset=asked.first_row)
     sums = run.sum(SumShared(rados, places or (0,)))
-    check_unchanged(run, facts, sums.counts)
+    check_table_unchanged(run, facts, sums.counts)
     shared = (*(columns[place] for place in places), columns[-1])
     blocks = {
         name: total * np.array([column.step for column in own])

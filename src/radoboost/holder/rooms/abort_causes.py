@@ -32,7 +32,7 @@ class Cause:
         return {"name": self.name, "what": self.what, "since": self.since, "by": self.by}
 
 
-def read_causes(data: Any, names: Collection[str]) -> tuple[Cause, ...]:
+def read_abort_causes(data: Any, names: Collection[str]) -> tuple[Cause, ...]:
     """The causes that a holder wrote in a message; nothing unless all of them are about holders of these names."""
     if not isinstance(data, list) or len(data) > len(names):
         return ()
@@ -51,7 +51,7 @@ def read_causes(data: Any, names: Collection[str]) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def once(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+def first_cause_of_each_holder(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     """The first of the causes about each holder."""
     first: dict[str, Cause] = {}
     for cause in causes:
@@ -59,22 +59,22 @@ def once(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     return tuple(first.values())
 
 
-def as_text(causes: Sequence[Cause]) -> str:
+def causes_text(causes: Sequence[Cause]) -> str:
     """Causes as one clause: east and west have been silent since 2026-01-31 14:02:07; north stopped."""
     groups: dict[tuple[str, str], list[Cause]] = {}
     for cause in causes:
         groups.setdefault((cause.what, cause.by), []).append(cause)
-    return "; ".join(_clause(what, by, group) for (what, by), group in groups.items())
+    return "; ".join(_cause_clause(what, by, group) for (what, by), group in groups.items())
 
 
-def _clause(what: str, by: str, causes: Sequence[Cause]) -> str:
+def _cause_clause(what: str, by: str, causes: Sequence[Cause]) -> str:
     names = [cause.name for cause in causes]
-    who, several = named(names), len(names) > 1
+    who, several = holder_names_text(names), len(names) > 1
     times = [cause.since for cause in causes if cause.since is not None]
     words = {
         UNCONFIRMED: f"{who} did not confirm the code",
         SILENT: f"{who} {'have' if several else 'has'} been silent"
-        + (f" since {time_of(max(times))}" if times else ""),
+        + (f" since {abort_time_text(max(times))}" if times else ""),
         STOPPED: f"{who} stopped",
         LEFT: f"{who} {'were' if several else 'was'} left out before",
         GAVE_UP: f"{who} gave up waiting",
@@ -83,24 +83,24 @@ def _clause(what: str, by: str, causes: Sequence[Cause]) -> str:
     return f"{by} says that {words[what]}" if by else words[what]
 
 
-def named(names: Iterable[str]) -> str:
+def holder_names_text(names: Iterable[str]) -> str:
     """Names in a sentence: nobody; east; east and west; coast, east and west."""
     *most, last = [*names] or ["nobody"]
     return f"{', '.join(most)} and {last}" if most else last
 
 
-def time_of(seconds: float) -> str:
+def abort_time_text(seconds: float) -> str:
     """A time for people, on this machine's clock."""
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def can_do_without(most_lost: int) -> str:
+def bearable_loss_text(most_lost: int) -> str:
     """How many a room can lose, in a clause."""
     if most_lost == 0:
         return "the room cannot do without anybody"
     return f"the room can do without {most_lost} {'holder' if most_lost == 1 else 'holders'} at most"
 
 
-def wrong(line: str, *names: str) -> RoomError:
+def wrong_message_error(line: str, *names: str) -> RoomError:
     """A refusal of what came in the name of these holders."""
     return RoomError(line, [Cause(name, WRONG) for name in names])

@@ -8,17 +8,24 @@ from dataclasses import replace
 from typing import TypeVar
 
 from radoboost.errors import RoomError
-from radoboost.holder.rooms.abort_causes import LEFT, STOPPED, WRONG, Cause, once, read_causes
+from radoboost.holder.rooms.abort_causes import (
+    LEFT,
+    STOPPED,
+    WRONG,
+    Cause,
+    first_cause_of_each_holder,
+    read_abort_causes,
+)
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.roster import Roster
-from radoboost.holder.rooms.signed_messages import Identity, messages_of, say_again, verify_message
+from radoboost.holder.rooms.signed_messages import Identity, messages_of_holder, put_message_again, verify_message
 
 T = TypeVar("T")
 _POLL, _LONGEST_POLL = 0.01, 0.1  # seconds
 SILENCE = 3.0  # seconds before a line says for whom a holder waits
 
 
-def wait_for(look: Callable[[], T | None], seconds: float, stop: threading.Event | None = None) -> T | None:
+def wait_for_message(look: Callable[[], T | None], seconds: float, stop: threading.Event | None = None) -> T | None:
     """What `look` finds, as soon as it finds something; None when the time is up."""
     end, pause = time.monotonic() + seconds, _POLL
     while True:
@@ -69,13 +76,13 @@ _SECONDS = 5.0  # that a holder spends on saying it, before it ends
 
 
 @contextmanager
-def announcing_abort(mailbox: Mailbox, seats: Roster, identity: Identity) -> Iterator[None]:
+def announce_abort_to_room(mailbox: Mailbox, seats: Roster, identity: Identity) -> Iterator[None]:
     """Tell the others if what is done here ends by an error, or by Ctrl-C."""
 
     def tell(causes: tuple[Cause, ...]) -> None:
         with suppress(Exception):
             body = {"because": [cause.to_dict() for cause in causes]} if causes else {}
-            say_again(mailbox, identity, seats.agreement, ONCE, STOP, body)
+            put_message_again(mailbox, identity, seats.agreement, ONCE, STOP, body)
 
     with announce_on_error(tell):
         yield
@@ -143,7 +150,7 @@ class AbortNotices:
                 names += [cause.name for cause in believed if cause.what == STOPPED]
             else:
                 (found if self.by_itself(name) else unclear).append(Cause(name, STOPPED))
-        return once(sorted(found, key=lambda cause: bool(cause.by)) or unclear)
+        return first_cause_of_each_holder(sorted(found, key=lambda cause: bool(cause.by)) or unclear)
 
     def _believed(self, name: str, judge: Callable[[Cause, str], Cause | None]) -> Iterator[Cause]:
         """What one who stopped says, as far as it is believed."""
@@ -160,9 +167,9 @@ class AbortNotices:
 
     def _look_for(self, name: str) -> None:
         """Read what lies in the places of a holder, each once: those of earlier sessions are passed over."""
-        for place, content in messages_of(self._mailbox, ONCE, STOP, name, self._n_read.get(name, 0)):
+        for place, content in messages_of_holder(self._mailbox, ONCE, STOP, name, self._n_read.get(name, 0)):
             self._n_read[name] = self._n_read.get(name, 0) + 1
             with suppress(RoomError):
                 body = verify_message(content, place, self._seats, _LEAST_BYTES + _CAUSE_BYTES * len(self._names)).body
-                self._stopped[name] = read_causes(body.get("because"), self._names)
+                self._stopped[name] = read_abort_causes(body.get("because"), self._names)
                 return

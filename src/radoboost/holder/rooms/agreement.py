@@ -20,19 +20,23 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError, RadoError, ReleaseError, RoomError, reason
-from radoboost.holder.feature_maps import Columns, check_columns
+from radoboost.holder.feature_maps import Columns, check_feature_map_argument
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Plain
-from radoboost.holder.mechanisms.record_level import check_declared, check_person, declared_features
+from radoboost.holder.mechanisms.record_level import (
+    check_declared_records,
+    check_rows_per_person,
+    declared_record_features,
+)
 from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
 from radoboost.holder.rooms.mailbox import AGREEMENT
-from radoboost.holder.rooms.roster import Roster, check_numbers, most_lost
+from radoboost.holder.rooms.roster import Roster, check_number_of_holders, most_holders_lost
 from radoboost.holder.rooms.signed_messages import Identity
-from radoboost.holder.schema_file import Bounds, Declared, declaration, whose_rows
-from radoboost.holder.signatures import check_n_rados
+from radoboost.holder.schema_file import Bounds, Declared, declaration_fields, warning_of_whose_rows
+from radoboost.holder.signatures import check_number_of_rados
 from radoboost.privacy import Event
 from radoboost.release.composition import ENDING, Receipt, read_receipt
-from radoboost.release.release import finite_or_word
+from radoboost.release.release import epsilon_as_json
 from radoboost.tables.column_types import PRIVATE, Ignored
 from radoboost.tables.labels import check_classes
 from radoboost.tables.schema import SCHEMA_KEY, Schema
@@ -82,7 +86,7 @@ class Agreement:
         """The one text of this agreement; columns keep their order."""
         entry = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         try:
-            return json.dumps(entry, indent=1, ensure_ascii=False, allow_nan=False, default=_plain).encode()
+            return json.dumps(entry, indent=1, ensure_ascii=False, allow_nan=False, default=_plain_json_value).encode()
         except (TypeError, ValueError):
             raise ArgumentError("what is agreed on must be numbers and texts, for it is written as JSON") from None
 
@@ -116,12 +120,14 @@ class Agreement:
     @property
     def most_lost(self) -> int:
         """How many holders may be lost on the way."""
-        return 0 if self.needs_all else most_lost(self.parties, self.tolerate)
+        return 0 if self.needs_all else most_holders_lost(self.parties, self.tolerate)
 
     def protection(self) -> Mechanism:
         """The mechanism, refused where it is not one for rooms."""
-        check_in_rooms(self.mechanism)
-        return MECHANISMS[self.mechanism](**{name: _read(value) for name, value in self.parameters.items()})
+        check_mechanism_for_rooms(self.mechanism)
+        return MECHANISMS[self.mechanism](
+            **{name: _read_agreed_parameter(value) for name, value in self.parameters.items()}
+        )
 
     def asked(self) -> CraftRequest:
         """What a holder asks `craft` for; its coins have a key of its own."""
@@ -142,15 +148,15 @@ class Agreement:
             intercept=self.intercept,
             rows=self.rows,
             person=self.person,
-            max_rows=check_person(self.person, self.max_rows),
-            columns=check_columns(self.terms, declared.terms),
+            max_rows=check_rows_per_person(self.person, self.max_rows),
+            columns=check_feature_map_argument(self.terms, declared.terms),
             shares=self.parties,
         )
 
     def check(self) -> tuple[Mechanism, CraftRequest]:
         """Mechanism and order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
         self._check_forms()
-        check_numbers(self.parties, self.tolerate)
+        check_number_of_holders(self.parties, self.tolerate)
         mechanism, asked = self.protection(), self.asked()
         if not mechanism.private:
             if asked.declared.schema is None or not asked.declared.schema.undecided():
@@ -158,7 +164,7 @@ class Agreement:
             # Nothing is promised, so one holder may have looked at its table for the schema.
             # How wide columns are that a word asks for is the mechanism's to say.
             columns = "linear" if isinstance(asked.columns, str) else asked.columns
-            check_declared(replace(asked, declared=replace(asked.declared, inferred=()), columns=columns))
+            check_declared_records(replace(asked, declared=replace(asked.declared, inferred=()), columns=columns))
         if asked.n_rados and getattr(mechanism, "default_rados", None) == 0:
             raise ArgumentError(
                 f"{self.mechanism} makes no rados, and those drawn from its release would differ at each holder; leave "
@@ -187,11 +193,11 @@ class Agreement:
         """What to know where records are protected, and several may be of one person."""
         mechanism = self.protection()
         said = getattr(mechanism, "unit", None)
-        return whose_rows(self.asked().declared, self.person, said) if mechanism.private else None
+        return warning_of_whose_rows(self.asked().declared, self.person, said) if mechanism.private else None
 
     def as_text(self) -> list[str]:
         """What is agreed on, as lines for people."""
-        names = declared_features(self.asked()) or ()
+        names = declared_record_features(self.asked()) or ()
         unused = () if self.asked().declared.searched(names) else ("bounds_share",)
         shown = {name: value for name, value in self.parameters.items() if value is not None and name not in unused}
         given = ", ".join(f"{name} {value}" for name, value in shown.items())
@@ -216,13 +222,13 @@ class Agreement:
         ]
 
 
-def rooms_mechanisms() -> list[str]:
+def mechanisms_for_rooms() -> list[str]:
     return [name for name, kind in MECHANISMS.items() if getattr(kind, "in_rooms", False)]
 
 
-def check_in_rooms(name: str) -> None:
+def check_mechanism_for_rooms(name: str) -> None:
     """Refuse a mechanism that does not work in rooms, by its name."""
-    names = rooms_mechanisms()
+    names = mechanisms_for_rooms()
     if name not in names:
         raise ArgumentError(
             f"in a room sums of all holders are taken, and noise is added to these; the mechanism {name} is not made "
@@ -230,7 +236,7 @@ def check_in_rooms(name: str) -> None:
         )
 
 
-def agree(
+def make_agreement(
     schema: Bounds = None,
     *,
     bounds: Bounds = None,
@@ -249,33 +255,35 @@ def agree(
     rows: int | None = None,
 ) -> Agreement:
     """An agreement for a new room, refused where no release could be made by it; the arguments are those of `craft`."""
-    check_numbers(parties, tolerate)
+    check_number_of_holders(parties, tolerate)
     protection: Any = Plain() if mechanism is None else mechanism
     if isinstance(protection, type) or not hasattr(protection, "make"):
         raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
     if not isinstance(intercept, bool):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
-    fields = declaration(schema, bounds, None, label, classes, features, drop)
+    fields = declaration_fields(schema, bounds, None, label, classes, features, drop)
     declared: Declared = fields["declared"]
     if fields["classes"] is None:
         raise ArgumentError(
             "a room needs the classes declared, for no holder sees the labels of others: classes=(negative, positive), "
             "or --classes NEG POS"
         )
-    check_person(person, max_rows)
+    check_rows_per_person(person, max_rows)
     agreement = Agreement(
-        declared=_written(declared, fields["features"], fields["drop"]),
+        declared=_agreed_columns_as_json(declared, fields["features"], fields["drop"]),
         label=fields["label"],
-        classes=tuple(map(_plain_value, check_classes(fields["classes"]))),
+        classes=tuple(map(_agreed_value_as_json, check_classes(fields["classes"]))),
         mechanism=protection.name,
         parameters={
-            field.name: finite_or_word(value) if isinstance(value := getattr(protection, field.name), float) else value
+            field.name: epsilon_as_json(value) if isinstance(value := getattr(protection, field.name), float) else value
             for field in dataclasses.fields(protection)
         },
         parties=parties,
         tolerate=tolerate,
         terms=columns,
-        n_rados=getattr(protection, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados),
+        n_rados=getattr(protection, "default_rados", DEFAULT_RADOS)
+        if n_rados is None
+        else check_number_of_rados(n_rados),
         intercept=intercept,
         person=person,
         max_rows=max_rows,
@@ -287,7 +295,9 @@ def agree(
     return agreement
 
 
-def _written(declared: Declared, features: Sequence[str] | None, drop: Sequence[str]) -> Mapping[str, Any]:
+def _agreed_columns_as_json(
+    declared: Declared, features: Sequence[str] | None, drop: Sequence[str]
+) -> Mapping[str, Any]:
     """Declared columns as JSON data, with names for those that go by their places."""
     if declared.schema is not None:
         # Of columns that are left out, those of ids alone: they are why holders are told whose rows count.
@@ -300,23 +310,23 @@ def _written(declared: Declared, features: Sequence[str] | None, drop: Sequence[
         )
     if isinstance(declared.limits, np.ndarray):
         declared = replace(declared, limits={f"x{k}": pair for k, pair in enumerate(declared.limits.tolist())})
-    names = declared_features(CraftRequest(0, b"", declared, features=features, drop=drop))
+    names = declared_record_features(CraftRequest(0, b"", declared, features=features, drop=drop))
     limits = dict(declared.limits)
     if not names:
         raise ArgumentError("a room needs its columns and their bounds declared: give bounds, or a schema")
     return {name: limits[name] if isinstance(limits[name], str) else list(limits[name]) for name in names}
 
 
-def _plain_value(value: Any) -> Any:
+def _agreed_value_as_json(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _read(value: Any) -> Any:
+def _read_agreed_parameter(value: Any) -> Any:
     """A parameter of a mechanism; JSON has no infinity, so there is a word for it."""
-    return math.inf if value == finite_or_word(math.inf) else value
+    return math.inf if value == epsilon_as_json(math.inf) else value
 
 
-def _plain(value: Any) -> Any:
+def _plain_json_value(value: Any) -> Any:
     """Numbers of NumPy as those of Python, and what is no JSON refused."""
     if isinstance(value, np.generic):
         return value.item()
@@ -375,7 +385,7 @@ class Notes:
         """Refuse exact sums with other holders than in an earlier room of this kind: both tell what differs."""
         if not self._agreement.needs_all:
             return
-        members = _members(seats)
+        members = _member_keys(seats)
         for receipt in self._earlier():
             if receipt.about.get("exact") and receipt.about.get("members") != members:
                 raise RoomError(
@@ -391,7 +401,7 @@ class Notes:
         for folder in self._identity.all_notes:
             for place in sorted(folder.glob(f"*{ENDING}")):
                 if place.stat().st_size:  # else nothing had begun
-                    receipt = _readable(place)
+                    receipt = _read_room_note(place)
                     if receipt.about.get("key") == key:
                         yield receipt
 
@@ -400,15 +410,15 @@ class Notes:
         about = {
             "agreement": self._agreement.digest.hex(),
             "key": self._identity.party.public_key.hex(),
-            "members": _members(seats),
+            "members": _member_keys(seats),
             "exact": self._agreement.needs_all,
             "noted": datetime.now(UTC).isoformat(timespec="seconds"),
         }
-        content = Receipt(session_id(seats), event, about).to_bytes()
+        content = Receipt(session_id_of_roster(seats), event, about).to_bytes()
         self.check()
         try:
             self.place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_once(self.place, content)
+            _write_note_once(self.place, content)
         except FileExistsError:
             raise self._before(self.place) from None
         except OSError as error:
@@ -420,12 +430,12 @@ class Notes:
         self.written = True
 
 
-def session_id(seats: Roster) -> str:
+def session_id_of_roster(seats: Roster) -> str:
     """The id of a session, and of the release that comes out of it."""
     return seats.agreement.hex()[:32]
 
 
-def session_notes(notes: Notes, seats: Roster, planned: Event | None) -> Callable[[Event | None], None]:
+def write_session_notes(notes: Notes, seats: Roster, planned: Event | None) -> Callable[[Event | None], None]:
     """What notes a session once: `planned` is all that it will cost, or else what is booked first, all at once."""
 
     def note(booked: Event | None) -> None:
@@ -437,18 +447,18 @@ def session_notes(notes: Notes, seats: Roster, planned: Event | None) -> Callabl
     return note
 
 
-def _members(seats: Roster) -> list[str]:
+def _member_keys(seats: Roster) -> list[str]:
     return sorted(party.public_key.hex() for party in seats.parties)
 
 
-def _readable(place: Path) -> Receipt:
+def _read_room_note(place: Path) -> Receipt:
     try:
         return read_receipt(place)
     except ReleaseError as error:
         raise RoomError(f"a note of an earlier room cannot be read: {error}; restore it from a copy") from None
 
 
-def _write_once(place: Path, content: bytes) -> None:
+def _write_note_once(place: Path, content: bytes) -> None:
     """A file that nobody else can read, whole, on disk, and never written twice; FileExistsError if it is there."""
     claim = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)  # an empty one refuses to join as well
     os.close(claim)
@@ -459,8 +469,8 @@ def _write_once(place: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, place)
-        _sync(place.parent)
-        _sync(place.parent.parent)
+        _sync_notes_folder(place.parent)
+        _sync_notes_folder(place.parent.parent)
     except BaseException:  # nothing begins then, so that it may be tried again
         for left in (draft, place):
             with suppress(OSError):
@@ -468,7 +478,7 @@ def _write_once(place: Path, content: bytes) -> None:
         raise
 
 
-def _sync(folder: Path) -> None:
+def _sync_notes_folder(folder: Path) -> None:
     """Bring the names in a folder to disk, where the system can."""
     if os.name != "posix":
         return

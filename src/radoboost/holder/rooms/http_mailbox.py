@@ -15,9 +15,9 @@ from contextlib import suppress
 from urllib.parse import SplitResult, urlsplit
 
 from radoboost.errors import ArgumentError, RoomError, reason
-from radoboost.holder.rooms.mailbox import LARGEST, check_message, is_name
-from radoboost.holder.rooms.mailbox_server import ROOM_DIGITS, TIME_HEADER, TOKEN_HEADER, is_room
-from radoboost.holder.runners.cluster import is_loopback
+from radoboost.holder.rooms.mailbox import LARGEST, check_mailbox_message, is_message_name
+from radoboost.holder.rooms.mailbox_server import ROOM_DIGITS, TIME_HEADER, TOKEN_HEADER, is_served_room_name
+from radoboost.holder.runners.cluster import is_loopback_address
 
 _TIMEOUT = 30.0  # seconds for one request
 _PATIENCE = 60.0  # seconds for one that is repeated
@@ -45,7 +45,9 @@ class WebMailbox:
         place = _split_mailbox_url(address, make)
         if not token.isascii() or not token.isprintable():
             raise ArgumentError("a token has letters, digits and signs of ASCII alone; take the one the server printed")
-        check_encrypted(f"{place.scheme}://{place.netloc}", encrypted=place.scheme == "https", trust=trust_network)
+        check_mailbox_encrypted(
+            f"{place.scheme}://{place.netloc}", encrypted=place.scheme == "https", trust=trust_network
+        )
         room = secrets.token_hex(ROOM_DIGITS // 2) if make else place.path.strip("/")
         self._site, self._room, self._token = place, room, token if make else ""
         self._connection: http.client.HTTPConnection | None = None
@@ -55,7 +57,7 @@ class WebMailbox:
         if make:
             status, answer = self._request("PUT", "")
             if status not in (201, 409):  # 409: a request that was repeated
-                raise RoomError(f"cannot open a room at {address}: {_refusal_line(answer, status)}")
+                raise RoomError(f"cannot open a room at {address}: {_mailbox_refusal_line(answer, status)}")
         else:
             self._fetch_news()
 
@@ -65,7 +67,7 @@ class WebMailbox:
 
     def put(self, name: str, content: bytes) -> bool:
         """Put a message there, whole or not at all; False if another one already has that name, which then stays."""
-        check_message(name, content)
+        check_mailbox_message(name, content)
         with self._lock:
             attempts = list[float]()
             status, answer = self._request("PUT", f"/messages/{name}", content, attempts)
@@ -75,14 +77,14 @@ class WebMailbox:
                 return len(attempts) > 1 and self.get(name) == content
             if status != 201:
                 raise RoomError(
-                    f"the mailbox at {self._shown} refuses the message {name}: {_refusal_line(answer, status)}"
+                    f"the mailbox at {self._shown} refuses the message {name}: {_mailbox_refusal_line(answer, status)}"
                 )
             self._remember(name, content)
             return True
 
     def get(self, name: str) -> bytes | None:
         """The message of that name, or None while there is none."""
-        check_message(name, b"")
+        check_mailbox_message(name, b"")
         with self._lock:
             if name not in self._contents and time.monotonic() - self._asked >= _AGAIN:
                 self._fetch_news()
@@ -115,8 +117,10 @@ class WebMailbox:
         if status == 204:
             return None
         if status != 200:
-            raise RoomError(f"cannot read the message {name} at {self._shown}: {_refusal_line(content, status)}")
-        check_message(name, content)
+            raise RoomError(
+                f"cannot read the message {name} at {self._shown}: {_mailbox_refusal_line(content, status)}"
+            )
+        check_mailbox_message(name, content)
         self._remember(name, content)
         return content
 
@@ -125,9 +129,9 @@ class WebMailbox:
         while more:
             status, answer = self._request("GET", f"/news?epoch={self._epoch}&start={self._next}")
             if status != 200:
-                raise RoomError(f"cannot read the room at {self._shown}: {_refusal_line(answer, status)}")
+                raise RoomError(f"cannot read the room at {self._shown}: {_mailbox_refusal_line(answer, status)}")
             try:
-                self._epoch, reached, more, messages = unpacked(answer)
+                self._epoch, reached, more, messages = unpack_mailbox_news(answer)
             except (ValueError, TypeError, KeyError):
                 raise RoomError(f"what answers at {self._shown} is no mailbox for rooms; check the address") from None
             more = more and reached > self._next
@@ -163,7 +167,7 @@ class WebMailbox:
                     status, answer = self._ask(method, path, body)
                     if status not in _PASSING or time.monotonic() - start > _PATIENCE:
                         return status, answer
-                    failure = _refusal_line(answer, status)
+                    failure = _mailbox_refusal_line(answer, status)
                 except ssl.SSLCertVerificationError as error:
                     raise RoomError(
                         f"the certificate of {self._site.netloc} is not trusted ({error.verify_message}); name the "
@@ -207,9 +211,9 @@ class WebMailbox:
             self._connection = None
 
 
-def check_encrypted(address: str, *, encrypted: bool, trust: bool) -> None:
+def check_mailbox_encrypted(address: str, *, encrypted: bool, trust: bool) -> None:
     """Refuse an address beyond this machine at which anyone may listen."""
-    if not (encrypted or trust or is_loopback(address)):
+    if not (encrypted or trust or is_loopback_address(address)):
         raise ArgumentError(
             f"{address} is not encrypted: messages are signed and sealed, but anyone who listens sees who takes part, "
             "when, and how much is sent; serve it with TLS (https), or say --trust-network"
@@ -230,7 +234,7 @@ def _split_mailbox_url(address: str, make: bool) -> SplitResult:
         raise ArgumentError(
             f"give the mailbox alone, {place.scheme}://{place.netloc}: a new room gets a name of its own"
         )
-    if not make and not is_room(room):
+    if not make and not is_served_room_name(room):
         raise ArgumentError(
             f"the address of a room at {place.scheme}://{place.netloc} ends in 32 hexadecimal digits; rado room open "
             "prints it"
@@ -238,7 +242,7 @@ def _split_mailbox_url(address: str, make: bool) -> SplitResult:
     return place
 
 
-def unpacked(answer: bytes) -> tuple[str, int, bool, list[tuple[str, bytes | None]]]:
+def unpack_mailbox_news(answer: bytes) -> tuple[str, int, bool, list[tuple[str, bytes | None]]]:
     """News as `web_server.packed` writes them; ValueError, TypeError or KeyError if they are something else."""
     length = int.from_bytes(answer[:8], "little")
     if length > len(answer):
@@ -249,7 +253,12 @@ def unpacked(answer: bytes) -> tuple[str, int, bool, list[tuple[str, bytes | Non
         raise ValueError("no such place")
     messages, start = list[tuple[str, bytes | None]](), 8 + length
     for name, size, inline in listed:
-        if not isinstance(name, str) or not is_name(name) or not isinstance(size, int) or not 0 <= size <= LARGEST:
+        if (
+            not isinstance(name, str)
+            or not is_message_name(name)
+            or not isinstance(size, int)
+            or not 0 <= size <= LARGEST
+        ):
             raise ValueError("no such message")
         end = start + size if inline else start
         if end > len(answer):
@@ -259,7 +268,7 @@ def unpacked(answer: bytes) -> tuple[str, int, bool, list[tuple[str, bytes | Non
     return epoch, reached, more, messages
 
 
-def _refusal_line(answer: bytes, status: int) -> str:
+def _mailbox_refusal_line(answer: bytes, status: int) -> str:
     """What a server says about a refusal, in one line that is safe to print."""
     with suppress(ValueError, KeyError, TypeError):
         text = json.loads(answer)["error"]

@@ -60,7 +60,7 @@ class MemoryMailbox:
 
     def put(self, name: str, content: bytes) -> bool:
         """Put a message there, unless one already has that name."""
-        check_message(name, content)
+        check_mailbox_message(name, content)
         with self._lock:
             if name in self._messages:
                 return False
@@ -81,23 +81,23 @@ class MemoryMailbox:
             return sorted(name for name in self._messages if name.startswith(prefix))
 
 
-def is_name(name: str) -> bool:
+def is_message_name(name: str) -> bool:
     """Whether a message may be called so: a name is safe as a path and in an address."""
     return _NAME.fullmatch(name) is not None
 
 
-def check_message(name: str, content: bytes, largest: int = LARGEST) -> None:
+def check_mailbox_message(name: str, content: bytes, largest: int = LARGEST) -> None:
     """Refuse a name that is none, and a content that is no message or too large."""
-    if not is_name(name):
+    if not is_message_name(name):
         raise RoomError(
             f"{name[:80]!r} is no name of a message: it has up to 4 parts of letters, digits, - and _, with / between"
         )
     if not isinstance(content, bytes):
         raise RoomError(f"the message {name} must be bytes; it is of the type {type(content).__name__}")
-    check_size(name, len(content), largest)
+    check_message_size(name, len(content), largest)
 
 
-def check_size(name: str, size: int, largest: int) -> None:
+def check_message_size(name: str, size: int, largest: int) -> None:
     """Refuse a message of more bytes."""
     if size > largest:
         raise RoomError(
@@ -127,11 +127,11 @@ def mailbox_at(
     if trust_network:
         raise ArgumentError("trust_network (--trust-network) is about the address of a room, and this one is a folder")
     if make:
-        _check_empty(place)
+        _refuse_folder_in_use(place)
     return FolderMailbox(place, make=make)
 
 
-def _check_empty(place: str) -> None:
+def _refuse_folder_in_use(place: str) -> None:
     """Refuse to make a room of a folder that holds other things, which all holders would then see."""
     try:
         there = sorted(name for name in os.listdir(place) if name[0] != "." and name not in _LEFT_BY_SYSTEMS)
@@ -197,7 +197,7 @@ class FolderMailbox:
 
     def put(self, name: str, content: bytes) -> bool:
         """Put a message there, whole or not at all; False if another one already has that name, which then stays."""
-        check_message(name, content, LARGEST)
+        check_mailbox_message(name, content, LARGEST)
         with self._as_text(f"put the message {name} there"):
             *folders, last = name.split("/")
             folder = self._folder(folders, make=True)
@@ -205,7 +205,7 @@ class FolderMailbox:
                 return False
             draft = folder / f".{secrets.token_hex(8)}.draft"
             try:
-                _write_durably(draft, content, self._mode & 0o444 | 0o200)
+                _write_message_durably(draft, content, self._mode & 0o444 | 0o200)
                 return self._moved(draft, folder, last, content)
             finally:
                 with suppress(FileNotFoundError):
@@ -214,18 +214,18 @@ class FolderMailbox:
 
     def _moved(self, draft: Path, folder: Path, last: str, content: bytes) -> bool:
         """Move a draft to its place, if this writer may; whatever a drive says of it, none is put there after it."""
-        number, place = _claimed(draft, folder, last), folder / last
-        if number is None or os.path.lexists(place) or os.path.lexists(_claim(folder, last, number + 1)):
+        number, place = _claim_message_place(draft, folder, last), folder / last
+        if number is None or os.path.lexists(place) or os.path.lexists(_claim_path(folder, last, number + 1)):
             return False
         try:
             os.rename(draft, place)
         except OSError:
             if os.path.lexists(place):  # it was moved, and only the answer was lost: the claim stays
                 with self._open(place, last) as file:
-                    return file.read(_size(file)) == content
+                    return file.read(_message_file_size(file)) == content
             with suppress(FileNotFoundError):
                 draft.unlink()  # if it is gone it may still turn up there, and the claim stays too
-                _claim(folder, last, number).unlink()
+                _claim_path(folder, last, number).unlink()
             raise
         return True
 
@@ -235,12 +235,12 @@ class FolderMailbox:
         if file is None:
             return None
         with self._as_text(f"read the message {name}"), file:
-            return file.read(_size(file))
+            return file.read(_message_file_size(file))
         raise AssertionError("unreachable: failures are raised")
 
     def open(self, name: str) -> BinaryIO | None:
         """The message of that name, to be read piece by piece, or None while there is none."""
-        check_message(name, b"")
+        check_mailbox_message(name, b"")
         with self._as_text(f"read the message {name}"):
             *folders, last = name.split("/")
             try:
@@ -255,10 +255,10 @@ class FolderMailbox:
         """The names of all messages that begin so, in order."""
         with self._as_text("list the messages"):
             above = prefix.split("/")[:-1]
-            if above and not is_name("/".join(above)):
+            if above and not is_message_name("/".join(above)):
                 return []
             try:
-                found = list(_messages(self._folder(above), "".join(f"{part}/" for part in above)))
+                found = list(_messages_in_folder(self._folder(above), "".join(f"{part}/" for part in above)))
             except OSError as error:
                 if error.errno not in _GONE:
                     raise
@@ -289,7 +289,7 @@ class FolderMailbox:
             raise RoomError(f"{place} is no plain file, and so no message; take it out of the room {self.name}")
         file = open(os.open(place, _READ), "rb")  # noqa: SIM115
         try:
-            check_size(name, _size(file), LARGEST)
+            check_message_size(name, _message_file_size(file), LARGEST)
         except BaseException:
             file.close()
             raise
@@ -312,11 +312,11 @@ class FolderMailbox:
             raise DriveError(line, reason(error)) from None
 
 
-def _size(file: BinaryIO) -> int:
+def _message_file_size(file: BinaryIO) -> int:
     return os.fstat(file.fileno()).st_size
 
 
-def _write_durably(draft: Path, content: bytes, mode: int) -> None:
+def _write_message_durably(draft: Path, content: bytes, mode: int) -> None:
     """A file that is on the drive when this returns."""
     with open(os.open(draft, _ONCE, 0o600), "wb") as file:
         file.write(content)
@@ -326,18 +326,18 @@ def _write_durably(draft: Path, content: bytes, mode: int) -> None:
         os.chmod(draft, mode)
 
 
-def _claim(folder: Path, last: str, number: int) -> Path:
+def _claim_path(folder: Path, last: str, number: int) -> Path:
     return folder / f".{last}.claim{number or ''}"
 
 
-def _claimed(draft: Path, folder: Path, last: str) -> int | None:
+def _claim_message_place(draft: Path, folder: Path, last: str) -> int | None:
     """The number of this writer's claim, if it is the one that may put the message: the system makes a file for one.
 
     Between a claim and the message are moments. Where a claim is old and there is no message, its writer is gone, and
     one other may claim the place after it; a writer that wakes up again finds that claim, and puts nothing.
     """
     for number in range(_MOST_CLAIMS):
-        claim = _claim(folder, last, number)
+        claim = _claim_path(folder, last, number)
         try:
             os.close(os.open(claim, _ONCE, 0o600))
         except FileExistsError:
@@ -349,13 +349,13 @@ def _claimed(draft: Path, folder: Path, last: str) -> int | None:
     return None
 
 
-def _messages(folder: Path, above: str) -> Iterator[str]:
+def _messages_in_folder(folder: Path, above: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             name = above + entry.name
-            if not is_name(name):
+            if not is_message_name(name):
                 continue
             if entry.is_file(follow_symlinks=False):
                 yield name
             elif entry.is_dir(follow_symlinks=False):
-                yield from _messages(folder / entry.name, f"{name}/")
+                yield from _messages_in_folder(folder / entry.name, f"{name}/")

@@ -34,8 +34,8 @@ from radoboost.holder.rooms.mailbox import (
     DriveError,
     FolderMailbox,
     MemoryMailbox,
-    check_message,
-    is_name,
+    check_mailbox_message,
+    is_message_name,
 )
 from radoboost.holder.rooms.served_room import Arrival, Refused, Shelf
 from radoboost.serving import Server
@@ -121,7 +121,7 @@ class MailboxStore:
 
     def open(self, room: str, token: str = "") -> None:
         """A new room, under a name of 32 hexadecimal digits that only its holders know."""
-        check_room_name(room)
+        check_served_room_name(room)
         if self._token is not None and not hmac.compare_digest(self._token.encode(), token.encode()):
             raise Refused(403, "to open a room here takes the token that the server was started with: --token TOKEN")
         with self._lock:
@@ -154,7 +154,7 @@ class MailboxStore:
     def put(self, room: str, name: str, content: bytes, sent: float) -> bool:
         """Put a message on the shelf of a room; False if the name is taken."""
         shelf, limits = self._shelf(room), self.limits
-        check_message(name, content, limits.of_message(name, shelf.parties))
+        check_mailbox_message(name, content, limits.of_message(name, shelf.parties))
         self._check_time(shelf, name, sent)
         if name in shelf.names:
             return False
@@ -177,7 +177,7 @@ class MailboxStore:
         """The message of that name, to be read piece by piece, or None while there is none."""
         shelf = self._shelf(room)
         with self.drive():
-            return shelf.box.open(name) if is_name(name) else None
+            return shelf.box.open(name) if is_message_name(name) else None
 
     def news(self, room: str, epoch: str, start: int) -> NewMessages:
         """What came after the first `start` messages; from the first one, if the server began anew since."""
@@ -234,7 +234,7 @@ class MailboxStore:
             raise Refused(400, f"the message {name} says that it is {late}; set the clock")
 
     def _shelf(self, room: str) -> Shelf:
-        check_room_name(room)
+        check_served_room_name(room)
         shelf = self._shelves.get(room)
         if shelf is None:
             raise Refused(
@@ -261,10 +261,10 @@ class MailboxStore:
     def _read_again(self, folder: Path) -> None:
         """The rooms that a server before this one kept in the folder; of sums, only how large messages are."""
         for place in sorted(folder.iterdir()):
-            if place.is_dir() and not place.is_symlink() and is_room(place.name):
+            if place.is_dir() and not place.is_symlink() and is_served_room_name(place.name):
                 box = FolderMailbox(place)
                 shelf = Shelf(box, place.stat().st_mtime)
-                for name in sorted(box.names(""), key=_order):
+                for name in sorted(box.names(""), key=_order_of_stored_messages):
                     self._count_again(shelf, name, place / name)
                 self._shelves[place.name] = shelf
 
@@ -300,21 +300,21 @@ class _Recent:
                 self._size -= len(self._contents.pop(next(iter(self._contents)))) + _EACH_ENTRY
 
 
-def _order(name: str) -> tuple[int, int, str]:
+def _order_of_stored_messages(name: str) -> tuple[int, int, str]:
     """Where a message comes when rooms are read again: what says who is there, as it was said."""
     kinds = (AGREEMENT, f"{BEFORE}hello/", f"{BEFORE}hello", BEFORE)
     rank = next((k for k, kind in enumerate(kinds) if name.startswith(kind)), len(kinds))
     return rank, len(name.split("/")[1]) if "/" in name else 0, name  # hello-10 comes after hello-9
 
 
-def is_room(name: str) -> bool:
+def is_served_room_name(name: str) -> bool:
     """Whether a room may be called so."""
     return len(name) == ROOM_DIGITS and set(name) <= set("0123456789abcdef")
 
 
-def check_room_name(name: str) -> None:
+def check_served_room_name(name: str) -> None:
     """Refuse what is no name of a served room."""
-    if not is_room(name):
+    if not is_served_room_name(name):
         raise Refused(404, "the address of a room ends in 32 hexadecimal digits; rado room open makes it")
 
 
@@ -335,15 +335,15 @@ def mailbox_app(shelves: MailboxStore) -> FastAPI:
 
     @app.exception_handler(RoomError)
     async def refuse(_: Request, error: Exception) -> Response:
-        return _refusal(error.status if isinstance(error, Refused) else 400, str(error))
+        return _refusal_response(error.status if isinstance(error, Refused) else 400, str(error))
 
     @app.exception_handler(HTTPException)
     async def refuse_address(_: Request, error: Exception) -> Response:
-        return _refusal(getattr(error, "status_code", 404), "a mailbox has nothing at this address")
+        return _refusal_response(getattr(error, "status_code", 404), "a mailbox has nothing at this address")
 
     @app.exception_handler(ClientDisconnect)
     async def forget(_: Request, __: Exception) -> Response:
-        return _refusal(408, "the message did not arrive")
+        return _refusal_response(408, "the message did not arrive")
 
     @app.exception_handler(Exception)
     async def say_that_it_failed(_: Request, error: Exception) -> Response:
@@ -351,7 +351,7 @@ def mailbox_app(shelves: MailboxStore) -> FastAPI:
         last = traceback.extract_tb(error.__traceback__)[-1]
         why = reason(error) if isinstance(error, OSError) and error.strerror else type(error).__name__
         shelves.failed(f"{why}, in line {last.lineno} of {Path(last.filename).name}")
-        return _refusal(503, "the mailbox cannot answer now; come again")
+        return _refusal_response(503, "the mailbox cannot answer now; come again")
 
     @app.get("/")
     async def hello() -> dict[str, str]:
@@ -377,7 +377,7 @@ def mailbox_app(shelves: MailboxStore) -> FastAPI:
 
     @app.get("/{room}/news")
     async def news(room: str, epoch: str = "", start: str = "0") -> Response:
-        content = await in_thread(lambda: pack_news(shelves.news(room, epoch, _whole(start))))
+        content = await in_thread(lambda: pack_mailbox_news(shelves.news(room, epoch, _news_start_number(start))))
         return Response(content) if len(content) <= _PIECE else await answered(io.BytesIO(content), len(content))
 
     @app.get("/{room}/messages/{name:path}")
@@ -385,17 +385,17 @@ def mailbox_app(shelves: MailboxStore) -> FastAPI:
         file = await in_thread(shelves.get, room, name)
         if file is None:
             return Response(status_code=204)
-        return await answered(file, await in_thread(_size, file))
+        return await answered(file, await in_thread(_stored_file_size, file))
 
     @app.put("/{room}/messages/{name:path}")
     async def put(room: str, name: str, request: Request) -> Response:
-        sent = _time(request)
+        sent = _time_of_request(request)
         arrival = shelves.coming(room, name, sent)  # which refuses what no room is waiting for
         if arrival is None:
             return Response(status_code=409)
         try:
             with shelves.drive():
-                await _receive(request, arrival)
+                await _receive_request_body(request, arrival)
             put = await in_thread(lambda: shelves.put(room, name, arrival.content(), sent))
         finally:
             arrival.close()
@@ -404,11 +404,11 @@ def mailbox_app(shelves: MailboxStore) -> FastAPI:
     return app
 
 
-def _refusal(status: int, line: str) -> Response:
+def _refusal_response(status: int, line: str) -> Response:
     return Response(json.dumps({"error": line}), status, media_type="application/json")
 
 
-def pack_news(news: NewMessages) -> bytes:
+def pack_mailbox_news(news: NewMessages) -> bytes:
     """News as bytes: the length of a JSON document in 8 bytes, the document, then all contents that come with it."""
     head = {
         "epoch": news.epoch,
@@ -421,14 +421,14 @@ def pack_news(news: NewMessages) -> bytes:
     return len(document).to_bytes(8, "little") + document + contents
 
 
-def _whole(start: str) -> int:
+def _news_start_number(start: str) -> int:
     """Where news begin: a number of messages."""
     if not (start.isascii() and start.isdecimal() and len(start) <= 12):
         raise Refused(400, "start is the number of messages that are known already, such as 0 or 250")
     return int(start)
 
 
-def _time(request: Request) -> float:
+def _time_of_request(request: Request) -> float:
     """When a message was sent, by its header."""
     try:
         return float(request.headers.get(TIME_HEADER, "nan"))
@@ -436,7 +436,7 @@ def _time(request: Request) -> float:
         return float("nan")
 
 
-async def _receive(request: Request, arrival: Arrival) -> None:
+async def _receive_request_body(request: Request, arrival: Arrival) -> None:
     """Take what is sent, as long as it is not too much, nor too slow: a length that is declared is not believed."""
     declared = request.headers.get("content-length", "0")
     if not (declared.isascii() and declared.isdecimal()):
@@ -455,24 +455,24 @@ async def _receive(request: Request, arrival: Arrival) -> None:
         arrival.add(piece)
 
 
-def _size(file: BinaryIO) -> int:
+def _stored_file_size(file: BinaryIO) -> int:
     size = file.seek(0, io.SEEK_END)
     file.seek(0)
     return size
 
 
-def web_server(shelves: MailboxStore, cert: Path | None = None, key: Path | None = None) -> Server:
+def mailbox_web_server(shelves: MailboxStore, cert: Path | None = None, key: Path | None = None) -> Server:
     """The server, not yet running: `run(sockets=[listening(host, port)])` runs it until it is stopped."""
     if (cert is None) != (key is None):
         raise ArgumentError("TLS needs a certificate and its key: give both --cert FILE and --key FILE, or neither")
     if cert is not None and key is not None:
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_no_password)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password=_refuse_key_password)
         except (OSError, ValueError) as error:
             why = reason(error) if isinstance(error, OSError) else str(error)
             raise ArgumentError(f"cannot use the certificate {cert} with the key {key}: {why}") from None
     return Server(mailbox_app(shelves), lifespan="off", ssl_certfile=cert, ssl_keyfile=key)
 
 
-def _no_password() -> str:
+def _refuse_key_password() -> str:
     raise ValueError("the key has a password; give one without")

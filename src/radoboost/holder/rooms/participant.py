@@ -21,20 +21,26 @@ from radoboost.holder.rooms.abort_causes import (
     SILENT,
     STOPPED,
     Cause,
-    as_text,
-    can_do_without,
-    named,
-    once,
-    wrong,
+    bearable_loss_text,
+    causes_text,
+    first_cause_of_each_holder,
+    holder_names_text,
+    wrong_message_error,
 )
-from radoboost.holder.rooms.abort_notices import AbortNotices, Whom, wait_for
+from radoboost.holder.rooms.abort_notices import AbortNotices, Whom, wait_for_message
 from radoboost.holder.rooms.handshake import BEFORE
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.secure_aggregation import secure_sum
-from radoboost.holder.rooms.signed_messages import Identity, Message, place_of, sign_message, verify_message
+from radoboost.holder.rooms.signed_messages import (
+    Identity,
+    Message,
+    place_of_signed_message,
+    sign_message,
+    verify_message,
+)
 from radoboost.privacy import Event
-from radoboost.privacy.calibration import noise_factor, noise_share
+from radoboost.privacy.calibration import noise_factor_of_present_holders, noise_share_of_holder
 
 T = TypeVar("T")
 AGREED = "agreed"
@@ -72,12 +78,12 @@ class Participant:
     @property
     def noise_share(self) -> float:
         """Which part of a noise's standard deviation each holder adds (D1)."""
-        return noise_share(len(self._seats.parties), self._seats.tolerate)
+        return noise_share_of_holder(len(self._seats.parties), self._seats.tolerate)
 
     @property
     def noise_factor(self) -> float:
         """How many times the standard deviation that was asked for the shares of those who are here come to."""
-        return noise_factor(len(self.present), len(self._seats.parties), self._seats.tolerate)
+        return noise_factor_of_present_holders(len(self.present), len(self._seats.parties), self._seats.tolerate)
 
     def begin(self, event: Event | None = None) -> None:
         """Note that this session begins: before the first key of noise, and before the first sum (B3)."""
@@ -104,8 +110,8 @@ class Participant:
         self._check_present(why)
         if left:
             count = f"{len(self.present)} of {len(self._seats.parties)}"
-            out = f"{named(left)} {'is' if len(left) == 1 else 'are'} left out"
-            self.tell(f"going on with {count}: {out} ({as_text(why)})")
+            out = f"{holder_names_text(left)} {'is' if len(left) == 1 else 'are'} left out"
+            self.tell(f"going on with {count}: {out} ({causes_text(why)})")
         ends = np.cumsum([array.size for array in arrays])
         parts = np.split(total.values, ends[:-1])
         return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
@@ -116,9 +122,9 @@ class Participant:
         if name not in self.present:
             raise RoomError(f"the others have gone on without {name}, in sum {self.stage} of the room; open a new room")
         if len(seats.parties) - len(self.present) > seats.most_lost:
-            causes = once([*why, *(Cause(name, LEFT) for name in sorted(self._until))])
+            causes = first_cause_of_each_holder([*why, *(Cause(name, LEFT) for name in sorted(self._until))])
             raise RoomError(
-                f"{as_text(causes)}, and {can_do_without(seats.most_lost)}; open a new room",
+                f"{causes_text(causes)}, and {bearable_loss_text(seats.most_lost)}; open a new room",
                 causes,
             )
 
@@ -129,22 +135,22 @@ class Participant:
         numbers, but all that follows is computed by them. `read` makes of them what is needed, and may refuse them.
         """
         mine = compute()
-        message = self.said(AGREED, lambda: _packed(mine))
+        message = self.said(AGREED, lambda: _pack_message(mine))
         theirs = message.arrays["value"].tolist() if "value" in message.arrays else message.body.get("value")
-        if not _alike(mine, theirs):
-            raise wrong(
+        if not _messages_have_one_form(mine, theirs):
+            raise wrong_message_error(
                 f"{message.sender} sent figures of another form than they have here, in stage {self.stage} of the "
                 "room; all need the same version of radoboost: open a new room",
                 message.sender,
             )
         if message.sender != self._identity.party.name:
-            _check_sizes(mine, theirs, message.sender, self.stage)
+            _refuse_oversized_figures(mine, theirs, message.sender, self.stage)
         try:
             return read(theirs)
         except Exception:
             if message.sender == self._identity.party.name:
                 raise  # it is this holder's own fault
-            raise wrong(
+            raise wrong_message_error(
                 f"{message.sender} sent figures that cannot be used, in stage {self.stage} of the room, which nobody "
                 f"does who computes them: open a new room, without {message.sender}",
                 message.sender,
@@ -156,7 +162,7 @@ class Participant:
         All sums that follow are bound to it (B10).
         """
         self.stage += 1
-        place = place_of(self.stage, kind)
+        place = place_of_signed_message(self.stage, kind)
         content = self._spoken(place)
         if not content:
             body, arrays = say()
@@ -169,7 +175,7 @@ class Participant:
         message = verify_message(content, place, self._seats)
         if message.sender not in self.present:
             line = f"{message.sender} is no longer in the room, and spoke for all ({place}); open a new room"
-            raise wrong(line, message.sender)
+            raise wrong_message_error(line, message.sender)
         self._heard[place] = (message.sender, message.digest.hex())
         return message
 
@@ -186,7 +192,7 @@ class Participant:
             whom(silent[:1])
             return content
 
-        return wait_for(look, inf, self._stop)
+        return wait_for_message(look, inf, self._stop)
 
     def stopped(self, names: Sequence[str]) -> set[str]:
         return self._stops.among(names)
@@ -199,7 +205,7 @@ class Participant:
         def judge(cause: Cause, by: str) -> Cause | None:
             return cause if cause.what == SILENT and cause.name in names and cause.name not in stopped else None
 
-        return once([*silent, *self._stops.causes(sorted(stopped), judge)])
+        return first_cause_of_each_holder([*silent, *self._stops.causes(sorted(stopped), judge)])
 
     def tell(self, line: str) -> None:
         if self._tell is not None:
@@ -211,7 +217,7 @@ class Participant:
 
     def waited(self, look: Callable[[], T | None], times: float = 1.0) -> T | None:
         """What `look` finds, as soon as it does; None if it finds nothing in so many times the patience."""
-        return wait_for(look, times * self._patience, self._stop)
+        return wait_for_message(look, times * self._patience, self._stop)
 
     def gathering(self) -> RoomParticipation:
         parts = tuple(
@@ -227,27 +233,30 @@ class Participant:
 # ---- figures of one holder, for all
 
 
-def _packed(value: Any) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]:
+def _pack_message(value: Any) -> tuple[Mapping[str, Any], Mapping[str, NDArray[Any]]]:
     """JSON data as a message: rows of floats as arrays, which are shorter."""
-    numbers = np.array(value) if isinstance(value, list) and _is_rows(value) else None
+    numbers = np.array(value) if isinstance(value, list) and _are_rows_of_floats(value) else None
     if numbers is not None and numbers.dtype == np.float64 and numbers.size:
         return {}, {"value": numbers}
     return {"value": value}, {}
 
 
-def _is_rows(value: list[Any]) -> bool:
+def _are_rows_of_floats(value: list[Any]) -> bool:
     """Whether a list holds floats, or lists of one length that do."""
     if all(isinstance(one, float) for one in value):
         return True
-    return all(isinstance(one, list) and _is_rows(one) for one in value) and len({len(one) for one in value}) == 1
+    return (
+        all(isinstance(one, list) and _are_rows_of_floats(one) for one in value)
+        and len({len(one) for one in value}) == 1
+    )
 
 
-def _check_sizes(mine: Any, theirs: Any, sender: str, stage: int) -> None:
+def _refuse_oversized_figures(mine: Any, theirs: Any, sender: str, stage: int) -> None:
     """Refuse figures far larger than any that follow from the same totals here: what is computed by them may fail."""
-    most = _ODDS * max([1.0, *map(abs, _all_numbers_in(mine))])
-    largest = max([0.0, *map(abs, _all_numbers_in(theirs))])
+    most = _ODDS * max([1.0, *map(abs, _numbers_in_message(mine))])
+    largest = max([0.0, *map(abs, _numbers_in_message(theirs))])
     if not largest <= most:
-        raise wrong(
+        raise wrong_message_error(
             f"absurd figures came from {sender}, in stage {stage} of the room: up to {largest:.3g}, where "
             f"{most / _ODDS:.3g} is the largest here; nobody sends such who computes them: open a new room, without "
             "this holder",
@@ -255,21 +264,21 @@ def _check_sizes(mine: Any, theirs: Any, sender: str, stage: int) -> None:
         )
 
 
-def _all_numbers_in(value: Any) -> Iterator[float]:
+def _numbers_in_message(value: Any) -> Iterator[float]:
     """All numbers in data."""
     if isinstance(value, dict | list | tuple):
         for part in value.values() if isinstance(value, dict) else value:
-            yield from _all_numbers_in(part)
+            yield from _numbers_in_message(part)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
 
 
-def _alike(mine: Any, theirs: Any) -> bool:
+def _messages_have_one_form(mine: Any, theirs: Any) -> bool:
     """Whether data have one form: finite numbers for numbers, the same texts, as many parts of the same names."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
-        return mine.keys() == theirs.keys() and all(_alike(mine[name], theirs[name]) for name in mine)
+        return mine.keys() == theirs.keys() and all(_messages_have_one_form(mine[name], theirs[name]) for name in mine)
     if isinstance(mine, list | tuple) and isinstance(theirs, list):
-        return len(mine) == len(theirs) and all(map(_alike, mine, theirs))
+        return len(mine) == len(theirs) and all(map(_messages_have_one_form, mine, theirs))
     if isinstance(mine, bool | str) or isinstance(theirs, bool | str):
         return bool(mine == theirs)
     if mine is None or theirs is None:  # where nothing was found, by a count that another machine may round otherwise

@@ -14,28 +14,63 @@ from pathlib import Path
 from typing import Any
 
 from radoboost.errors import ArgumentError, RadoError, RoomError
-from radoboost.holder.craft import check_for_room, craft_in_room, note_digest, planned_event, warn_of_persons
+from radoboost.holder.craft import (
+    check_for_room,
+    craft_in_room,
+    note_release_digest,
+    planned_event,
+    warn_of_unprotected_persons,
+)
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
-from radoboost.holder.rooms.abort_causes import LEFT, SILENT, STOPPED, UNCONFIRMED, Cause, as_text, named, once
-from radoboost.holder.rooms.abort_notices import AbortNotices, announcing_abort
-from radoboost.holder.rooms.agreement import PLACE, Agreement, Notes, agree, read_agreement, session_id, session_notes
-from radoboost.holder.rooms.handshake import BEFORE, Confirm, check_name, gone_if_ended, join_handshake, taken_seats
+from radoboost.holder.rooms.abort_causes import (
+    LEFT,
+    SILENT,
+    STOPPED,
+    UNCONFIRMED,
+    Cause,
+    causes_text,
+    first_cause_of_each_holder,
+    holder_names_text,
+)
+from radoboost.holder.rooms.abort_notices import AbortNotices, announce_abort_to_room
+from radoboost.holder.rooms.agreement import (
+    PLACE,
+    Agreement,
+    Notes,
+    make_agreement,
+    read_agreement,
+    session_id_of_roster,
+    write_session_notes,
+)
+from radoboost.holder.rooms.handshake import (
+    BEFORE,
+    Confirm,
+    announce_leaving,
+    check_holder_name,
+    join_handshake,
+    roster_of_seats_taken,
+)
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.participant import Participant
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.secure_aggregation import MASKED
 from radoboost.holder.rooms.signed_messages import ANYBODY, Identity, verify_message
-from radoboost.holder.rooms.signed_release import best_signed, signed_by_all, signed_release, write_file
-from radoboost.holder.rooms.versions import differing
+from radoboost.holder.rooms.signed_release import (
+    compare_and_sign_release,
+    most_signed_release,
+    signed_release,
+    write_signed_release,
+)
+from radoboost.holder.rooms.versions import differing_versions_text
 from radoboost.holder.row_counts import Where
 from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.schema_file import Bounds
-from radoboost.holder.table_check import tell_beforehand
+from radoboost.holder.table_check import show_check_before_room
 from radoboost.privacy import Composed, Event, epsilon_at
 from radoboost.privacy.ledger import Ledger, as_ledger
-from radoboost.release.release import Release, rounded_up
+from radoboost.release.release import Release, rounded_up_text
 
 Room = Mailbox | str | os.PathLike[str]
 
@@ -92,13 +127,13 @@ def open_room(
     >>> agreement.as_text()[0]
     '5 holders, of whom 1 may be lost on the way; noise is enough for 1 who is lost or tells what it knows'
     """
-    agreement = agree(
+    agreement = make_agreement(
         schema, bounds=bounds, parties=parties, tolerate=tolerate, label=label, classes=classes, features=features,
         drop=drop, mechanism=mechanism, columns=columns, n_rados=n_rados, intercept=intercept, person=person,
         max_rows=max_rows, rows=rows,
     )  # fmt: skip
-    warn_of_persons(*agreement.check())
-    mailbox = _mailbox(room, make=True, trust_network=trust_network, token=token)
+    warn_of_unprotected_persons(*agreement.check())
+    mailbox = _mailbox_of_room(room, make=True, trust_network=trust_network, token=token)
     if not mailbox.put(PLACE, agreement.to_bytes()):
         raise RoomError(f"{mailbox.name} has an agreement already, and each room has one; choose another place")
     return agreement
@@ -184,9 +219,9 @@ def join_room(
     >>> releases[0].n_examples, len({release.digest for release in releases})
     (6, 1)
     """
-    own, books = _identity(identity, name), as_ledger(ledger)
-    machine, threads = _engine(engine), check_threads(threads)  # refused before the others wait
-    mailbox = _mailbox(room, trust_network=trust_network)
+    own, books = _identity_in_room(identity, name), as_ledger(ledger)
+    machine, threads = _engine_for_room(engine), check_threads(threads)  # refused before the others wait
+    mailbox = _mailbox_of_room(room, trust_network=trust_network)
     agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
     if (y is None) != (agreement.label is not None):
         what = (
@@ -200,33 +235,33 @@ def join_room(
     notes.check()
     if look is not None:
         look(agreement)
-    warn_of_persons(mechanism, asked)
+    warn_of_unprotected_persons(mechanism, asked)
     check_for_room(table, y, mechanism, asked, books, counts, output)
     shown = counts if mechanism.private else None
-    tell_beforehand(table, y, asked, shown, progress=progress, ask=own_rows)
-    tell = _teller(progress)
+    show_check_before_room(table, y, asked, shown, progress=progress, ask=own_rows)
+    tell = _progress_teller_of_room(progress)
     known = (lambda seats: None) if other_members else notes.check_members
     seats = join_handshake(mailbox, agreement, own, confirm, wait, stop, tell, known)
-    asked = replace(asked, one_label=session_id(seats))
-    spent = _Spent(mechanism, notes, books, session_notes(notes, seats, planned_event(mechanism, asked)))
+    asked = replace(asked, one_label=session_id_of_roster(seats))
+    spent = _Spent(mechanism, notes, books, write_session_notes(notes, seats, planned_event(mechanism, asked)))
     sitting = Participant(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=spent.note)
-    title = session_id(seats)
+    title = session_id_of_roster(seats)
     nonce = seats.party(own.party.name).nonce
     with (
         spent.said("nothing was written"),
-        announcing_abort(mailbox, seats, own),
-        gone_if_ended(mailbox, agreement, own, nonce, unless=lambda: notes.written),
+        announce_abort_to_room(mailbox, seats, own),
+        announce_leaving(mailbox, agreement, own, nonce, unless=lambda: notes.written),
     ):
         own_part = craft_in_room(
             table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
             engine=machine, threads=threads, progress=progress,
         )  # fmt: skip
-        content, release = signed_by_all(mailbox, seats, own, sitting, own_part)
+        content, release = compare_and_sign_release(mailbox, seats, own, sitting, own_part)
     with spent.said("the release is in the room: fetch it with rado room close"):
-        write_file(output, content)
+        write_signed_release(output, content)
     if books is not None:
         assert release.digest is not None
-        note_digest(books, title, release.digest)
+        note_release_digest(books, title, release.digest)
     return release
 
 
@@ -247,14 +282,14 @@ def close_room(
     Traceback (most recent call last):
     radoboost.errors.RoomError: there is no agreement in memory; open the room first: rado room open
     """
-    mailbox = _mailbox(room, trust_network=trust_network)
+    mailbox = _mailbox_of_room(room, trust_network=trust_network)
     agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
-    seats = taken_seats(mailbox, agreement, code)
+    seats = roster_of_seats_taken(mailbox, agreement, code)
     try:
         content, release = signed_release(mailbox, seats)
     except RoomError as error:
-        raise RoomError(f"{error}; {standing_of(mailbox, seats).what_now()}") from None
-    write_file(output, content)
+        raise RoomError(f"{error}; {standing_of_room(mailbox, seats).what_now()}") from None
+    write_signed_release(output, content)
     return release
 
 
@@ -289,7 +324,7 @@ class _Spent:
     def _as_text(self, outcome: str) -> Iterator[str]:
         delta = getattr(self._mechanism, "delta", None)
         if self._books is not None and self._events and delta is not None:
-            epsilon = rounded_up(epsilon_at(Composed(tuple(self._events)), delta), 4)
+            epsilon = rounded_up_text(epsilon_at(Composed(tuple(self._events)), delta), 4)
             yield f"epsilon {epsilon} stays booked in {self._books.path}"
         if self._notes.written or self._events:
             yield outcome
@@ -300,7 +335,7 @@ class _Spent:
 # ---- what a caller gave
 
 
-def _mailbox(room: Room, *, make: bool = False, trust_network: bool = False, token: str = "") -> Mailbox:
+def _mailbox_of_room(room: Room, *, make: bool = False, trust_network: bool = False, token: str = "") -> Mailbox:
     if isinstance(room, str | os.PathLike):
         from radoboost.holder.rooms.mailbox import mailbox_at
 
@@ -308,23 +343,23 @@ def _mailbox(room: Room, *, make: bool = False, trust_network: bool = False, tok
     return room
 
 
-def _identity(identity: Identity | str | os.PathLike[str] | None, name: str | None) -> Identity:
+def _identity_in_room(identity: Identity | str | os.PathLike[str] | None, name: str | None) -> Identity:
     if isinstance(identity, Identity):
         if name not in (None, identity.party.name):
             raise ArgumentError(f"the identity is that of {identity.party.name!r}, and the name is {name!r}; give one")
-        check_name(identity.party.name)
+        check_holder_name(identity.party.name)
         return identity
     if name is None:
         raise ArgumentError("say what this holder is called in the room: name='north' (--as NAME)")
-    return Identity.load(check_name(name), None if identity is None else Path(identity))
+    return Identity.load(check_holder_name(name), None if identity is None else Path(identity))
 
 
-def _engine(engine: str | Engine) -> str | Engine:
+def _engine_for_room(engine: str | Engine) -> str | Engine:
     """The engine, if it is one and runs here; "auto" chooses for each pass."""
     return "auto" if engine == "auto" else get_engine(engine)
 
 
-def _teller(progress: bool) -> Callable[[str], None]:
+def _progress_teller_of_room(progress: bool) -> Callable[[str], None]:
     """What says on stderr how far a room is."""
 
     def tell(line: str) -> None:
@@ -360,7 +395,7 @@ class Standing:
 
     def why(self) -> str:
         """Why it has ended, in a clause."""
-        return self.versions or as_text(self.causes)
+        return self.versions or causes_text(self.causes)
 
     def what_now(self) -> str:
         """What becomes of its release, and what to do, in a clause."""
@@ -371,11 +406,12 @@ class Standing:
             return f"there will be none, for {self.why()}: {again}"
         missing = [party.name for party in self.seats.parties if party.name not in self.signed]
         if self.signed:
-            return f"wait for {named(missing)}; a holder who was lost cannot sign, and then only a new room helps"
+            names = holder_names_text(missing)
+            return f"wait for {names}; a holder who was lost cannot sign, and then only a new room helps"
         return "its holders are still at work, or were cut off; see rado room show"
 
 
-def standing_of(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | None = None) -> Standing:
+def standing_of_room(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | None = None) -> Standing:
     """How far a session is; `ready` are those who have confirmed its code, all if it is None."""
     names = [party.name for party in seats.parties]
     ready = names if ready is None else ready
@@ -388,7 +424,7 @@ def standing_of(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | None = N
             return cause if cause.name not in ready else None
         return replace(cause, by=by) if cause.what == SILENT and cause.name in stopped else cause
 
-    causes = once(
+    causes = first_cause_of_each_holder(
         [
             *(Cause(name, UNCONFIRMED) for name in names if stops.by_itself(name) and name not in ready),
             *(Cause(name, STOPPED) for name in names if stops.by_itself(name)),
@@ -396,14 +432,14 @@ def standing_of(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | None = N
         ]
     )
     first = [cause.name for cause in causes if cause.name in stopped]
-    signed, left_out = best_signed(mailbox, seats), _left_out(mailbox, seats)
+    signed, left_out = most_signed_release(mailbox, seats), _holders_left_out_of_last_sum(mailbox, seats)
     firsts = {place.partition("/")[0] for place in mailbox.names("")}
     return Standing(
         seats=seats,
         ready=tuple(sorted(ready)),
         stopped=(*first, *sorted(stopped - set(first))),
         causes=tuple(cause for cause in causes if cause.what != LEFT and cause.name not in left_out) or causes,
-        versions=differing(seats.parties),
+        versions=differing_versions_text(seats.parties),
         left_out=left_out,
         stage=max((int(first) for first in firsts if first.isdecimal()), default=BEFORE),
         signed=() if signed is None else signed.names,
@@ -411,7 +447,7 @@ def standing_of(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | None = N
     )
 
 
-def _left_out(mailbox: Mailbox, seats: Roster) -> tuple[str, ...]:
+def _holders_left_out_of_last_sum(mailbox: Mailbox, seats: Roster) -> tuple[str, ...]:
     """Those whose numbers are in the last sum no longer, by the list that ends it."""
     for place in reversed(mailbox.names("")):
         if place.split("/")[1:] == [f"{MASKED}-list", ANYBODY]:

@@ -34,7 +34,7 @@ class Roster:
 
     `agreement` is the SHA-256 of the agreement, with all parties and the random numbers of their greetings in it: it
     names one session. Noise stays as large as was promised as long as no more than `tolerate` of them are lost, or put
-    together what they know; `most_lost` may be lost at all: none where the room `needs_all`.
+    together what they know; `most_holders_lost` may be lost at all: none where the room `needs_all`.
     """
 
     agreement: bytes = field(repr=False)
@@ -43,7 +43,7 @@ class Roster:
     needs_all: bool = False
 
     def __post_init__(self) -> None:
-        check_numbers(len(self.parties), self.tolerate)
+        check_number_of_holders(len(self.parties), self.tolerate)
         names = [party.name for party in self.parties]
         if names != sorted(set(names)) or len({party.public_key for party in self.parties}) != len(names):
             raise RoomError("each party of a room has one name and one key, and they are in order of their names")
@@ -60,7 +60,7 @@ class Roster:
     @property
     def most_lost(self) -> int:
         """How many may be lost before the room has to stop."""
-        return 0 if self.needs_all else most_lost(len(self.parties), self.tolerate)
+        return 0 if self.needs_all else most_holders_lost(len(self.parties), self.tolerate)
 
     @property
     def opening(self) -> int:
@@ -84,12 +84,12 @@ def opening_threshold(parties: int, tolerate: int) -> int:
     return max(2 * parties // 3, (parties + tolerate) // 2) + 1
 
 
-def most_lost(parties: int, tolerate: int) -> int:
+def most_holders_lost(parties: int, tolerate: int) -> int:
     """How many of so many holders may be lost before the room has to stop: often fewer than are tolerated."""
     return min(tolerate, parties - opening_threshold(parties, tolerate))
 
 
-def check_numbers(parties: int, tolerate: int) -> None:
+def check_number_of_holders(parties: int, tolerate: int) -> None:
     """Refuse a room in which nobody is hidden, or whose noise would not be enough."""
     for name, number in (("parties", parties), ("tolerate", tolerate)):
         if isinstance(number, bool) or not isinstance(number, int):

@@ -26,12 +26,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import RoomError
-from radoboost.holder.rooms.abort_causes import LEFT, SILENT, Cause, as_text, can_do_without, once, wrong
+from radoboost.holder.rooms.abort_causes import (
+    LEFT,
+    SILENT,
+    Cause,
+    bearable_loss_text,
+    causes_text,
+    first_cause_of_each_holder,
+    wrong_message_error,
+)
 from radoboost.holder.rooms.abort_notices import SILENCE, AbortNotices
 from radoboost.holder.rooms.mailbox import Mailbox
-from radoboost.holder.rooms.masking import session
+from radoboost.holder.rooms.masking import session_of_sum
 from radoboost.holder.rooms.roster import Roster
-from radoboost.holder.rooms.signed_messages import MOST_BYTES, Identity, Message, place_of, sign_message, verify_message
+from radoboost.holder.rooms.signed_messages import (
+    MOST_BYTES,
+    Identity,
+    Message,
+    place_of_signed_message,
+    sign_message,
+    verify_message,
+)
 from radoboost.holder.rooms.sum_secrets import BOX_BYTES, SHARE_BYTES, PublicKeys, SumSecrets, unmask_total
 
 KEYS, SHARES, MASKED, CONFIRM, UNMASK = ROUNDS = ("keys", "shares", "masked", "confirm", "unmask")
@@ -131,7 +146,7 @@ class SecureSum:
         self._heard = {place: list(what) for place, what in sorted((heard or {}).items())}
         self._stops, self._stopped = AbortNotices(mailbox, seats), set[str]()
         self._round, self._since = "", 0.0
-        self._after = session(seats.agreement, stage).hex()  # then the SHA-256 of the last list
+        self._after = session_of_sum(seats.agreement, stage).hex()  # then the SHA-256 of the last list
         self._list: Message | None = None  # the list of this round, once it is there
         self._maker = ""  # who signed the last list that was followed
         self._has_listed = False
@@ -179,11 +194,11 @@ class SecureSum:
         """Refuse a stage in which messages of this holder lie already (B3)."""
         there = set(self._mailbox.names(f"{self._stage:04d}/"))
         for kind in ROUNDS:
-            if (place := place_of(self._stage, kind, self._name)) in there:
+            if (place := place_of_signed_message(self._stage, kind, self._name)) in there:
                 raise self._taken(place)
 
     def _taken(self, place: str) -> RoomError:
-        return wrong(
+        return wrong_message_error(
             f"a message of {self._name} is already there ({place}): a holder who was started anew cannot come back "
             "into a room, and nobody writes for another; open a new room",
             self._name,
@@ -193,7 +208,7 @@ class SecureSum:
         """Send this holder's message of a round, and wait for those of the others."""
         body = {**body, "after": self._after}
         content = sign_message(self._identity, self._seats.agreement, self._stage, kind, body, arrays)
-        place = place_of(self._stage, kind, self._name)
+        place = place_of_signed_message(self._stage, kind, self._name)
         if not self._mailbox.put(place, content):
             raise self._taken(place)
         self._round, self._since = kind, now
@@ -202,14 +217,14 @@ class SecureSum:
         """Read what has come in this round, each message once; whatever is not right stops the sum."""
         seen, there = self._messages[self._round], set(self._mailbox.names(f"{self._stage:04d}/{self._round}/"))
         for name in self._members[self._round]:
-            place = place_of(self._stage, self._round, name)
+            place = place_of_signed_message(self._stage, self._round, name)
             content = self._mailbox.get(place) if place in there and name not in seen else None
             if content is None:
                 continue
             message = verify_message(content, place, self._seats, self._most_bytes())
             if message.body.get("after") != self._after:
                 maker = f", or {self._maker}, who made the list," if self._maker else ""
-                raise wrong(
+                raise wrong_message_error(
                     f"{name} was shown another list than {self._name} before its message {place}: the mailbox{maker} "
                     "shows different things to different holders; open a new room",
                     self._maker or name,
@@ -232,7 +247,7 @@ class SecureSum:
         }
         form = {name: (array.dtype.str, array.shape) for name, array in message.arrays.items()}
         if form != forms.get(self._round, {}):
-            raise wrong(
+            raise wrong_message_error(
                 f"{message.sender} sent other numbers than {self._name} expects ({place}): they may have other "
                 "columns, or another version; compare them, and open a new room",
                 message.sender,
@@ -243,7 +258,7 @@ class SecureSum:
                 self._keys[message.sender] = PublicKeys.from_body(message.body)
             except ValueError:
                 line = f"the keys of {message.sender} ({place}) cannot be read; open a new room"
-                raise wrong(line, message.sender) from None
+                raise wrong_message_error(line, message.sender) from None
 
     def _check_heard(self, message: Message) -> None:
         """Refuse a sum with one who goes by other figures; named are those who signed them (B10)."""
@@ -254,7 +269,7 @@ class SecureSum:
         place = next((place for place in sorted({*mine, *theirs}) if theirs.get(place) != mine.get(place)), "")
         signers = [what[0] for what in (mine.get(place), theirs.get(place)) if isinstance(what, list) and what]
         who = [party.name for party in self._seats.parties if party.name in signers] or [message.sender]
-        raise wrong(
+        raise wrong_message_error(
             f"{message.sender} goes by other figures than {self._name}{f' ({place})' if place in mine else ''}: "
             f"{' and '.join(who)} spread different ones, or the mailbox shows different things to different holders; "
             "open a new room",
@@ -263,7 +278,7 @@ class SecureSum:
 
     def _listed(self, now: float) -> bool:
         """Read the list of this round, or make it, where it is this holder's turn."""
-        place, members = place_of(self._stage, f"{self._round}-list"), self._members[self._round]
+        place, members = place_of_signed_message(self._stage, f"{self._round}-list"), self._members[self._round]
         content = self._mailbox.get(place)
         if content is not None:
             self._list, self._since = self._read_list(content, place), now
@@ -279,7 +294,9 @@ class SecureSum:
             return self._ended([name for name in missing if name in self._stopped or not patient], now)
         if waited >= self._patience * (3 + self._seats.most_lost):
             silent = [Cause(name, SILENT, self._silent_since(now)) for name in seen if name != self._name]
-            raise RoomError(f"nobody made a list of who is in ({place}): {as_text(silent)}; open a new room", silent)
+            raise RoomError(
+                f"nobody made a list of who is in ({place}): {causes_text(silent)}; open a new room", silent
+            )
         if self._has_listed or self._name not in seen or waited < self._patience * (turn + bool(late)):
             return False
         present = {name: message.digest.hex() for name, message in self._messages[self._round].items()}
@@ -298,7 +315,7 @@ class SecureSum:
             self._stops.among(members)
             first = next((name for name in members if not self._stops.by_itself(name)), members[0])
             line = f"{error}; it was for {first} to make this list, before all others"
-            raise wrong(line, *[cause.name for cause in error.causes] or [first]) from None
+            raise wrong_message_error(line, *[cause.name for cause in error.causes] or [first]) from None
 
     def _followed(self, now: float) -> tuple[str, ...] | None:
         """Those who are in by the list, once all they have sent is here; a list that cannot be followed is refused."""
@@ -307,7 +324,9 @@ class SecureSum:
         members, seen = self._members[self._round], self._messages[self._round]
 
         def refused(why: str) -> RoomError:
-            return wrong(f"the list of {maker} ({self._stage:04d}/{self._round}-list) {why}; open a new room", maker)
+            return wrong_message_error(
+                f"the list of {maker} ({self._stage:04d}/{self._round}-list) {why}; open a new room", maker
+            )
 
         if not isinstance(present, dict) or self._list.body.get("after") != self._after:
             raise refused("goes by other lists than those that were shown here")
@@ -333,7 +352,7 @@ class SecureSum:
 
         Somebody who is said to be silent is given a moment, in which it may refute that.
         """
-        causes = once(
+        causes = first_cause_of_each_holder(
             [
                 *(Cause(name, SILENT, self._silent_since(now)) for name in names if name not in self._stopped),
                 *self._stops.causes([name for name in names if name in self._stopped], self._judged),
@@ -344,8 +363,8 @@ class SecureSum:
         if hearsay and now - self._since < min(SILENCE, self._patience):
             return False
         raise RoomError(
-            f"{as_text(causes)}, in sum {self._stage} ({self._round}), and {can_do_without(self._seats.most_lost)}; "
-            "ask them, and open a new room",
+            f"{causes_text(causes)}, in sum {self._stage} ({self._round}), and "
+            f"{bearable_loss_text(self._seats.most_lost)}; ask them, and open a new room",
             causes,
         )
 

@@ -14,10 +14,10 @@ from typing import Any, cast
 
 from radoboost.errors import RoomError
 from radoboost.holder.rooms.agreement import Agreement
-from radoboost.holder.rooms.handshake import BEFORE, HELLO, READY, make_roster, read_hello
+from radoboost.holder.rooms.handshake import BEFORE, HELLO, READY, make_roster, read_greeting
 from radoboost.holder.rooms.mailbox import AGREEMENT, FolderMailbox, MemoryMailbox
 from radoboost.holder.rooms.roster import MOST_PARTIES, Party, Roster
-from radoboost.holder.rooms.signed_messages import FIRST_LINE, announced, verify_message
+from radoboost.holder.rooms.signed_messages import FIRST_LINE, read_message_header, verify_message
 
 
 class Refused(RoomError):
@@ -66,8 +66,8 @@ class Shelf:
         greeting = (stage, kind) == (f"{BEFORE:04d}", HELLO)
         try:
             line, _, rest = content[: 2 * FIRST_LINE].partition(b"\n")
-            about, sender = _about(line[:FIRST_LINE])
-            new = {holder: bytes.fromhex(_body(rest)["public_key"])} if greeting and whole else {}
+            about, sender = _served_message_header(line[:FIRST_LINE])
+            new = {holder: bytes.fromhex(_served_message_body(rest)["public_key"])} if greeting and whole else {}
         except (ValueError, LookupError, TypeError, RecursionError):
             raise Refused(403, f"the message {name} is not signed, or damaged") from None
         if self.about and about not in self.about:
@@ -77,7 +77,7 @@ class Shelf:
         keys = new or self.keys
         parties = (Party(sender, keys[sender]),) if sender in keys else ()
         try:
-            (verify_message if whole else announced)(content, name, cast(Roster, _Known(about, parties)))
+            (verify_message if whole else read_message_header)(content, name, cast(Roster, _Known(about, parties)))
         except RoomError as error:
             raise Refused(403, str(error)) from None
         except Exception:  # what anyone on the network can cause is no failure of the server
@@ -105,10 +105,10 @@ class Shelf:
         if self._agreement is None or stage != f"{BEFORE:04d}":
             return
         if kind.partition("-")[0] == HELLO:
-            self._greeted[holder] = read_hello(content, name, self._agreement.digest)
+            self._greeted[holder] = read_greeting(content, name, self._agreement.digest)
             self._add_session(list(self._greeted.values()))
         elif kind.partition("-")[0] == READY:  # whose greetings may be other ones than the last
-            body = _body(content.partition(b"\n")[2])
+            body = _served_message_body(content.partition(b"\n")[2])
             numbers = zip(body["names"], map(bytes.fromhex, body["nonces"]), strict=True)
             self._add_session([Party(one, self.keys[one], nonce) for one, nonce in numbers])
 
@@ -118,7 +118,7 @@ class Shelf:
             self.about.add(make_roster(self._agreement, parties).agreement)
 
 
-def _about(line: bytes) -> tuple[bytes, str]:
+def _served_message_header(line: bytes) -> tuple[bytes, str]:
     """What a message says that it is about, and who sent it."""
     entry = json.loads(line)
     sender = entry["sender"]
@@ -127,7 +127,7 @@ def _about(line: bytes) -> tuple[bytes, str]:
     return bytes.fromhex(entry["agreement"]), sender
 
 
-def _body(rest: bytes) -> Any:
+def _served_message_body(rest: bytes) -> Any:
     return json.loads(rest.partition(b"\n")[0])
 
 

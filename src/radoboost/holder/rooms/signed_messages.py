@@ -31,7 +31,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from radoboost.errors import OutputError, RoomError, reason
-from radoboost.holder.rooms.abort_causes import wrong
+from radoboost.holder.rooms.abort_causes import wrong_message_error
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.roster import Party, Roster
 
@@ -124,12 +124,14 @@ class Identity:
     @property
     def notes(self) -> Path:
         """Where this identity notes which rooms it was in: beside its file, or with the user's configuration."""
-        return _of_no_file() if self._place is None else self._place.with_name(f"{self._place.name}.rooms")
+        return (
+            _notes_of_unsaved_identity() if self._place is None else self._place.with_name(f"{self._place.name}.rooms")
+        )
 
     @property
     def all_notes(self) -> tuple[Path, ...]:
         """Wherever it may have noted rooms: also before it was saved."""
-        return tuple(dict.fromkeys((self.notes, _of_no_file())))
+        return tuple(dict.fromkeys((self.notes, _notes_of_unsaved_identity())))
 
     def sign(self, content: bytes) -> bytes:
         """The signature of some bytes, 64 bytes."""
@@ -156,12 +158,12 @@ def identity_path() -> Path:
     return (Path(home) if home else Path("~/.config").expanduser()) / "radoboost" / "identity.pem"
 
 
-def _of_no_file() -> Path:
+def _notes_of_unsaved_identity() -> Path:
     """Where identities that lie in no file note which rooms they were in."""
     return identity_path().with_name("rooms")
 
 
-def load_or_create(name: str, path: str | Path | None = None) -> tuple[Identity, bool]:
+def load_or_create_identity(name: str, path: str | Path | None = None) -> tuple[Identity, bool]:
     """The identity in a file, or a new one that is written there; and whether it is new."""
     place = identity_path() if path is None else Path(path)
     if not place.exists():
@@ -205,7 +207,7 @@ class Message:
     digest: bytes
 
 
-def place_of(stage: int, kind: str, holder: str = ANYBODY) -> str:
+def place_of_signed_message(stage: int, kind: str, holder: str = ANYBODY) -> str:
     """The name under which a message lies."""
     return f"{stage:04d}/{kind}/{holder}"
 
@@ -218,9 +220,9 @@ def sign_message(
     body: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]] | None = None,
 ) -> bytes:
-    rest = _message_line(body)
+    rest = _message_json_line(body)
     if arrays:
-        rest += _packed(arrays)
+        rest += _pack_message_arrays(arrays)
     entry = {
         "agreement": agreement.hex(),
         "format": FORMAT,
@@ -228,32 +230,34 @@ def sign_message(
         "sender": identity.party.name,
         "stage": stage,
     }
-    signature = identity.sign(_signed(entry, rest))
-    return _message_line({**entry, "signature": signature.hex()}) + rest
+    signature = identity.sign(_bytes_to_sign(entry, rest))
+    return _message_json_line({**entry, "signature": signature.hex()}) + rest
 
 
-def numbered_kind(kind: str, time: int) -> str:
+def numbered_message_kind(kind: str, time: int) -> str:
     """A kind of message that a holder sends once each time that it joins: hello, hello-2, hello-3, ..."""
     return kind if time == 1 else f"{kind}-{time}"
 
 
-def messages_of(mailbox: Mailbox, stage: int, kind: str, holder: str, after: int = 0) -> Iterator[tuple[str, bytes]]:
+def messages_of_holder(
+    mailbox: Mailbox, stage: int, kind: str, holder: str, after: int = 0
+) -> Iterator[tuple[str, bytes]]:
     """What a holder has said each time that it joined, in order, after so many times: where it lies, and its bytes."""
     for time in range(after + 1, _MOST_TIMES + 1):
-        place = place_of(stage, numbered_kind(kind, time), holder)
+        place = place_of_signed_message(stage, numbered_message_kind(kind, time), holder)
         content = mailbox.get(place)
         if content is None:
             return
         yield place, content
 
 
-def say_again(
+def put_message_again(
     mailbox: Mailbox, identity: Identity, agreement: bytes, stage: int, kind: str, body: Mapping[str, Any]
 ) -> None:
     """Put a message at the next place of its kind: no message is replaced, and whoever joins again says it anew."""
     for time in range(1, _MOST_TIMES + 1):
-        place = place_of(stage, numbered_kind(kind, time), identity.party.name)
-        content = sign_message(identity, agreement, stage, numbered_kind(kind, time), body)
+        place = place_of_signed_message(stage, numbered_message_kind(kind, time), identity.party.name)
+        content = sign_message(identity, agreement, stage, numbered_message_kind(kind, time), body)
         if mailbox.put(place, content) or mailbox.get(place) == content:
             return
     raise RoomError(f"{identity.party.name} has joined this room {_MOST_TIMES} times; open a new room")
@@ -262,53 +266,55 @@ def say_again(
 def verify_message(content: bytes, place: str, seats: Roster, most_bytes: int = MOST_BYTES) -> Message:
     """The message that lies at `place`, if it is one of this room's, by the holder whose place it is."""
     if len(content) > most_bytes:
-        raise _refusal(place, f"has {len(content):,} bytes, and at most {most_bytes:,} are expected")
-    entry, party, rest = announced(content, place, seats)
+        raise _message_refusal(place, f"has {len(content):,} bytes, and at most {most_bytes:,} are expected")
+    entry, party, rest = read_message_header(content, place, seats)
     sender = party.name
     try:
         signature = bytes.fromhex(spelling := entry.pop("signature"))
         if signature.hex() != spelling:  # so that nobody can write the same message in another way
             raise ValueError("capital letters")
-        Ed25519PublicKey.from_public_bytes(party.public_key).verify(signature, _signed(entry, rest))
+        Ed25519PublicKey.from_public_bytes(party.public_key).verify(signature, _bytes_to_sign(entry, rest))
     except (InvalidSignature, ValueError):
-        raise _refusal(place, f"is not signed by {sender}: it was altered, or is by somebody else") from None
+        raise _message_refusal(place, f"is not signed by {sender}: it was altered, or is by somebody else") from None
     line, newline, packed = rest.partition(b"\n")
     try:
-        body, arrays = json.loads(line, parse_int=_int64_of_json), _arrays(packed)
+        body, arrays = json.loads(line, parse_int=_int64_of_json), _read_message_arrays(packed)
     except Exception:  # whatever a holder makes the libraries say, it was this holder
-        raise _refusal(place, f"by {sender} cannot be read") from None
+        raise _message_refusal(place, f"by {sender} cannot be read") from None
     if not isinstance(body, dict) or not newline:
-        raise _refusal(place, f"by {sender} cannot be read")
+        raise _message_refusal(place, f"by {sender} cannot be read")
     return Message(entry["kind"], entry["stage"], sender, body, arrays, hashlib.sha256(content).digest())
 
 
-def announced(content: bytes, place: str, seats: Roster) -> tuple[dict[str, Any], Party, bytes]:
+def read_message_header(content: bytes, place: str, seats: Roster) -> tuple[dict[str, Any], Party, bytes]:
     """What the first line of a message says, who is to have signed it, and the bytes after that line.
 
     Refused where that is no message of this room for this place; the signature is not looked at.
     """
     number, kind, holder = place.split("/", 2)
-    entry, rest = _first_line(content)
+    entry, rest = _first_line_of_message(content)
     if entry is None:
-        raise _refusal(place, "is damaged, or none of a room")
+        raise _message_refusal(place, "is damaged, or none of a room")
     if entry["agreement"] != seats.agreement.hex():
-        raise _refusal(place, "is about another agreement, or another room")
+        raise _message_refusal(place, "is about another agreement, or another room")
     sender = entry["sender"]
     if f"{entry['stage']:04d}" != number or entry["kind"] != kind:
-        raise _refusal(place, f"is another one: {entry['kind']!r} of stage {entry['stage']}")
+        raise _message_refusal(place, f"is another one: {entry['kind']!r} of stage {entry['stage']}")
     if holder not in (sender, ANYBODY):
-        raise wrong(f"in the place of {holder} ({place}) lies a message of {sender}; open a new room", holder)
+        raise wrong_message_error(
+            f"in the place of {holder} ({place}) lies a message of {sender}; open a new room", holder
+        )
     party = next((party for party in seats.parties if party.name == sender), None)
     if party is None:
-        raise _refusal(place, f"is signed by {sender!r}, who is no party of this room")
+        raise _message_refusal(place, f"is signed by {sender!r}, who is no party of this room")
     return entry, party, rest
 
 
-def _refusal(place: str, why: str) -> RoomError:
+def _message_refusal(place: str, why: str) -> RoomError:
     """What is wrong with the message at a place, in whose name it lies there."""
     number, kind, holder = place.split("/", 2)
     whose = f"the message for all in {number}/{kind}" if holder == ANYBODY else f"the message of {holder}"
-    return wrong(f"{whose} ({place}) {why}; open a new room", *(() if holder == ANYBODY else (holder,)))
+    return wrong_message_error(f"{whose} ({place}) {why}; open a new room", *(() if holder == ANYBODY else (holder,)))
 
 
 def _int64_of_json(text: str) -> int:
@@ -319,16 +325,16 @@ def _int64_of_json(text: str) -> int:
     return number
 
 
-def _message_line(entry: Mapping[str, Any]) -> bytes:
+def _message_json_line(entry: Mapping[str, Any]) -> bytes:
     return json.dumps(entry, sort_keys=True, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def _signed(entry: Mapping[str, Any], rest: bytes) -> bytes:
+def _bytes_to_sign(entry: Mapping[str, Any], rest: bytes) -> bytes:
     """What a signature is about."""
-    return b"radoboost/room/message/" + _message_line({**entry, "rest": hashlib.sha256(rest).hexdigest()})
+    return b"radoboost/room/message/" + _message_json_line({**entry, "rest": hashlib.sha256(rest).hexdigest()})
 
 
-def _first_line(content: bytes) -> tuple[dict[str, Any] | None, bytes]:
+def _first_line_of_message(content: bytes) -> tuple[dict[str, Any] | None, bytes]:
     """What a message says it is, and the bytes after that; None unless it is written as `written` writes it."""
     end = content.find(b"\n", 0, FIRST_LINE) + 1
     try:
@@ -343,12 +349,12 @@ def _first_line(content: bytes) -> tuple[dict[str, Any] | None, bytes]:
         and 0 <= entry["stage"] < _MOST_STAGES
         and all(isinstance(entry[name], str) for name in _FIELDS if name != "stage")
         and all(_WORD.fullmatch(entry[name]) for name in ("kind", "sender"))
-        and _message_line(entry) == content[:end]
+        and _message_json_line(entry) == content[:end]
     )
     return (entry, content[end:]) if sound else (None, b"")
 
 
-def _packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def _pack_message_arrays(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Arrays as an npz file."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as file:
@@ -359,7 +365,7 @@ def _packed(arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return packed.getvalue()
 
 
-def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
+def _read_message_arrays(packed: bytes) -> dict[str, NDArray[Any]]:
     """Arrays of an npz file; an error unless all that it holds are plain arrays, stored as they are.
 
     Nothing is compressed and no array is larger than its part of the file, so nothing large comes out of little.
@@ -371,11 +377,11 @@ def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
         stored = all(m.compress_type == zipfile.ZIP_STORED and m.file_size == m.compress_size for m in members)
         if not stored or len(members) > _MOST_ARRAYS or sum(m.file_size for m in members) > len(packed):
             raise ValueError("not stored as it is")
-        return {member.filename.removesuffix(".npy"): _array(file.read(member)) for member in members}
+        return {member.filename.removesuffix(".npy"): _read_message_array(file.read(member)) for member in members}
 
 
-def _array(content: bytes) -> NDArray[Any]:
-    """An array of an npy file, if its header is as `_packed` writes it: no header is evaluated as Python."""
+def _read_message_array(content: bytes) -> NDArray[Any]:
+    """An array of an npy file, if its header is of `_pack_message_arrays`: no header is evaluated as Python."""
     start = len(_MAGIC) + 2
     end = start + int.from_bytes(content[len(_MAGIC) : start], "little")
     header = _HEADER.fullmatch(content[start:end]) if content.startswith(_MAGIC) else None

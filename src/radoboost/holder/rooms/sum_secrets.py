@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from radoboost.errors import RoomError
 from radoboost.holder.keystream import Key
 from radoboost.holder.rooms import masking
-from radoboost.holder.rooms.abort_causes import wrong
+from radoboost.holder.rooms.abort_causes import wrong_message_error
 from radoboost.holder.rooms.roster import Roster
 
 SHARE_BYTES = masking.SHARE_BYTES
@@ -49,30 +49,34 @@ class SumSecrets:
 
     def __init__(self, seats: Roster, stage: int, name: str) -> None:
         self._seats, self._stage, self._name = seats, stage, name
-        self._session = masking.session(seats.agreement, stage)
-        self._seed, self._mask_seed, self._box_key = masking.new_key(), masking.new_key(), masking.new_key()
-        self._mask_key = masking.derive_key(self._mask_seed, self._session, "mask", name)
+        self._session = masking.session_of_sum(seats.agreement, stage)
+        self._seed, self._mask_seed, self._box_key = (
+            masking.new_masking_key(),
+            masking.new_masking_key(),
+            masking.new_masking_key(),
+        )
+        self._mask_key = masking.derive_masking_key(self._mask_seed, self._session, "mask", name)
         self._kept: dict[str, tuple[Key, Key]] = {}  # of each holder, a share of its seed and one of its mask seed
 
     def keys(self) -> dict[str, str]:
         """What others need to know of it."""
-        checks = (_secret_check(secret, self._session, self._name) for secret in (self._seed, self._mask_seed))
-        public = (masking.public(self._mask_key), masking.public(self._box_key), *checks)
+        checks = (_check_value_of_secret(secret, self._session, self._name) for secret in (self._seed, self._mask_seed))
+        public = (masking.public_masking_key(self._mask_key), masking.public_masking_key(self._box_key), *checks)
         return {name: key.hex() for name, key in zip(_PUBLIC, public, strict=True)}
 
     def boxes(self, members: Sequence[str], keys: Mapping[str, PublicKeys]) -> NDArray[np.uint8]:
         """Shares of the seed and the mask seed, sealed: a row for each other member, in order (B1)."""
         count, threshold = len(self._seats.parties), self._seats.threshold
-        seeds, mask_seeds = (masking.split(key, threshold, count) for key in (self._seed, self._mask_seed))
+        seeds, mask_seeds = (masking.split_secret(key, threshold, count) for key in (self._seed, self._mask_seed))
         rows = []
         for member in members:
-            place = _point(self._seats, member) - 1
+            place = _share_number_of_holder(self._seats, member) - 1
             share = seeds[place] + mask_seeds[place]
             if member == self._name:
                 self._keep(member, share)
                 continue
             key, about = self._box(self._name, member, keys[member])
-            rows.append(np.frombuffer(masking.seal(key, share, about), dtype=np.uint8))
+            rows.append(np.frombuffer(masking.seal_box(key, share, about), dtype=np.uint8))
         return np.array(rows, dtype=np.uint8)
 
     def open(
@@ -87,9 +91,9 @@ class SumSecrets:
                 continue
             box = rows[[member for member in members if member != sender].index(self._name)].tobytes()
             key, about = self._box(sender, self._name, keys[sender])
-            share = masking.unseal(key, box, about)
+            share = masking.unseal_box(key, box, about)
             if share is None:
-                raise wrong(
+                raise wrong_message_error(
                     f"what {sender} sealed for {self._name} does not open; open a new room, without {sender}", sender
                 )
             self._keep(sender, share)
@@ -98,10 +102,14 @@ class SumSecrets:
         self, numbers: NDArray[np.uint64], members: Sequence[str], keys: Mapping[str, PublicKeys]
     ) -> NDArray[np.uint64]:
         """The numbers under the own pad, and under one shared with each other member (B5)."""
-        hidden = numbers + masking.pad(masking.derive_key(self._seed, self._session, "self", self._name), len(numbers))
+        hidden = numbers + masking.masking_pad(
+            masking.derive_masking_key(self._seed, self._session, "self", self._name), len(numbers)
+        )
         for member in members:
             if member != self._name:
-                pad = _pair_pad(self._seats, self._stage, self._name, self._mask_key, member, keys, len(numbers))
+                pad = _pad_of_holder_pair(
+                    self._seats, self._stage, self._name, self._mask_key, member, keys, len(numbers)
+                )
                 hidden = hidden + pad if self._name < member else hidden - pad
         return hidden
 
@@ -116,11 +124,11 @@ class SumSecrets:
 
     def _box(self, sender: str, receiver: str, other: PublicKeys) -> tuple[Key, bytes]:
         """The key of a box, which seals once, and what the box is about (B2)."""
-        secret = masking.shared_key(self._box_key, other.boxes)
+        secret = masking.shared_masking_key(self._box_key, other.boxes)
         if secret is None:
-            raise _useless(sender if receiver == self._name else receiver)
+            raise _useless_key_error(sender if receiver == self._name else receiver)
         about = json.dumps([self._seats.agreement.hex(), self._stage, sender, receiver]).encode()
-        return masking.derive_key(secret, self._session, "box", sender, receiver), about
+        return masking.derive_masking_key(secret, self._session, "box", sender, receiver), about
 
     def __repr__(self) -> str:
         return f"SumSecrets({self._name!r})"
@@ -142,63 +150,64 @@ def unmask_total(
     `members` are those with whom pads were shared, and whom an answer has shares of, in order. What comes back is
     compared with the keys of the start, so a wrong share stops the sum, and cannot change it (B7).
     """
-    session = masking.session(seats.agreement, stage)
+    session = masking.session_of_sum(seats.agreement, stage)
     helpers = sorted(answers)[: seats.threshold]
-    factors = masking.weights([_point(seats, helper) for helper in helpers])
+    factors = masking.lagrange_weights([_share_number_of_holder(seats, helper) for helper in helpers])
     total = np.zeros(len(next(iter(sent.values()))), dtype=np.uint64)
     for numbers in sent.values():
         total += numbers
     for place, member in enumerate(members):
-        shares = {_point(seats, helper): answers[helper][place].tobytes() for helper in helpers}
-        secret = masking.combine(shares, factors)
-        if secret is None or not _matches_keys(secret, member, keys[member], session, member in sent):
-            raise wrong(
+        shares = {_share_number_of_holder(seats, helper): answers[helper][place].tobytes() for helper in helpers}
+        secret = masking.combine_secret_shares(shares, factors)
+        if secret is None or not _secret_matches_keys(secret, member, keys[member], session, member in sent):
+            raise wrong_message_error(
                 f"shares of {member} do not fit together: {member}, or one of {', '.join(helpers)}, sent a wrong one; "
                 "open a new room",
                 member,
             )
         if member in sent:
-            total -= masking.pad(masking.derive_key(secret, session, "self", member), len(total))
+            total -= masking.masking_pad(masking.derive_masking_key(secret, session, "self", member), len(total))
             continue
-        key = masking.derive_key(secret, session, "mask", member)
+        key = masking.derive_masking_key(secret, session, "mask", member)
         for name in sent:  # pads that it shares with those who are in, and that nothing cancels
-            pad = _pair_pad(seats, stage, member, key, name, keys, len(total))
+            pad = _pad_of_holder_pair(seats, stage, member, key, name, keys, len(total))
             total = total + pad if member < name else total - pad
     return total.view(np.int64)
 
 
-def _secret_check(secret: Key, session: bytes, name: str) -> Key:
+def _check_value_of_secret(secret: Key, session: bytes, name: str) -> Key:
     """What a shared secret is recognised by, and nothing else follows from (B2)."""
-    return masking.derive_key(secret, session, "check", name)
+    return masking.derive_masking_key(secret, session, "check", name)
 
 
-def _matches_keys(secret: Key, member: str, keys: PublicKeys, session: bytes, is_seed: bool) -> bool:
+def _secret_matches_keys(secret: Key, member: str, keys: PublicKeys, session: bytes, is_seed: bool) -> bool:
     """Whether a secret that came back is the one of the start (B7)."""
-    check = _secret_check(secret, session, member)
+    check = _check_value_of_secret(secret, session, member)
     if is_seed:
         return check == keys.check
     return (
-        check == keys.mask_check and masking.public(masking.derive_key(secret, session, "mask", member)) == keys.masks
+        check == keys.mask_check
+        and masking.public_masking_key(masking.derive_masking_key(secret, session, "mask", member)) == keys.masks
     )
 
 
-def _pair_pad(
+def _pad_of_holder_pair(
     seats: Roster, stage: int, own: str, private: Key, other: str, keys: Mapping[str, PublicKeys], count: int
 ) -> NDArray[np.uint64]:
     """The pad that two holders share, from the private key of one of them."""
-    secret = masking.shared_key(private, keys[other].masks)
+    secret = masking.shared_masking_key(private, keys[other].masks)
     if secret is None:
-        raise _useless(other)
+        raise _useless_key_error(other)
     first, second = sorted((own, other))
-    return masking.pad(
-        masking.derive_key(secret, masking.session(seats.agreement, stage), "pair", first, second), count
+    return masking.masking_pad(
+        masking.derive_masking_key(secret, masking.session_of_sum(seats.agreement, stage), "pair", first, second), count
     )
 
 
-def _point(seats: Roster, name: str) -> int:
+def _share_number_of_holder(seats: Roster, name: str) -> int:
     """The number of a holder's shares: its place among all parties, from 1."""
     return 1 + [party.name for party in seats.parties].index(name)
 
 
-def _useless(name: str) -> RoomError:
-    return wrong(f"the key of {name} would hide nothing: open a new room, without {name}", name)
+def _useless_key_error(name: str) -> RoomError:
+    return wrong_message_error(f"the key of {name} would hide nothing: open a new room, without {name}", name)

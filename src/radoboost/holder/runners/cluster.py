@@ -21,12 +21,12 @@ from radoboost.errors import ArgumentError, ClusterError, RadoError, TableError,
 from radoboost.holder.aggregation import Aggregation, CountRows, RowSource, RowTransform, S
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.threads import check_threads
-from radoboost.holder.runners.worker import ComputedPartition, PartitionSums, WorkerError, innermost
+from radoboost.holder.runners.worker import ComputedPartition, PartitionSums, WorkerError, innermost_part
 from radoboost.progress import Progress, silent
 from radoboost.tables import Table
-from radoboost.tables.frames import cluster_of, with_row_numbers
-from radoboost.tables.object_stores import check_travels
-from radoboost.tables.streams import is_query
+from radoboost.tables.frames import cluster_kind_of_frame, fill_row_placeholders
+from radoboost.tables.object_stores import refuse_store_secrets_on_workers
+from radoboost.tables.streams import is_query_or_stream
 
 DASK_SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
 SPARK_SCHEMES = ("spark", "sc", "yarn", "k8s")
@@ -138,7 +138,7 @@ class ClusterRunner(ABC):
             sizes = self.sizes(source)
             firsts = [0, *accumulate(sizes)][:-1]
             tasks = self.by_part(task, source, firsts, sizes)
-        total = self._summed(tasks, source, firsts, _batch_rows(task, source))
+        total = self._summed(tasks, source, firsts, _rows_per_cluster_batch(task, source))
         self._checked(total, source, sizes)
         self._done += 1
         return task.empty() if total.sums is None else total.sums
@@ -149,7 +149,7 @@ class ClusterRunner(ABC):
         pieces, known = [ComputedPartition(piece, task) for piece in source.pieces], self._known(source)
         kept = ClusterRows(source.name, source.features, source.n_rows, pieces, source.frame)
         if n_rows is not None and pieces:
-            kept = self.keep_parts(task, source, _batch_rows(task, source))
+            kept = self.keep_parts(task, source, _rows_per_cluster_batch(task, source))
             self._done += 1
         if known is not None:  # every part gives as many rows as it has
             self._sizes.append((kept, known))
@@ -196,12 +196,12 @@ class ClusterRunner(ABC):
 
         def first_row(part: int) -> int:
             assert isinstance(source, Table)
-            return sum(self.sizes(replace(source, pieces=[innermost(piece) for piece in source.pieces]))[:part])
+            return sum(self.sizes(replace(source, pieces=[innermost_part(piece) for piece in source.pieces]))[:part])
 
-        return type(refusal.error)(with_row_numbers(str(refusal.error), first_row))
+        return type(refusal.error)(fill_row_placeholders(str(refusal.error), first_row))
 
 
-def _batch_rows(task: Any, source: Table | ClusterRows) -> int:
+def _rows_per_cluster_batch(task: Any, source: Table | ClusterRows) -> int:
     rows: int | None = task.rows_at_a_time
     return rows or (source.batch_rows if isinstance(source, Table) else 1 << 16)
 
@@ -232,7 +232,7 @@ def cluster_runner(
     if isinstance(cluster, str):
         scheme, mark, rest = cluster.partition(":")
         cluster = f"{scheme.lower()}{mark}{rest}"
-    kind, named = cluster_of(table), _cluster_kind(cluster)
+    kind, named = cluster_kind_of_frame(table), _cluster_kind(cluster)
     if kind and named and kind != named:
         raise ArgumentError(f"the table is a frame of {kind.capitalize()}, and the cluster is of {named.capitalize()}")
     kind = kind or named
@@ -247,16 +247,16 @@ def cluster_runner(
     return spark_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
 
 
-def check_reach(cluster: Any, table: Any) -> None:
+def check_cluster_reaches_table(cluster: Any, table: Any) -> None:
     """Refuse a table that this machine alone can read, where a cluster is to read it."""
     here = cluster is None or getattr(cluster, "cluster", None) == ""  # a runner of this machine
-    if not here and is_query(table):
+    if not here and is_query_or_stream(table):
         raise ArgumentError(
             "queries, streams and standard input come to this machine alone, and no worker of a cluster can read them; "
             "write the rows to files that all workers can read, and craft these, or leave cluster out (--cluster)"
         )
     if not here:
-        check_travels(table)
+        refuse_store_secrets_on_workers(table)
 
 
 def _cluster_kind(cluster: Any) -> str:
@@ -270,7 +270,7 @@ def _cluster_kind(cluster: Any) -> str:
         if scheme in SPARK_SCHEMES or _SPARK_HERE.fullmatch(cluster):
             return "spark"
         raise ArgumentError(
-            f"cluster {shown_address(cluster)!r} is no address that is known; give tls://HOST:8786 (Dask), "
+            f"cluster {shown_cluster_address(cluster)!r} is no address that is known; give tls://HOST:8786 (Dask), "
             "spark://HOST:7077 or sc://HOST:15002 (Spark), a Dask client or a Spark session"
         )
     library = type(cluster).__module__.partition(".")[0]
@@ -280,9 +280,9 @@ def _cluster_kind(cluster: Any) -> str:
     return kinds[library]
 
 
-def check_network(address: str, *, encrypted: bool, trust_network: bool) -> None:
+def check_cluster_network(address: str, *, encrypted: bool, trust_network: bool) -> None:
     """Refuse a network that is not encrypted, unless it is this machine's own or the caller trusts it."""
-    if encrypted or trust_network or is_loopback(address):
+    if encrypted or trust_network or is_loopback_address(address):
         return
     raise ArgumentError(
         f"{address} is not encrypted, and rows, sums and keys would go through the network for anyone to read; set up "
@@ -290,13 +290,13 @@ def check_network(address: str, *, encrypted: bool, trust_network: bool) -> None
     )
 
 
-def check_answers(address: str, port: int, talk: Callable[[socket.socket], str] = lambda _: "") -> None:
+def check_cluster_answers(address: str, port: int, talk: Callable[[socket.socket], str] = lambda _: "") -> None:
     """Refuse an address at which nobody answers, at once: libraries try for minutes. `port` is taken if it has none.
 
     Several hosts may stand in one address, with commas between them; one that answers is enough. `talk` says what is
     wrong with whatever answers, or nothing.
     """
-    shown, failures = shown_address(address), list[str]()
+    shown, failures = shown_cluster_address(address), list[str]()
     for host in shown.partition("://")[2].split(","):
         try:
             place = urlsplit(f"//{host}")
@@ -322,14 +322,14 @@ def check_answers(address: str, port: int, talk: Callable[[socket.socket], str] 
     raise ClusterError(failures[0])
 
 
-def shown_address(address: str) -> str:
+def shown_cluster_address(address: str) -> str:
     """An address as messages may have it: without a user, a password or a token."""
     outer = "k8s://" if address.startswith("k8s://http") else ""  # an address within an address
     scheme, mark, rest = address.removeprefix(outer).partition("://")
     return f"{outer}{scheme}{mark}{rest.partition('/')[0].partition(';')[0].rpartition('@')[2]}"
 
 
-def is_loopback(address: str) -> bool:
+def is_loopback_address(address: str) -> bool:
     """Whether an address is on this machine: all hosts of one that has several, with commas between them."""
     if address.startswith("inproc:") or _SPARK_HERE.fullmatch(address):
         return True
@@ -338,10 +338,10 @@ def is_loopback(address: str) -> bool:
         hosts = [urlsplit(f"//{host}").hostname or "" for host in place.netloc.split(",")]
     except ValueError:  # brackets that do not match
         return False
-    return place.scheme not in _OF_MANAGERS and all(map(_is_this_machine, hosts))
+    return place.scheme not in _OF_MANAGERS and all(map(_is_loopback_host, hosts))
 
 
-def _is_this_machine(host: str) -> bool:
+def _is_loopback_host(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

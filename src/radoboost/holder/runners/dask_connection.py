@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from radoboost.errors import ArgumentError, ClusterError, RadoError, install
-from radoboost.holder.runners.cluster import check_answers, check_network, is_loopback
+from radoboost.holder.runners.cluster import check_cluster_answers, check_cluster_network, is_loopback_address
 
 _ENCRYPTED = ("tls://", "wss://", "gateway://")
 _THIS_MACHINE = ("127.0.0.1", "::1", "localhost")  # as Dask names the hosts of workers
@@ -24,7 +24,7 @@ _CONNECTING = 10.0  # seconds for a scheduler to say that it is one
 _CLOSING = 2.0  # seconds that closing a connection may take
 
 
-def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[Any, str, Sequence[Any]]:
+def open_dask_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[Any, str, Sequence[Any]]:
     """A client, what statements call its machines, and what must be closed afterwards.
 
     `cluster` is a client, a cluster of Dask's, an address, or None: then it is the current client, or one that is
@@ -35,8 +35,8 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
     except ImportError:
         raise ArgumentError(f"Dask is not installed; run: {install('dask')}") from None
     if isinstance(cluster, str) and not cluster.startswith("inproc"):
-        check_network(cluster, encrypted=cluster.startswith(_ENCRYPTED), trust_network=trust_network)
-        check_answers(cluster, port=8786)
+        check_cluster_network(cluster, encrypted=cluster.startswith(_ENCRYPTED), trust_network=trust_network)
+        check_cluster_answers(cluster, port=8786)
         if cluster.startswith("tls:") and distributed.Security().get_connection_args("client")["ssl_context"] is None:
             raise ClusterError(_NO_TLS.format(address=cluster))  # a client would wait for a minute
     opened: tuple[Any, ...] = ()
@@ -44,19 +44,19 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
         if isinstance(cluster, distributed.Client):
             client, name = cluster, _ON_A_CLUSTER
         elif cluster is not None:
-            client, name = _connected(cluster), _ON_A_CLUSTER
+            client, name = _connect_dask_client(cluster), _ON_A_CLUSTER
             opened = (client,)
         else:
-            client, name, opened = _current(threads)
+            client, name, opened = _current_dask_client(threads)
         if client.asynchronous:
             raise ArgumentError("the Dask client is asynchronous; give one that is not, or its address")
-        addresses = [address_of(client), *client.nthreads()]
+        addresses = [dask_scheduler_address(client), *client.nthreads()]
     except RadoError:
         raise
     except Exception as error:
         raise dask_error(error, cluster if isinstance(cluster, str) else "its address") from None
     try:
-        check_addresses(addresses, trust_network=trust_network)
+        check_dask_addresses(addresses, trust_network=trust_network)
     except RadoError:
         for thing in opened:
             thing.close()
@@ -64,23 +64,23 @@ def opened_client(cluster: Any, threads: int, *, trust_network: bool) -> tuple[A
     return client, name, opened
 
 
-def check_addresses(addresses: Iterable[str], *, trust_network: bool) -> None:
+def check_dask_addresses(addresses: Iterable[str], *, trust_network: bool) -> None:
     """Refuse a scheduler or workers that are elsewhere, and not encrypted."""
     for address in addresses:
-        check_network(address, encrypted=address.startswith(_ENCRYPTED), trust_network=trust_network)
+        check_cluster_network(address, encrypted=address.startswith(_ENCRYPTED), trust_network=trust_network)
 
 
-def hosts_for_tasks(client: Any, *, trust_network: bool) -> list[str] | None:
+def dask_hosts_for_tasks(client: Any, *, trust_network: bool) -> list[str] | None:
     """The hosts whose workers may have tasks, once all workers were looked at; None where all may.
 
     A worker may join while a pass runs. Where nothing is encrypted the scheduler must not give it any task, if it is
     elsewhere: rows and keys would be on their way before anybody could refuse it.
     """
     workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
-    check_addresses(workers, trust_network=trust_network)
-    if trust_network or address_of(client).startswith((*_ENCRYPTED, "inproc")):
+    check_dask_addresses(workers, trust_network=trust_network)
+    if trust_network or dask_scheduler_address(client).startswith((*_ENCRYPTED, "inproc")):
         return None
-    hosts = {*_THIS_MACHINE, *(urlsplit(address).hostname or "" for address in workers if is_loopback(address))}
+    hosts = {*_THIS_MACHINE, *(urlsplit(address).hostname or "" for address in workers if is_loopback_address(address))}
     for address, about in workers.items():
         if str(about["name"]) in hosts:  # Dask would take it for all workers of that host
             raise ArgumentError(
@@ -90,7 +90,7 @@ def hosts_for_tasks(client: Any, *, trust_network: bool) -> list[str] | None:
     return sorted(hosts)
 
 
-def _connected(cluster: Any) -> Any:
+def _connect_dask_client(cluster: Any) -> Any:
     """A client of a cluster; one that finds none is closed here, since it would complain at the end otherwise.
 
     It is made in a thread, for it waits without end where something else answers that says nothing.
@@ -116,27 +116,27 @@ def _connected(cluster: Any) -> Any:
         client.close(timeout=_CLOSING)
     thread.join(_CLOSING)
     failure = failures[0] if failures else TimeoutError()
-    if isinstance(cluster, str) and not any(_tells(one) for one in _causes(failure)):
-        busy = f", or too busy to answer within {_CONNECTING:.0f} s" if late or _is_late(failure) else ""
+    if isinstance(cluster, str) and not any(_connection_error_tells_why(one) for one in _causes_of_dask_error(failure)):
+        busy = f", or too busy to answer within {_CONNECTING:.0f} s" if late or _is_connection_timeout(failure) else ""
         tls = ", and its address tls:// where it uses TLS" if cluster.startswith("tcp:") else ""
         raise ClusterError(f"what answers at {cluster} is no Dask scheduler{busy}; its port is usually 8786{tls}")
     raise failure
 
 
-def _tells(error: BaseException) -> bool:
+def _connection_error_tells_why(error: BaseException) -> bool:
     """Whether an error says by itself why there is no connection: a library that is missing, or TLS."""
-    return isinstance(error, ImportError | RadoError) or _is_ssl(error)
+    return isinstance(error, ImportError | RadoError) or _is_tls_connection_error(error)
 
 
-def _is_ssl(error: BaseException) -> bool:
+def _is_tls_connection_error(error: BaseException) -> bool:
     return "ssl" in f"{type(error).__name__} {error}".lower()
 
 
-def _is_late(error: BaseException) -> bool:
+def _is_connection_timeout(error: BaseException) -> bool:
     return isinstance(error, TimeoutError) or str(error).startswith("Timed out")
 
 
-def _current(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
+def _current_dask_client(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
     """The current client, or else one of this process alone."""
     import distributed
 
@@ -149,7 +149,7 @@ def _current(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
         return client, "", (client,)
 
 
-def address_of(client: Any) -> str:
+def dask_scheduler_address(client: Any) -> str:
     return str(getattr(client.scheduler, "address", "") or "the scheduler")
 
 
@@ -158,7 +158,7 @@ def dask_error(error: BaseException, address: str, *, withheld: bool = False) ->
 
     With `withheld` no words of the error are in it, since these may have values of rows.
     """
-    chain = _causes(error)
+    chain = _causes_of_dask_error(error)
     lacking = next((one for one in chain if isinstance(one, ImportError)), None)
     if lacking is not None:
         name = (lacking.name or ("a module" if withheld else str(lacking))).partition(".")[0]
@@ -169,13 +169,13 @@ def dask_error(error: BaseException, address: str, *, withheld: bool = False) ->
             "workers of the Dask cluster died again and again over one part, most often for lack of memory; give them "
             "more (dask worker --memory-limit), or fewer threads each, and look at their logs"
         )
-    if any(_is_ssl(one) for one in chain):
+    if any(_is_tls_connection_error(one) for one in chain):
         return ClusterError(_NO_TLS.format(address=address))
     if "Cancelled" in type(error).__name__:
         return ClusterError(
             f"the Dask cluster at {address} dropped the work: it was restarted, closed or lost; check it, and try again"
         )
-    if any(isinstance(one, ConnectionError) or _is_late(one) for one in chain) or any(
+    if any(isinstance(one, ConnectionError) or _is_connection_timeout(one) for one in chain) or any(
         type(one).__name__ == "CommClosedError" for one in chain
     ):
         return ClusterError(
@@ -195,7 +195,7 @@ def dask_error(error: BaseException, address: str, *, withheld: bool = False) ->
     )
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _causes_of_dask_error(error: BaseException) -> list[BaseException]:
     """An error and what it came from, the first cause last."""
     chain = [error]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None and before not in chain:

@@ -18,25 +18,30 @@ from typing import Any
 
 from radoboost import __version__, memory
 from radoboost.errors import ClusterError, RadoError, TableError
-from radoboost.holder.aggregation import Aggregation, RowTransform, S, merge_sums
+from radoboost.holder.aggregation import Aggregation, RowTransform, S, merge_accumulators
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
-from radoboost.holder.runners.dask_connection import address_of, dask_error, hosts_for_tasks, opened_client
+from radoboost.holder.runners.dask_connection import (
+    dask_error,
+    dask_hosts_for_tasks,
+    dask_scheduler_address,
+    open_dask_client,
+)
 from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.runners.worker import (
     CachedPartition,
     ComputedPartition,
     PartitionSums,
     WorkerError,
-    check_reach,
-    check_version,
-    from_worker,
-    innermost,
-    keep_part,
-    sum_part,
+    check_worker_reaches_file,
+    check_worker_version,
+    innermost_part,
+    store_error_on_worker,
+    worker_keep_part,
+    worker_sum_part,
 )
 from radoboost.progress import Progress
 from radoboost.tables import Table
-from radoboost.tables.dask_frames import stamps
+from radoboost.tables.dask_frames import dask_file_stamps
 from radoboost.tables.frames import borrowed_frames
 
 # ---- What travels to the workers of a Dask cluster, and what they do with it.
@@ -54,7 +59,7 @@ class SealedPayload:
 
     def opened(self) -> Any:
         """What is in it, if it was sealed by this version of radoboost."""
-        check_version(__version__, self._version)
+        check_worker_version(__version__, self._version)
         return pickle.loads(self._content)
 
     def __repr__(self) -> str:
@@ -72,53 +77,53 @@ class BorrowedRows:
             yield from part.batches(rows)
 
 
-@memory.reused()
-def sum_job(job: SealedPayload, shared: SealedPayload | None, *lent: Any) -> PartitionSums[Any]:
+@memory.reuse_freed_memory()
+def dask_sum_job(job: SealedPayload, shared: SealedPayload | None, *lent: Any) -> PartitionSums[Any]:
     """The sums of some parts; each may have something lent to it, its partition of a frame or its kept rows."""
     try:
-        pieces, batch_rows, task = _opened(job, shared)
+        pieces, batch_rows, task = _open_dask_job(job, shared)
         states = []
         for place, (number, piece, first_row) in enumerate(pieces):
-            states.append(sum_part(task, piece, number, first_row, batch_rows, [lent[place]] if lent else None))
+            states.append(worker_sum_part(task, piece, number, first_row, batch_rows, [lent[place]] if lent else None))
             if states[-1].refusal is not None:
                 break
-        return merge_sums(states)
+        return merge_accumulators(states)
     except Exception as error:
-        return PartitionSums(None, {}, WorkerError(-1, _refusal(job, error)))
+        return PartitionSums(None, {}, WorkerError(-1, _refusal_of_dask_job(job, error)))
 
 
-@memory.reused()
-def keep_job(job: SealedPayload, shared: SealedPayload | None, *lent: Any) -> CachedPartition:
+@memory.reuse_freed_memory()
+def dask_keep_job(job: SealedPayload, shared: SealedPayload | None, *lent: Any) -> CachedPartition:
     try:
-        ((_, piece, _),), batch_rows, task = _opened(job, shared)
-        return keep_part(task, piece, batch_rows, lent or None)
+        ((_, piece, _),), batch_rows, task = _open_dask_job(job, shared)
+        return worker_keep_part(task, piece, batch_rows, lent or None)
     except Exception as error:
-        return CachedPartition(refusal=_refusal(job, error))
+        return CachedPartition(refusal=_refusal_of_dask_job(job, error))
 
 
-@memory.reused()
-def map_job(job: SealedPayload, shared: SealedPayload | None) -> Any:
+@memory.reuse_freed_memory()
+def dask_map_job(job: SealedPayload, shared: SealedPayload | None) -> Any:
     """What some work makes of one part, or why it cannot."""
     number, piece = -1, None
     try:
-        ((number, piece, _),), _, work = _opened(job, shared)
-        check_reach(piece)
+        ((number, piece, _),), _, work = _open_dask_job(job, shared)
+        check_worker_reaches_file(piece)
         return work(piece)
     except Exception as error:
-        return WorkerError(number, from_worker(_refusal(job, error), piece))
+        return WorkerError(number, store_error_on_worker(_refusal_of_dask_job(job, error), piece))
 
 
-def merge_job(*parts: PartitionSums[Any]) -> PartitionSums[Any]:
+def dask_merge_job(*parts: PartitionSums[Any]) -> PartitionSums[Any]:
     """The sums over several parts."""
-    return merge_sums(parts)
+    return merge_accumulators(parts)
 
 
-def itself(sealed: SealedPayload) -> SealedPayload:
+def dask_shared_task(sealed: SealedPayload) -> SealedPayload:
     """A task that every part needs the result of."""
     return sealed
 
 
-def _refusal(job: SealedPayload, error: Exception) -> RadoError:
+def _refusal_of_dask_job(job: SealedPayload, error: Exception) -> RadoError:
     """What a job gives back in place of an error; one that nobody foresaw is raised, unless its words are withheld.
 
     Dask would write them, and with them values of rows, into the logs of workers and of the caller.
@@ -130,7 +135,7 @@ def _refusal(job: SealedPayload, error: Exception) -> RadoError:
     return dask_error(error, "its address", withheld=True)
 
 
-def _opened(job: SealedPayload, shared: SealedPayload | None) -> tuple[list[tuple[int, Any, int]], int, Any]:
+def _open_dask_job(job: SealedPayload, shared: SealedPayload | None) -> tuple[list[tuple[int, Any, int]], int, Any]:
     """The pieces of a job with their numbers and first rows, the rows of a batch, and what is to be done."""
     pieces, batch_rows, task = job.opened()
     return pieces, batch_rows, task if shared is None else shared.opened()[0]
@@ -157,20 +162,20 @@ class RemoteRows:
     def let_go(self) -> None:
         """Make room on the worker."""
         if self.future is not None:
-            _release([self.future])
+            _release_dask_futures([self.future])
         self.future = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return BorrowedRows, ()
 
 
-def _at_hand(piece: Any) -> Any:
+def _piece_on_dask_worker(piece: Any) -> Any:
     """A piece as a worker can read it now: rows that were let go are made again."""
     if isinstance(piece, RemoteRows):
-        return piece if piece.future is not None else _at_hand(piece.again)
+        return piece if piece.future is not None else _piece_on_dask_worker(piece.again)
     if (within := getattr(piece, "part", None)) is None:
         return piece
-    return piece if (ready := _at_hand(within)) is within else replace(piece, part=ready)
+    return piece if (ready := _piece_on_dask_worker(within)) is within else replace(piece, part=ready)
 
 
 # ---- the runner
@@ -219,13 +224,13 @@ class DaskRunner(ClusterRunner):
         title = (tasks[0] if isinstance(tasks, Sequence) else tasks).title
         with self._in_one_line():
             groups = [[number] for number in range(len(source.pieces))] if by_part else self._groups(source.pieces)
-            parts = self._graph("sum", sum_job, source, groups, firsts, rows, tasks)
+            parts = self._graph("sum", dask_sum_job, source, groups, firsts, rows, tasks)
             total = self._merged(parts)
             with self._started([*parts, total]) as futures:
                 *under_way, final = futures
                 self._wait([final], under_way, lambda done: self.tell(title, source, done, len(parts)))
                 sums: PartitionSums[S] = final.result()
-                _release(futures)
+                _release_dask_futures(futures)
             self._check_files(source.frame)
         return sums
 
@@ -236,7 +241,7 @@ class DaskRunner(ClusterRunner):
         """
         with self._in_one_line():
             alone = [[number] for number in range(len(source.pieces))]
-            parts = self._graph("keep", keep_job, source, alone, [0] * len(source.pieces), rows, task)
+            parts = self._graph("keep", dask_keep_job, source, alone, [0] * len(source.pieces), rows, task)
             with self._started(parts) as futures:
                 self._wait(futures, list(futures), lambda done: self.tell(task.title, source, done, len(parts)))
                 places = self._client.who_has(futures)
@@ -253,11 +258,11 @@ class DaskRunner(ClusterRunner):
 
     def map_parts(self, work: Callable[[Any], Any], source: Table) -> Iterator[Any]:
         """What `work` makes of each part of the source, in order; only a few results wait to be taken."""
-        client, name = self._client, _fresh_name("map")
+        client, name = self._client, _fresh_dask_name("map")
         sealed = SealedPayload(work)
         waiting: deque[Any] = deque()
         with self._in_one_line():
-            shared = client.submit(itself, sealed, key=f"{name}-work", pure=False, **self._only)
+            shared = client.submit(dask_shared_task, sealed, key=f"{name}-work", pure=False, **self._only)
             large = sealed.__sizeof__() > SMALL_WORK
             most = 2 * max(1, sum(client.nthreads().values())) + 2
             pieces = iter(enumerate(source.pieces))
@@ -266,7 +271,7 @@ class DaskRunner(ClusterRunner):
                     while len(waiting) < most and (following := next(pieces, None)) is not None:
                         job = SealedPayload([(*following, 0)], 0, None if large else work, withheld=self.withheld)
                         how = {"key": f"{name}-part-{following[0]}", "pure": False, **self._only}
-                        waiting.append(client.submit(map_job, job, shared if large else None, **how))
+                        waiting.append(client.submit(dask_map_job, job, shared if large else None, **how))
                     if not waiting:
                         return
                     self._wait([waiting[0]], [], None)
@@ -276,7 +281,7 @@ class DaskRunner(ClusterRunner):
                         raise self._explained(result, source)
                     yield result
             finally:
-                _release([shared, *waiting])
+                _release_dask_futures([shared, *waiting])
 
     # -- graphs
 
@@ -310,13 +315,13 @@ class DaskRunner(ClusterRunner):
         """A task for each group of parts, with what it needs: the pass for its part, or one for all of them."""
         from dask.delayed import delayed
 
-        name, by_part, shared = _fresh_name(what), isinstance(tasks, Sequence), None
+        name, by_part, shared = _fresh_dask_name(what), isinstance(tasks, Sequence), None
         if not by_part and (sealed := SealedPayload(tasks)).__sizeof__() > SMALL_PASS:
-            shared = delayed(itself, pure=False, traverse=False)(sealed, dask_key_name=f"{name}-pass")
+            shared = delayed(dask_shared_task, pure=False, traverse=False)(sealed, dask_key_name=f"{name}-pass")
         call, parts = delayed(function, pure=False, traverse=False), []
         for group in groups:
-            pieces = [(number, _at_hand(source.pieces[number]), firsts[number]) for number in group]
-            lent = [thing for _, piece, _ in pieces for thing in self._lent(innermost(piece), source.frame)]
+            pieces = [(number, _piece_on_dask_worker(source.pieces[number]), firsts[number]) for number in group]
+            lent = [thing for _, piece, _ in pieces for thing in self._lent(innermost_part(piece), source.frame)]
             task = tasks[group[0]] if by_part else None if shared is not None else tasks
             job = SealedPayload(pieces, rows, task, withheld=self.withheld)
             parts.append(call(job, shared, *lent, dask_key_name=f"{name}-part-{group[0]}"))
@@ -330,14 +335,14 @@ class DaskRunner(ClusterRunner):
             return []
         if frame is not self._frame:
             self._frame, self._partitions = frame, frame.to_delayed(optimize_graph=False)  # it is, by now
-            self._stamps = stamps(frame)
+            self._stamps = dask_file_stamps(frame)
         return [self._partitions[part.number]]
 
     def _check_files(self, frame: Any) -> None:
         """Refuse a frame whose files are others than before the first pass (K3)."""
         if frame is None or frame is not self._frame:
             return
-        now = stamps(frame)
+        now = dask_file_stamps(frame)
         for file, mark in self._stamps.items():
             if now.get(file) != mark or mark is None:
                 raise TableError(f"{file} changed while it was read; try again once it is at rest")
@@ -345,7 +350,7 @@ class DaskRunner(ClusterRunner):
     def _merged(self, states: Sequence[Any]) -> Any:
         from dask.delayed import delayed
 
-        name, call, number = _fresh_name("merge"), delayed(merge_job, pure=False, traverse=False), 0
+        name, call, number = _fresh_dask_name("merge"), delayed(dask_merge_job, pure=False, traverse=False), 0
         while len(states) > 1:
             groups = [states[start : start + FAN_IN] for start in range(0, len(states), FAN_IN)]
             states = [call(*group, dask_key_name=f"{name}-{number + k}") for k, group in enumerate(groups)]
@@ -364,7 +369,7 @@ class DaskRunner(ClusterRunner):
 
         Some may have come since the pass began: kept rows move to any worker if the one that has them retires.
         """
-        return hosts_for_tasks(self._client, trust_network=self._trusts)
+        return dask_hosts_for_tasks(self._client, trust_network=self._trusts)
 
     @contextmanager
     def _started(self, collections: list[Any]) -> Iterator[list[Any]]:
@@ -375,7 +380,7 @@ class DaskRunner(ClusterRunner):
         try:
             yield futures
         except BaseException:
-            _release(futures)
+            _release_dask_futures(futures)
             raise
 
     def _wait(self, wanted: Sequence[Any], parts: list[Any], tell: Callable[[int], None] | None) -> None:
@@ -390,7 +395,9 @@ class DaskRunner(ClusterRunner):
                 failed.result()
                 raise ClusterError(f"the Dask cluster gave up on a part ({failed.status}); try again")
             if tell is not None:
-                _release([future for future in parts if future.status == "finished" and future.key not in keys])
+                _release_dask_futures(
+                    [future for future in parts if future.status == "finished" and future.key not in keys]
+                )
                 parts[:] = [future for future in parts if future.status == "pending"]
                 tell(n_parts - len(parts))
             if all(future.status == "finished" for future in wanted):
@@ -404,7 +411,7 @@ class DaskRunner(ClusterRunner):
             elif time.monotonic() - seen > PATIENCE:
                 raise ClusterError(
                     f"no worker of the Dask cluster came within {PATIENCE:.0f} s; start some: dask worker "
-                    f"{address_of(self._client)}"
+                    f"{dask_scheduler_address(self._client)}"
                 )
 
     @contextmanager
@@ -415,7 +422,7 @@ class DaskRunner(ClusterRunner):
         except RadoError:
             raise
         except Exception as error:
-            raise dask_error(error, address_of(self._client), withheld=self.withheld) from None
+            raise dask_error(error, dask_scheduler_address(self._client), withheld=self.withheld) from None
 
 
 def dask_runner(
@@ -425,11 +432,11 @@ def dask_runner(
 
     `once` says that something is promised: Dask's words are then withheld. Whoever crafts checks the frame.
     """
-    client, name, opened = opened_client(cluster, check_threads(threads), trust_network=trust_network)
+    client, name, opened = open_dask_client(cluster, check_threads(threads), trust_network=trust_network)
     return DaskRunner(client, name, opened, bar, threads, trust_network=trust_network, withheld=once)
 
 
-def _release(futures: Sequence[Any]) -> None:
+def _release_dask_futures(futures: Sequence[Any]) -> None:
     """Let go of results at once: something may still refer to the futures.
 
     The scheduler forgets tasks that nobody wants, begun or not. To cancel them would trip it: it asserts of each task
@@ -440,6 +447,6 @@ def _release(futures: Sequence[Any]) -> None:
             future.release()
 
 
-def _fresh_name(what: str) -> str:
+def _fresh_dask_name(what: str) -> str:
     """A name for tasks that tells nothing."""
     return f"radoboost-{what}-{uuid.uuid4().hex}"

@@ -43,7 +43,7 @@ class CachePolicy:
 
     def place(self, n_bytes: int) -> "CacheStore | None":
         """Where `n_bytes` can be kept; None if there is no room."""
-        if n_bytes <= self.memory_share * memory.available():
+        if n_bytes <= self.memory_share * memory.available_memory():
             return MemoryCache()
         try:
             if n_bytes <= self.disk_share * shutil.disk_usage(tempfile.gettempdir()).free:
@@ -172,7 +172,7 @@ class RecomputedRows:
         return self.source.expected_rows(rows_read)
 
 
-def keep_rows(again: RecomputedRows, place: CacheStore, share: Share) -> "CachedRows | RecomputedRows":
+def cache_rows(again: RecomputedRows, place: CacheStore, share: Share) -> "CachedRows | RecomputedRows":
     """Make all rows and keep them; `share` calls the function that it gets with every numbered batch, in threads.
 
     Rows that are made of kept ones replace them. If there turns out to be too little room, rows are made again in every
@@ -183,7 +183,7 @@ def keep_rows(again: RecomputedRows, place: CacheStore, share: Share) -> "Cached
     def add(_: Any, job: tuple[int, Any]) -> None:
         first, batch = job
         if batch.n_rows:  # an empty batch has the number of the next one
-            rows, old = as_int16_if_possible(again.task.rows(batch)), getattr(batch, "ticket", None)
+            rows, old = cached_rows_as_int16(again.task.rows(batch)), getattr(batch, "ticket", None)
             tickets[first] = batch.n_rows, place.put(rows) if old is None else place.replace(old, rows)
 
     try:
@@ -195,7 +195,7 @@ def keep_rows(again: RecomputedRows, place: CacheStore, share: Share) -> "Cached
     return CachedRows(again, place, [tickets[first] for first in sorted(tickets)])
 
 
-def as_int16_if_possible(rows: NDArray[Any]) -> NDArray[Any]:
+def cached_rows_as_int16(rows: NDArray[Any]) -> NDArray[Any]:
     """The same rows in 16 bits, if they fit."""
     limits = np.iinfo(np.int16)
     fits = rows.dtype == np.int16 or rows.size == 0 or (rows.max() <= limits.max and rows.min() >= limits.min)

@@ -13,9 +13,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from radoboost.errors import ArgumentError, ClusterError, install
-from radoboost.holder.runners.cluster import check_answers, check_network, shown_address
-from radoboost.tables.frames import cluster_of
-from radoboost.tables.spark_jobs import is_connect, quiet, spark_errors
+from radoboost.holder.runners.cluster import check_cluster_answers, check_cluster_network, shown_cluster_address
+from radoboost.tables.frames import cluster_kind_of_frame
+from radoboost.tables.spark_jobs import is_spark_connect, silence_pyspark_warnings, spark_errors
 
 _SETTINGS = {
     "spark.app.name": "radoboost",
@@ -39,15 +39,19 @@ def spark_session(cluster: Any, table: Any = None, *, trust_network: bool) -> tu
     """
     if cluster is None:
         cluster = table.sparkSession
-    elif cluster_of(table) and not isinstance(cluster, str) and cluster is not table.sparkSession:
-        cluster = table.sparkSession if _same_application(cluster, table.sparkSession) else _refuse_other()
-    elif cluster_of(table) and isinstance(cluster, str):
+    elif cluster_kind_of_frame(table) and not isinstance(cluster, str) and cluster is not table.sparkSession:
+        cluster = (
+            table.sparkSession
+            if _same_spark_application(cluster, table.sparkSession)
+            else _refuse_other_spark_session()
+        )
+    elif cluster_kind_of_frame(table) and isinstance(cluster, str):
         raise ArgumentError("a Spark frame is crafted in its own session; leave the cluster out")
-    session, started = _started(cluster) if isinstance(cluster, str) else (cluster, False)
+    session, started = _start_spark_session(cluster) if isinstance(cluster, str) else (cluster, False)
     try:
         with spark_errors():
-            address, encrypted = network_of(session)
-        check_network(address, encrypted=encrypted, trust_network=trust_network)
+            address, encrypted = spark_network(session)
+        check_cluster_network(address, encrypted=encrypted, trust_network=trust_network)
     except BaseException:
         if started:
             session.stop()
@@ -55,28 +59,28 @@ def spark_session(cluster: Any, table: Any = None, *, trust_network: bool) -> tu
     return session, started
 
 
-def _same_application(one: Any, other: Any) -> bool:
+def _same_spark_application(one: Any, other: Any) -> bool:
     """Whether two sessions are of one application of Spark."""
-    return not is_connect(one) and not is_connect(other) and one.sparkContext is other.sparkContext
+    return not is_spark_connect(one) and not is_spark_connect(other) and one.sparkContext is other.sparkContext
 
 
-def _refuse_other() -> Any:
+def _refuse_other_spark_session() -> Any:
     raise ArgumentError("the table is a frame of another Spark session than the cluster; leave the cluster out")
 
 
-def _started(address: str) -> tuple[Any, bool]:
+def _start_spark_session(address: str) -> tuple[Any, bool]:
     """A session at that address: the one that runs in this process already, or a new one."""
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise ArgumentError(f"a Spark cluster needs the library pyspark: {install('spark')}") from None
-    shown = shown_address(address)
+    shown = shown_cluster_address(address)
     if address.startswith("spark:"):
-        check_answers(address, port=7077, talk=_is_master)
+        check_cluster_answers(address, port=7077, talk=_wrong_spark_master)
     elif address.startswith("sc:") and not any(os.environ.get(name) for name in _PROXIES):
-        check_answers(address, port=15002, talk=partial(_is_connect_server, address))
-    with spark_errors(address=shown), quiet():
+        check_cluster_answers(address, port=15002, talk=partial(_wrong_spark_connect_server, address))
+    with spark_errors(address=shown), silence_pyspark_warnings():
         if address.startswith("sc:"):
             return SparkSession.builder.remote(address).config("spark.app.name", "radoboost").create(), True
         running = SparkContext._active_spark_context
@@ -91,7 +95,7 @@ def _started(address: str) -> tuple[Any, bool]:
         for name, value in _SETTINGS.items():
             builder = builder.config(name, value)
         try:
-            with _python_here(), _silenced():
+            with _spark_workers_run_this_python(), _start_java_silently():
                 return builder.getOrCreate(), True
         except Exception:
             java = shutil.which("java") or os.environ.get("JAVA_HOME")
@@ -103,7 +107,7 @@ def _started(address: str) -> tuple[Any, bool]:
             raise
 
 
-def _is_master(connection: socket.socket) -> str:
+def _wrong_spark_master(connection: socket.socket) -> str:
     """What is wrong with whatever answers there, if that is certain: Spark itself would try for a minute and a half.
 
     A master says that it has no such file. One that wants TLS closes, which is left to Spark.
@@ -120,31 +124,31 @@ def _is_master(connection: socket.socket) -> str:
     return "is no Spark master; its port is usually 7077" if answer and is_text else ""
 
 
-def _tls_host(address: str) -> str:
+def _spark_tls_host(address: str) -> str:
     """The host that PySpark would talk TLS with, at an address of Spark Connect; nothing if it would not.
 
     It does if it is told to, and wherever it has a token, but for this machine.
     """
     settings = address.partition(";")[2].split(";")
     token = os.environ.get("SPARK_CONNECT_AUTHENTICATE_TOKEN") or any(one.startswith("token=") for one in settings)
-    host = urlsplit(shown_address(address)).hostname or ""
+    host = urlsplit(shown_cluster_address(address)).hostname or ""
     told = any(one.lower() == "use_ssl=true" for one in settings)
     return host if told or (token and host != "localhost") else ""
 
 
-def _is_connect_server(address: str, connection: socket.socket) -> str:
+def _wrong_spark_connect_server(address: str, connection: socket.socket) -> str:
     """What is wrong with whatever answers there, if that is certain: PySpark itself would try for 15 minutes.
 
     Spark Connect speaks HTTP/2, whose servers begin with a frame of settings. Nothing secret is sent, so certificates
     are left to PySpark; so is a server that speaks TLS, but not with us.
     """
     connection.settimeout(_HEARING)
-    tls = _tls_host(address)
+    tls = _spark_tls_host(address)
     wrong = "is no Spark Connect server{}; its port is usually 15002"
     if not tls:
         wrong += ", and its address ends in /;use_ssl=true where it uses TLS"
     try:
-        answer = _answer_over_tls(connection, tls) if tls else _answer(connection)
+        answer = _http2_answer_over_tls(connection, tls) if tls else _http2_answer(connection)
     except TimeoutError:
         return wrong.format(f", or too busy to answer within {_HEARING:.0f} s")
     except ssl.SSLError as error:
@@ -155,15 +159,15 @@ def _is_connect_server(address: str, connection: socket.socket) -> str:
     return "" if answer[3:4] == _SETTINGS_FRAME[3:4] else wrong.format("")
 
 
-def _answer_over_tls(connection: socket.socket, host: str) -> bytes:
+def _http2_answer_over_tls(connection: socket.socket, host: str) -> bytes:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     with context.wrap_socket(connection, server_hostname=host) as secret:
-        return _answer(secret)
+        return _http2_answer(secret)
 
 
-def _answer(connection: socket.socket) -> bytes:
+def _http2_answer(connection: socket.socket) -> bytes:
     """The first bytes that a server says to a client of HTTP/2, as many as a frame begins with."""
     connection.sendall(_PREFACE)
     answer = b""
@@ -173,7 +177,7 @@ def _answer(connection: socket.socket) -> bytes:
 
 
 @contextmanager
-def _python_here() -> Iterator[None]:
+def _spark_workers_run_this_python() -> Iterator[None]:
     """Let workers run this Python, unless the caller says which."""
     if "PYSPARK_PYTHON" in os.environ:
         yield
@@ -186,7 +190,7 @@ def _python_here() -> Iterator[None]:
 
 
 @contextmanager
-def _silenced() -> Iterator[None]:
+def _start_java_silently() -> Iterator[None]:
     """Start Java with nowhere to write its stacks to: what went wrong is said in one line."""
     sys.stderr.flush()
     kept = os.dup(2)
@@ -200,21 +204,21 @@ def _silenced() -> Iterator[None]:
         os.close(nowhere)
 
 
-def network_of(session: Any) -> tuple[str, bool]:
+def spark_network(session: Any) -> tuple[str, bool]:
     """The address that rows and keys would go through the network of, and whether they are encrypted there."""
-    if is_connect(session):
+    if is_spark_connect(session):
         channel = session.client._builder
         host, secure = str(channel.host), bool(getattr(channel, "use_ssl", False))
         client = f"sc://{host}"
         if not secure and host not in ("localhost", "127.0.0.1", "[::1]"):
             return client, False
         conf = session.conf
-        return str(conf.get("spark.master", client)), _encrypted(lambda name: conf.get(name, "false"))
+        return str(conf.get("spark.master", client)), _spark_is_encrypted(lambda name: conf.get(name, "false"))
     conf = session.sparkContext.getConf()
-    return str(session.sparkContext.master), _encrypted(lambda name: conf.get(name, "false"))
+    return str(session.sparkContext.master), _spark_is_encrypted(lambda name: conf.get(name, "false"))
 
 
-def _encrypted(setting: Any) -> bool:
+def _spark_is_encrypted(setting: Any) -> bool:
     """Whether machines of the cluster talk to each other in secret."""
 
     def on(name: str) -> bool:

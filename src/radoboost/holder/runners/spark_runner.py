@@ -21,7 +21,7 @@ import pyarrow as pa
 from radoboost import __version__
 from radoboost.errors import RadoError, TableError
 from radoboost.holder.aggregation import Aggregation, RowTransform, S
-from radoboost.holder.keystream import pickled_without_fresh
+from radoboost.holder.keystream import pickle_without_fresh_keys
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
 from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.holder.runners.spark_connection import spark_session
@@ -29,17 +29,23 @@ from radoboost.holder.runners.worker import (
     CachedPartition,
     PartitionSums,
     WorkerError,
-    check_version,
-    from_worker,
-    innermost,
-    keep_part,
-    sum_part,
+    check_worker_version,
+    innermost_part,
+    store_error_on_worker,
+    worker_keep_part,
+    worker_sum_part,
 )
 from radoboost.progress import Progress
 from radoboost.tables import Table
 from radoboost.tables.frames import BATCH_ROWS, borrowed_frames
-from radoboost.tables.spark_frames import partition_number, row_bytes, select_numbered_columns
-from radoboost.tables.spark_jobs import collect_frame, cut_by_rows, is_connect, mapped_batches, spark_errors
+from radoboost.tables.spark_frames import select_numbered_spark_columns, spark_partition_number, spark_row_bytes
+from radoboost.tables.spark_jobs import (
+    collect_spark_frame,
+    cut_spark_batches_by_rows,
+    is_spark_connect,
+    map_spark_batches,
+    spark_errors,
+)
 
 # ---- What a Python worker of Spark does: the jobs of `parts`, for partitions of frames, rows that were kept, and
 # files.
@@ -71,14 +77,16 @@ class SparkTask:
 
     def sums(self, number: int, frames: Iterable[Any]) -> PartitionSums[Any]:
         if number >= len(self.pieces):
-            return PartitionSums(None, {}, WorkerError(number, TableError(too_many(len(self.pieces)))))
+            return PartitionSums(
+                None, {}, WorkerError(number, TableError(changed_spark_partitions_text(len(self.pieces))))
+            )
         piece, first = self.pieces[number], self.firsts[number]
-        return sum_part(self.task_of(number), piece, number, first, self.rows, frames)
+        return worker_sum_part(self.task_of(number), piece, number, first, self.rows, frames)
 
     def kept(self, number: int, frames: Iterable[Any]) -> CachedPartition:
         if number >= len(self.pieces):
-            return CachedPartition(refusal=TableError(too_many(len(self.pieces))))
-        return keep_part(self.task, self.pieces[number], self.rows, frames)
+            return CachedPartition(refusal=TableError(changed_spark_partitions_text(len(self.pieces))))
+        return worker_keep_part(self.task, self.pieces[number], self.rows, frames)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,22 +104,22 @@ class SparkRefusal:
         return CachedPartition(refusal=self.error)
 
 
-def for_all(work: Any) -> bytes:
+def spark_payload(work: Any) -> bytes:
     """Work as it goes to all workers: without fresh keys (S4), and with the version of radoboost that it is of."""
-    return pickle.dumps((__version__, pickled_without_fresh(work)))
+    return pickle.dumps((__version__, pickle_without_fresh_keys(work)))
 
 
-def open_task(content: bytes) -> Any:
+def open_spark_task(content: bytes) -> Any:
     """The work that came, or `Refused` if it is of another version, of which nothing else is read."""
     version, work = pickle.loads(content)
     try:
-        check_version(__version__, version)
+        check_worker_version(__version__, version)
     except TableError as error:
         return SparkRefusal(error)
     return pickle.loads(work)
 
 
-def too_many(parts: int) -> str:
+def changed_spark_partitions_text(parts: int) -> str:
     """What is wrong with a frame whose number of partitions changes."""
     return (
         f"the table had {parts:,} partitions at first and another number when read again: they are not determined; "
@@ -122,20 +130,20 @@ def too_many(parts: int) -> str:
 # ---- partitions of a frame
 
 
-def sum_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
-    number, passes = partition_number(), open_task(work)
-    yield _sums(number, passes.sums(number, join_batches(batches, passes.names)))
-    _drain(batches)
+def spark_sum_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+    number, passes = spark_partition_number(), open_spark_task(work)
+    yield _spark_sums_row(number, passes.sums(number, join_spark_batches(batches, passes.names)))
+    _drain_spark_batches(batches)
 
 
-def keep_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+def spark_keep_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The rows of one partition of a frame that are kept."""
-    number, passes = partition_number(), open_task(work)
-    yield from _rows(number, passes.kept(number, join_batches(batches, passes.names)))
-    _drain(batches)
+    number, passes = spark_partition_number(), open_spark_task(work)
+    yield from _spark_rows_of_part(number, passes.kept(number, join_spark_batches(batches, passes.names)))
+    _drain_spark_batches(batches)
 
 
-def join_batches(batches: Batches, names: Sequence[str]) -> Iterator[pa.Table]:
+def join_spark_batches(batches: Batches, names: Sequence[str]) -> Iterator[pa.Table]:
     """The same rows in larger batches, with the columns' own names.
 
     Spark sends 10,000 rows at a time, and more are summed faster. No value decides whether they can be joined: Spark's
@@ -145,19 +153,19 @@ def join_batches(batches: Batches, names: Sequence[str]) -> Iterator[pa.Table]:
     rows = size = 0
     for batch in batches:
         if pieces and (rows + batch.num_rows > BATCH_ROWS or size + batch.nbytes > _MOST_BYTES):
-            yield _concat_pieces(pieces, names)
+            yield _concat_spark_batches(pieces, names)
             pieces, rows, size = [], 0, 0
         pieces.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
     if pieces:
-        yield _concat_pieces(pieces, names)
+        yield _concat_spark_batches(pieces, names)
 
 
-def _concat_pieces(pieces: list[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
+def _concat_spark_batches(pieces: list[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
     return pa.Table.from_batches([pa.concat_batches(pieces)]).rename_columns(list(names))
 
 
-def _drain(batches: Batches) -> None:
+def _drain_spark_batches(batches: Batches) -> None:
     """Read what is left: Spark would take a worker that stops early for one that died."""
     for _ in batches:
         pass
@@ -166,38 +174,40 @@ def _drain(batches: Batches) -> None:
 # ---- jobs that come as rows
 
 
-def sum_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+def spark_sum_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The sum of all parts that come as rows of one partition: a number each, and what is to be done."""
-    yield from _total(work.sums(number, ()) for number, work in _jobs(shared, batches))
+    yield from _total_of_spark_task(work.sums(number, ()) for number, work in _open_spark_jobs(shared, batches))
 
 
-def keep_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+def spark_keep_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The rows that are kept of parts that come as rows."""
-    for number, work in _jobs(shared, batches):
-        yield from _rows(number, work.kept(number, ()))
+    for number, work in _open_spark_jobs(shared, batches):
+        yield from _spark_rows_of_part(number, work.kept(number, ()))
 
 
-def map_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+def spark_map_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """What a function makes of parts that come as rows; a refusal is a result, too."""
-    work = open_task(shared)
-    for number, payload in _payloads(batches):
-        yield _sums(number, work.error if isinstance(work, SparkRefusal) else _made(work, pickle.loads(payload)))
+    work = open_spark_task(shared)
+    for number, payload in _spark_payloads(batches):
+        yield _spark_sums_row(
+            number, work.error if isinstance(work, SparkRefusal) else _run_spark_map_job(work, pickle.loads(payload))
+        )
 
 
-def _made(work: Any, piece: Any) -> Any:
+def _run_spark_map_job(work: Any, piece: Any) -> Any:
     try:
         return work(piece)
     except RadoError as error:
-        return from_worker(error, piece)
+        return store_error_on_worker(error, piece)
 
 
-def _jobs(shared: bytes, batches: Batches) -> Iterator[tuple[int, Any]]:
-    task = open_task(shared)
-    for number, payload in _payloads(batches):
+def _open_spark_jobs(shared: bytes, batches: Batches) -> Iterator[tuple[int, Any]]:
+    task = open_spark_task(shared)
+    for number, payload in _spark_payloads(batches):
         yield number, task if isinstance(task, SparkRefusal) else OneJob(task, *pickle.loads(payload))
 
 
-def _payloads(batches: Batches) -> Iterator[tuple[int, pa.Buffer]]:
+def _spark_payloads(batches: Batches) -> Iterator[tuple[int, pa.Buffer]]:
     for batch in batches:
         for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             yield number, payload.as_buffer()
@@ -215,10 +225,10 @@ class OneJob:
 
     def sums(self, number: int, frames: Iterable[Any]) -> PartitionSums[Any]:
         task = self.shared if self.own is None else self.own
-        return sum_part(task, self.piece, number, self.first, self.rows)
+        return worker_sum_part(task, self.piece, number, self.first, self.rows)
 
     def kept(self, number: int, frames: Iterable[Any]) -> CachedPartition:
-        return keep_part(self.shared, self.piece, self.rows)
+        return worker_keep_part(self.shared, self.piece, self.rows)
 
 
 # ---- rows that were kept
@@ -235,26 +245,26 @@ class KeptThere:
             yield RowBatch(array.shape[1], partial(np.asarray, array))
 
 
-def sum_cached_rows(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+def spark_sum_cached_rows(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The sum over the kept rows of all parts in one partition."""
-    passes = open_task(work)
-    yield from _total(passes.sums(number, arrays) for number, arrays in _by_part(batches))
+    passes = open_spark_task(work)
+    yield from _total_of_spark_task(passes.sums(number, arrays) for number, arrays in _spark_rows_by_part(batches))
 
 
-def transform_cached_rows(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
+def spark_transform_cached_rows(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """Rows that are made of kept ones, to be kept in their place."""
-    passes = open_task(work)
-    for number, arrays in _by_part(batches):
-        yield from _rows(number, passes.kept(number, arrays))
+    passes = open_spark_task(work)
+    for number, arrays in _spark_rows_by_part(batches):
+        yield from _spark_rows_of_part(number, passes.kept(number, arrays))
 
 
-def _by_part(batches: Batches) -> Iterator[tuple[int, Iterator[Any]]]:
+def _spark_rows_by_part(batches: Batches) -> Iterator[tuple[int, Iterator[Any]]]:
     """The arrays of each part: those of one part come one after the other."""
-    for number, found in groupby(_kept_rows(batches), key=lambda pair: pair[0]):
+    for number, found in groupby(_rows_kept_by_spark(batches), key=lambda pair: pair[0]):
         yield number, (array for _, array in found)
 
 
-def _kept_rows(batches: Batches) -> Iterator[tuple[int, Any]]:
+def _rows_kept_by_spark(batches: Batches) -> Iterator[tuple[int, Any]]:
     for batch in batches:
         columns = (batch.column(k) for k in range(4))
         for part, rows, width, kept in zip(*columns, strict=True):
@@ -267,29 +277,29 @@ def _kept_rows(batches: Batches) -> Iterator[tuple[int, Any]]:
 # ---- what goes back
 
 
-def _total(states: Iterable[PartitionSums[Any]]) -> Iterator[pa.RecordBatch]:
+def _total_of_spark_task(states: Iterable[PartitionSums[Any]]) -> Iterator[pa.RecordBatch]:
     """One state for all parts of a task, which names each of them (S2); nothing if the task has none."""
     total: PartitionSums[Any] | None = None
     for state in states:
         total = state if total is None else total.merge(state)
     if total is not None:
-        yield _sums(min(total.rows, default=-1), total)
+        yield _spark_sums_row(min(total.rows, default=-1), total)
 
 
-def _sums(number: int, state: Any) -> pa.RecordBatch:
+def _spark_sums_row(number: int, state: Any) -> pa.RecordBatch:
     content = pickle.dumps(state, pickle.HIGHEST_PROTOCOL)
     return pa.record_batch({"part": pa.array([number], pa.int32()), "state": pa.array([content], pa.binary())})
 
 
-def _rows(number: int, part: CachedPartition) -> Iterator[pa.RecordBatch]:
+def _spark_rows_of_part(number: int, part: CachedPartition) -> Iterator[pa.RecordBatch]:
     """The kept rows of a part, one row of Spark for a batch; or one with the refusal."""
     if part.refusal is not None:
-        yield _row(number, 0, 0, b"", pickle.dumps(part.refusal))
+        yield _spark_row_of_batch(number, 0, 0, b"", pickle.dumps(part.refusal))
     for array in part.arrays:
-        yield _row(number, array.shape[1], array.shape[0], np.ascontiguousarray(array).tobytes(), None)
+        yield _spark_row_of_batch(number, array.shape[1], array.shape[0], np.ascontiguousarray(array).tobytes(), None)
 
 
-def _row(number: int, rows: int, width: int, kept: bytes, refusal: bytes | None) -> pa.RecordBatch:
+def _spark_row_of_batch(number: int, rows: int, width: int, kept: bytes, refusal: bytes | None) -> pa.RecordBatch:
     return pa.record_batch(
         {
             "part": pa.array([number], pa.int32()),
@@ -364,21 +374,21 @@ class SparkRunner(ClusterRunner):
     ) -> PartitionSums[S]:
         first: Any = tasks[0] if isinstance(tasks, Sequence) and tasks else tasks
         if source.frame is None:
-            frame = self._jobs(tasks, source, firsts, rows, sum_jobs, SUMS)
+            frame = self._jobs(tasks, source, firsts, rows, spark_sum_jobs, SUMS)
         else:
             sizes = tasks.sizes if isinstance(tasks, ByPart) else None
             work = SparkTask(tasks.task if isinstance(tasks, ByPart) else tasks, source.pieces, firsts, rows, sizes)
-            frame = self._over_frame(work, source, sum_partition, sum_cached_rows, SUMS)
+            frame = self._over_frame(work, source, spark_sum_partition, spark_sum_cached_rows, SUMS)
         table = self._collected(frame, getattr(first, "title", ""), source)
         return self._merged(table, source)
 
     def keep_parts(self, task: RowTransform, source: Table | ClusterRows, rows: int) -> ClusterRows:
         """The rows in Spark's own store, in memory or on disks of its machines, by one job."""
         if source.frame is None:
-            frame = self._jobs(task, source, [0] * len(source.pieces), rows, keep_jobs, KEPT)
+            frame = self._jobs(task, source, [0] * len(source.pieces), rows, spark_keep_jobs, KEPT)
         else:
             work = SparkTask(task, source.pieces, [0] * len(source.pieces), rows)
-            frame = self._over_frame(work, source, keep_partition, transform_cached_rows, KEPT)
+            frame = self._over_frame(work, source, spark_keep_partition, spark_transform_cached_rows, KEPT)
         kept = Kept(frame, withheld=self.withheld)
         table = self._collected(frame.select("part", "rows", "refusal"), task.title, source)
         counts = dict.fromkeys(range(len(source.pieces)), 0)
@@ -394,12 +404,12 @@ class SparkRunner(ClusterRunner):
 
     def map_parts(self, work: Callable[[Any], Any], source: Table) -> Iterator[Any]:
         """What `work` makes of each part, in order; a bounded number of parts at a time, so that results fit here."""
-        job, step = partial(map_jobs, for_all(work)), 4 * self._slots()
+        job, step = partial(spark_map_jobs, spark_payload(work)), 4 * self._slots()
         for start in range(0, len(source.pieces), step):
             payloads = [pickle.dumps(piece) for piece in source.pieces[start : start + step]]
             with spark_errors():
-                frame = mapped_batches(self._rows_of_jobs(payloads), job, SUMS)
-            table = collect_frame(frame, partial(self._tell_parts, source, start, len(payloads)))
+                frame = map_spark_batches(self._rows_of_jobs(payloads), job, SUMS)
+            table = collect_spark_frame(frame, partial(self._tell_parts, source, start, len(payloads)))
             states = dict(zip(table.column("part").to_pylist(), table.column("state"), strict=True))
             for number in range(len(payloads)):
                 result = pickle.loads(states[number].as_buffer())
@@ -412,7 +422,7 @@ class SparkRunner(ClusterRunner):
 
     def _slots(self) -> int:
         """About how many tasks run at once."""
-        return 8 if is_connect(self.session) else max(1, int(self.session.sparkContext.defaultParallelism))
+        return 8 if is_spark_connect(self.session) else max(1, int(self.session.sparkContext.defaultParallelism))
 
     # ---- the jobs
 
@@ -420,12 +430,12 @@ class SparkRunner(ClusterRunner):
         """A job over partitions of a frame, or over rows that are kept; no fresh key goes along (S4)."""
         with spark_errors(withheld=self.withheld):
             if isinstance(source.frame, Kept):
-                job = partial(over_kept, for_all(work))
-                return mapped_batches(source.frame.frame, job, schema, withheld=self.withheld)
-            columns = innermost(source.pieces[0]).columns if source.pieces else source.frame.columns[:1]
-            job = partial(over_rows, for_all(replace(work, names=columns)))
-            rows = select_numbered_columns(source.frame, columns, withheld=self.withheld)
-            return mapped_batches(rows, job, schema, withheld=self.withheld)
+                job = partial(over_kept, spark_payload(work))
+                return map_spark_batches(source.frame.frame, job, schema, withheld=self.withheld)
+            columns = innermost_part(source.pieces[0]).columns if source.pieces else source.frame.columns[:1]
+            job = partial(over_rows, spark_payload(replace(work, names=columns)))
+            rows = select_numbered_spark_columns(source.frame, columns, withheld=self.withheld)
+            return map_spark_batches(rows, job, schema, withheld=self.withheld)
 
     def _jobs(self, tasks: Any, source: Any, firsts: Sequence[int], rows: int, function: Any, schema: str) -> Any:
         """A job over parts that workers can read: what each needs is in its row, and in no other (S5)."""
@@ -434,12 +444,12 @@ class SparkRunner(ClusterRunner):
         jobs = zip(own, source.pieces, firsts, strict=True)
         payloads = [pickle.dumps((task, piece, first, rows)) for task, piece, first in jobs]
         with spark_errors(withheld=self.withheld):
-            frame = self._rows_of_jobs(payloads, _state_bytes(own[0] if shared is None else shared))
-            return mapped_batches(frame, partial(function, for_all(shared)), schema, withheld=self.withheld)
+            frame = self._rows_of_jobs(payloads, _bytes_of_spark_state(own[0] if shared is None else shared))
+            return map_spark_batches(frame, partial(function, spark_payload(shared)), schema, withheld=self.withheld)
 
     def _rows_of_jobs(self, payloads: Sequence[bytes], state_bytes: int = 0) -> Any:
         """A frame with a row for each job, a few of them in a partition: Spark takes 0.1 s of CPU for each of these."""
-        slots, connect = self._slots(), is_connect(self.session)
+        slots, connect = self._slots(), is_spark_connect(self.session)
         most = _MOST_TASKS if connect else _WAVES * slots
         count = max(1, min(len(payloads), max(slots, min(most, _MOST_STATES // max(1, state_bytes)))))
         if not connect:
@@ -455,8 +465,8 @@ class SparkRunner(ClusterRunner):
 
     def _collected(self, frame: Any, title: str, source: Table | ClusterRows) -> pa.Table:
         width = self._row_bytes(source)
-        with cut_by_rows(source.frame.sparkSession, width) if width else nullcontext():
-            return collect_frame(
+        with cut_spark_batches_by_rows(source.frame.sparkSession, width) if width else nullcontext():
+            return collect_spark_frame(
                 frame, lambda done, tasks: self.tell(title, source, done, tasks), withheld=self.withheld
             )
 
@@ -464,7 +474,7 @@ class SparkRunner(ClusterRunner):
         """How many bytes a row has, where a job reads partitions of a frame whose columns have a fixed width."""
         if source.frame is None or isinstance(source.frame, Kept) or not source.pieces:
             return None
-        return row_bytes(source.frame, innermost(source.pieces[0]).columns, withheld=self.withheld)
+        return spark_row_bytes(source.frame, innermost_part(source.pieces[0]).columns, withheld=self.withheld)
 
     def _merged(self, table: pa.Table, source: Table | ClusterRows) -> PartitionSums[Any]:
         """The sum of all states; each part is in one of them, once."""
@@ -472,14 +482,14 @@ class SparkRunner(ClusterRunner):
         for state in table.column("state"):
             total = total.merge(pickle.loads(state.as_buffer()))
         # Of kept rows, parts that are empty have none; any other part is in exactly one state, or nothing is certain.
-        kept = [innermost(piece) for piece in source.pieces] if isinstance(source.frame, Kept) else []
+        kept = [innermost_part(piece) for piece in source.pieces] if isinstance(source.frame, Kept) else []
         missing = {k: 0 for k, piece in enumerate(kept) if piece.n_rows == 0}
         if total.refusal is None and sorted([*total.rows, *missing]) != list(range(len(source.pieces))):
-            raise TableError(too_many(len(source.pieces)))
+            raise TableError(changed_spark_partitions_text(len(source.pieces)))
         return PartitionSums(total.sums, {**total.rows, **missing}, total.refusal)
 
 
-def _state_bytes(task: Any) -> int:
+def _bytes_of_spark_state(task: Any) -> int:
     """About how many bytes a state of a pass has; rows that are kept stay where they are."""
     if not hasattr(task, "empty"):
         return 0
@@ -496,10 +506,10 @@ class Kept:
 
         with spark_errors(withheld=withheld):
             self.frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-        self._end = weakref.finalize(self, _let_go, self.frame)
+        self._end = weakref.finalize(self, _unpersist_spark_frame, self.frame)
 
 
-def _let_go(frame: Any) -> None:
+def _unpersist_spark_frame(frame: Any) -> None:
     """Free what Spark keeps; a session that has ended keeps nothing."""
     try:
         frame.unpersist()

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from radoboost import memory
 from radoboost.errors import ArgumentError
-from radoboost.holder.aggregation import Aggregation, RowSource, RowTransform, S, merge_sums
+from radoboost.holder.aggregation import Aggregation, RowSource, RowTransform, S, merge_accumulators
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, CacheStore, RecomputedRows, keep_rows
+from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, CacheStore, RecomputedRows, cache_rows
 from radoboost.progress import Progress, silent
 from radoboost.tables import Batch, Table
 
@@ -44,18 +44,18 @@ class ThreadRunner:
 
     def run(self, task: Aggregation[S], source: RowSource) -> S:
         """The sum over all rows of the source."""
-        rows, on_device = _batch_rows(task, source)
+        rows, on_device = _rows_per_thread_batch(task, source)
         threads = 1 if on_device else self.threads
         if source.n_rows is not None:
             threads = max(1, min(threads, -(-source.n_rows // TILE_ROWS), getattr(task, "most_workers", threads)))
         if threads > 1:
-            threads = max(1, min(threads, memory.available() // max(task.worker_bytes, 1)))
+            threads = max(1, min(threads, memory.available_memory() // max(task.worker_bytes, 1)))
 
         def add(sums: S, job: tuple[int, Batch]) -> None:
             task.add(sums, *job)
 
         with closing(self._numbered(source, task.title, rows)) as batches:
-            total = merge_sums(run_workers(batches, [task.empty() for _ in range(threads)], add))
+            total = merge_accumulators(run_worker_threads(batches, [task.empty() for _ in range(threads)], add))
         self._done += 1
         return total
 
@@ -74,7 +74,7 @@ class ThreadRunner:
                 return again
             place = found
         with closing(self._numbered(source, task.title, task.rows_at_a_time)) as batches:
-            rows = keep_rows(again, place, lambda add: run_workers(batches, [None] * self.threads, add))
+            rows = cache_rows(again, place, lambda add: run_worker_threads(batches, [None] * self.threads, add))
         self._done += 1
         return rows
 
@@ -93,7 +93,7 @@ class ThreadRunner:
                 self._bar(title, self._done * rows + first, max(self._passes, self._done + 1) * rows)
 
 
-def _batch_rows(task: Aggregation[S], source: RowSource) -> tuple[int | None, bool]:
+def _rows_per_thread_batch(task: Aggregation[S], source: RowSource) -> tuple[int | None, bool]:
     """How many rows a batch should have, and whether the pass uses them on the device that they lie on."""
     there: int | None = getattr(task, "rows_on_device", None) if getattr(source, "on_device", False) else None
     return (task.rows_at_a_time, False) if there is None else (there, True)
@@ -112,7 +112,7 @@ Job = TypeVar("Job")
 Worker = TypeVar("Worker")
 
 
-def run_workers(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker, Job], None]) -> list[Worker]:
+def run_worker_threads(jobs: Iterator[Job], workers: list[Worker], add: Callable[[Worker, Job], None]) -> list[Worker]:
     """Feed every job to one of the workers, each in a thread of its own; a free one takes the next.
 
     If several jobs fail, what is raised is the failure of the first one, whichever thread was quicker.

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from radoboost import memory
 from radoboost.errors import RadoError, TableError
 from radoboost.holder.aggregation import Aggregation, RowTransform, S
-from radoboost.holder.engines.self_test import fault
-from radoboost.holder.runners.row_cache import RowBatch, as_int16_if_possible
-from radoboost.tables.frames import lent
+from radoboost.holder.engines.self_test import self_test_fault
+from radoboost.holder.runners.row_cache import RowBatch, cached_rows_as_int16
+from radoboost.tables.frames import lend_frames
 from radoboost.tables.object_stores import StorePath
 
 _OWN: dict[str, int] = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_ANONYMOUS") else {}
@@ -38,10 +38,10 @@ class WorkerError:
     error: RadoError
 
     def __post_init__(self) -> None:
-        _alone(self.error)
+        _forget_error_context(self.error)
 
 
-def _alone(error: RadoError) -> None:
+def _forget_error_context(error: RadoError) -> None:
     """Forget what led to an error: where tracebacks can be pickled, as Dask has it, other errors would go along."""
     error.__traceback__ = error.__context__ = error.__cause__ = None
 
@@ -70,7 +70,7 @@ class PartitionSums(Generic[S]):
             return PartitionSums(None, rows, WorkerError(max(rows), error))
 
 
-def sum_part(
+def worker_sum_part(
     task: Aggregation[S], part: Any, number: int, first_row: int, rows: int, frames: Iterable[Any] | None = None
 ) -> PartitionSums[S]:
     """The sums of one part, a batch of at most `rows` rows at a time; its first row has the number `first_row` (K3).
@@ -78,16 +78,16 @@ def sum_part(
     `frames` is what a partition of a frame on a cluster is made of, in order.
     """
     try:
-        _check_machine(task, part, task.worker_bytes)
-        check_reach(part)
+        _check_worker_machine(task, part, task.worker_bytes)
+        check_worker_reaches_file(part)
         sums, row = task.empty(), first_row
-        with lent(frames):
+        with lend_frames(frames):
             for batch in part.batches(rows):
                 task.add(sums, row, batch)
                 row += batch.n_rows
         return PartitionSums(sums, {number: row - first_row})
     except RadoError as error:
-        return PartitionSums(None, {}, WorkerError(number, from_worker(error, part)))
+        return PartitionSums(None, {}, WorkerError(number, store_error_on_worker(error, part)))
 
 
 # ---- rows that are kept where they were made
@@ -102,7 +102,7 @@ class CachedPartition:
 
     def __post_init__(self) -> None:
         if self.refusal is not None:
-            _alone(self.refusal)
+            _forget_error_context(self.refusal)
 
     def __sizeof__(self) -> int:  # what a cluster plans its memory by
         return sum(array.nbytes for array in self.arrays)
@@ -118,20 +118,24 @@ def _identity_array(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def keep_part(task: RowTransform, part: Any, rows: int, frames: Iterable[Any] | None = None) -> CachedPartition:
+def worker_keep_part(task: RowTransform, part: Any, rows: int, frames: Iterable[Any] | None = None) -> CachedPartition:
     """The rows that `task` makes of one part, or of rows that were kept of it."""
     try:
-        _check_machine(task, part, 0)
-        check_reach(part)
-        with lent(frames):
+        _check_worker_machine(task, part, 0)
+        check_worker_reaches_file(part)
+        with lend_frames(frames):
             return CachedPartition(
-                [_on_own_pages(as_int16_if_possible(task.rows(batch))) for batch in part.batches(rows) if batch.n_rows]
+                [
+                    _copy_to_own_pages(cached_rows_as_int16(task.rows(batch)))
+                    for batch in part.batches(rows)
+                    if batch.n_rows
+                ]
             )
     except RadoError as error:
-        return CachedPartition(refusal=from_worker(error, part))
+        return CachedPartition(refusal=store_error_on_worker(error, part))
 
 
-def _on_own_pages(rows: NDArray[Any]) -> NDArray[Any]:
+def _copy_to_own_pages(rows: NDArray[Any]) -> NDArray[Any]:
     """A copy on pages of its own: they go back to the system with the rows, whoever lets go of them, and when."""
     try:
         pages = mmap.mmap(-1, max(rows.nbytes, 1), **_OWN)
@@ -154,7 +158,7 @@ class ComputedPartition:
             yield RowBatch(batch.n_rows, partial(self.task.rows, batch))
 
 
-def innermost(part: Any) -> Any:
+def innermost_part(part: Any) -> Any:
     """The part of the table itself, without what it is seen through."""
     while (within := getattr(part, "part", None)) is not None:
         part = within
@@ -166,7 +170,7 @@ def worker_name() -> str:
     return socket.gethostname()
 
 
-def check_version(here: str, driver: str) -> None:
+def check_worker_version(here: str, driver: str) -> None:
     """Refuse work of a driver that has another version of radoboost than this worker."""
     if here != driver:
         raise TableError(
@@ -175,9 +179,9 @@ def check_version(here: str, driver: str) -> None:
         )
 
 
-def check_reach(part: Any) -> None:
+def check_worker_reaches_file(part: Any) -> None:
     """Refuse a file that this worker cannot read."""
-    path = getattr(innermost(part), "path", None)
+    path = getattr(innermost_part(part), "path", None)
     if isinstance(path, Path) and os.path.isabs(place := os.fspath(path)) and not os.access(place, os.R_OK):
         raise TableError(
             f"the worker {worker_name()} cannot read {path}: each worker reads files itself; put them where all "
@@ -185,9 +189,9 @@ def check_reach(part: Any) -> None:
         )
 
 
-def from_worker(error: RadoError, part: Any) -> RadoError:
+def store_error_on_worker(error: RadoError, part: Any) -> RadoError:
     """The error for a file in a store that does not open on this worker: its settings are not those of the driver."""
-    path, words = getattr(innermost(part), "path", None), str(error)
+    path, words = getattr(innermost_part(part), "path", None), str(error)
     if not isinstance(path, StorePath) or not words.startswith((f"cannot read {path}", f"no such file: {path}")):
         return error
     return TableError(
@@ -196,14 +200,14 @@ def from_worker(error: RadoError, part: Any) -> RadoError:
     )
 
 
-def _check_machine(task: Any, part: Any, n_bytes: int) -> None:
+def _check_worker_machine(task: Any, part: Any, n_bytes: int) -> None:
     """Refuse work that does not fit into a worker's memory, and a worker that computes other integers than it should.
 
     Sensitivity is a statement about integers, and a release is the same to the last bit everywhere only if these are.
     """
     if n_bytes:
-        memory.require(n_bytes, f"this sum on the worker {worker_name()}", "ask for fewer rados or columns")
-    if what := fault(task, part):
+        memory.require_memory(n_bytes, f"this sum on the worker {worker_name()}", "ask for fewer rados or columns")
+    if what := self_test_fault(task, part):
         raise TableError(
             f"the worker {worker_name()} computes other integers than it should ({what}), so it may not join; leave it "
             "out of the cluster, or try engine='reference'"

@@ -14,7 +14,7 @@ from typing import Any
 from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import make_key
 from radoboost.progress import Progress, no_progress, show_progress, silent
-from radoboost.report.documents import Document, document, keep, kept_in, make_folder
+from radoboost.report.documents import Document, documents_in_folder, make_document, make_results_folder, write_document
 
 ATTACKS = {
     "reconstruct": "radoboost.lab.attacks.exact_reconstruction",
@@ -62,7 +62,7 @@ _FULL: dict[str, dict[str, Any]] = {
 }
 
 
-def study(
+def study_attack(
     what: str = "all",
     *,
     quick: bool = False,
@@ -80,17 +80,17 @@ def study(
     if what != "all" and what not in STUDIES:
         raise ArgumentError(f"there is no study of {what!r}; choose one of {', '.join(STUDIES)}, or all")
     make_key(seed)  # refuses a wrong seed before any study runs
-    make_folder(output)
+    make_results_folder(output)
     documents = []
     with show_progress("steps") if progress else no_progress() as bar:
         for name in STUDIES if what == "all" else (what,):
-            documents.append(run_study(name, quick=quick, seed=seed, seconds=seconds, bar=bar))
-            keep(output, documents[-1])
-    html.write_html(output, kept_in(output, STUDIES), html.PageHeader(_TITLE, _ABOUT))
+            documents.append(run_attack_study(name, quick=quick, seed=seed, seconds=seconds, bar=bar))
+            write_document(output, documents[-1])
+    html.write_html(output, documents_in_folder(output, STUDIES), html.PageHeader(_TITLE, _ABOUT))
     return documents
 
 
-def run_study(
+def run_attack_study(
     name: str, *, quick: bool = False, seed: int = 0, seconds: float | None = None, bar: Progress = silent
 ) -> Document:
     """One study as a results document, with what the adversary is assumed to know."""
@@ -101,4 +101,4 @@ def run_study(
     words = ["rado", "attack", "study", name, "--seed", str(seed), *(["--quick"] if quick else [])]
     words += [] if seconds is None else ["--seconds", f"{seconds:g}"]
     options = {"seed": seed, "quick": quick, "seconds": seconds}
-    return document(" ".join(words), time.monotonic() - start, options, findings, {ASSUMED: module.ASSUMES})
+    return make_document(" ".join(words), time.monotonic() - start, options, findings, {ASSUMED: module.ASSUMES})

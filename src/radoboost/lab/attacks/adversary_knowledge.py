@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError, TableError, install
 from radoboost.holder.feature_maps import map_table
-from radoboost.holder.grid import edge_integers
+from radoboost.holder.grid import edge_vectors_on_grid
 from radoboost.holder.keystream import TILE_ROWS, make_key
 from radoboost.holder.signatures import SIGNATURE_SETS, SignatureStream
 from radoboost.release.columns import CONSTANT
-from radoboost.release.merge import has_one_numbering
+from radoboost.release.merge import merged_rows_have_one_numbering
 from radoboost.release.parties import MERGED
-from radoboost.release.release import Release, class_block
-from radoboost.tables import open_table, refuse_not_finite, table_types
+from radoboost.release.release import Release, class_block_name
+from radoboost.tables import column_storage_of_table, open_table, refuse_not_finite_values
 from radoboost.tables.labels import LabelEncoder
 
 DEFAULT_SECONDS = 60.0
@@ -33,22 +33,22 @@ def rado_integers(release: Release) -> NDArray[np.int64]:
 
     Of more than two classes the slots stand side by side: (n_rados, n_classes * n_columns).
     """
-    rados = release.rados if release.n_classes == 2 else np.hstack(_class_rados(release))
-    steps = rados / grid_steps(release)
+    rados = release.rados if release.n_classes == 2 else np.hstack(_rados_of_each_class(release))
+    steps = rados / known_grid_steps(release)
     if not (np.abs(steps) < 2.0**53).all() or not (steps == np.rint(steps)).all():
         raise ReleaseError("the rados of this release are not on their grid; it was not made by radoboost")
     integers: NDArray[np.int64] = steps.astype(np.int64)
     return integers
 
 
-def grid_steps(release: Release) -> NDArray[np.float64]:
+def known_grid_steps(release: Release) -> NDArray[np.float64]:
     steps = np.array([column.step for column in release.columns])
     return steps if release.n_classes == 2 else np.tile(steps, release.n_classes)
 
 
-def _class_rados(release: Release) -> list[NDArray[np.float64]]:
+def _rados_of_each_class(release: Release) -> list[NDArray[np.float64]]:
     """The rados of each class; a release that has none is refused."""
-    names = [class_block(value) for value in release.classes]
+    names = [class_block_name(value) for value in release.classes]
     if not all(name in release.blocks for name in names):
         raise ReleaseError("this release has no rados, which this attack needs; attack one by plain")
     return [release.blocks[name] for name in names]
@@ -60,7 +60,9 @@ def refuse_many_classes(release: Release, what: str, instead: str = "") -> None:
         raise ArgumentError(f"{what}, and this release has {release.n_classes} classes{instead}")
 
 
-def table_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
+def edge_vectors_of_table(
+    release: Release, table: Any, y: Any = None, *, label: str | None = None
+) -> NDArray[np.int64]:
     """The edge vectors of a table's rows on the grid of a release, as crafting would make them: (rows, n_columns).
 
     Of more than two classes they are as wide as `rado_integers`.
@@ -77,42 +79,44 @@ def table_edges(release: Release, table: Any, y: Any = None, *, label: str | Non
     for batch in source.batches():
         values = batch.values()
         if not np.isfinite(values).all():
-            refuse_not_finite(source.features, batch, values)
-        _check_reach(release, values, source.name)
+            refuse_not_finite_values(source.features, batch, values)
+        _check_values_fit_grid(release, values, source.name)
         if rule.n_classes == 2:
             signs = rule.signs(batch.labels, batch.place)
-            parts.append(edge_integers(values, signs, release.columns).astype(np.int64))
+            parts.append(edge_vectors_on_grid(values, signs, release.columns).astype(np.int64))
         else:
-            rows = edge_integers(values, np.ones(len(values), np.int8), release.columns)
-            parts.append(_in_slots(rows, rule.places(batch.labels, batch.place), rule.n_classes))
+            rows = edge_vectors_on_grid(values, np.ones(len(values), np.int8), release.columns)
+            parts.append(_edge_vectors_in_class_slots(rows, rule.places(batch.labels, batch.place), rule.n_classes))
         n_rows += batch.n_rows
     source.check_rows(n_rows)
     return np.concatenate(parts)
 
 
-def label_of(release: Release, table: Any) -> str:
+def label_column_of_table(release: Release, table: Any) -> str:
     """The table's column of classes: the one that the schema of a release names, or the only one that is no feature."""
     schema = release.schema
     if schema is not None and schema.label is not None:
         return schema.label
     columns = release.feature_names if release.map is None else release.map.input_names
     columns = columns if schema is None else schema.used
-    others = [name for name in table_types(table) if name not in columns]
+    others = [name for name in column_storage_of_table(table) if name not in columns]
     if len(others) != 1:
         names = ", ".join(map(repr, others[:5])) or "none"
         raise ArgumentError(f"name the table's column of classes with --label; beside the features it has {names}")
     return others[0]
 
 
-def _in_slots(rows: NDArray[Any], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
+def _edge_vectors_in_class_slots(rows: NDArray[Any], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
     slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
     slots[np.arange(len(rows)), places] = rows
     return slots.reshape(len(rows), -1)
 
 
-def own_edges(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
+def edge_vectors_of_own_table(
+    release: Release, table: Any, y: Any = None, *, label: str | None = None
+) -> NDArray[np.int64]:
     """The edge vectors of the table that a release was made from; a table of another length is refused."""
-    edges = table_edges(release, table, y, label=label)
+    edges = edge_vectors_of_table(release, table, y, label=label)
     if release.n_examples not in (None, len(edges)):
         raise TableError(
             f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
@@ -121,7 +125,7 @@ def own_edges(release: Release, table: Any, y: Any = None, *, label: str | None 
     return edges
 
 
-def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
+def _check_values_fit_grid(release: Release, values: NDArray[Any], name: str) -> None:
     """Refuse values that do not fit into 32 bits on the grid; those of the release's own table need 23."""
     for column, x in zip(release.columns, values.T, strict=False):
         with np.errstate(over="ignore"):
@@ -133,7 +137,7 @@ def _check_reach(release: Release, values: NDArray[Any], name: str) -> None:
             )
 
 
-def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
+def inclusion_bits_of_seed(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
     """Whether example i is in rado j under a seed, shape (n_rados, rows); of a feature band, whether it is in F."""
     if rows < 1:
         raise ArgumentError(f"the number of rows must be at least 1; it is {rows:,}")
@@ -143,17 +147,19 @@ def inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
             f"the signatures of {n:,} rados over {rows:,} rows are too many for an attack; attack a smaller release"
         )
     holders = release.statement.holders
-    if holders is not None and holders.how == MERGED and not has_one_numbering(holders.parts):
+    if holders is not None and holders.how == MERGED and not merged_rows_have_one_numbering(holders.parts):
         raise ArgumentError("the parts of this merged release do not have one seed; attack the release of one part")
     parameters = {key: value for key, value in release.signatures.items() if key not in ("name", "first_row")}
     first_row = int(release.signatures.get("first_row", 0))
     kind = SIGNATURE_SETS.get(release.signatures["name"])
     if kind is None:
         raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")
-    return member_bits(kind(**parameters).prepare(make_key(seed), n, rows), n, rows, first_row)
+    return inclusion_bits_of_signatures(kind(**parameters).prepare(make_key(seed), n, rows), n, rows, first_row)
 
 
-def member_bits(prepared: SignatureStream, n_rados: int, rows: int, first_row: int = 0) -> NDArray[np.bool_]:
+def inclusion_bits_of_signatures(
+    prepared: SignatureStream, n_rados: int, rows: int, first_row: int = 0
+) -> NDArray[np.bool_]:
     """The words of a prepared signature set as one bit for each rado and row, shape (n_rados, rows)."""
     first_tile, skip = divmod(first_row, TILE_ROWS)
     tiles = -(-(skip + rows) // TILE_ROWS)
@@ -162,7 +168,7 @@ def member_bits(prepared: SignatureStream, n_rados: int, rows: int, first_row: i
     return bits[:, skip : skip + rows].astype(np.bool_)
 
 
-def n_examples(release: Release, rows: int | None) -> int:
+def known_number_of_examples(release: Release, rows: int | None) -> int:
     """How many examples a release is from: `rows` if the release does not say; if it does, both must agree."""
     if rows is None:
         if release.n_examples is None:
@@ -195,7 +201,7 @@ def import_attack_library(module: str) -> Any:
         raise NeedsExtra(f"this attack needs {module.split('.')[0]}; install it with: {install('attacks')}") from None
 
 
-def deadline(seconds: float) -> Callable[[], float]:
+def attack_deadline(seconds: float) -> Callable[[], float]:
     """Start a clock: the function that is returned says how many of the `seconds` are left."""
     if not 0 < seconds < float("inf"):
         raise ArgumentError(f"the time limit must be a positive number of seconds; it is {seconds}")

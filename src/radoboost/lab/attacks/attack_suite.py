@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from radoboost.errors import ArgumentError, ReleaseError, TableError
-from radoboost.lab.attacks import ASSUMED, ATTACKS, run_study
-from radoboost.lab.attacks.adversary_knowledge import NeedsExtra, deadline, own_edges, table_edges
+from radoboost.lab.attacks import ASSUMED, ATTACKS, run_attack_study
+from radoboost.lab.attacks.adversary_knowledge import (
+    NeedsExtra,
+    attack_deadline,
+    edge_vectors_of_own_table,
+    edge_vectors_of_table,
+)
 from radoboost.lab.attacks.exact_reconstruction import Reconstruction
 from radoboost.lab.attacks.membership import Membership, membership_findings
 from radoboost.lab.audits import program_audit
@@ -20,7 +25,7 @@ from radoboost.release.columns import CONSTANT
 from radoboost.release.kind import LAWS, NOISY_MOMENTS, SUMS
 from radoboost.release.release import Release, Statement
 from radoboost.release.statement_text import NONE, WRONG, Verdict, out_of_hundred, promise_text, verdict_of
-from radoboost.report.documents import Document, document
+from radoboost.report.documents import Document, make_document
 from radoboost.report.findings import Figure, Findings, Panel, ReportTable, Series
 from radoboost.report.sign_off import AUDITED, TRIED
 
@@ -99,10 +104,10 @@ class AttackOutcome:
     result: Any = None
 
     def to_dict(self) -> dict[str, str]:
-        return {"group": self.group, ASSUMED: self.assumes, HERE: _said(self.group, self.sentence)}
+        return {"group": self.group, ASSUMED: self.assumes, HERE: _sentence_of_group(self.group, self.sentence)}
 
 
-def _said(group: str, sentence: str) -> str:
+def _sentence_of_group(group: str, sentence: str) -> str:
     first = {TRIED: "", AUDITED: "", FAILED: "No result: ", NOT_HERE: "Does not apply: ", NEEDS: "Not tried: "}[group]
     return f"{first}{sentence[0].lower()}{sentence[1:]}" if first else sentence
 
@@ -114,49 +119,51 @@ class Group:
     attempts: tuple[AttackOutcome, ...]
 
 
-def attack_all(inputs: AttackInputs, *, seconds: float, bar: Progress = silent) -> list[AttackOutcome]:
+def run_all_attacks(inputs: AttackInputs, *, seconds: float, bar: Progress = silent) -> list[AttackOutcome]:
     """Run all attacks that there are for a release, and the audit of the program, each within so many seconds.
 
     None of them fails the others.
     """
-    deadline(seconds)  # refuses a wrong time limit before any attack runs
+    attack_deadline(seconds)  # refuses a wrong time limit before any attack runs
     attempts, count = [], len(ATTACKS) + 1
-    for done, module in enumerate([*map(_module, ATTACKS), program_audit]):
+    for done, module in enumerate([*map(_attack_module, ATTACKS), program_audit]):
         bar("attacks", done, count)
 
         def step(task: str, part: int, total: int | None, title: str = module.TITLE) -> None:
             bar(f"{title} ({task})", part, total)
 
-        attempts.append((_audit if module is program_audit else _attempt)(module, inputs, seconds, step))
+        attempts.append(
+            (_audit_as_attempt if module is program_audit else _attempt_attack)(module, inputs, seconds, step)
+        )
     bar("attacks", count, count)
     return attempts
 
 
-def _module(name: str) -> Any:
+def _attack_module(name: str) -> Any:
     return import_module(ATTACKS[name])
 
 
-def _audit(module: Any, inputs: AttackInputs, seconds: float, bar: Progress) -> AttackOutcome:
+def _audit_as_attempt(module: Any, inputs: AttackInputs, seconds: float, bar: Progress) -> AttackOutcome:
     """The exact audit of the program at the settings of a release, as one more attempt; it is none on the file."""
     release, about = inputs.release, (module.NAME, module.TITLE)
-    why = module.why_not_audited(release)
+    why = module.why_program_not_audited(release)
     if why is not None:
         return AttackOutcome(*about, NOT_HERE, why, module.ASSUMES)
     start = time.monotonic()
     try:
         result = module.audit_program(release, seconds, bar)
     except (ArgumentError, ReleaseError) as error:
-        return AttackOutcome(*about, FAILED, _as_sentence(error), module.ASSUMES)
-    sentence, findings = module.audit_text(release, result), module.audit_findings(result)
+        return AttackOutcome(*about, FAILED, _error_as_sentence(error), module.ASSUMES)
+    sentence, findings = module.program_audit_text(release, result), module.program_audit_findings(result)
     paragraphs = {ASSUMED: module.ASSUMES, "At the settings of this release": sentence}
     command = shlex.join(["rado", "attack", "report", inputs.path])
-    made = document(command, time.monotonic() - start, {"seconds": seconds}, findings, paragraphs)
+    made = make_document(command, time.monotonic() - start, {"seconds": seconds}, findings, paragraphs)
     return AttackOutcome(*about, AUDITED, sentence, module.ASSUMES, made, result)
 
 
-def _attempt(module: Any, inputs: AttackInputs, seconds: float, bar: Progress) -> AttackOutcome:
+def _attempt_attack(module: Any, inputs: AttackInputs, seconds: float, bar: Progress) -> AttackOutcome:
     name, title = module.NAME, module.TITLE
-    why = _why_not(name, inputs.release)
+    why = _why_not_attacked(name, inputs.release)
     if why is not None:
         return AttackOutcome(name, title, NOT_HERE, why, module.ASSUMES)
     start = time.monotonic()
@@ -166,27 +173,27 @@ def _attempt(module: Any, inputs: AttackInputs, seconds: float, bar: Progress) -
         if lacking is None:
             result = _RUNS[name](module, inputs, seconds, bar)
             sentence = "No other data set in the same ball was found." if result is None else result.sentence()
-            findings = _own_findings(name, title, inputs, result, seconds)
+            findings = _attack_findings_on_release(name, title, inputs, result, seconds)
         else:
             group, sentence = NEEDS, lacking
     except NeedsExtra as error:
         group, sentence = NEEDS, f"{error}."
     except (ArgumentError, ReleaseError, TableError) as error:
-        sentence = _as_sentence(error)
+        sentence = _error_as_sentence(error)
         group = TRIED if MISTRUST in sentence else FAILED
     if findings is None:
-        findings = Findings(name, title) if name == "reconstruct" else _study(name, title, seconds, bar)
-    paragraphs = {ASSUMED: module.ASSUMES, HERE: _said(group, sentence)}
-    made = document(command, time.monotonic() - start, {"seconds": seconds}, findings, paragraphs)
+        findings = Findings(name, title) if name == "reconstruct" else _study_for_report(name, title, seconds, bar)
+    paragraphs = {ASSUMED: module.ASSUMES, HERE: _sentence_of_group(group, sentence)}
+    made = make_document(command, time.monotonic() - start, {"seconds": seconds}, findings, paragraphs)
     return AttackOutcome(name, title, group, sentence, module.ASSUMES, made, result)
 
 
-def _as_sentence(error: Exception) -> str:
+def _error_as_sentence(error: Exception) -> str:
     text = str(error)
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _why_not(name: str, release: Release) -> str | None:
+def _why_not_attacked(name: str, release: Release) -> str | None:
     """Why an attack is not one on such a release; None if it is."""
     if release.law not in _FOR[name]:
         if name == "leak":
@@ -206,10 +213,10 @@ def _why_not(name: str, release: Release) -> str | None:
     return None
 
 
-def _study(name: str, title: str, seconds: float, bar: Progress) -> Findings:
+def _study_for_report(name: str, title: str, seconds: float, bar: Progress) -> Findings:
     """How far an attack gets on made-up tables, or a note that this machine lacks what that needs."""
     try:
-        return run_study(name, quick=True, seconds=seconds, bar=bar).findings
+        return run_attack_study(name, quick=True, seconds=seconds, bar=bar).findings
     except ArgumentError as error:
         return Findings(name, title, notes=[f"How far it gets on made-up tables was not tried: {error}."])
 
@@ -220,25 +227,25 @@ def _study(name: str, title: str, seconds: float, bar: Progress) -> Findings:
 Asked = tuple[str, str | None]
 
 
-def _of_seed(name: str, inputs: AttackInputs, *more: str) -> Asked:
+def _ask_attack_with_seed(name: str, inputs: AttackInputs, *more: str) -> Asked:
     source = inputs.release.statement.random_source
     return inputs.command(name, *inputs.of_seed(), *more), None if inputs.seed is not None else _SEED.format(
         f"{source}."
     )
 
 
-def _linear_asked(inputs: AttackInputs) -> Asked:
+def _ask_linear_attack(inputs: AttackInputs) -> Asked:
     column = inputs.release.feature_names[-1]
-    return _of_seed("linear", inputs, *([] if column == CONSTANT else ["--column", column]))
+    return _ask_attack_with_seed("linear", inputs, *([] if column == CONSTANT else ["--column", column]))
 
 
-def _of_table(name: str, what: str, inputs: AttackInputs, *more: str) -> Asked:
+def _ask_attack_with_table(name: str, what: str, inputs: AttackInputs, *more: str) -> Asked:
     if inputs.table is None:
         return inputs.command(name, "--table", "TABLE", *more), _TABLE.format(what)
     return inputs.command(name, *inputs.of_table(), *more), None
 
 
-def _hardness_asked(inputs: AttackInputs) -> Asked:
+def _ask_hardness_attack(inputs: AttackInputs) -> Asked:
     m = inputs.release.n_examples
     size = "an unknown number of" if m is None else f"{m:,}"
     return "rado attack study hardness --quick", (
@@ -248,22 +255,28 @@ def _hardness_asked(inputs: AttackInputs) -> Asked:
 
 
 _COMMANDS: dict[str, Callable[[AttackInputs], Asked]] = {
-    "reconstruct": lambda inputs: _of_seed("reconstruct", inputs),
-    "linear": _linear_asked,
-    "probe": lambda inputs: _of_table("probe", "a table that holds all rows of the release among others", inputs),
-    "leak": lambda inputs: _of_table(
+    "reconstruct": lambda inputs: _ask_attack_with_seed("reconstruct", inputs),
+    "linear": _ask_linear_attack,
+    "probe": lambda inputs: _ask_attack_with_table(
+        "probe", "a table that holds all rows of the release among others", inputs
+    ),
+    "leak": lambda inputs: _ask_attack_with_table(
         "leak", "the whole table but for one value of the protected column", inputs, "--row", str(inputs.row)
     ),
     "membership": lambda inputs: (inputs.command("membership"), None),
-    "confounder": lambda inputs: _of_table("confounder", "the table that the release was made from", inputs),
-    "hardness": _hardness_asked,
+    "confounder": lambda inputs: _ask_attack_with_table(
+        "confounder", "the table that the release was made from", inputs
+    ),
+    "hardness": _ask_hardness_attack,
 }
 
 
 # ---- each attack
 
 
-def _own_findings(name: str, title: str, inputs: AttackInputs, result: Any, seconds: float) -> Findings | None:
+def _attack_findings_on_release(
+    name: str, title: str, inputs: AttackInputs, result: Any, seconds: float
+) -> Findings | None:
     """Findings on the release itself, in place of a study's."""
     if name == "membership":
         return membership_findings(name, title, [(result.mechanism, result)])
@@ -271,21 +284,25 @@ def _own_findings(name: str, title: str, inputs: AttackInputs, result: Any, seco
         return None
     numbers = [[key, value] for key, value in result.to_dict().items() if isinstance(value, int)]
     counts = ReportTable("counts", "What is determined", ["what", "number"], numbers)
-    return Findings(name, title, tables=[counts], figures=_growth(inputs, seconds))
+    return Findings(name, title, tables=[counts], figures=_attack_growth_figures(inputs, seconds))
 
 
-def _growth(inputs: AttackInputs, seconds: float) -> list[Figure]:
+def _attack_growth_figures(inputs: AttackInputs, seconds: float) -> list[Figure]:
     import numpy as np
 
-    from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, n_examples, rado_integers
+    from radoboost.lab.attacks.adversary_knowledge import (
+        inclusion_bits_of_seed,
+        known_number_of_examples,
+        rado_integers,
+    )
     from radoboost.lab.attacks.exact_reconstruction import solve_integers
 
-    release, left = inputs.release, deadline(seconds)
-    m = n_examples(release, inputs.rows)
+    release, left = inputs.release, attack_deadline(seconds)
+    m = known_number_of_examples(release, inputs.rows)
     assert inputs.seed is not None
     if m > _MOST_DRAWN or release.law == "banded sums":
         return []
-    inside, rados = inclusion_bits(release, inputs.seed, m), rado_integers(release)[:, :1]
+    inside, rados = inclusion_bits_of_seed(release, inputs.seed, m), rado_integers(release)[:, :1]
     sizes, shares = sorted({int(n) for n in np.geomspace(1, len(rados), 16)}), []
     for n in sizes:
         if left() <= 0:
@@ -301,16 +318,18 @@ def _growth(inputs: AttackInputs, seconds: float) -> list[Figure]:
 
 _RUNS: dict[str, Callable[[Any, AttackInputs, float, Progress], Any]] = {
     "reconstruct": lambda m, asked, s, bar: m.reconstruct(asked.release, asked.seed, asked.rows, seconds=s),
-    "linear": lambda m, asked, s, bar: m.linear(
+    "linear": lambda m, asked, s, bar: m.recover_release_column(
         asked.release, asked.seed, asked.rows, asked.release.feature_names[-1], seconds=s
     ),
-    "probe": lambda m, asked, s, bar: m.probe(asked.release, asked.table, label=asked.label, seconds=s, bar=bar),
-    "leak": lambda m, asked, s, bar: m.leak(
+    "probe": lambda m, asked, s, bar: m.probe_rows_of_table(
+        asked.release, asked.table, label=asked.label, seconds=s, bar=bar
+    ),
+    "leak": lambda m, asked, s, bar: m.leak_protected_bit(
         asked.release, asked.table, label=asked.label, row=asked.row, seconds=s, bar=bar
     ),
-    "membership": lambda m, asked, s, bar: m.membership_of(asked.release, seconds=s, bar=bar),
-    "confounder": lambda m, asked, s, bar: m.confound(
-        asked.release, own_edges(asked.release, asked.table, label=asked.label), seconds=s
+    "membership": lambda m, asked, s, bar: m.membership_of_release(asked.release, seconds=s, bar=bar),
+    "confounder": lambda m, asked, s, bar: m.confound_columns(
+        asked.release, edge_vectors_of_own_table(asked.release, asked.table, label=asked.label), seconds=s
     ),
 }
 
@@ -324,7 +343,12 @@ def verdict_after(statement: Statement, attempts: list[AttackOutcome]) -> Verdic
     """The verdict on a release by its statement, and by what attacks got from it."""
     stated, tried = verdict_of(statement), [attempt for attempt in attempts if attempt.group == TRIED]
     audited = [one for one in attempts if isinstance(one.result, ExactAudit)]
-    sentences = (*_back(tried), *stated.sentences, *_not_tried(attempts), *(one.sentence for one in audited))
+    sentences = (
+        *_records_got_back(tried),
+        *stated.sentences,
+        *_attacks_not_tried(attempts),
+        *(one.sentence for one in audited),
+    )
     if not all(one.result.holds for one in audited):
         return Verdict(WRONG, "This program does not keep such a promise: do not trust its releases", sentences)
     refused = next((attempt for attempt in tried if MISTRUST in attempt.sentence), None)
@@ -354,12 +378,12 @@ def verdict_after(statement: Statement, attempts: list[AttackOutcome]) -> Verdic
     return Verdict(stated.tone, headline, (*few, *sentences))
 
 
-def _back(tried: list[AttackOutcome]) -> tuple[str, ...]:
+def _records_got_back(tried: list[AttackOutcome]) -> tuple[str, ...]:
     """Records that an attack got back come before all else."""
     return tuple(one.sentence for one in tried if isinstance(one.result, Reconstruction) and one.result.n_found)
 
 
-def _not_tried(attempts: list[AttackOutcome]) -> tuple[str, ...]:
+def _attacks_not_tried(attempts: list[AttackOutcome]) -> tuple[str, ...]:
     without = [attempt.title for attempt in attempts if attempt.group == FAILED and attempt.name != "membership"]
     needs = [attempt.title for attempt in attempts if attempt.group == NEEDS]
     return (
@@ -397,28 +421,30 @@ class Report:
         return {attempt.name: attempt.to_dict() for attempt in self.attempts}
 
 
-def report(inputs: AttackInputs, place: Path, *, seconds: float = DEFAULT_SECONDS, bar: Progress = silent) -> Report:
+def write_attack_report(
+    inputs: AttackInputs, place: Path, *, seconds: float = DEFAULT_SECONDS, bar: Progress = silent
+) -> Report:
     """Run every attack that there is for a release, and write one HTML page.
 
     Each attack has `seconds`, and as many for the picture of where it stops on made-up tables.
     """
     if inputs.table is not None:  # refuses a table that does not go with the release
-        table_edges(inputs.release, inputs.table, label=inputs.label)
-    attempts = attack_all(inputs, seconds=seconds, bar=bar)
+        edge_vectors_of_table(inputs.release, inputs.table, label=inputs.label)
+    attempts = run_all_attacks(inputs, seconds=seconds, bar=bar)
     made = Report(verdict_after(inputs.release.statement, attempts), attempts)
-    write_report(made, inputs, place)
+    write_attack_page(made, inputs, place)
     return made
 
 
-def write_report(made: Report, inputs: AttackInputs, place: Path) -> None:
+def write_attack_page(made: Report, inputs: AttackInputs, place: Path) -> None:
     """One page about what attacks came to: the verdict first, and then the statement."""
     from radoboost.report import html
-    from radoboost.report.release_report import about_release
-    from radoboost.report.sign_off import AttackResult, report_marks
+    from radoboost.report.release_report import make_release_report
+    from radoboost.report.sign_off import AttackResult, marks_of_attack_report
 
     name = Path(inputs.path).name
-    about = about_release(inputs.release, name)
-    html.write_page(
+    about = make_release_report(inputs.release, name)
+    html.write_html_page(
         place,
         "attacks.html",
         [attempt.document for group in made.groups for attempt in group.attempts if attempt.document is not None],
@@ -427,7 +453,7 @@ def write_report(made: Report, inputs: AttackInputs, place: Path) -> None:
         about=about,
         verdict=made.verdict,
         groups=made.groups,
-        marks=report_marks(
+        marks=marks_of_attack_report(
             about.digest, made.verdict, [AttackResult(one.title, one.group, one.sentence) for one in made.attempts]
         ),
     )

@@ -17,10 +17,10 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.grid import GRID_BITS
 from radoboost.lab.attacks.adversary_knowledge import (
     DEFAULT_SECONDS,
-    deadline,
+    attack_deadline,
     import_attack_library,
-    inclusion_bits,
-    n_examples,
+    inclusion_bits_of_seed,
+    known_number_of_examples,
     rado_integers,
 )
 from radoboost.release.columns import Column
@@ -76,21 +76,21 @@ def solve_integers(
         raise ArgumentError("sums must be whole numbers: rados in steps of their grid")
     if not 0 < largest <= 2**53 or (sums > 2**53).any() or (sums < -(2**53)).any():
         raise ArgumentError("sums, and the largest value asked for, must be at most 2**53 in magnitude")
-    left = deadline(seconds)
+    left = attack_deadline(seconds)
     n, m = coefficients.shape
     for rows in sorted({min(n, m + SPARE), n}):  # a few equations more than unknowns are mostly enough
         too_large = rows * (m + sums.shape[1]) > _MOST_ENTRIES
-        if too_large or _cost(rows, m, sums.shape[1]) > left():
+        if too_large or _elimination_seconds(rows, m, sums.shape[1]) > left():
             return Solution(np.zeros((m, sums.shape[1]), np.int64), np.zeros(m, np.bool_), None, too_large)
-        solution = _solve(coefficients[:rows], sums[:rows], largest)
+        solution = _solve_modulo_prime(coefficients[:rows], sums[:rows], largest)
         if solution.rank == m:
             break
-    if solution.rank == m and not _agrees(coefficients, solution.values, sums):
+    if solution.rank == m and not _solution_gives_sums(coefficients, solution.values, sums):
         raise TableError(f"no integers give these sums: {_OTHER}")
     return solution
 
 
-def _solve(coefficients: NDArray[Any], sums: NDArray[Any], largest: int) -> Solution:
+def _solve_modulo_prime(coefficients: NDArray[Any], sums: NDArray[Any], largest: int) -> Solution:
     """By the reduced echelon form of coefficients and sums, side by side, modulo the prime."""
     m = coefficients.shape[1]
     whole = np.concatenate([coefficients.astype(np.int64), np.mod(sums.astype(np.int64), PRIME)], axis=1)
@@ -111,14 +111,14 @@ def _solve(coefficients: NDArray[Any], sums: NDArray[Any], largest: int) -> Solu
     return Solution(values, found, rank)
 
 
-def _agrees(coefficients: NDArray[Any], values: NDArray[np.int64], sums: NDArray[Any]) -> bool:
+def _solution_gives_sums(coefficients: NDArray[Any], values: NDArray[np.int64], sums: NDArray[Any]) -> bool:
     """Whether the values give the sums, exactly: in floats if those are exact, for they are faster."""
     small = len(values) * (int(np.abs(values).max(initial=0)) + 1) < 2**53
     number = np.float64 if small else np.int64
     return bool((coefficients.astype(number) @ values.astype(number) == sums).all())
 
 
-def _cost(n: int, m: int, d: int) -> float:
+def _elimination_seconds(n: int, m: int, d: int) -> float:
     """About how many seconds an echelon form takes."""
     return _SECONDS_OF_PRODUCT * n * (m + d) * min(n, m) + _SECONDS_OF_ENTRY * n * (m + d)
 
@@ -200,17 +200,19 @@ class Reconstruction:
         names = [column.name for column in self.columns if column.scale != "constant"]
         if label in names:
             raise ArgumentError(f"{label!r} is the name of a feature; give the label another name")
-        label = _free_name("label", names) if label is None else label
+        label = _free_column_name("label", names) if label is None else label
         rows = np.flatnonzero(self.found) if self.n_found else np.empty(0, np.intp)
         integers = self.edge_integers[rows]
-        place = {_free_name("(row)", [*names, label]): pa.array(rows.tolist(), pa.int64())}
+        place = {_free_column_name("(row)", [*names, label]): pa.array(rows.tolist(), pa.int64())}
         arrays = {} if len(rows) == len(self.found) else place
         if self.has_constant and self.places is None:
             # The constant's edge is y_i, or s_i y_i: times it the others lose just that sign.
             integers = integers * np.sign(integers[:, -1:])
         for k, column in enumerate(self.columns[: len(names)]):
             values = integers[:, k] * np.float64(column.step)
-            arrays[column.name] = pa.array((_raw(values, column) if self.has_rows else values).tolist())
+            arrays[column.name] = pa.array(
+                (_reconstructed_raw_values(values, column) if self.has_rows else values).tolist()
+            )
         if self.places is not None:
             arrays[label] = pa.array([None if place < 0 else self.classes[place] for place in self.places[rows]])
         elif self.has_labels:
@@ -268,9 +270,9 @@ def reconstruct(
     A wrong seed is refused where rados contradict it. Fewer rados than records do so only by the constant column, and
     then not if all have as many records: see `seed_checked`.
     """
-    left = deadline(seconds)
-    check_mechanism(release)
-    m, banded = n_examples(release, rows), release.law == "banded sums"
+    left = attack_deadline(seconds)
+    check_reconstruction_possible(release)
+    m, banded = known_number_of_examples(release, rows), release.law == "banded sums"
     d, unknowns, many = len(release.columns), m + banded, release.n_classes > 2
     width = d * release.n_classes if many else d
     if (
@@ -279,13 +281,13 @@ def reconstruct(
         nothing, none = np.broadcast_to(np.int64(0), (m, d)), np.broadcast_to(np.bool_(False), (m,))
         places = np.broadcast_to(np.int64(-1), (m,)) if many else None
         return Reconstruction(release.columns, release.classes, nothing, none, None, None, banded, False, True, places)
-    inside, rados = inclusion_bits(release, seed, m), rado_integers(release)
+    inside, rados = inclusion_bits_of_seed(release, seed, m), rado_integers(release)
     constant = release.columns[-1].scale == "constant"
     checks = 0
     if constant and many:
-        checks = check_sizes(inside, rados[:, d - 1 :: d].sum(axis=1) >> GRID_BITS)
+        checks = check_seed_by_class_sizes(inside, rados[:, d - 1 :: d].sum(axis=1) >> GRID_BITS)
     elif constant:
-        checks = check_parity(inside, rados[:, -1] >> GRID_BITS, banded)
+        checks = check_seed_by_parity(inside, rados[:, -1] >> GRID_BITS, banded)
     # Of a feature band, P = C - F u, where u_i = s_i e_i and C is the sum of the e_i with s_i = +1.
     coefficients = np.column_stack([inside, np.ones(len(inside), np.bool_)]) if banded else inside
     bound = 2**GRID_BITS
@@ -293,7 +295,7 @@ def reconstruct(
     edges, found = (-1 if banded else 1) * solution.values[:m], solution.found[:m]
     places = None
     if many:
-        edges, places = _out_of_slots(edges, found, release.n_classes)
+        edges, places = _reconstructed_rows_and_classes(edges, found, release.n_classes)
     if (np.abs(edges) > bound).any() or (constant and (np.abs(edges[found, -1]) != bound).any()):
         raise TableError(f"the records under this seed would not be on the grid of the release: {_OTHER}")
     free, checked = None, False
@@ -306,7 +308,7 @@ def reconstruct(
     )  # fmt: skip
 
 
-def _out_of_slots(
+def _reconstructed_rows_and_classes(
     slots: NDArray[np.int64], found: NDArray[np.bool_], n_classes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows out of the slots of their classes, and which these are; -1 where a row is not found, or all zeros."""
@@ -317,7 +319,7 @@ def _out_of_slots(
     return by_class.sum(axis=1), np.where(found & used.any(axis=1), used.argmax(axis=1), -1)
 
 
-def check_mechanism(release: Release) -> None:
+def check_reconstruction_possible(release: Release) -> None:
     """Refuse a release whose rados are not sums over the examples' own values."""
     name = release.mechanism["name"]
     if release.law == "noisy sums":
@@ -334,7 +336,7 @@ def check_mechanism(release: Release) -> None:
         )
 
 
-def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: bool = False) -> int:
+def check_seed_by_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: bool = False) -> int:
     """Refuse a seed under which the constant column is impossible, and return how many checks that was.
 
     A sum of k labels is even iff k is. Where sizes k vary from rado to rado, a wrong seed passes n such checks with
@@ -349,21 +351,21 @@ def check_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], banded: b
     return 0 if (sizes == sizes[0]).all() else len(sizes) - banded
 
 
-def check_sizes(inside: NDArray[np.bool_], counts: NDArray[np.int64]) -> int:
-    """As `check_parity`, of more than two classes: all classes of a rado have as many rows as its signature."""
+def check_seed_by_class_sizes(inside: NDArray[np.bool_], counts: NDArray[np.int64]) -> int:
+    """As `check_seed_by_parity`, of more than two classes: all classes of a rado have as many rows as its signature."""
     sizes = inside.sum(axis=1)
     if (sizes != counts).any():
         raise TableError(f"no table has this constant column under this seed: {_OTHER}")
     return 0 if (sizes == sizes[0]).all() else len(sizes)
 
 
-def _free_name(name: str, names: Sequence[str]) -> str:
+def _free_column_name(name: str, names: Sequence[str]) -> str:
     while name in names:
         name += "_"
     return name
 
 
-def _raw(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+def _reconstructed_raw_values(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
     """Scaled values in the units of the holder's table: the one formula of columns, undone."""
     _, _, shift, factor, divisor, offset = column.constants
     return (values + offset) * divisor / factor + shift

@@ -22,16 +22,16 @@ from radoboost.holder.mechanisms import FeatureBand, StatementFacts
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.lab.attacks.adversary_knowledge import (
     DEFAULT_SECONDS,
+    attack_deadline,
     check_same_width,
-    deadline,
-    member_bits,
-    own_edges,
+    edge_vectors_of_own_table,
+    inclusion_bits_of_signatures,
     rado_integers,
 )
-from radoboost.lab.attacks.subset_sum import MOST_HALVED, HalfSums, Lattice, check_targets, too_few_bits
+from radoboost.lab.attacks.subset_sum import MOST_HALVED, HalfSums, Lattice, check_subset_sum_targets, too_few_bits
 from radoboost.privacy import band, best_guess
 from radoboost.progress import Progress, silent
-from radoboost.release.release import Release, Statement, finite_or_word, rounded_up
+from radoboost.release.release import Release, Statement, epsilon_as_json, rounded_up_text
 from radoboost.report.findings import Band, Check, Figure, Findings, Panel, ReportTable, Series
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelEncoder
@@ -86,7 +86,7 @@ class FeatureBandLeak:
         return 1 / (1 + math.exp(-self.log_ratio))
 
     def to_dict(self) -> dict[str, Any]:
-        ratio = None if self.log_ratio is None else finite_or_word(self.log_ratio)
+        ratio = None if self.log_ratio is None else epsilon_as_json(self.log_ratio)
         return {**dataclasses.asdict(self), "log_ratio": ratio, "probability": self.probability}
 
     def sentence(self) -> str:
@@ -110,7 +110,7 @@ class FeatureBandLeak:
         return f"{where[0].upper()}{where[1:]} is {value}: {how}.{claim}"
 
 
-def leak(
+def leak_protected_bit(
     release: Release,
     table: Any,
     y: Any = None,
@@ -129,25 +129,25 @@ def leak(
             f"this attack is on the mechanism {FeatureBand.name}, and the release is of {release.mechanism['name']}; "
             "take another attack"
         )
-    edges, feature = own_edges(release, table, y, label=label), release.mechanism["feature"]
+    edges, feature = edge_vectors_of_own_table(release, table, y, label=label), release.mechanism["feature"]
     place = release.feature_names.index(feature)
     interval = release.signatures["low"], release.signatures["high"]
-    result = recover_bit(edges, place, row, rado_integers(release), interval, seconds=seconds, bar=bar)
+    result = recover_protected_bit(edges, place, row, rado_integers(release), interval, seconds=seconds, bar=bar)
     value = None
     if result.bit is not None:
-        column, sign = release.columns[place], _label_sign(release, table, y, label, row)
+        column, sign = release.columns[place], _label_sign_of_row(release, table, y, label, row)
         value = column.high if result.bit == sign else column.low
-    return dataclasses.replace(result, feature=feature, value=value, claim=_claim(release.statement))
+    return dataclasses.replace(result, feature=feature, value=value, claim=_feature_band_claim(release.statement))
 
 
-def _claim(statement: Statement) -> str | None:
+def _feature_band_claim(statement: Statement) -> str | None:
     if math.isinf(statement.epsilon):
         return None
-    epsilon = rounded_up(statement.epsilon, 4)
+    epsilon = rounded_up_text(statement.epsilon, 4)
     return f"epsilon {epsilon} at delta {statement.delta:g} between tables with {statement.neighbours}"
 
 
-def _label_sign(release: Release, table: Any, y: Any, label: str | None, row: int) -> int:
+def _label_sign_of_row(release: Release, table: Any, y: Any, label: str | None, row: int) -> int:
     rule, first = LabelEncoder(label or "y", release.classes), 0
     for batch in open_table(table, y, label=label, features=[release.mechanism["feature"]]).batches():
         signs = rule.signs(batch.labels, batch.place)
@@ -160,7 +160,7 @@ def _label_sign(release: Release, table: Any, y: Any, label: str | None, row: in
 # ---- on integers
 
 
-def recover_bit(
+def recover_protected_bit(
     edges: NDArray[np.int64],
     protected: int,
     row: int,
@@ -175,9 +175,9 @@ def recover_bit(
     Of up to 41 rows the likelihood ratio is exact; of more, lattice reduction looks for the subset of each rado.
     Reading stops once the other bit is impossible, or the time is over.
     """
-    left = deadline(seconds)
+    left = attack_deadline(seconds)
     check_same_width(edges, rados)
-    edges, rados = check_targets(edges, rados)
+    edges, rados = check_subset_sum_targets(edges, rados)
     m = len(edges)
     if isinstance(row, bool) or not 0 <= row < m:
         raise ArgumentError(f"row must be one of 0 .. {m - 1:,}; it is {row!r}")
@@ -188,7 +188,7 @@ def recover_bit(
     case = _Case(edges, rados, protected, row, unit, *interval)
     for j in np.flatnonzero(~case.within_band().any(axis=1)):
         raise TableError(_OTHER_TABLE.format(j, row))
-    return (_by_counts if m - 1 <= MOST_HALVED else _by_lattice)(case, left, bar)
+    return (_recover_bit_by_counts if m - 1 <= MOST_HALVED else _recover_bit_by_lattice)(case, left, bar)
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class _Case:
         return within
 
 
-def _by_counts(case: _Case, left: Callable[[], float], bar: Progress) -> FeatureBandLeak:
+def _recover_bit_by_counts(case: _Case, left: Callable[[], float], bar: Progress) -> FeatureBandLeak:
     """By how many subsets of the other rows give each rado, with the row under either bit and without it."""
     rados, row, n, within = case.rados, case.row, len(case.rados), case.within_band()
     halves = HalfSums(np.delete(case.edges, row, axis=0))
@@ -244,7 +244,7 @@ def _by_counts(case: _Case, left: Callable[[], float], bar: Progress) -> Feature
     return FeatureBandLeak(row, 1 if ratio > 0 else -1, abs(ratio), 0, n_read, n, "halves")
 
 
-def _by_lattice(case: _Case, left: Callable[[], float], bar: Progress) -> FeatureBandLeak:
+def _recover_bit_by_lattice(case: _Case, left: Callable[[], float], bar: Progress) -> FeatureBandLeak:
     """By the subset of each rado that lattice reduction finds from the other columns."""
     rados, row, n, within = case.rados, case.row, len(case.rados), case.within_band()
     ends = within[~within.all(axis=1)]  # of the band: there the protected column alone tells
@@ -300,7 +300,7 @@ def simulate_band_rados(
     """
     signs = rng.choice([-1, 1], m)
     edges = np.column_stack([signs, 2 * rng.integers(0, levels, (m, columns)) - levels + 1])
-    inside = member_bits(FeatureInterval(*interval).prepare(rng.bytes(32), n_rados, m), n_rados, m)
+    inside = inclusion_bits_of_signatures(FeatureInterval(*interval).prepare(rng.bytes(32), n_rados, m), n_rados, m)
     return edges, (inside != (signs > 0)).astype(np.int64) @ edges
 
 
@@ -312,7 +312,7 @@ def study(
 
     `largest` is the most rows to count subsets of, `longest` the most to reduce; above 32 rows there are fewer trials.
     """
-    left, rng = deadline(seconds), np.random.default_rng(seed)
+    left, rng = attack_deadline(seconds), np.random.default_rng(seed)
     sizes = [m for m in (8, 12, 16, 20, 24, 28, 32, 36, 40) if m <= largest]
     middle = min(24, largest)
     planned = {
@@ -327,18 +327,20 @@ def study(
         bar("attacking", n_done, len(cells))
         # Twice the rows of a half cost twice the time: fewer trials, and the error bars show it.
         n_trials = max(min(trials, 10), trials >> max(0, cell[0] - 32) // 2)
-        counts[cell] = _hits(rng, cell, n_trials if cell[0] <= MOST_HALVED else max(min(trials, 5), trials // 10), left)
+        counts[cell] = _count_right_bits(
+            rng, cell, n_trials if cell[0] <= MOST_HALVED else max(min(trials, 5), trials // 10), left
+        )
     panels = {
         "rows": ("16 rados, by rows", "rows", 0), "rados": (f"{middle} rows, by rados", "rados", 1),
         "levels": (f"{middle} rows, 16 rados, by precision", "bits of a column's values", 3),
         "lattice": ("lattice reduction, 16 rados", "rows", 0),
     }  # fmt: skip
-    figure_panels = {name: _panel(*panels[name], planned[name], counts) for name in planned if planned[name]}
+    figure_panels = {name: _leak_panel(*panels[name], planned[name], counts) for name in planned if planned[name]}
     main = (middle, _RADOS, 1, 2**22)
     statement = _BAND.statement(StatementFacts("standard", False, main[1], 1 + main[2], main[0]))
     right, n_done = counts[main].right, counts[main].trials
-    low, counted = _interval(right, n_done)[0], f"{right} of {n_done}"
-    alone = _hits(rng, (middle, _RADOS, 0, 1), 10 * trials, left)
+    low, counted = _clopper_pearson_interval(right, n_done)[0], f"{right} of {n_done}"
+    alone = _count_right_bits(rng, (middle, _RADOS, 0, 1), 10 * trials, left)
     caption = (
         "An undecided bit counts as half right, as a coin is; in the tables, only decided bits are read rightly. "
         "Shaded: 95 % Clopper-Pearson bounds. Dashed: how often the best guess from the protected column alone is "
@@ -357,18 +359,18 @@ def study(
                 "leak-claim",
                 f"Our statement and the attack, {middle} rows, 16 rados, one column beside the protected one",
                 ["what", "number"],
-                [["epsilon of our statement about the column", finite_or_word(statement.epsilon)],
+                [["epsilon of our statement about the column", epsilon_as_json(statement.epsilon)],
                  ["delta of our statement", statement.delta],
                  ["between tables with", statement.neighbours],
                  ["best guess if it held for whole rados", statement.best_guess],
                  ["bits read rightly", counted], ["share read rightly, at least (95 %)", low],
                  ["releases impossible under the other bit", f"{counts[main].impossible} of {n_done}"],
-                 ["bits guessed rightly from the protected column alone", f"{_or_coin(alone)} of {alone.trials}"]],
+                 ["bits guessed rightly from the protected column alone", f"{_or_by_coin(alone)} of {alone.trials}"]],
                 note="The statement of feature-band is about the protected column's marginal, and says so. From that "
                      "column alone the best guess is right as often as it allows, and no more often.",
             ),
             ReportTable("leak-cells", "The bit, by cell", names,
-                           [[*cell, *counts[cell], *_interval(counts[cell].right, counts[cell].trials)]
+                           [[*cell, *counts[cell], *_clopper_pearson_interval(counts[cell].right, counts[cell].trials)]
                             for cell in cells],
                            note="Impossible under the other bit: trials in which some rado is, so that no epsilon "
                                 "helps; beyond 40 rows lattice reduction does not show that but at the band's ends. "
@@ -376,12 +378,12 @@ def study(
         ],
         figures=figures,
         checks=[
-            _judged("DP-Feat, of the protected column alone, which is the paper's aim: no guess of a bit is right more "
-                    "often than our statement about the column allows",
-                    _or_coin(alone), alone.trials, statement.best_guess),
-            _judged("DP-Feat, of whole rados: no guess of a bit is right more often than our statement about the "
-                    "column allows", right, n_done, statement.best_guess),
-            _no_epsilon(counts[main], statement.delta),
+            _check_right_bits("DP-Feat, of the protected column alone, which is the paper's aim: no guess of a bit is "
+                    "right more often than our statement about the column allows",
+                    _or_by_coin(alone), alone.trials, statement.best_guess),
+            _check_right_bits("DP-Feat, of whole rados: no guess of a bit is right more often than our statement about "
+                    "the column allows", right, n_done, statement.best_guess),
+            _check_delta_floor_of_rados(counts[main], statement.delta),
         ],
         notes=[
             "The values of the other columns are uniform and independent; the protected bits are fair coins.",
@@ -411,13 +413,13 @@ _BAND = FeatureBand(
 )  # narrower, or with a smaller delta, 24 rows carry no claim
 
 
-def _hits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[], float]) -> _LeakCounts:
+def _count_right_bits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[], float]) -> _LeakCounts:
     """How often the bit of row 0 was right, undecided, and beyond doubt, and in how many trials."""
     m, n, columns, levels = cell
     hits, undecided, n_done, impossible, interval = 0, 0, 0, 0, band(m, _BAND.epsilon)
     while n_done < trials and left() > 0:
         edges, rados = simulate_band_rados(rng, m, n, columns, levels, interval)
-        result = recover_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST))
+        result = recover_protected_bit(edges, 0, 0, rados, interval, seconds=min(max(left(), 0.01), _LONGEST))
         hits += bool(result.bit == edges[0, 0])
         undecided += result.bit is None
         impossible += result.log_ratio == math.inf
@@ -425,18 +427,18 @@ def _hits(rng: np.random.Generator, cell: _Cell, trials: int, left: Callable[[],
     return _LeakCounts(hits, undecided, n_done, impossible)
 
 
-def _or_coin(counts: _LeakCounts) -> int:
+def _or_by_coin(counts: _LeakCounts) -> int:
     """How many bits are right if a coin is tossed for the undecided ones, in the middle and rounded down."""
     return counts.right + counts.undecided // 2
 
 
-def _judged(statement: str, right: int, trials: int, allowed: float) -> Check:
+def _check_right_bits(statement: str, right: int, trials: int, allowed: float) -> Check:
     """Whether guesses are right no more often than allowed; not judged where so few trials could hardly show more.
 
     They could if guesses that are right half way between what is allowed and always would be found out.
     """
     half_way = math.floor(trials * (1 + allowed) / 2)
-    low, shown = (_interval(hits, trials, _FALSE_ALARM)[0] for hits in (right, half_way))
+    low, shown = (_clopper_pearson_interval(hits, trials, _FALSE_ALARM)[0] for hits in (right, half_way))
     surely = f"at least {low:.3f} but for a probability of {_FALSE_ALARM:g}; our statement allows {allowed:.3f}"
     why = f"right in {right} of {trials} trials, {surely}"
     if low <= allowed and shown <= allowed:
@@ -445,12 +447,12 @@ def _judged(statement: str, right: int, trials: int, allowed: float) -> Check:
     return Check(statement, low <= allowed, why, ours=True)
 
 
-def _no_epsilon(counts: _LeakCounts, small: float) -> Check:
+def _check_delta_floor_of_rados(counts: _LeakCounts, small: float) -> Check:
     """The paper's definition for whole rados: what the other bit cannot give is a floor of delta, at every epsilon.
 
     Where few releases are such, nothing is shown: of the rest it is not known how large an epsilon they need.
     """
-    low = _interval(counts.impossible, counts.trials, _FALSE_ALARM)[0]
+    low = _clopper_pearson_interval(counts.impossible, counts.trials, _FALSE_ALARM)[0]
     why = (
         f"in {counts.impossible} of {counts.trials} trials some rado is impossible under the other bit, so no epsilon "
         f"helps, the theorem's n epsilon, {_RADOS * _BAND.epsilon:g}, included: delta is at least {low:.3f} but for a "
@@ -462,7 +464,7 @@ def _no_epsilon(counts: _LeakCounts, small: float) -> Check:
     return Check(statement, False, why)
 
 
-def _interval(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float]:
+def _clopper_pearson_interval(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float]:
     """Clopper-Pearson bounds of a share, each wrong with probability `risk`; 0 and 1 without trials."""
     from scipy.stats import beta
 
@@ -470,17 +472,21 @@ def _interval(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float
     return low, float(beta.ppf(1 - risk, hits + 1, trials - hits)) if hits < trials else 1.0
 
 
-def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], counts: Mapping[_Cell, _LeakCounts]) -> Panel:
+def _leak_panel(
+    title: str, x_label: str, axis: int, cells: Sequence[_Cell], counts: Mapping[_Cell, _LeakCounts]
+) -> Panel:
     curves, bands = [], []
     for columns in dict.fromkeys(cell[2] for cell in cells):
         measured = [cell for cell in cells if cell[2] == columns and counts[cell].trials]
         label = f"{columns} other column{'s' if columns > 1 else ''}"
-        x = [_axis_position(cell, axis) for cell in measured]
+        x = [_leak_axis_position(cell, axis) for cell in measured]
         halves = [(2 * counts[cell].right + counts[cell].undecided, counts[cell].trials) for cell in measured]
         curves.append(Series(label, x, [twice / (2 * trials) for twice, trials in halves]))
-        low = [_interval(twice // 2, trials)[0] for twice, trials in halves]
-        bands.append(Band(label, x, low, [_interval(-(-twice // 2), trials)[1] for twice, trials in halves]))
-    places = {_axis_position(cell, axis): best_guess(_BAND.event(cell[0], cell[1])) for cell in cells}
+        low = [_clopper_pearson_interval(twice // 2, trials)[0] for twice, trials in halves]
+        bands.append(
+            Band(label, x, low, [_clopper_pearson_interval(-(-twice // 2), trials)[1] for twice, trials in halves])
+        )
+    places = {_leak_axis_position(cell, axis): best_guess(_BAND.event(cell[0], cell[1])) for cell in cells}
     curves.append(Series("the protected column alone", list(places), list(places.values()), style="dashed"))
     curves.append(Series("a coin", [], [0.5], style="flat"))
     return Panel(
@@ -493,6 +499,6 @@ def _panel(title: str, x_label: str, axis: int, cells: Sequence[_Cell], counts: 
     )
 
 
-def _axis_position(cell: _Cell, axis: int) -> int:
+def _leak_axis_position(cell: _Cell, axis: int) -> int:
     """Where a cell stands along an axis; values are counted in bits."""
     return cell[axis].bit_length() - 1 if axis == 3 else cell[axis]

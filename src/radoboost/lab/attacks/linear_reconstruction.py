@@ -17,13 +17,13 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.grid import GRID_BITS
 from radoboost.lab.attacks.adversary_knowledge import (
     DEFAULT_SECONDS,
-    deadline,
-    inclusion_bits,
-    n_examples,
+    attack_deadline,
+    inclusion_bits_of_seed,
+    known_number_of_examples,
     rado_integers,
     refuse_many_classes,
 )
-from radoboost.lab.attacks.exact_reconstruction import check_parity
+from radoboost.lab.attacks.exact_reconstruction import check_seed_by_parity
 from radoboost.progress import Progress, silent
 from radoboost.release.columns import CONSTANT
 from radoboost.release.release import Release
@@ -93,7 +93,7 @@ class Recovered:
     def sentence(self) -> str:
         m, what = len(self.values), "the label" if self.column == CONSTANT else repr(self.column)
         if self.why == "size":
-            instead = "; take the method least-squares" if _fits_memory("least-squares", self.n_rados, m) else ""
+            instead = "; take the method least-squares" if _method_fits_memory("least-squares", self.n_rados, m) else ""
             size = f"{self.n_rados:,} rados over {m:,} records are too large for this attack, whatever the time limit"
             return f"Unknown: {size}{instead}."
         if self.status == "unknown":
@@ -125,7 +125,7 @@ class Recovered:
         )
 
 
-def recover_column(
+def recover_column_linearly(
     inclusion: NDArray[Any],
     answers: NDArray[Any],
     noise_bound: float,
@@ -142,7 +142,7 @@ def recover_column(
     for the x in the interval whose largest error is least. It refuses answers that no such x gives within the bound.
     The time to set the program up is an estimate, so a slow machine may exceed the limit by seconds.
     """
-    left = deadline(seconds)
+    left = attack_deadline(seconds)
     allowed = np.unique(np.asarray(values, dtype=np.float64))
     bits, sums = np.asarray(inclusion), np.asarray(answers, dtype=np.float64)
     if bits.ndim != 2 or not bits.size or sums.shape != (len(bits),):
@@ -152,8 +152,8 @@ def recover_column(
     if not 0 <= noise_bound < np.inf:
         raise ArgumentError(f"the noise bound must be a number of at least 0; it is {noise_bound}")
     (n, m), solution = bits.shape, None
-    if not _fits_memory(method, n, m):
-        return _nothing(name, method, n, m, noise_bound, "size")
+    if not _method_fits_memory(method, n, m):
+        return _nothing_recovered(name, method, n, m, noise_bound, "size")
     inside = bits.astype(np.float64)
     # From here on values lie in [-1, 1]: solvers have absolute tolerances.
     middle, half = allowed[0] / 2 + allowed[-1] / 2, allowed[-1] / 2 - allowed[0] / 2
@@ -166,11 +166,11 @@ def recover_column(
             "floating point; give values that the column can have"
         )
     if method == "lp":
-        solution = _program(inside, scaled, bound, left())
+        solution = _recover_by_linear_program(inside, scaled, bound, left())
     elif _SECONDS_OF_PRODUCT * inside.size * min(inside.shape) < left():
-        solution = _least_squares(inside, scaled)
+        solution = _recover_by_least_squares(inside, scaled)
     if solution is None:
-        return _nothing(name, method, n, m, noise_bound, "time")
+        return _nothing_recovered(name, method, n, m, noise_bound, "time")
     estimates = middle + half * solution
     nearest = allowed[np.abs(estimates[:, None] - allowed).argmin(axis=1)] if rounded else estimates
     if (1 - np.abs(solution) < _SLACK).all():  # at ends of the interval, which may show that there is nothing else
@@ -182,25 +182,25 @@ def recover_column(
     reproduces, certain = gives(nearest), None
     opposite = reproduces and gives(np.where(nearest > middle, allowed[0], allowed[-1]))
     if reproduces and method == "lp" and noise_bound == 0:
-        certain = _only_one(inside, scaled, (nearest - middle) / half, left())
-    free = None if rounded else _free(inside, left())
+        certain = _is_only_box_corner(inside, scaled, (nearest - middle) / half, left())
+    free = None if rounded else _free_dimensions_of_equations(inside, left())
     bound = float(noise_bound)
     return Recovered(name, method, "found", n, nearest, reproduces, certain, bound, opposite, free)
 
 
-def _fits_memory(method: str, n: int, m: int) -> bool:
+def _method_fits_memory(method: str, n: int, m: int) -> bool:
     if method not in METHODS:
         raise ArgumentError(f"method must be one of {', '.join(METHODS)}; it is {method!r}")
     return n * m <= _MOST_ENTRIES[method]
 
 
-def _nothing(name: str, method: str, n: int, m: int, noise_bound: float, why: str) -> Recovered:
+def _nothing_recovered(name: str, method: str, n: int, m: int, noise_bound: float, why: str) -> Recovered:
     """The result if nothing was tried; it takes no memory, for m may be anything."""
     nothing = np.broadcast_to(np.float64(np.nan), (m,))
     return Recovered(name, method, "unknown", n, nothing, False, None, float(noise_bound), why=why)
 
 
-def _free(inside: NDArray[np.float64], seconds: float) -> int | None:
+def _free_dimensions_of_equations(inside: NDArray[np.float64], seconds: float) -> int | None:
     """How many dimensions the equations leave open, at least; None if there is not time enough to tell."""
     n, m = inside.shape
     if n >= m and _SECONDS_OF_PRODUCT * n * m * m > seconds:
@@ -208,13 +208,13 @@ def _free(inside: NDArray[np.float64], seconds: float) -> int | None:
     return int(m - (n if n < m else np.linalg.matrix_rank(inside)))
 
 
-def _least_squares(inside: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _recover_by_least_squares(inside: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """The solution with the least squared error; if there are many, the one nearest to the middle."""
     solution: NDArray[np.float64] = np.clip(np.linalg.lstsq(inside, sums)[0], -1, 1)
     return solution
 
 
-def _program(
+def _recover_by_linear_program(
     inside: NDArray[np.float64], sums: NDArray[np.float64], bound: float, seconds: float
 ) -> NDArray[np.float64] | None:
     """The point of the box whose largest error is least; None if the time is over."""
@@ -251,7 +251,7 @@ def _program(
     return solution
 
 
-def _only_one(
+def _is_only_box_corner(
     inside: NDArray[np.float64], sums: NDArray[np.float64], corner: NDArray[np.float64], seconds: float
 ) -> bool | None:
     """Whether a corner of the box is the only solution in it: none reaches less far in its direction."""
@@ -265,7 +265,7 @@ def _only_one(
     return None if result.status != 0 else bool(result.fun > len(corner) - 1e-4)
 
 
-def linear(
+def recover_release_column(
     release: Release,
     seed: int,
     rows: int | None = None,
@@ -293,19 +293,19 @@ def linear(
         )
     if column not in names:
         raise ArgumentError(f"the release has no column {column!r}; it has {', '.join(names)}")
-    left, place, m = deadline(seconds), names.index(column), n_examples(release, rows)
+    left, place, m = attack_deadline(seconds), names.index(column), known_number_of_examples(release, rows)
     entry, bound, largest = release.columns[place], 0.0, 2.0**GRID_BITS * release.columns[place].step
     if law == "noisy sums":
         tail = FALSE_ALARM / (2 * release.n_rados)
         bound = float(release.mechanism["noise_std"]) * NormalDist().inv_cdf(1 - tail) + entry.step
         largest = min(largest, float(release.mechanism["clip"]))
     is_constant = entry.scale == "constant"
-    if not _fits_memory(method, release.n_rados, m):  # before signatures take their memory
-        return _nothing(column, method, release.n_rados, m, bound, "size")
-    inside = inclusion_bits(release, seed, m)
+    if not _method_fits_memory(method, release.n_rados, m):  # before signatures take their memory
+        return _nothing_recovered(column, method, release.n_rados, m, bound, "size")
+    inside = inclusion_bits_of_seed(release, seed, m)
     if law == "sums" and release.columns[-1].scale == "constant":
-        check_parity(inside, rado_integers(release)[:, -1] >> GRID_BITS)
-    return recover_column(
+        check_seed_by_parity(inside, rado_integers(release)[:, -1] >> GRID_BITS)
+    return recover_column_linearly(
         inside, release.rados[:, place], bound, (-largest, largest) if values is None else values, method,
         rounded=values is not None or is_constant, name=column, seconds=max(left(), 1e-3),
     )  # fmt: skip
@@ -325,7 +325,7 @@ def study(
 
     Noise is uniform within +-c sqrt(m), for each c of `noise`. A share is the median of `repeats` random cases.
     """
-    left, rng = deadline(seconds), np.random.default_rng(seed)
+    left, rng = attack_deadline(seconds), np.random.default_rng(seed)
     cases = [(c, ratio) for c in noise for ratio in ratios]
     shares: dict[tuple[str, float, float], float] = {}
     for n_done, (c, ratio) in enumerate(cases):
@@ -338,7 +338,7 @@ def study(
             reach = c * m**0.5
             answers = inside @ truth + rng.uniform(-reach, reach, len(inside))
             for method in METHODS:
-                recovered = recover_column(inside, answers, reach, method=method, seconds=max(left(), 1e-3))
+                recovered = recover_column_linearly(inside, answers, reach, method=method, seconds=max(left(), 1e-3))
                 if recovered.status == "found":
                     shares_right[method].append(recovered.share_right(truth))
         done_all = [method for method in METHODS if len(shares_right[method]) == repeats]
@@ -348,9 +348,9 @@ def study(
     return Findings(
         NAME,
         TITLE,
-        tables=[_starts(shares, ratios, noise, m)],
-        figures=_figures(shares, ratios, noise, m),
-        checks=[_half(shares, ratios)],
+        tables=[_recovery_threshold_table(shares, ratios, noise, m)],
+        figures=_recovery_figures(shares, ratios, noise, m),
+        checks=[_check_interval_helps(shares, ratios)],
         notes=[
             "With a known seed, rados are answers to random subset queries, and noise below about sqrt(m) does not "
             "protect labels once there are a few times m rados: Dinur and Nissim's result, met here.",
@@ -358,7 +358,7 @@ def study(
     )
 
 
-def _starts(
+def _recovery_threshold_table(
     shares: dict[tuple[str, float, float], float], ratios: Sequence[float], noise: Sequence[float], m: int
 ) -> ReportTable:
     """The least n / m from which on at least 95 % are right."""
@@ -379,7 +379,7 @@ def _starts(
     return ReportTable("start", "Rados from which on 95 % of labels are recovered", columns, rows, note)
 
 
-def _figures(
+def _recovery_figures(
     shares: dict[tuple[str, float, float], float], ratios: Sequence[float], noise: Sequence[float], m: int
 ) -> list[Figure]:
     panels = [
@@ -396,7 +396,7 @@ def _figures(
     return [Figure("linear", "Labels recovered from rados with noise", caption, panels)]
 
 
-def _half(shares: dict[tuple[str, float, float], float], ratios: Sequence[float]) -> Check:
+def _check_interval_helps(shares: dict[tuple[str, float, float], float], ratios: Sequence[float]) -> Check:
     """Whether the interval helps below n = m."""
     below = [ratio for ratio in ratios if 0.5 < ratio < 1 and ("lp", 0.0, ratio) in shares]
     holds = all(shares["lp", 0.0, ratio] == 1.0 for ratio in below) if below else None

@@ -16,12 +16,12 @@ from radoboost.holder.mechanisms import Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moments.aggregations import CAP, CLASS_CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape
 from radoboost.holder.mechanisms.moments.feature_plan import LINEAR_ROUNDS, MOST_ROUNDS, WIDE_ROUNDS
-from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale
+from radoboost.holder.mechanisms.noisy_rados import INCLUSION, noise_scale_in_steps
 from radoboost.holder.signatures import AllSignatures, FeatureInterval
 from radoboost.lab.attacks.plain_likelihood import PlainTable
 from radoboost.lab.attacks.roc import Claim
 from radoboost.lab.audits.canaries import WIDTH
-from radoboost.lab.audits.moments_audit import check_distance
+from radoboost.lab.audits.moments_audit import check_noise_can_be_attacked
 from radoboost.privacy import Event, NotPrivate, Relation, event_from_dict, flatten
 from radoboost.release.release import Release
 
@@ -29,7 +29,7 @@ LINEAR = "linear"
 _LARGEST_DISTANCE = 100.0  # beyond it, moments are as good as without noise
 
 
-def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
+def mechanism_of_release(release: Release) -> NoisyRados | NoisyExamples | Moments:
     """The private mechanism with the noise that a release says was added."""
     make = _REBUILT.get(release.law)
     if make is None:
@@ -40,36 +40,38 @@ def rebuilt(release: Release) -> NoisyRados | NoisyExamples | Moments:
             f"the release is about persons, by {release.mechanism['person']!r}, and this attack is on a single record: "
             "it would show nothing; rado audit --exact --max-rows K is about persons"
         )
-    with _one_line(release):
+    with _wrong_release_in_one_line(release):
         return make(release)
 
 
-def _noisy_rados(release: Release) -> NoisyRados:
+def _noisy_rados_of_release(release: Release) -> NoisyRados:
     parameters = release.mechanism
-    _expect(release, noise_on=NoisyRados.noise_on, inclusion=INCLUSION)
-    _expect_around(release, AllSignatures.name, hides_size=True)
+    _expect_parameters_in_release(release, noise_on=NoisyRados.noise_on, inclusion=INCLUSION)
+    _expect_release_surroundings(release, AllSignatures.name, hides_size=True)
     mechanism = NoisyRados(delta=release.statement.delta, clip=parameters["clip"], noise_std=parameters["noise_std"])
     mechanism.plan(release.n_rados, WIDTH, None)
     return mechanism
 
 
-def _noisy_examples(release: Release) -> NoisyExamples:
+def _noisy_examples_of_release(release: Release) -> NoisyExamples:
     parameters = release.mechanism
-    _expect(release, noise_on=NoisyExamples.noise_on)  # the rows are noisy, so any signatures may sum them
+    _expect_parameters_in_release(
+        release, noise_on=NoisyExamples.noise_on
+    )  # the rows are noisy, so any signatures may sum them
     mechanism = NoisyExamples(delta=release.statement.delta, clip=parameters["clip"], noise_std=parameters["noise_std"])
-    with_clip(mechanism, len(release.columns)).plan(1, WIDTH, 2)
+    mechanism_with_clip(mechanism, len(release.columns)).plan(1, WIDTH, 2)
     return mechanism
 
 
-def _moments(release: Release) -> "_Released":
+def _moments_of_release(release: Release) -> "_Released":
     parameters = release.mechanism
     n_searched = len(parameters.get("searched", ()))
     searches = [f"bounds {j + 1}" for j in range(len(SEARCHES))] if n_searched else []
-    columns = attacked_columns(release)
+    columns = column_word_of_release(release)
     first = [] if columns == LINEAR else ["outline"]
     names = ["counts", *searches, *first, "second", "sum", "whitened", "rounds", "scores"]
     noise = tuple((stage, float(parameters["noise"][stage])) for stage in names)
-    _expect(release, grid=GRID, constant=CONSTANT_VALUE)
+    _expect_parameters_in_release(release, grid=GRID, constant=CONSTANT_VALUE)
     mechanism = _Released(
         1.0, release.statement.delta, parameters["unit"], parameters["sharpen"], noise=noise,
         noise_rounds=parameters["rounds"], n_searched=n_searched, columns=columns,
@@ -77,8 +79,8 @@ def _moments(release: Release) -> "_Released":
     )  # fmt: skip
     slots = len(release.blocks["moment:b"])
     if slots != NoiseShape(n_classes=release.n_classes).slots:
-        _refuse(release, "the number of sums", slots, NoiseShape(n_classes=release.n_classes).slots)
-    _expect_around(release, "drawn", hides_size=mechanism.hides_size)
+        _refuse_release_parameter(release, "the number of sums", slots, NoiseShape(n_classes=release.n_classes).slots)
+    _expect_release_surroundings(release, "drawn", hides_size=mechanism.hides_size)
     known = [(rounds, eta) for _, rounds, eta in (*LINEAR_ROUNDS, *WIDE_ROUNDS)] if mechanism.sharpen else [(0, 0.0)]
     if (parameters["rounds"], parameters["eta"]) not in known:
         raise ReleaseError(
@@ -87,13 +89,13 @@ def _moments(release: Release) -> "_Released":
         )
     for scale in mechanism.scales(MOST_ROUNDS if mechanism.sharpen else 0).values():
         if scale:
-            noise_scale(scale / math.sqrt(2))  # off the diagonal, where it is least
-            noise_scale(scale)
-    check_distance(mechanism)
+            noise_scale_in_steps(scale / math.sqrt(2))  # off the diagonal, where it is least
+            noise_scale_in_steps(scale)
+    check_noise_can_be_attacked(mechanism)
     return mechanism
 
 
-def attacked_columns(release: Release) -> str:
+def column_word_of_release(release: Release) -> str:
     """The word for columns whose release has the same stages.
 
     Which columns there are, and how many, changes neither what a stage is nor its noise; whether there is an outline
@@ -104,13 +106,13 @@ def attacked_columns(release: Release) -> str:
 
 
 _REBUILT: dict[str, Callable[[Release], NoisyRados | NoisyExamples | Moments]] = {
-    "noisy sums": _noisy_rados,
-    "sums of noisy rows": _noisy_examples,
-    "noisy moments": _moments,
+    "noisy sums": _noisy_rados_of_release,
+    "sums of noisy rows": _noisy_examples_of_release,
+    "noisy moments": _moments_of_release,
 }
 
 
-def with_clip(mechanism: NoisyExamples, n_columns: int) -> NoisyExamples:
+def mechanism_with_clip(mechanism: NoisyExamples, n_columns: int) -> NoisyExamples:
     """The mechanism with a clipping norm: its own, or the largest that rows can have within their bounds."""
     return replace(mechanism, clip=math.sqrt(n_columns)) if mechanism.clip is None else mechanism
 
@@ -158,11 +160,11 @@ class _Released(Moments):
         return min(math.hypot(*parts), _LARGEST_DISTANCE)
 
 
-def plain_table(release: Release) -> PlainTable:
+def plain_table_of_release(release: Release) -> PlainTable:
     """The table to attack for plain rados or those of a feature band, which must promise nothing about records."""
     signatures, m, band = release.signatures, release.n_examples, None
     banded = release.law == "banded sums"
-    with _one_line(release):
+    with _wrong_release_in_one_line(release):
         if signatures["name"] != (FeatureInterval.name if banded else AllSignatures.name):
             raise ReleaseError(
                 f"rados of the signature set {signatures['name']!r} have a law that this attack does not know; it "
@@ -174,8 +176,8 @@ def plain_table(release: Release) -> PlainTable:
             interval = FeatureInterval(signatures["low"], signatures["high"])
             interval.size(m)
             band = (interval.low, interval.high)
-            _expect(release, band=list(band))
-        _check_promises(release, banded)
+            _expect_parameters_in_release(release, band=list(band))
+        _refuse_record_promise(release, banded)
         return PlainTable(m, len(release.columns), release.n_rados, band)
 
 
@@ -189,7 +191,7 @@ def claim_of_statement(release: Release, mechanism: NoisyRados | NoisyExamples |
     """
     stated = release.statement
     relation = mechanism.neighbours
-    with _one_line(release):
+    with _wrong_release_in_one_line(release):
         event = event_from_dict(stated.event)
         if event.relation is None or not 0 < stated.delta < 1:
             raise ReleaseError("the statement of this release speaks of nothing; get it again from its maker")
@@ -198,12 +200,12 @@ def claim_of_statement(release: Release, mechanism: NoisyRados | NoisyExamples |
                 f"the statement is about {stated.neighbours!r}, its event about {event.relation.value!r}, and the "
                 f"mechanism about {relation.value!r}; get the release again from its maker"
             )
-        claim = _claim(release, event)
+        claim = _claim_of_event(release, event)
         claim.misses([0.5])  # an event that cannot be accounted for is refused here
         return claim
 
 
-def _claim(release: Release, event: Event) -> Claim:
+def _claim_of_event(release: Release, event: Event) -> Claim:
     stated = release.statement
     if not 0.5 <= stated.best_guess <= 1:
         raise ReleaseError(
@@ -214,13 +216,13 @@ def _claim(release: Release, event: Event) -> Claim:
     return Claim(event, stated.delta, ((stated.delta, stated.epsilon), *stated.epsilon_at, *guess))
 
 
-def _check_promises(release: Release, banded: bool) -> None:
+def _refuse_record_promise(release: Release, banded: bool) -> None:
     """Refuse a promise about records where there can be none: a band's is about one column's marginal."""
     stated = release.statement
     event = event_from_dict(stated.event)
     if banded:
         agrees = event.relation == stated.neighbours == Relation.VALUE
-        _claim(release, event)
+        _claim_of_event(release, event)
     else:
         epsilons = [stated.epsilon, *(epsilon for _, epsilon in stated.epsilon_at)]
         not_private = any(isinstance(leaf, NotPrivate) for leaf in flatten(event))
@@ -237,7 +239,7 @@ def _check_promises(release: Release, banded: bool) -> None:
 
 
 @contextmanager
-def _one_line(release: Release) -> Iterator[None]:
+def _wrong_release_in_one_line(release: Release) -> Iterator[None]:
     """Turn whatever a wrong release raises into one line about it."""
     name = release.mechanism["name"]
     try:
@@ -253,21 +255,21 @@ def _one_line(release: Release) -> Iterator[None]:
         raise ReleaseError(f"the release does not say how {name!r} was done; it was not made by radoboost") from None
 
 
-def _expect(release: Release, **expected: Any) -> None:
+def _expect_parameters_in_release(release: Release, **expected: Any) -> None:
     """Refuse a release whose mechanism has another parameter than the one that is attacked."""
     for name, value in expected.items():
         if release.mechanism[name] != value:
-            _refuse(release, name, release.mechanism[name], value)
+            _refuse_release_parameter(release, name, release.mechanism[name], value)
 
 
-def _expect_around(release: Release, signatures: str, *, hides_size: bool) -> None:
+def _expect_release_surroundings(release: Release, signatures: str, *, hides_size: bool) -> None:
     if release.signatures["name"] != signatures:
-        _refuse(release, "signatures", release.signatures["name"], signatures)
+        _refuse_release_parameter(release, "signatures", release.signatures["name"], signatures)
     if hides_size and release.n_examples is not None:
-        _refuse(release, "n_examples", release.n_examples, None)
+        _refuse_release_parameter(release, "n_examples", release.n_examples, None)
 
 
-def _refuse(release: Release, name: str, value: Any, expected: Any) -> None:
+def _refuse_release_parameter(release: Release, name: str, value: Any, expected: Any) -> None:
     raise ReleaseError(
         f"the release says of {release.mechanism['name']!r} that {name} is {value!r}; this attack knows only "
         f"{expected!r}, so it would show nothing about it"

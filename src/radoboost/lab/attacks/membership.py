@@ -18,18 +18,23 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, Plain
 from radoboost.holder.mechanisms.moments.moments import UNITS
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
-from radoboost.holder.signatures import check_n_rados
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, deadline, refuse_many_classes
-from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, plain_table, rebuilt, with_clip
-from radoboost.lab.attacks.plain_likelihood import Floats, PlainTable, plain_runs
-from radoboost.lab.attacks.roc import LOW_RATE, Claim, Roc, roc_of
+from radoboost.holder.signatures import check_number_of_rados
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, refuse_many_classes
+from radoboost.lab.attacks.mechanism_from_release import (
+    claim_of_statement,
+    mechanism_of_release,
+    mechanism_with_clip,
+    plain_table_of_release,
+)
+from radoboost.lab.attacks.plain_likelihood import Floats, PlainTable, plain_likelihood_runs
+from radoboost.lab.attacks.roc import LOW_RATE, Claim, Roc, roc_of_scores
 from radoboost.lab.audits.audit import CONFIDENCE, LEAST_RUNS
 from radoboost.lab.audits.canaries import WIDTH, Runs, Scenario, noisy_rows_runs, noisy_sums_runs
-from radoboost.lab.audits.moments_audit import moments_runs
+from radoboost.lab.audits.moments_audit import moments_canary_runs
 from radoboost.privacy import Event, Relation, band
 from radoboost.progress import Progress, silent
 from radoboost.release.kind import LAWS
-from radoboost.release.release import Release, percent_up, rounded_up
+from radoboost.release.release import Release, percent_up_text, rounded_up_text
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
 # ---- What the attacks on membership found, as tables, figures and checks.
@@ -56,20 +61,20 @@ def membership_findings(name: str, title: str, attacks: Attacks) -> Findings:
     return Findings(
         name,
         title,
-        tables=[_table(attacks)],
-        figures=[_figure(attacks)] if attacks else [],
-        checks=_checks(attacks),
+        tables=[_membership_table(attacks)],
+        figures=[_membership_figure(attacks)] if attacks else [],
+        checks=_membership_checks(attacks),
         notes=_NOTES,
     )
 
 
-def _table(attacks: Attacks) -> ReportTable:
+def _membership_table(attacks: Attacks) -> ReportTable:
     rows = []
     for name, one in attacks:
         claim, few = one.claim, one.roc.at() if one.roc else None
         rows.append([
             name,
-            None if claim is None else f"{rounded_up(claim.epsilon, 4)}, {claim.neighbours}",
+            None if claim is None else f"{rounded_up_text(claim.epsilon, 4)}, {claim.neighbours}",
             one.runs,
             one.roc.advantage if one.roc else None,
             None if claim is None else claim.advantage,
@@ -94,7 +99,7 @@ def _table(attacks: Attacks) -> ReportTable:
     return ReportTable("membership", "What the attack gets, and what statements allow", columns, rows, note)
 
 
-def _figure(attacks: Attacks) -> Figure:
+def _membership_figure(attacks: Attacks) -> Figure:
     panels = []
     rates = np.geomspace(1e-4, 1, 60)
     for name, one in attacks:
@@ -124,7 +129,7 @@ def _figure(attacks: Attacks) -> Figure:
     return Figure("membership", "Was this record in the table?", caption, panels)
 
 
-def _checks(attacks: Attacks) -> list[Check]:
+def _membership_checks(attacks: Attacks) -> list[Check]:
     checks = []
     for name, one in attacks:
         if one.claim is None:
@@ -240,7 +245,7 @@ class Membership:
         where = "made-up tables of this size" if self.claim is None else "the worst table for this record"
         text = (
             f"On {where}, an adversary who knows all other records is right about {what} "
-            f"{_right(self.roc.advantage)} % of the time, where a coin is right 50 % of the time"
+            f"{_share_right_text(self.roc.advantage)} % of the time, where a coin is right 50 % of the time"
         )
         few = self.roc.at()
         if few is not None:
@@ -251,7 +256,7 @@ class Membership:
             return f"{text}; nothing is promised about that."
         if math.isinf(self.claim.epsilon):
             return f"{text}; the statement promises nothing (epsilon is infinite, for {self.claim.neighbours})."
-        allowed = f"the statement ({self.claim.as_text()}) allows {percent_up(0.5 + self.claim.advantage / 2)} %"
+        allowed = f"the statement ({self.claim.as_text()}) allows {percent_up_text(0.5 + self.claim.advantage / 2)} %"
         if few is not None:
             allowed += f" and {100 * float(self.claim.hits([LOW_RATE])[0]):.1f} %"
         if self.beats_claim:
@@ -266,11 +271,11 @@ class Membership:
         )
 
 
-def _right(advantage: float) -> str:
+def _share_right_text(advantage: float) -> str:
     return f"{50 + 50 * advantage:.1f}"
 
 
-def membership(
+def membership_attack(
     mechanism: Mechanism,
     *,
     n_rados: int = 100,
@@ -290,11 +295,11 @@ def membership(
     own. More than two classes, `n_classes`, are for `moments`. `claim` is what to hold the attack against, by default
     what the mechanism accounts for; `run` lets tests attack faulty noise; `key` makes the attack repeatable.
     """
-    _check_attack(mechanism, runs, key)
-    check_n_rados(n_rados)
+    _check_membership_attack(mechanism, runs, key)
+    check_number_of_rados(n_rados)
     if n_classes != 2 and mechanism.law != "noisy moments":
         raise ArgumentError(f"the attack on {mechanism.name} is for two classes, not for {n_classes!r}; leave it out")
-    left = deadline(seconds)
+    left = attack_deadline(seconds)
 
     def going() -> bool:
         return left() > 0
@@ -304,69 +309,73 @@ def membership(
         private_bounds=getattr(mechanism, "n_searched", 0) > 0, run=run, bar=bar, going=going,
     )  # fmt: skip
     if mechanism.law in _PLAIN_TABLES:
-        return _of_plain(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, scenario), scenario)
+        return _membership_in_plain_table(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, scenario), scenario)
     scores, event, granted = _RUNS[mechanism.law](mechanism, scenario)
     claim = claim or Claim(event, getattr(mechanism, "delta", DEFAULT_DELTA))
-    return _judged(mechanism.name, claim.neighbours, granted, scores.ratios, claim)
+    return _judge_membership(mechanism.name, claim.neighbours, granted, scores.ratios, claim)
 
 
-def _noisy_sums(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
+def _membership_in_noisy_sums(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
     scores = noisy_sums_runs(mechanism, scenario)
     return scores, scores.event, _GRANTED[mechanism.law]
 
 
-def _noisy_rows(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = noisy_rows_runs(with_clip(mechanism, scenario.n_columns), scenario)
+def _membership_in_noisy_rows(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
+    scores = noisy_rows_runs(mechanism_with_clip(mechanism, scenario.n_columns), scenario)
     granted = _GRANTED[mechanism.law]
     if mechanism.clip is None:
         granted = (granted[0], _UNCLIPPED)
     return scores, mechanism.plan(1, WIDTH, 2).event, granted
 
 
-def _noisy_moments(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = moments_runs(mechanism, scenario)
+def _membership_in_moments(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
+    scores = moments_canary_runs(mechanism, scenario)
     return scores, scores.event, _GRANTED[mechanism.law] if scenario.n_classes == 2 else _GRANTED_OF_CLASSES
 
 
-def _plain_table(mechanism: Any, scenario: Scenario) -> PlainTable:
+def _membership_plain_table(mechanism: Any, scenario: Scenario) -> PlainTable:
     return PlainTable(scenario.n_examples, scenario.n_columns, scenario.n_rados)
 
 
-def _banded_table(mechanism: Any, scenario: Scenario) -> PlainTable:
+def _membership_banded_table(mechanism: Any, scenario: Scenario) -> PlainTable:
     limits = band(scenario.n_examples, mechanism.epsilon)
     return PlainTable(scenario.n_examples, scenario.n_columns, scenario.n_rados, limits)
 
 
-_RUNS = {"noisy sums": _noisy_sums, "sums of noisy rows": _noisy_rows, "noisy moments": _noisy_moments}
-_PLAIN_TABLES = {"sums": _plain_table, "banded sums": _banded_table}
+_RUNS = {
+    "noisy sums": _membership_in_noisy_sums,
+    "sums of noisy rows": _membership_in_noisy_rows,
+    "noisy moments": _membership_in_moments,
+}
+_PLAIN_TABLES = {"sums": _membership_plain_table, "banded sums": _membership_banded_table}
 
 
-def _check_attack(mechanism: Any, runs: Any, key: Any) -> None:
+def _check_membership_attack(mechanism: Any, runs: Any, key: Any) -> None:
     if isinstance(mechanism, type) or getattr(mechanism, "law", None) not in LAWS:
         raise ArgumentError(f"mechanism must be one whose law is known here, such as Moments(1.0); it is {mechanism!r}")
-    _check_runs(runs, key)
+    _check_membership_runs(runs, key)
 
 
-def _check_runs(runs: Any, key: Any) -> None:
+def _check_membership_runs(runs: Any, key: Any) -> None:
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
         raise ArgumentError(f"the attack needs at least {LEAST_RUNS:,} runs; runs is {runs!r}")
     if key is not None and not (isinstance(key, bytes) and key):
         raise ArgumentError("key must be bytes, or None for one from the operating system")
 
 
-def _of_plain(name: str, table: PlainTable, scenario: Scenario) -> Membership:
+def _membership_in_plain_table(name: str, table: PlainTable, scenario: Scenario) -> Membership:
     granted = (*_GRANTED["sums"], _COUNTED if table.counted else _NORMAL)
-    ratios = plain_runs(table, runs=scenario.runs, key=scenario.key, bar=scenario.bar, going=scenario.going)
-    return _judged(name, REPLACED, granted, ratios, None)
+    ratios = plain_likelihood_runs(table, runs=scenario.runs, key=scenario.key, bar=scenario.bar, going=scenario.going)
+    return _judge_membership(name, REPLACED, granted, ratios, None)
 
 
-def _judged(
+def _judge_membership(
     name: str, neighbours: str, granted: tuple[str, ...], ratios: tuple[Floats, Floats], claim: Claim | None
 ) -> Membership:
     runs = len(ratios[0])
     if runs < LEAST_RUNS:
         return Membership(name, neighbours, granted, runs, None, claim)
-    roc = roc_of(*ratios)
+    roc = roc_of_scores(*ratios)
     if claim is None:
         return Membership(name, neighbours, granted, runs, roc)
     margin = claim.margin(roc)
@@ -376,7 +385,7 @@ def _judged(
 # ---- releases
 
 
-def membership_of(
+def membership_of_release(
     release: Release,
     *,
     runs: int = DEFAULT_RUNS,
@@ -391,9 +400,9 @@ def membership_of(
     One that contradicts itself, or describes what is not attacked here, is refused.
     """
     if release.law in _PLAIN_TABLES:
-        return _of_plain_release(release, runs, key, seconds, bar)
-    mechanism = rebuilt(release)
-    return membership(
+        return _membership_of_plain_release(release, runs, key, seconds, bar)
+    mechanism = mechanism_of_release(release)
+    return membership_attack(
         mechanism,
         n_rados=max(1, release.n_rados),  # moments have none, and do not ask
         n_columns=len(release.columns),
@@ -406,12 +415,14 @@ def membership_of(
     )
 
 
-def _of_plain_release(release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress) -> Membership:
+def _membership_of_plain_release(
+    release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress
+) -> Membership:
     refuse_many_classes(release, "this attack on plain rados is for two classes", "; take the attack probe")
-    left = deadline(seconds)
-    _check_runs(runs, key)
+    left = attack_deadline(seconds)
+    _check_membership_runs(runs, key)
     scenario = Scenario(runs=runs, key=key, bar=bar, going=lambda: left() > 0)
-    result = _of_plain(release.mechanism["name"], plain_table(release), scenario)
+    result = _membership_in_plain_table(release.mechanism["name"], plain_table_of_release(release), scenario)
     if any(column.scale == "standard" for column in release.columns):
         result = replace(result, granted=(*result.granted, _CONSTANTS))
     return result
@@ -431,25 +442,29 @@ def study(
 
     A quick study takes some seconds, with fewer runs; a whole one some minutes. Each attack has its share of `seconds`.
     """
-    left = deadline(seconds)
-    key, cases = make_key(seed), _cases(quick)
+    left = attack_deadline(seconds)
+    key, cases = make_key(seed), _membership_cases(quick)
     results: list[tuple[str, Membership]] = []
     for number, (name, mechanism, options) in enumerate(cases):
         share = max(left(), 1e-3) / (len(cases) - number)
-        results.append((name, membership(mechanism, key=key, seconds=share, bar=bar, **options)))
+        results.append((name, membership_attack(mechanism, key=key, seconds=share, bar=bar, **options)))
     return membership_findings(NAME, TITLE, results)
 
 
-def _cases(quick: bool) -> list[tuple[str, Mechanism, dict[str, Any]]]:
+def _membership_cases(quick: bool) -> list[tuple[str, Mechanism, dict[str, Any]]]:
     few, many = (1000, 4000) if quick else (10_000, 20_000)
     n_rados = 20 if quick else 100
     private: list[tuple[str, Mechanism, dict[str, Any]]] = []
     for epsilon, runs in ((4.0, few),) if quick else ((4.0, few), (1.0, many)):
         moments = [Moments(epsilon, unit=unit, sharpen=not quick) for unit in UNITS[: 1 if quick else 2]]
         private += [
-            (_titled("noisy-rados", epsilon, Relation.RECORD), NoisyRados(epsilon), {"n_rados": n_rados, "runs": many}),
-            (_titled("noisy-examples", epsilon, Relation.EDGE), NoisyExamples(epsilon), {"runs": many}),
-            *((_titled("moments", epsilon, one.neighbours), one, {"runs": runs}) for one in moments),
+            (
+                _titled_membership("noisy-rados", epsilon, Relation.RECORD),
+                NoisyRados(epsilon),
+                {"n_rados": n_rados, "runs": many},
+            ),
+            (_titled_membership("noisy-examples", epsilon, Relation.EDGE), NoisyExamples(epsilon), {"runs": many}),
+            *((_titled_membership("moments", epsilon, one.neighbours), one, {"runs": runs}) for one in moments),
         ]
     plain = {"n_rados": 100, "runs": many}
     return [
@@ -468,5 +483,5 @@ class _Halved(Curator):
         return super().noise(scale / 2, shape)
 
 
-def _titled(name: str, epsilon: float, relation: Relation) -> str:
+def _titled_membership(name: str, epsilon: float, relation: Relation) -> str:
     return f"{name}, epsilon {epsilon:g} for {relation.value}"

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.signatures import AllSignatures, FeatureInterval, SignatureSet
-from radoboost.lab.attacks.adversary_knowledge import member_bits
-from radoboost.lab.audits.canaries import Going, always
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits_of_signatures
+from radoboost.lab.audits.canaries import Going, allow_any_runs
 from radoboost.progress import Progress, silent
 
 Floats = NDArray[np.float64]
@@ -31,7 +31,7 @@ _MOST_BITS = 1 << 22  # of inclusion at a time, eight bytes each
 _MOST_AT_ONCE = 1000  # runs whose subsets are counted one after the other
 
 
-def counted_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
+def counted_rado_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     """Logarithm of how many subsets of these edge vectors have a rado as their sum, up to a constant.
 
     With a `band`, of the subsets that it allows; the protected column is then the first, and of -1 and +1.
@@ -55,7 +55,7 @@ def counted_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     return law
 
 
-def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
+def normal_rado_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     """Logarithm of the density of the normal law with a rado's mean and covariance, up to a constant.
 
     With a `band` the protected column, the first, has its exact law, and the other columns are normal given its value:
@@ -64,14 +64,14 @@ def normal_law(edges: Integers, band: tuple[int, int] | None = None) -> Law:
     """
     values = edges.astype(np.float64)
     if band is None:
-        return _normal(values.sum(axis=-2) / 2, _row_products(values) / 4)
+        return _normal_log_density(values.sum(axis=-2) / 2, _row_products(values) / 4)
     from scipy.stats import binom
 
     m, positive = edges.shape[-2], (edges[..., 0] > 0).sum(axis=-1)[..., None]
     turned = values[..., 1:] * values[..., :1]
     middle, lean = (part.sum(axis=-2)[..., None, :] / 2 for part in (values[..., 1:], turned))
     spread = turned - turned.mean(axis=-2, keepdims=True)
-    within = _normal(np.zeros_like(turned[..., 0, :]), _row_products(spread) / 4 * m / max(m - 1, 1))
+    within = _normal_log_density(np.zeros_like(turned[..., 0, :]), _row_products(spread) / 4 * m / max(m - 1, 1))
     low, high = band
 
     def law(rados: Integers) -> Floats:
@@ -89,7 +89,7 @@ def _row_products(rows: Floats) -> Floats:
     return np.asarray(np.swapaxes(rows, -1, -2) @ rows)
 
 
-def _normal(mean: Floats, covariance: Floats) -> Callable[[NDArray[Any]], Floats]:
+def _normal_log_density(mean: Floats, covariance: Floats) -> Callable[[NDArray[Any]], Floats]:
     sign, log_determinant = np.linalg.slogdet(covariance)
     if (sign <= 0).any():
         raise ArgumentError("the columns of these records depend on each other; leave some out")
@@ -131,8 +131,8 @@ class PlainTable:
         return max(1, min(most, _MOST_AT_ONCE, _MOST_BITS >> rows) if self.counted else most)
 
 
-def plain_runs(
-    of: PlainTable, *, runs: int, key: bytes | None = None, bar: Progress = silent, going: Going = always
+def plain_likelihood_runs(
+    of: PlainTable, *, runs: int, key: bytes | None = None, bar: Progress = silent, going: Going = allow_any_runs
 ) -> tuple[Floats, Floats]:
     """Log-likelihood ratios of A against B, of releases with A and of releases with B in its place.
 
@@ -148,42 +148,44 @@ def plain_runs(
         if not going():
             break
         count = min(of.at_a_time, runs - first)
-        parts.append(_ratios(of, hashlib.sha256(b"radoboost/membership/%d/" % first + key).digest(), count))
+        parts.append(_likelihood_ratios(of, hashlib.sha256(b"radoboost/membership/%d/" % first + key).digest(), count))
         bar("releases with A and with B", first + count, runs)
     present, absent = np.concatenate(parts, axis=1)
     return present, absent
 
 
-def _ratios(of: PlainTable, key: bytes, count: int) -> Floats:
+def _likelihood_ratios(of: PlainTable, key: bytes, count: int) -> Floats:
     """The ratios of `count` releases with A, and of as many with B, each pair of them of another table."""
     generator = np.random.default_rng(np.frombuffer(key, dtype=np.uint32))
     if not of.drawn:
-        return _approximate(of, generator, count)
+        return _approximate_likelihood_ratios(of, generator, count)
     values = np.clip(generator.standard_normal((count, of.n_examples + 1, of.n_columns)), -4, 4) * 2**20
     rows = np.rint(values).astype(np.int64)
     if of.band is not None:
         rows[..., 0] = np.where(rows[..., 0] < 0, -1, 1)
     tables = [rows[:, :-1], np.concatenate([rows[:, :-2], rows[:, -1:]], axis=1)]  # A or B is the last record
     rados = [
-        _sums(_inside(of, edges, hashlib.sha256(bytes([which]) + key).digest()), edges)
+        _exact_rado_sums_of_tables(
+            _rows_in_rados_of_tables(of, edges, hashlib.sha256(bytes([which]) + key).digest()), edges
+        )
         for which, edges in enumerate(tables)
     ]
     if of.counted:
-        gains = np.stack([_gains(of, *one) for one in zip(*tables, *rados, strict=True)], axis=1)
+        gains = np.stack([_likelihood_gains_by_counting(of, *one) for one in zip(*tables, *rados, strict=True)], axis=1)
     else:
-        a, b = (normal_law(edges, of.band) for edges in tables)
+        a, b = (normal_rado_law(edges, of.band) for edges in tables)
         gains = np.array([a(sums) - b(sums) for sums in rados])
     total = np.clip(gains, -_CERTAIN, _CERTAIN).sum(axis=2)
     return np.asarray(np.clip(total, -_CERTAIN, _CERTAIN))
 
 
-def _gains(of: PlainTable, with_a: Integers, with_b: Integers, *rados: Integers) -> Floats:
+def _likelihood_gains_by_counting(of: PlainTable, with_a: Integers, with_b: Integers, *rados: Integers) -> Floats:
     """Log-likelihood ratios of the rados of one table with A, and of those with B, by counting."""
-    a, b = (counted_law(edges, of.band) for edges in (with_a, with_b))
+    a, b = (counted_rado_law(edges, of.band) for edges in (with_a, with_b))
     return np.array([a(sums) - b(sums) for sums in rados])
 
 
-def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> Floats:
+def _approximate_likelihood_ratios(of: PlainTable, generator: np.random.Generator, count: int) -> Floats:
     """The ratios for so many records that a sum of them is as good as normal, and a band makes no difference."""
     m, d = of.n_examples, of.n_columns
     total = generator.standard_normal((count, d)) * np.sqrt(m)
@@ -191,7 +193,7 @@ def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> 
         ((total + row) / 2, (np.eye(d) * m + row[:, :, None] * row[:, None, :]) / 4)
         for row in generator.standard_normal((2, count, d))
     ]
-    a, b = (_normal(*moment) for moment in moments)
+    a, b = (_normal_log_density(*moment) for moment in moments)
     ratios = []
     for mean, covariance in moments:
         root = np.swapaxes(np.linalg.cholesky(covariance), -1, -2)
@@ -200,16 +202,16 @@ def _approximate(of: PlainTable, generator: np.random.Generator, count: int) -> 
     return np.array(ratios)
 
 
-def _inside(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.bool_]:
+def _rows_in_rados_of_tables(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.bool_]:
     """Which records each rado sums, of each of these tables."""
     signatures: SignatureSet = AllSignatures() if of.band is None else FeatureInterval(*of.band)
     count = len(edges) * of.n_rados
-    bits = member_bits(signatures.prepare(key, count, of.n_examples), count, of.n_examples)
+    bits = inclusion_bits_of_signatures(signatures.prepare(key, count, of.n_examples), count, of.n_examples)
     bits = bits.reshape(len(edges), of.n_rados, of.n_examples)
     return bits if of.band is None else bits ^ (edges[:, None, :, 0] > 0)
 
 
-def _sums(inside: NDArray[np.bool_], edges: Integers) -> Integers:
+def _exact_rado_sums_of_tables(inside: NDArray[np.bool_], edges: Integers) -> Integers:
     """Rados, exactly: sums of whole numbers stay below 2**53."""
     return np.asarray(inside.astype(np.float64) @ edges.astype(np.float64)).astype(np.int64)
 

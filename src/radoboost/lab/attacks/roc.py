@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.lab.audits.audit import CHOOSING, CONFIDENCE, rate_above, rate_below
+from radoboost.lab.audits.audit import CHOOSING, CONFIDENCE, lower_rate_bound, upper_rate_bound
 from radoboost.privacy import Event, epsilon_at, trade_off
-from radoboost.release.release import finite_or_word, rounded_up
+from radoboost.release.release import epsilon_as_json, rounded_up_text
 
 Floats = NDArray[np.float64]
 
@@ -71,14 +71,14 @@ class Roc:
         few = [(a, h) for a, h in zip(self.false_alarms, self.hits, strict=True) if a <= rate * self.runs]
         alarms, hits = max(few, default=(0, 0))
         risk = (1 - SHOWN) / 2
-        low, high = rate_below(hits, self.runs, risk), rate_above(hits, self.runs, risk)
+        low, high = lower_rate_bound(hits, self.runs, risk), upper_rate_bound(hits, self.runs, risk)
         return Rate(hits / self.runs, low, high, alarms / self.runs)
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Upper bounds on false alarms and lower bounds on hits, which hold together at the confidence of audits."""
         risk = (1 - CONFIDENCE) / (2 * len(self.thresholds))
-        above = [rate_above(count, self.runs, risk) for count in self.false_alarms]
-        below = [rate_below(count, self.runs, risk) for count in self.hits]
+        above = [upper_rate_bound(count, self.runs, risk) for count in self.false_alarms]
+        below = [lower_rate_bound(count, self.runs, risk) for count in self.hits]
         return np.array(above), np.array(below)
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,17 +92,21 @@ class Roc:
         }
 
 
-def roc_of(present: ArrayLike, absent: ArrayLike) -> Roc:
+def roc_of_scores(present: ArrayLike, absent: ArrayLike) -> Roc:
     """Rates of scores of the present, which are large, and of the absent; as many of either."""
     with_record, without = (np.asarray(scores, dtype=np.float64) for scores in (present, absent))
     cut = int(CHOOSING * len(with_record))
-    thresholds = _thresholds(with_record[:cut], without[:cut])
-    advantages = _above(with_record[:cut], thresholds) - _above(without[:cut], thresholds)
-    false_alarms, hits = (tuple(_above(scores[cut:], thresholds).tolist()) for scores in (without, with_record))
+    thresholds = _roc_thresholds(with_record[:cut], without[:cut])
+    advantages = _scores_above_thresholds(with_record[:cut], thresholds) - _scores_above_thresholds(
+        without[:cut], thresholds
+    )
+    false_alarms, hits = (
+        tuple(_scores_above_thresholds(scores[cut:], thresholds).tolist()) for scores in (without, with_record)
+    )
     return Roc(tuple(thresholds.tolist()), false_alarms, hits, len(with_record) - cut, int(np.argmax(advantages)))
 
 
-def _thresholds(present: Floats, absent: Floats) -> Floats:
+def _roc_thresholds(present: Floats, absent: Floats) -> Floats:
     """Scores in both tails of either table, closer together the farther out, and the middle; largest first."""
     tails = np.geomspace(1 / len(present), 0.5, _LEVELS)
     levels = np.concatenate([tails, 1 - tails])
@@ -110,7 +114,7 @@ def _thresholds(present: Floats, absent: Floats) -> Floats:
     return np.unique(np.concatenate(quantiles))[::-1]
 
 
-def _above(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
+def _scores_above_thresholds(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
     return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="right")
 
 
@@ -196,13 +200,13 @@ class Claim:
         return low
 
     def as_text(self) -> str:
-        return f"epsilon {rounded_up(self.epsilon, 4)} at delta {self.delta:g} for {self.neighbours}"
+        return f"epsilon {rounded_up_text(self.epsilon, 4)} at delta {self.delta:g} for {self.neighbours}"
 
     def to_dict(self, rates: Sequence[float]) -> dict[str, Any]:
         """As JSON data, with the curve at these rates of false alarms."""
         return {
             "neighbours": self.neighbours,
-            "epsilon": finite_or_word(self.epsilon),
+            "epsilon": epsilon_as_json(self.epsilon),
             "delta": self.delta,
             "advantage": self.advantage,
             "true_positive_rates": self.hits(rates).tolist(),

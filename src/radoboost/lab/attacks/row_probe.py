@@ -14,18 +14,18 @@ from radoboost.holder.mechanisms import FeatureBand, Plain
 from radoboost.holder.signatures import FixedSupport
 from radoboost.lab.attacks.adversary_knowledge import (
     DEFAULT_SECONDS,
+    attack_deadline,
     check_same_width,
-    deadline,
+    edge_vectors_of_table,
     rado_integers,
-    table_edges,
 )
 from radoboost.lab.attacks.subset_sum import (
     MOST_HALVED,
     HalfSums,
     Lattice,
     Subsets,
-    check_targets,
-    expected_others,
+    check_subset_sum_targets,
+    expected_other_subsets,
     too_few_bits,
 )
 from radoboost.progress import Progress, silent
@@ -93,7 +93,7 @@ class Probe:
         return f"{text} Not all rados were solved: {self.why}." if self.why else text
 
 
-def probe(
+def probe_rows_of_table(
     release: Release,
     table: Any,
     y: Any = None,
@@ -112,7 +112,7 @@ def probe(
             f"the rados of the mechanism {release.mechanism['name']} hold noise, and this attack needs exact sums; "
             f"it works on {Plain.name} and {FeatureBand.name}"
         )
-    edges, support = table_edges(release, table, y, label=label), None
+    edges, support = edge_vectors_of_table(release, table, y, label=label), None
     if release.n_examples is not None and len(edges) < release.n_examples:
         raise TableError(
             f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
@@ -120,13 +120,13 @@ def probe(
         )
     if release.signatures["name"] == FixedSupport.name:
         support = int(release.signatures["support"]), release.n_examples or len(edges)
-    return members(
+    return probe_members_of_rados(
         edges, rado_integers(release), support=support, n_members=release.n_examples, rados_read=rados,
         seconds=seconds, bar=bar,
     )  # fmt: skip
 
 
-def members(
+def probe_members_of_rados(
     edges: NDArray[np.int64],
     rados: NDArray[np.int64],
     *,
@@ -140,9 +140,9 @@ def members(
 
     `n_members` is how many rows the release is known to be of: no more of them can be in it.
     """
-    left = deadline(seconds)
+    left = attack_deadline(seconds)
     check_same_width(edges, rados)
-    edges, rados = check_targets(edges, rados)
+    edges, rados = check_subset_sum_targets(edges, rados)
     n_rados, missed = len(rados), 0.5
     if support is not None:
         # Every rado has as many rows: one more column that is known exactly.
@@ -150,12 +150,12 @@ def members(
             np.hstack([part, np.full((len(part), 1), one)]) for part, one in ((edges, 1), (rados, support[0]))
         )
         missed = 1 - support[0] / support[1]
-    proving, others = len(edges) <= MOST_HALVED, expected_others(edges)
+    proving, others = len(edges) <= MOST_HALVED, expected_other_subsets(edges)
     why = "" if proving else too_few_bits(edges)
     if not why:
         engine: HalfSums | Lattice = HalfSums(edges) if proving else Lattice(edges, left)
         if isinstance(engine, Lattice):
-            why, others = engine.too_few_bits() or _all_mixed(engine), engine.expected_others
+            why, others = engine.too_few_bits() or _no_row_named_text(engine), engine.expected_others
     if why:
         return Probe((OPEN,) * len(edges), False, others, 1.0, 0, 0, n_rados, "lattice", why)
     certain, possible = np.zeros((2, len(edges)), dtype=np.bool_)
@@ -178,7 +178,7 @@ def members(
                 break
             continue
         n_solved += 1
-        some, every = _rows_of(subsets, edges, engine)
+        some, every = _rows_of_probed_subset(subsets, edges, engine)
         certain |= every
         possible |= some
     if n_members is not None and certain.sum() > n_members:
@@ -195,7 +195,7 @@ def members(
     return Probe(tuple(rows.tolist()), proving, others, missed**n_solved, n_solved, n_read, n_rados, name, why)
 
 
-def _rows_of(
+def _rows_of_probed_subset(
     subsets: Subsets, edges: NDArray[np.int64], engine: HalfSums | Lattice
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The rows of some subset, and those of every subset, that give a rado; rows that are equal go in any order."""
@@ -204,11 +204,11 @@ def _rows_of(
     assert isinstance(engine, Lattice)
     equal = np.unique(edges, axis=0, return_inverse=True)[1].reshape(-1)
     chosen = np.bincount(equal, subsets.listed[0])
-    mixed = _mixed(engine.relations(subsets.listed[0]), equal)
+    mixed = _exchangeable_rows(engine.relations(subsets.listed[0]), equal)
     return (chosen > 0)[equal] | mixed, (chosen == np.bincount(equal))[equal] & ~mixed
 
 
-def _mixed(relations: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _exchangeable_rows(relations: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Rows that relations exchange for rows that are not equal to them."""
     classes = np.zeros((len(relations), equal.max() + 1), dtype=np.int64)
     np.add.at(classes.T, equal, relations.T)
@@ -216,10 +216,10 @@ def _mixed(relations: NDArray[np.int64], equal: NDArray[np.int64]) -> NDArray[np
     return mixed[equal]
 
 
-def _all_mixed(lattice: Lattice) -> str:
+def _no_row_named_text(lattice: Lattice) -> str:
     """Why no row can be named, in words; empty if some can."""
     equal = np.unique(lattice.vectors, axis=0, return_inverse=True)[1].reshape(-1)
-    if not _mixed(lattice.short, equal).all():
+    if not _exchangeable_rows(lattice.short, equal).all():
         return ""
     return "every row can be exchanged for a few others without a change of the sum"
 
@@ -238,7 +238,7 @@ def study(
     bar: Progress = silent,
 ) -> Findings:
     """How many rows of a release are found among as many others, and how long it takes; sixteen rados each."""
-    left, rng = deadline(seconds), np.random.default_rng(seed)
+    left, rng = attack_deadline(seconds), np.random.default_rng(seed)
     sizes, columns, levels = tuple(sizes), tuple(columns), tuple(levels)
     widest = max(columns)
     cells = list(dict.fromkeys([(n, d, 2**22) for d in columns for n in sizes]
@@ -246,7 +246,9 @@ def study(
     means: dict[tuple[int, int, int], tuple[float, float, float]] = {}
     for done, cell in enumerate(cells):
         bar("probing", done, len(cells))
-        runs = [_run(rng, *cell, min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
+        runs = [
+            _run_probe_on_random_rows(rng, *cell, min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0
+        ]
         if runs:
             means[cell] = tuple(float(value) for value in np.mean(runs, axis=0))  # type: ignore[assignment]
 
@@ -261,7 +263,7 @@ def study(
     wide = {f"{d} column{'s' if d > 1 else ''}": [(n, d, 2**22) for n in sizes] for d in columns}
     coarse = {f"{k:,} values": [(n, widest, k) for n in sizes] for k in levels}
     related = {} if max(sizes) <= MOST_HALVED else {
-        title: [_run_on(rng, make(rng), min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
+        title: [_run_probe_on(rng, make(rng), min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
         for title, make in _RELATED.items()
     }  # fmt: skip
     wrong = sum(value[1] for value in means.values()) + sum(run[1] for runs in related.values() for run in runs)
@@ -290,34 +292,36 @@ def study(
     )  # fmt: skip
 
 
-def _run(rng: np.random.Generator, n: int, d: int, levels: int, seconds: float) -> tuple[float, float, float]:
-    return _run_on(rng, 2 * rng.integers(0, levels, (n, d)) - levels + 1, seconds)
+def _run_probe_on_random_rows(
+    rng: np.random.Generator, n: int, d: int, levels: int, seconds: float
+) -> tuple[float, float, float]:
+    return _run_probe_on(rng, 2 * rng.integers(0, levels, (n, d)) - levels + 1, seconds)
 
 
-def _run_on(rng: np.random.Generator, edges: NDArray[np.int64], seconds: float) -> tuple[float, float, float]:
+def _run_probe_on(rng: np.random.Generator, edges: NDArray[np.int64], seconds: float) -> tuple[float, float, float]:
     """The shares of members, and of others, that were found to be in; and the seconds it took."""
     n = len(edges)
     inside = np.arange(n) < n // 2
     rados = (rng.integers(0, 2, (16, n)) * inside) @ edges
     start = time.monotonic()
-    is_in = np.array(members(edges, rados, seconds=seconds).rows) == IN
+    is_in = np.array(probe_members_of_rados(edges, rados, seconds=seconds).rows) == IN
     return float(is_in[inside].mean()), float(is_in[~inside].mean()), time.monotonic() - start
 
 
-def _opposite(rng: np.random.Generator) -> NDArray[np.int64]:
+def _opposite_probe_rows(rng: np.random.Generator) -> NDArray[np.int64]:
     edges = rng.integers(-(2**22), 2**22, (50, 6))
     edges[1:50:2] = -edges[:50:2]
     edges[:20] = rng.integers(-(2**22), 2**22, (20, 6))
     return edges
 
 
-def _coarse_mixtures(rng: np.random.Generator) -> NDArray[np.int64]:
+def _coarse_probe_rows(rng: np.random.Generator) -> NDArray[np.int64]:
     coarse = rng.choice([-1, 1], (50, 1)) * rng.integers(0, 4, (50, 8))
     mixed: NDArray[np.int64] = coarse @ rng.integers(1, 2**18, (8, 8))
     return mixed
 
 
 _RELATED: dict[str, Callable[[np.random.Generator], NDArray[np.int64]]] = {
-    "30 of 50 rows in pairs of equal features and opposite labels": _opposite,
-    "50 rows whose 8 columns are mixtures of 8 columns of 4 values": _coarse_mixtures,
+    "30 of 50 rows in pairs of equal features and opposite labels": _opposite_probe_rows,
+    "50 rows whose 8 columns are mixtures of 8 columns of 4 values": _coarse_probe_rows,
 }

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, deadline, import_attack_library
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, import_attack_library
 
 MOST_HALVED = 40  # 2**20 sums a half
 CHANCE = 1e-3  # of a false subset: above it, one that is not known to be the only one proves nothing
@@ -62,18 +62,18 @@ class Subsets:
         return f"Whether a subset of the rows gives this sum is unknown: {self.why}."
 
 
-def bits_of(vectors: Vectors) -> NDArray[np.float64]:
+def bits_of_subset_sums(vectors: Vectors) -> NDArray[np.float64]:
     """How many bits each column adds to a random subset's sum, as if sums were Gaussian; m rows need about m in all.
 
     It is the entropy of the column's sum given those of the columns before it, in units of the least step that it can
     then take. A column of a few values, however fine its grid, tells no more than how often each of them is in the
     sum. Columns of a few decimals that were standardised tell less than this says, for their grid hides the decimals.
     """
-    parts = [_counted_apart(column) for column in vectors.T]
+    parts = [_split_column_by_value(column) for column in vectors.T]
     columns = np.hstack([np.empty((len(vectors), 0), dtype=np.int64), *parts])
     if columns.shape[1] >= len(vectors) and np.linalg.matrix_rank(columns) == len(vectors):
         parts, columns = list(vectors.T[:, :, None]), vectors  # the counts tell all subsets apart, so they set no limit
-    residuals, steps = np.zeros(columns.shape[1]), _steps(columns)
+    residuals, steps = np.zeros(columns.shape[1]), _least_subset_sum_steps(columns)
     diagonal = np.abs(np.diag(np.linalg.qr(columns.astype(np.float64), mode="r")))
     residuals[: len(diagonal)] = diagonal
     ratios = np.divide(residuals, steps, out=np.zeros_like(residuals), where=steps > 0)
@@ -82,7 +82,7 @@ def bits_of(vectors: Vectors) -> NDArray[np.float64]:
     return np.array([part.sum() for part in np.split(bits, ends[:-1])] if parts else [], dtype=np.float64)
 
 
-def _counted_apart(column: Vectors) -> Vectors:
+def _split_column_by_value(column: Vectors) -> Vectors:
     """A column as it is, or as one for each of its values, up to sign, if counts of these take fewer bits."""
     sizes, counts = np.unique(np.abs(column[column != 0]), return_counts=True)
     if not 0 < 2 * len(sizes) <= counts.sum():
@@ -94,7 +94,7 @@ def _counted_apart(column: Vectors) -> Vectors:
     return apart
 
 
-def _steps(vectors: Vectors) -> NDArray[np.float64]:
+def _least_subset_sum_steps(vectors: Vectors) -> NDArray[np.float64]:
     """The least change of each column's sum that leaves those before it as they are, 0 if nothing changes it.
 
     Pivots of a Gaussian elimination modulo 2**64, after each column's own divisor is taken out. This
@@ -116,24 +116,24 @@ def _steps(vectors: Vectors) -> NDArray[np.float64]:
     return least
 
 
-def expected_others(vectors: Vectors) -> float:
+def expected_other_subsets(vectors: Vectors) -> float:
     """About how many subsets give the same sum as a random one by chance: 2**m over the number of likely sums."""
-    return float(2.0 ** min(len(vectors) - float(bits_of(vectors).sum()), 1000.0))
+    return float(2.0 ** min(len(vectors) - float(bits_of_subset_sums(vectors).sum()), 1000.0))
 
 
 def too_few_bits(vectors: Vectors) -> str:
     """Why a subset found for a sum need not be the one it was made of, in words; empty if it may well be."""
-    return shortage(len(vectors), float(bits_of(vectors).sum()))
+    return bit_shortage_text(len(vectors), float(bits_of_subset_sums(vectors).sum()))
 
 
-def shortage(m: int, bits: float) -> str:
+def bit_shortage_text(m: int, bits: float) -> str:
     """Why so many bits do not tell the subsets of m rows apart, if they do not."""
     if bits >= m - math.log2(CHANCE):
         return ""
     return f"subsets of {m:,} rows take {m:,} bits to tell apart, and the columns carry about {bits:,.0f}"
 
 
-def check_targets(vectors: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
+def check_subset_sum_targets(vectors: Vectors, targets: Vectors) -> tuple[Vectors, Vectors]:
     """Vectors and targets as int64; refused if sums of them could overflow, or their widths differ."""
     vectors, targets = np.asarray(vectors), np.asarray(targets)
     if vectors.ndim != 2 or targets.ndim != 2 or vectors.shape[1] != targets.shape[1] or not len(vectors):
@@ -157,7 +157,7 @@ class _Half:
 
     def __init__(self, vectors: Vectors, factors: _Hash) -> None:
         self.vectors = vectors
-        sums = _subset_sums(_hashes(vectors, factors))
+        sums = _subset_sums(_hash_subset_sums(vectors, factors))
         self.masks = np.argsort(sums, kind="stable").astype(np.uint32)
         ordered = sums[self.masks]
         new = np.ones(len(ordered), dtype=np.bool_)
@@ -170,14 +170,14 @@ class _Half:
 
     def _agree(self, some: NDArray[np.uint32], others: NDArray[np.uint32]) -> bool:
         """Whether pairs of subsets have equal sums; of columns that others determine nothing need be compared."""
-        for k in _independent(self.vectors):
+        for k in _independent_columns(self.vectors):
             sums = _subset_sums(self.vectors[:, k])
             if not np.array_equal(sums[some], sums[others]):
                 return False
         return True
 
     def sums(self, groups: NDArray[np.int64]) -> Vectors:
-        return _unpack_masks(self.masks[self.first[groups]], len(self.vectors)).astype(np.int64) @ self.vectors
+        return _unpack_subset_masks(self.masks[self.first[groups]], len(self.vectors)).astype(np.int64) @ self.vectors
 
     def with_row(self, groups: NDArray[np.int64], weights: NDArray[np.int64]) -> list[int]:
         of_group = np.zeros(len(self.first), dtype=np.int64)
@@ -203,7 +203,7 @@ class HalfSums:
         middle, rng = len(vectors) // 2, np.random.default_rng(0)
         for _ in range(_MOST_HASHES):
             # Two different sums with one hash are rare, and would be counted together: then other factors are taken.
-            self._factors = _factors(rng, vectors.shape[1])
+            self._factors = _subset_hash_factors(rng, vectors.shape[1])
             self._left, self._right = (_Half(part, self._factors) for part in (vectors[:middle], vectors[middle:]))
             if self._left.exact and self._right.exact:
                 return
@@ -235,11 +235,11 @@ class HalfSums:
     def _matches(self, targets: Vectors) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
         """Target, left group and right group of all matches, a batch at a time."""
         whole, targets = (targets % self._divisors == 0).all(axis=1), targets // self._divisors
-        hashes, right_hashes = _hashes(targets, self._factors), self._right.hashes
+        hashes, right_hashes = _hash_subset_sums(targets, self._factors), self._right.hashes
         for first in range(0, len(targets), self.at_once):
             missing = hashes[first : first + self.at_once, None] - self._left.hashes
             place = np.minimum(np.searchsorted(right_hashes, missing), len(right_hashes) - 1)
-            for part in _pieces(np.flatnonzero(right_hashes[place] == missing)):
+            for part in _pieces_of_subset_sums(np.flatnonzero(right_hashes[place] == missing)):
                 target, left = np.divmod(part, missing.shape[1])
                 right = place.reshape(-1)[part]
                 fits = (self._left.sums(left) + self._right.sums(right) == targets[first + target]).all(axis=1)
@@ -254,18 +254,18 @@ class HalfSums:
             parts = []
             for half, group in ((self._left, a), (self._right, b)):
                 masks = half.masks[half.first[group] : half.first[group] + min(half.counts[group], most)]
-                parts.append(_unpack_masks(masks, len(half.vectors)))
+                parts.append(_unpack_subset_masks(masks, len(half.vectors)))
             pairs = np.hstack([np.repeat(parts[0], len(parts[1]), axis=0), np.tile(parts[1], (len(parts[0]), 1))])
             subsets = np.vstack([subsets, pairs])[:most]
         return subsets
 
 
-def _factors(rng: np.random.Generator, width: int) -> _Hash:
+def _subset_hash_factors(rng: np.random.Generator, width: int) -> _Hash:
     """Odd factors of a hash, so that the sums of a single column never collide."""
     return rng.integers(0, 2**64, width, dtype=np.uint64) | np.uint64(1)
 
 
-def _hashes(vectors: Vectors, factors: _Hash) -> Any:
+def _hash_subset_sums(vectors: Vectors, factors: _Hash) -> Any:
     return (vectors.astype(np.uint64) * factors).sum(axis=-1, dtype=np.uint64)
 
 
@@ -277,7 +277,7 @@ def _subset_sums(values: NDArray[Any]) -> NDArray[Any]:
     return sums
 
 
-def _independent(vectors: Vectors) -> list[int]:
+def _independent_columns(vectors: Vectors) -> list[int]:
     """Columns that all others are linear combinations of, by exact elimination."""
     rows, columns = vectors.astype(object), []
     for k in range(vectors.shape[1]):
@@ -290,12 +290,12 @@ def _independent(vectors: Vectors) -> list[int]:
     return columns
 
 
-def _unpack_masks(masks: NDArray[np.uint32], n_rows: int) -> NDArray[np.bool_]:
+def _unpack_subset_masks(masks: NDArray[np.uint32], n_rows: int) -> NDArray[np.bool_]:
     bits: NDArray[np.bool_] = (masks[:, None] >> np.arange(n_rows, dtype=np.uint32)) & 1 == 1
     return bits
 
 
-def _pieces(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+def _pieces_of_subset_sums(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
     size = _AT_ONCE >> 4  # each becomes a row of bits
     return (values[first : first + size] for first in range(0, len(values), size))
 
@@ -330,10 +330,10 @@ class Lattice:
     def __init__(self, vectors: Vectors, left: Callable[[], float] | None = None) -> None:
         self._flint = import_attack_library("flint")
         self.vectors = vectors
-        left = left or deadline(DEFAULT_SECONDS)
+        left = left or attack_deadline(DEFAULT_SECONDS)
         m = len(vectors)
         self._divisors = np.maximum(np.gcd.reduce(vectors, axis=0), 1)
-        bits = bits_of(vectors)
+        bits = bits_of_subset_sums(vectors)
         # Measured: more than one try pays only where the columns carry about half of what the reduction needs, or more.
         self._tries = _TRIES if float(bits.sum()) >= m * (0.3 + m / 75) else 1
         order = np.argsort(-bits, kind="stable")
@@ -375,14 +375,14 @@ class Lattice:
         self._long = np.array([row for row in long if max(map(abs, row)) == 1], dtype=np.int64).reshape(-1, m)
         # As if relations were spread evenly: 2**k over their volume of them, less what the short ones explain, change a
         # random subset, for one with l rows does so once in 2**l times.
-        volume = _log_volume(relations)
+        volume = _log_volume_of_lattice(relations)
         self.bits = m - len(relations) + volume if relations else math.inf
-        self._bits_beside = m - len(long) + volume - _log_volume(short) if long else math.inf
+        self._bits_beside = m - len(long) + volume - _log_volume_of_lattice(short) if long else math.inf
         self.expected_others = float(2.0 ** min(m - self.bits, 1000.0))
 
     def too_few_bits(self) -> str:
         """Why the columns do not tell subsets apart, as `subset_sums.too_few_bits`; by volume once that is known."""
-        return shortage(len(self.vectors), self._bits_beside)
+        return bit_shortage_text(len(self.vectors), self._bits_beside)
 
     def relations(self, subset: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Relations that may lead from a subset to others of the same sum: all short ones, and long ones that do."""
@@ -407,7 +407,7 @@ class Lattice:
             return "the time was over"
         return (
             f"lattice reduction found none; {m:,} rows need columns of well over {m:,} bits, "
-            f"and these carry about {min(self.bits, float(bits_of(self.vectors).sum())):,.0f}"
+            f"and these carry about {min(self.bits, float(bits_of_subset_sums(self.vectors).sum())):,.0f}"
         )
 
     def refutes(self, target: Vectors) -> bool:
@@ -442,7 +442,7 @@ class Lattice:
         return None
 
 
-def _log_volume(relations: list[list[int]]) -> float:
+def _log_volume_of_lattice(relations: list[list[int]]) -> float:
     """The binary logarithm of the volume that reduced vectors span; they may have entries beyond any float."""
     scales = [1 + math.isqrt(sum(value * value for value in row)) for row in relations]
     scaled = [[value / scale for value in row] for row, scale in zip(relations, scales, strict=True)]

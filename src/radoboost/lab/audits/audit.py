@@ -22,15 +22,15 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moments.feature_plan import AUTO
-from radoboost.holder.mechanisms.record_level import check_person
+from radoboost.holder.mechanisms.record_level import check_rows_per_person
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
-from radoboost.holder.rooms.roster import check_numbers
-from radoboost.holder.signatures import size_weights
+from radoboost.holder.rooms.roster import check_number_of_holders
+from radoboost.holder.signatures import signature_size_weights
 from radoboost.lab.audits.canaries import Runs, Scenario, noisy_rows_runs, noisy_sums_runs
-from radoboost.lab.audits.moments_audit import moments_runs
+from radoboost.lab.audits.moments_audit import moments_canary_runs
 from radoboost.privacy import Event, band, epsilon_at, trade_off
 from radoboost.progress import no_progress, show_progress
-from radoboost.release.release import finite_or_word, rounded_up
+from radoboost.release.release import epsilon_as_json, rounded_up_text
 from radoboost.release.statement_text import epsilon_text
 
 if TYPE_CHECKING:
@@ -44,14 +44,14 @@ CHOOSING = 0.25  # the share of the runs that chooses a threshold; the rest are 
 LEAST_RUNS = 1000
 
 
-def rate_above(count: int, runs: int, risk: float) -> float:
+def upper_rate_bound(count: int, runs: int, risk: float) -> float:
     """The Clopper-Pearson upper bound on a rate that came up `count` times: wrong with probability `risk` at most."""
     from scipy.stats import beta
 
     return 1.0 if count == runs else float(beta.ppf(1 - risk, count + 1, runs - count))
 
 
-def rate_below(count: int, runs: int, risk: float) -> float:
+def lower_rate_bound(count: int, runs: int, risk: float) -> float:
     """The Clopper-Pearson lower bound on such a rate."""
     from scipy.stats import beta
 
@@ -81,7 +81,7 @@ class Audit:
         return self.found <= self.claim
 
     def to_dict(self) -> dict[str, Any]:
-        fields = {**self.__dict__, "claim": finite_or_word(self.claim), "found": finite_or_word(self.found)}
+        fields = {**self.__dict__, "claim": epsilon_as_json(self.claim), "found": epsilon_as_json(self.found)}
         return {**fields, "holds": self.holds}
 
     def text(self) -> str:
@@ -92,7 +92,7 @@ class Audit:
             [
                 f"mechanism    {self.mechanism}",
                 f"neighbours   {self.neighbours}",
-                f"claimed      epsilon {epsilon_text(self.claim)} at delta {rounded_up(self.delta, 6)}",
+                f"claimed      epsilon {epsilon_text(self.claim)} at delta {rounded_up_text(self.delta, 6)}",
                 f"shown        at least {math.floor(1e4 * self.found) / 1e4:g}{share}, {how}{kind}",
                 f"any kind     at least {math.floor(1e4 * self.found_without_model) / 1e4:g}",
                 f"attack       {self.score}, at confidence {self.confidence:.7g}",
@@ -118,7 +118,7 @@ def audit(
             raise ArgumentError("an exact audit has no runs to count; leave runs out")
     else:
         attacks = _AUDITS
-        runs = _enough_runs(getattr(mechanism, "epsilon", None)) if runs is None else runs
+        runs = _enough_audit_runs(getattr(mechanism, "epsilon", None)) if runs is None else runs
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
             raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; runs is {runs!r}")
         settings["runs"] = runs
@@ -126,12 +126,12 @@ def audit(
     if attack is None:
         raise ArgumentError(f"{mechanism.name} promises nothing, so there is nothing to audit")
     scenario = Scenario(**settings)
-    _check(mechanism, scenario, exact)
+    _check_audit(mechanism, scenario, exact)
     with show_progress("runs") if progress else no_progress() as bar:
         return attack(mechanism, replace(scenario, bar=bar))
 
 
-def _check(mechanism: Mechanism, scenario: Scenario, exact: bool) -> None:
+def _check_audit(mechanism: Mechanism, scenario: Scenario, exact: bool) -> None:
     """Refuse what an audit of a mechanism has no use for."""
     moments = mechanism.law == "noisy moments"
     if not exact and (scenario.max_rows is not None or scenario.room is not None):
@@ -149,29 +149,29 @@ def _check(mechanism: Mechanism, scenario: Scenario, exact: bool) -> None:
     if scenario.raw and (scenario.private_bounds or "feature" in getattr(mechanism, "__dataclass_fields__", {})):
         raise ArgumentError("a raw table is for declared bounds and mechanisms of whole rows; leave raw out")
     if scenario.max_rows is not None:
-        check_person("person", scenario.max_rows)
+        check_rows_per_person("person", scenario.max_rows)
         if scenario.raw or not mechanism.private:
             raise ArgumentError(
                 "rows of a person are for tables of numbers and mechanisms of whole rows; leave one out"
             )
     if scenario.room is not None:
-        check_numbers(*scenario.room)
+        check_number_of_holders(*scenario.room)
 
 
-def _enough_runs(epsilon: float | None) -> int:
+def _enough_audit_runs(epsilon: float | None) -> int:
     return int(min(200_000, max(4000, 50_000 / (epsilon or 1.0) ** 1.7)))
 
 
 def audit_noisy_rados(mechanism: NoisyRados, scenario: Scenario) -> Audit:
     """Attack `noisy-rados`: tell a table of the canary alone from an empty one."""
-    return _audit(mechanism, noisy_sums_runs(mechanism, scenario))
+    return _audit_scores(mechanism, noisy_sums_runs(mechanism, scenario))
 
 
 def audit_noisy_examples(mechanism: NoisyExamples, scenario: Scenario) -> Audit:
     """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a known row."""
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
-    return _audit(mechanism, noisy_rows_runs(mechanism, scenario))
+    return _audit_scores(mechanism, noisy_rows_runs(mechanism, scenario))
 
 
 def audit_moments(mechanism: Moments, scenario: Scenario) -> Audit:
@@ -179,7 +179,7 @@ def audit_moments(mechanism: Moments, scenario: Scenario) -> Audit:
 
     A run takes some milliseconds, or with many columns some tens.
     """
-    return _audit(mechanism, moments_runs(mechanism, scenario))
+    return _audit_scores(mechanism, moments_canary_runs(mechanism, scenario))
 
 
 def audit_feature_band(mechanism: FeatureBand, scenario: Scenario, limits: tuple[int, int] | None = None) -> Audit:
@@ -190,8 +190,8 @@ def audit_feature_band(mechanism: FeatureBand, scenario: Scenario, limits: tuple
     """
     n_examples = scenario.n_examples
     low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
-    law = size_law(n_examples, low, high)
-    epsilon = max(_exact_epsilon(law, shift, mechanism.delta) for shift in (1, -1))
+    law = exact_size_law(n_examples, low, high)
+    epsilon = max(_exact_epsilon_of_shift(law, shift, mechanism.delta) for shift in (1, -1))
     event = mechanism.event(n_examples, 1)
     relation = event.relation
     assert relation is not None
@@ -209,9 +209,9 @@ _AUDITS: dict[str, Callable[..., "Audit | ExactAudit"]] = {
 }
 
 
-def size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
+def exact_size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
     """The law of K as it is drawn: a start within the band stays, any other goes by the table of weights."""
-    first, sums = size_weights(n_examples, low, high)
+    first, sums = signature_size_weights(n_examples, low, high)
     fair = {k: Fraction(math.comb(n_examples, k), 2**n_examples) for k in range(low, high + 1)}
     outside = 1 - sum(fair.values())
     for k, (before, after) in enumerate(itertools.pairwise([0, *sums])):
@@ -219,13 +219,13 @@ def size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
     return fair
 
 
-def exact_delta(law: dict[int, Fraction], shift: int, epsilon: float) -> Fraction:
+def exact_delta_of_shift(law: dict[int, Fraction], shift: int, epsilon: float) -> Fraction:
     """The exact delta at epsilon between a law on integers and itself moved by `shift`."""
     growth = Fraction(math.exp(epsilon))
     return sum((max(Fraction(0), p - growth * law.get(k - shift, Fraction(0))) for k, p in law.items()), Fraction(0))
 
 
-def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:
+def _exact_epsilon_of_shift(law: dict[int, Fraction], shift: int, delta: float) -> float:
     """The least epsilon at delta between a law on integers and itself moved by `shift`, rounded down."""
     pairs = [(p, law.get(k - shift, Fraction(0))) for k, p in law.items()]
     if sum(p for p, q in pairs if q == 0) > Fraction(delta):
@@ -244,7 +244,7 @@ def _exact_epsilon(law: dict[int, Fraction], shift: int, delta: float) -> float:
 # ---- from runs to an epsilon
 
 
-def _audit(mechanism: Mechanism, runs: Runs) -> Audit:
+def _audit_scores(mechanism: Mechanism, runs: Runs) -> Audit:
     """What the scores of runs prove, by the score that proves most, beside what the mechanism claims."""
     delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
     relation = runs.event.relation
@@ -253,16 +253,16 @@ def _audit(mechanism: Mechanism, runs: Runs) -> Audit:
     for number, (name, present) in enumerate(runs.present.items()):
         # Half of the risk is the first score's, which shows most of an honest mechanism.
         risk = (1 - CONFIDENCE) / 4 / (1 if number == 0 else len(runs.present) - 1)
-        alarms, hits = _rates(present, runs.absent[name], risk, runs.threshold if number == 0 else None)
-        epsilon = least_epsilon(runs.family, (alarms, hits), delta)
+        alarms, hits = _bounds_of_error_rates(present, runs.absent[name], risk, runs.threshold if number == 0 else None)
+        epsilon = least_epsilon_of_error_rates(runs.family, (alarms, hits), delta)
         if epsilon > proved:
             proved, best = epsilon, name
-        without_model = max(without_model, _without_model((alarms, hits), delta))
+        without_model = max(without_model, _epsilon_of_error_rates((alarms, hits), delta))
     claim, n_runs = epsilon_at(runs.event, delta), len(runs.ratios[0])
     return Audit(mechanism.name, relation.value, delta, claim, proved, n_runs, best, CONFIDENCE, without_model)
 
 
-def _rates(
+def _bounds_of_error_rates(
     hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float, threshold: float | None
 ) -> tuple[float, float]:
     """An upper bound on the rate of false alarms and a lower one on that of hits, each wrong with probability `risk`.
@@ -273,7 +273,7 @@ def _rates(
 
     if threshold is not None:
         counts = [int((scores > threshold).sum()) for scores in (alarms, hits)]
-        return rate_above(counts[0], len(alarms), risk), rate_below(counts[1], len(hits), risk)
+        return upper_rate_bound(counts[0], len(alarms), risk), lower_rate_bound(counts[1], len(hits), risk)
     cut = int(CHOOSING * len(hits))
     n = len(hits) - cut
     thresholds = np.quantile(np.concatenate([hits[:cut], alarms[:cut]]), np.linspace(0.02, 0.999, 300))
@@ -286,16 +286,16 @@ def _rates(
     perhaps_alarm = np.clip(alarm + reach * np.sqrt(alarm * (1 - alarm)), some, 1 - some)
     threshold = thresholds[int(np.argmax(ndtri(surely_hit) - ndtri(perhaps_alarm)))]
     false_alarms, true_hits = int((alarms[cut:] > threshold).sum()), int((hits[cut:] > threshold).sum())
-    return rate_above(false_alarms, n, risk), rate_below(true_hits, n, risk)
+    return upper_rate_bound(false_alarms, n, risk), lower_rate_bound(true_hits, n, risk)
 
 
-def _without_model(rates: tuple[float, float], delta: float) -> float:
+def _epsilon_of_error_rates(rates: tuple[float, float], delta: float) -> float:
     """The epsilon that rates of false alarms and hits prove of any mechanism."""
     alarms, hits = rates
     return max(0.0, math.log((hits - delta) / alarms)) if hits > delta else 0.0
 
 
-def least_epsilon(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:
+def least_epsilon_of_error_rates(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:
     """The epsilon of the family's member with the most noise that could have such rates."""
     alarms, hits = rates
     if hits <= alarms:

@@ -69,14 +69,14 @@ class Tables:
         return f"{names[1]} added" if one == 0 else f"{names[0]}, and {names[1]}"
 
 
-def tables_for(
+def audit_tables_for(
     relation: Relation, scenario: Scenario, *, choice_key: bytes | None = None, n_common: int = 24
 ) -> Tables:
     """Made-up tables with neighbours of a relation; unless the scenario is `thorough`, with few candidates."""
     rng, few, raw, max_rows = np.random.default_rng(0), not scenario.thorough, scenario.raw, scenario.max_rows
     n_classes, n_columns = scenario.n_classes, scenario.n_columns
     names = [f"x{k}" for k in range(n_columns)]
-    cells = _raw_rows(few) if raw else _number_rows(n_columns, rng, few)
+    cells = _audit_rows_of_raw_cells(few) if raw else _audit_rows_of_numbers(n_columns, rng, few)
     values = rng.uniform(-1, 1, (n_common, n_columns))
     usual = [tuple(row) for row in values.tolist()]
     if raw:
@@ -93,20 +93,27 @@ def tables_for(
         columns=scenario.columns, shares=1 if scenario.room is None else scenario.room[0],
     )  # fmt: skip
     if max_rows is not None:
-        return _of_persons(asked, relation, cells, common, names, max_rows, choice_key, few=few)
-    candidates, pairs = _neighbours(relation, cells, n_classes, few=few)
-    return Tables(asked, common, candidates, pairs, _open_raw if raw else _open_numbers, int(not _adds(relation)))
+        return _audit_tables_of_persons(asked, relation, cells, common, names, max_rows, choice_key, few=few)
+    candidates, pairs = _neighbouring_candidates(relation, cells, n_classes, few=few)
+    return Tables(
+        asked,
+        common,
+        candidates,
+        pairs,
+        _open_audit_cells if raw else _open_audit_numbers,
+        int(not _relation_adds_rows(relation)),
+    )
 
 
-def _adds(relation: Relation) -> bool:
+def _relation_adds_rows(relation: Relation) -> bool:
     return relation in (Relation.RECORD, Relation.PERSON)
 
 
-def _number_rows(n_columns: int, rng: np.random.Generator, few: bool) -> dict[str, Cells]:
+def _audit_rows_of_numbers(n_columns: int, rng: np.random.Generator, few: bool) -> dict[str, Cells]:
     """Rows of numbers between bounds of -1 and 1, of which some are no numbers."""
     signs = list(itertools.product((1.0, -1.0), repeat=n_columns)) if n_columns <= 3 else []
     signs = signs or [(1.0,) * n_columns, (-1.0,) * n_columns, *rng.choice((-1.0, 1.0), (4, n_columns)).tolist()]
-    rows: dict[str, Cells] = {f"corner {_pattern(row)}": tuple(row) for row in signs[: 3 if few else None]}
+    rows: dict[str, Cells] = {f"corner {_sign_pattern_of_row(row)}": tuple(row) for row in signs[: 3 if few else None]}
     nothing = (0.0,) * (n_columns - 1)
     # With the constant of 1/2 these two are at a right angle on the sphere.
     rows |= {"half": (0.5, *nothing), "minus half": (-0.5, *nothing), "zeros": (0.0, *nothing)}
@@ -119,15 +126,15 @@ def _number_rows(n_columns: int, rng: np.random.Generator, few: bool) -> dict[st
     return rows | {name: (cell, *nothing) for name, cell in _ODD.items()}
 
 
-def _pattern(row: Sequence[float]) -> str:
+def _sign_pattern_of_row(row: Sequence[float]) -> str:
     return "".join("+" if value > 0 else "-" for value in row)
 
 
-def _raw_rows(few: bool) -> dict[str, Cells]:
+def _audit_rows_of_raw_cells(few: bool) -> dict[str, Cells]:
     return dict(list(_RAW.items())[: 4 if few else None])
 
 
-def _neighbours(
+def _neighbouring_candidates(
     relation: Relation, cells: dict[str, Cells], n_classes: int, *, few: bool
 ) -> tuple[tuple[Candidate, ...], tuple[tuple[int, int], ...]]:
     """Candidates of one row, and the pairs of them that are neighbours."""
@@ -149,7 +156,7 @@ def _neighbours(
     return candidates, tuple((i, j) for i, j in every if (i - 1) // size == (j - 1) // size)
 
 
-def _of_persons(
+def _audit_tables_of_persons(
     asked: CraftRequest,
     relation: Relation,
     cells: dict[str, Cells],
@@ -162,7 +169,7 @@ def _of_persons(
 ) -> Tables:
     """Tables of persons, with one who has more rows than contribute, or as many, or fewer."""
     asked = replace(asked, label="label", person=PERSON, max_rows=max_rows, choice_key=choice_key or bytes(32))
-    n_classes, numbers = len(asked.classes or ()), [row for row in cells.values() if _is_floats(row)]
+    n_classes, numbers = len(asked.classes or ()), [row for row in cells.values() if _are_number_cells(row)]
     many = 2 * max_rows + 2
     plus, minus = (1.0,) * len(names), (-1.0,) * len(names)
     sets: dict[str, list[Row]] = {
@@ -178,7 +185,7 @@ def _of_persons(
         sets["opposite labels"] = [(plus, 1)] * many
     sets = dict(list(sets.items())[: 3 if few else None])
     one = [Candidate(name, tuple(rows)) for name, rows in sets.items()]
-    if _adds(relation):
+    if _relation_adds_rows(relation):
         pairs = tuple((0, k) for k in range(1, len(one) + 1))
     elif relation is Relation.PERSON_ROWS:
         pairs = tuple(itertools.combinations(range(1, len(one) + 1), 2))
@@ -194,11 +201,11 @@ def _of_persons(
     def opened(rows: Sequence[Row]) -> Table:
         table: dict[str, Any] = {name: [row[k] for row, _ in rows] for k, name in enumerate(names)}
         table["label"] = [label for _, label in rows]
-        table[PERSON] = _people(rows, common, max_rows)
+        table[PERSON] = _persons_of_audit_rows(rows, common, max_rows)
         return open_table(pa.table(table), label="label", person=PERSON, row_by_row=True)
 
     candidates = (Candidate("nobody", ()), *one)
-    return Tables(asked, common, candidates, pairs, opened, int(not _adds(relation)))
+    return Tables(asked, common, candidates, pairs, opened, int(not _relation_adds_rows(relation)))
 
 
 def count_contributing_rows(tables: Tables, number: int) -> int:
@@ -207,30 +214,30 @@ def count_contributing_rows(tables: Tables, number: int) -> int:
     if tables.asked.person is None:
         return len(tables.common) + extra
     rows = [*tables.common, *tables.candidates[number].rows]
-    return sum(min(count, most) for count in Counter(_people(rows, tables.common, most)).values())
+    return sum(min(count, most) for count in Counter(_persons_of_audit_rows(rows, tables.common, most)).values())
 
 
-def _people(rows: Sequence[Row], common: tuple[Row, ...], max_rows: int) -> list[str]:
+def _persons_of_audit_rows(rows: Sequence[Row], common: tuple[Row, ...], max_rows: int) -> list[str]:
     """Whose row each is: common rows are of persons with a few each, and those in the midst of one."""
     half, extra = len(common) // 2, len(rows) - len(common)
     ids = [str(k // (max_rows + 1)) for k in range(len(common))]
     return [*ids[:half], *([OF_THE_PAIR] * extra), *ids[half:]]
 
 
-def _is_floats(cells: Cells) -> bool:
+def _are_number_cells(cells: Cells) -> bool:
     return all(isinstance(cell, float) for cell in cells)
 
 
-def _open_numbers(rows: Sequence[Row]) -> Table:
+def _open_audit_numbers(rows: Sequence[Row]) -> Table:
     cells = [row for row, _ in rows]
     labels = [label for _, label in rows]
-    dtype: Any = np.float64 if all(map(_is_floats, cells)) else object
+    dtype: Any = np.float64 if all(map(_are_number_cells, cells)) else object
     whole = all(isinstance(label, int) for label in labels)
     values = np.empty((len(cells), len(cells[0])), dtype=dtype)
     values[:] = cells
     return open_table(values, np.array(labels, dtype=np.int64 if whole else object), row_by_row=True)
 
 
-def _open_raw(rows: Sequence[Row]) -> Table:
+def _open_audit_cells(rows: Sequence[Row]) -> Table:
     table = pa.table({name: [row[k] for row, _ in rows] for k, name in enumerate(SCHEMA.columns)})
     return open_table(table, np.array([label for _, label in rows], dtype=object), row_by_row=True, schema=SCHEMA)

@@ -20,7 +20,7 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.mechanisms import Mechanism, NoisePlan, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION
-from radoboost.holder.mechanisms.record_level import clip_steps
+from radoboost.holder.mechanisms.record_level import clipping_norm_in_steps
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
@@ -78,22 +78,22 @@ class Canary:
         return open_table(pa.table(cells), np.array(labels), row_by_row=True, schema=schema)
 
 
-def row_of_numbers(values: Sequence[float]) -> Canary:
+def canary_of_numbers(values: Sequence[float]) -> Canary:
     """A canary of numbers, each between -1 and 1, or clipped to that."""
     row = np.array(values, dtype=np.float64)
     return Canary(row, Declared(np.tile([-1.0, 1.0], (len(row), 1))))
 
 
-def long_row(clip: float) -> Canary:
+def long_canary(clip: float) -> Canary:
     """A canary that is much longer than `clip`, with another share of its norm in every column.
 
     If `clip` is very large, the row is as long as a few hundred columns allow.
     """
     width = min(max(WIDTH, math.ceil(WIDTH * clip**2)), _MOST_COLUMNS)
-    return row_of_numbers(np.linspace(1.0, 0.9, width).tolist())
+    return canary_of_numbers(np.linspace(1.0, 0.9, width).tolist())
 
 
-def raw_row() -> Canary:
+def raw_canary() -> Canary:
     """A canary with a gap and a category, as a schema reads it."""
     canary = Canary(np.zeros(0), Declared.by_schema(RAW_SCHEMA))
     return Canary(next(canary.table([1]).batches()).values()[0], canary.declared)
@@ -106,7 +106,7 @@ Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 Going = Callable[[], bool]
 
 
-def always() -> bool:
+def allow_any_runs() -> bool:
     """Allow any number of runs: there is no time limit."""
     return True
 
@@ -138,7 +138,7 @@ class Scenario:
     key: bytes | None = None
     run: type[Curator] = Curator
     bar: Progress = silent
-    going: Going = always
+    going: Going = allow_any_runs
 
 
 @dataclass(frozen=True)
@@ -171,17 +171,17 @@ def noisy_sums_runs(mechanism: NoisyRados, scenario: Scenario) -> Runs:
     Rados are independent of each other given the table, so one release of many rados is many releases of a few: each
     call of the mechanism's `make` serves a batch of runs.
     """
-    canary = raw_row() if scenario.raw else long_row(mechanism.clip)
+    canary = raw_canary() if scenario.raw else long_canary(mechanism.clip)
     width, n_rados = len(canary.values), scenario.n_rados
     plan = mechanism.plan(n_rados, width, None)
     many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
-    direction = _contribution(canary.scaled, plan)
+    direction = _canary_contribution(canary.scaled, plan)
     variance = plan.noise_scale**2
 
     def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
         for which, labels in enumerate(([1], [])):
-            keys = _keys(scenario.key, which, first)
-            rados = _make_rados(
+            keys = _canary_run_keys(scenario.key, which, first)
+            rados = _make_canary_rados(
                 many, canary, canary.table(labels), count * n_rados, AllSignatures(), keys, scenario.run
             )
             yield rados.reshape(count, n_rados, width) / plan.step
@@ -193,12 +193,14 @@ def noisy_sums_runs(mechanism: NoisyRados, scenario: Scenario) -> Runs:
     def spread(rados: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray((rados @ direction).var(axis=1))
 
-    scores = {"likelihood ratio": ratio, "spread among rados": spread, **_by_column()}
+    scores = {"likelihood ratio": ratio, "spread among rados": spread, **_canary_scores_by_column()}
     at_a_time = max(1, _RADOS_AT_A_TIME // n_rados)
-    return Runs(plan.event, partial(_sampled, n_rados), *_score_all(draw, scores, at_a_time, scenario))
+    return Runs(
+        plan.event, partial(_subsampled_event_of_runs, n_rados), *_score_canary_runs(draw, scores, at_a_time, scenario)
+    )
 
 
-def _sampled(n_rados: int, multiplier: float) -> Event:
+def _subsampled_event_of_runs(n_rados: int, multiplier: float) -> Event:
     return Repeated(SubsampledGaussian(multiplier, INCLUSION), n_rados)
 
 
@@ -209,17 +211,17 @@ def noisy_rows_runs(mechanism: NoisyExamples, scenario: Scenario) -> Runs:
     row serves a batch of runs. Beside every canary there is a row of nothing.
     """
     assert mechanism.clip is not None
-    canary = raw_row() if scenario.raw else long_row(mechanism.clip)
+    canary = raw_canary() if scenario.raw else long_canary(mechanism.clip)
     width = len(canary.values)
     plan = mechanism.plan(1, width, 2)
     many = replace(mechanism, epsilon=None, noise_std=plan.noise_std)
-    direction = _contribution(canary.scaled, plan)
+    direction = _canary_contribution(canary.scaled, plan)
 
     def draw(first: int, count: int) -> Iterator[NDArray[np.float64]]:
         for which, label in enumerate((1.0, 0.0)):
-            keys = _keys(scenario.key, which, first)
+            keys = _canary_run_keys(scenario.key, which, first)
             table = canary.table([label] * (2 * count), beside_nothing=True)
-            rados = _make_rados(many, canary, table, 2 * count, SingleRowSignatures(), keys, scenario.run)
+            rados = _make_canary_rados(many, canary, table, 2 * count, SingleRowSignatures(), keys, scenario.run)
             yield rados.reshape(count, 2, width) / plan.step
 
     def value(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -231,8 +233,8 @@ def noisy_rows_runs(mechanism: NoisyExamples, scenario: Scenario) -> Runs:
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, Relation.EDGE)
 
-    scores = {"the row": value, "the row less another": difference, **_by_column()}
-    return Runs(plan.event, family, *_score_all(draw, scores, _ROWS_AT_A_TIME, scenario))
+    scores = {"the row": value, "the row less another": difference, **_canary_scores_by_column()}
+    return Runs(plan.event, family, *_score_canary_runs(draw, scores, _ROWS_AT_A_TIME, scenario))
 
 
 @dataclass(frozen=True)
@@ -260,7 +262,7 @@ class SingleRowSignatures:
         return out
 
 
-def _make_rados(
+def _make_canary_rados(
     mechanism: Mechanism,
     canary: Canary,
     table: Table,
@@ -279,14 +281,14 @@ def _make_rados(
     return mechanism.make(asked, run(table, get_engine("auto"), ThreadRunner(1), noise_key)).blocks[RADOS]
 
 
-def _contribution(row: NDArray[np.float64], plan: NoisePlan) -> NDArray[np.float64]:
+def _canary_contribution(row: NDArray[np.float64], plan: NoisePlan) -> NDArray[np.float64]:
     """What the canary contributes, in grid steps, to within about one step; the adversary knows it."""
     assert plan.clip is not None
-    reach = clip_steps(plan.clip, plan.step) * plan.step
+    reach = clipping_norm_in_steps(plan.clip, plan.step) * plan.step
     return np.asarray(np.trunc(row * min(1.0, reach / float(np.linalg.norm(row))) / plan.step))
 
 
-def _by_column() -> dict[str, Score]:
+def _canary_scores_by_column() -> dict[str, Score]:
     """Scores for noise that is missing in a column, or the same in two."""
 
     def last(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -298,7 +300,7 @@ def _by_column() -> dict[str, Score]:
     return {"the last column": last, "two columns apart": apart}
 
 
-def _keys(key: bytes | None, which: int, first: int) -> tuple[bytes, bytes]:
+def _canary_run_keys(key: bytes | None, which: int, first: int) -> tuple[bytes, bytes]:
     """A key for signatures and one for noise, for a table and the runs that begin with `first`."""
     if key is None:
         return secrets.token_bytes(32), secrets.token_bytes(32)
@@ -307,7 +309,7 @@ def _keys(key: bytes | None, which: int, first: int) -> tuple[bytes, bytes]:
     return signatures, noise
 
 
-def _score_all(
+def _score_canary_runs(
     draw: Callable[[int, int], Iterable[NDArray[Any]]],
     scores: Mapping[str, Score],
     at_a_time: int,

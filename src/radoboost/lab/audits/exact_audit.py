@@ -26,7 +26,7 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms import ReleaseDraft
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.lab.audits.audit_tables import Tables, count_contributing_rows, tables_for
+from radoboost.lab.audits.audit_tables import Tables, audit_tables_for, count_contributing_rows
 from radoboost.lab.audits.canaries import Scenario, SingleRowSignatures
 from radoboost.lab.audits.replay import (
     ABSURD,
@@ -38,20 +38,20 @@ from radoboost.lab.audits.replay import (
     MoreRows,
     NoisySum,
     Script,
+    direction_of_differing_row,
     faults_of_noise,
     faults_of_pair,
     log_curator,
     recording_curator,
     replayed_release,
-    row_on_sphere,
     squared_distances,
-    total_distance,
+    total_squared_distance,
 )
 from radoboost.privacy import Event, Gaussian, Relation, epsilon_at
-from radoboost.privacy.calibration import noise_share
+from radoboost.privacy.calibration import noise_share_of_holder
 from radoboost.privacy.events import OF_LABELS
 from radoboost.progress import no_progress, show_progress
-from radoboost.release.release import finite_or_word, rounded_up
+from radoboost.release.release import epsilon_as_json, rounded_up_text
 from radoboost.release.statement_text import epsilon_text
 
 ALL_STAGES = "all stages"
@@ -102,18 +102,20 @@ class ExactAudit:
         return max(self.ratio, *(stage.ratio for stage in self.stages), 0.0) <= 1 and not self.faults
 
     def to_dict(self) -> dict[str, Any]:
-        numbers = {name: finite_or_word(getattr(self, name)) for name in ("claim", "ratio", "found")}
-        stages = [{**vars(stage), "ratio": finite_or_word(stage.ratio)} for stage in self.stages]
+        numbers = {name: epsilon_as_json(getattr(self, name)) for name in ("claim", "ratio", "found")}
+        stages = [{**vars(stage), "ratio": epsilon_as_json(stage.ratio)} for stage in self.stages]
         about = {**vars(self), **numbers, "stages": stages, "faults": list(self.faults)}
         return {"kind": "exact", **about, "holds": self.holds, "about": ABOUT_EXACT}
 
     def text(self) -> str:
-        stages = [f"  {one.stage:<19}{_down(one.ratio)}   {one.pair}; {one.transcript}" for one in self.stages]
+        stages = [
+            f"  {one.stage:<19}{_ratio_rounded_down(one.ratio)}   {one.pair}; {one.transcript}" for one in self.stages
+        ]
         lines = [
             f"mechanism    {self.mechanism}",
             f"neighbours   {self.neighbours}",
-            f"claimed      epsilon {epsilon_text(self.claim)} at delta {rounded_up(self.delta, 6)}",
-            f"largest      {_down(self.ratio)} of what the claim allows: {self.pair}; {self.transcript}",
+            f"claimed      epsilon {epsilon_text(self.claim)} at delta {rounded_up_text(self.delta, 6)}",
+            f"largest      {_ratio_rounded_down(self.ratio)} of what the claim allows: {self.pair}; {self.transcript}",
             f"compared     {self.pairs:,} pairs of neighbouring tables, along {self.transcripts:,} transcripts",
             *(["stages       each in units of its own share, with its worst pair and transcript"] if stages else []),
             *stages,
@@ -124,12 +126,12 @@ class ExactAudit:
         return "\n".join(lines)
 
 
-def _down(ratio: float) -> str:
+def _ratio_rounded_down(ratio: float) -> str:
     """A ratio, never rounded up to 1."""
     return f"{math.floor(1e6 * ratio) / 1e6:.6f}" if math.isfinite(ratio) else "infinite"
 
 
-def allowed_mu(epsilon: float, delta: float) -> float:
+def mu_allowed_by_claim(epsilon: float, delta: float) -> float:
     """mu of the Gaussian mechanism that has exactly this epsilon and delta, by its own closed form."""
     low, high = 1e-9, 1e3
     while high / low > 1 + 1e-13:
@@ -139,7 +141,7 @@ def allowed_mu(epsilon: float, delta: float) -> float:
     return low
 
 
-def _epsilon_of(mu: float, delta: float) -> float:
+def _epsilon_of_mu(mu: float, delta: float) -> float:
     if not 1e-6 < mu < math.inf:
         return mu if math.isinf(mu) else 0.0
     return epsilon_at(Gaussian(1 / mu, Relation.RECORD), delta)
@@ -165,7 +167,7 @@ class Worst:
             self.stages[one.stage] = one
 
 
-def ratio_of(square: Fraction | None, allowed: Fraction) -> float:
+def ratio_of_distances(square: Fraction | None, allowed: Fraction) -> float:
     """A distance in units of what is allowed, by their squares; infinite where a difference has no noise."""
     if square is None or (square and not allowed):
         return math.inf
@@ -178,7 +180,7 @@ class _Seat:
     noise_factor = 1.0
 
     def __init__(self, holders: int, tolerate: int) -> None:
-        self.noise_share = noise_share(holders, tolerate)
+        self.noise_share = noise_share_of_holder(holders, tolerate)
 
     def begin(self, event: Event) -> None:
         pass
@@ -260,15 +262,17 @@ class Replays:
 
     def _measure(self, one: Log, other: Log, shares: Mapping[str, float], where: tuple[str, str]) -> None:
         parts = squared_distances(one, other, 1 if self.room is None else self.room[0] - self.room[1])
-        self.worst.see(StageRatio(ALL_STAGES, ratio_of(total_distance(parts.values()), self.allowed), *where))
+        self.worst.see(
+            StageRatio(ALL_STAGES, ratio_of_distances(total_squared_distance(parts.values()), self.allowed), *where)
+        )
         for stage, part in parts.items():
             if stage in shares:
                 allowed = Fraction(shares[stage]) * self.allowed
-                self.worst.see(StageRatio(stage, ratio_of(part, allowed), *where))
+                self.worst.see(StageRatio(stage, ratio_of_distances(part, allowed), *where))
 
     def result(self, name: str, neighbours: str, claim: float, delta: float, remark: str = "") -> ExactAudit:
         total = self.worst.total
-        found = _epsilon_of(total.ratio * math.sqrt(self.allowed), delta)
+        found = _epsilon_of_mu(total.ratio * math.sqrt(self.allowed), delta)
         return ExactAudit(
             name, neighbours, delta, claim, total.ratio, found, total.pair, total.transcript,
             tuple(self.worst.stages.values()), len(self.tables.pairs), self.transcripts, tuple(self.faults),
@@ -276,7 +280,7 @@ class Replays:
         )  # fmt: skip
 
 
-def _way(
+def _replay_and_reading_of_mechanism(
     mechanism: Any, asked: CraftRequest
 ) -> tuple[Callable[[Curator], ReleaseDraft], Callable[[ReleaseDraft], Any]]:
     """What runs a mechanism as crafting does, and what tells all that its file would hold."""
@@ -295,7 +299,7 @@ def _way(
     return make, content
 
 
-def made_claim(mechanism: Any, made: ReleaseDraft) -> float:
+def epsilon_claimed_by_draft(mechanism: Any, made: ReleaseDraft) -> float:
     epsilon: float = mechanism.statement(made.circumstances).epsilon
     return epsilon
 
@@ -303,26 +307,30 @@ def made_claim(mechanism: Any, made: ReleaseDraft) -> float:
 # ---- moments
 
 
-def replay_moments(mechanism: Any, scenario: Scenario) -> ExactAudit:
+def exact_audit_of_moments(mechanism: Any, scenario: Scenario) -> ExactAudit:
     max_rows, thorough = scenario.max_rows, scenario.thorough
     relation, key = _audited_relation(mechanism, max_rows), scenario.key or _KEY
     worst, count, done = Worst(), 0, itertools.count(1)
     faults: dict[str, None] = {}
     # Which rows of a person contribute depends on a key: there are several.
     for choice in range(1 if max_rows is None else 3 if thorough else 1):
-        tables = tables_for(relation, scenario, choice_key=hashlib.sha256(bytes([choice]) + key).digest())
+        tables = audit_tables_for(relation, scenario, choice_key=hashlib.sha256(bytes([choice]) + key).digest())
         replays = Replays(
-            tables, *_way(mechanism, tables.asked), scenario.run, key + bytes([choice]), scenario.room,
+            tables, *_replay_and_reading_of_mechanism(mechanism, tables.asked), scenario.run, key + bytes([choice]),
+            scenario.room,
             lambda: scenario.bar("replaying runs", next(done), None), lambda log: _stage_shares(mechanism, log),
             Fraction(1), 0 if max_rows is None else _MANY, worst, faults,
         )  # fmt: skip
         begun = replays.begun()
-        claim = made_claim(mechanism, begun.made)
-        replays.allowed = Fraction(allowed_mu(claim, mechanism.delta)) ** 2
+        claim = epsilon_claimed_by_draft(mechanism, begun.made)
+        replays.allowed = Fraction(mu_allowed_by_claim(claim, mechanism.delta)) ** 2
         with threadpool_limits(1, user_api="blas"):
-            for name, script in _scripts(replays, relation, thorough):
+            for name, script in _replay_scripts(replays, relation, thorough):
                 replays.along(name, script)
-        count, remark = count + replays.transcripts, _remark(relation, _stage_shares(mechanism, begun))
+        count, remark = (
+            count + replays.transcripts,
+            _remark_on_replaced_records(relation, _stage_shares(mechanism, begun)),
+        )
     replays.transcripts = count
     return replays.result(mechanism.name, relation.value, claim, mechanism.delta, remark)
 
@@ -346,7 +354,7 @@ def _stage_shares(mechanism: Any, log: Log) -> dict[str, float]:
     return {_STAGES.get(one.name, one.name): one.share if one.times else 0.0 for one in stages}
 
 
-def _remark(relation: Relation, shares: Mapping[str, float]) -> str:
+def _remark_on_replaced_records(relation: Relation, shares: Mapping[str, float]) -> str:
     """Why no pair of replaced records takes up all of the budget, and what is left of it."""
     if relation is not Relation.REPLACE:
         return ""
@@ -362,7 +370,7 @@ def _remark(relation: Relation, shares: Mapping[str, float]) -> str:
     )
 
 
-def _scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[tuple[str, Script]]:
+def _replay_scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[tuple[str, Script]]:
     """Transcripts: honest ones, absurd ones, those of a lying speaker, and those along which rows differ most."""
     first = replays.tables.first
     if not thorough:
@@ -378,22 +386,22 @@ def _scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[t
     if base.stopped or replays.faults:  # where runs go apart, there is nothing to aim at
         return
     yield "nothing is learned", Aimed(base)
-    absent = _second(replays.log(0, Given(base), key))
-    for name, axis in _axes(replays, relation, base, absent, key)[: None if thorough else 2]:
+    absent = _second_moments_sum_of_log(replays.log(0, Given(base), key))
+    for name, axis in _whitening_axes_to_replay(replays, relation, base, absent, key)[: None if thorough else 2]:
         yield f"aimed at {name}", Aimed(base, axis, far=relation in OF_LABELS)
 
 
-def _second(log: Log) -> NoisySum:
+def _second_moments_sum_of_log(log: Log) -> NoisySum:
     return [one for one in log.sums if one.stage == "second moments"][-1]
 
 
-def _axes(
+def _whitening_axes_to_replay(
     replays: Replays, relation: Relation, base: Log, absent: NoisySum, key: bytes
 ) -> list[tuple[str, NDArray[np.float64]]]:
     """Directions of rows on the sphere that whitening may be made to see alone: those of pairs that differ most."""
     rows = {}
     for number in sorted({number for pair in replays.tables.pairs for number in pair} - {0}):
-        row = row_on_sphere(_second(replays.log(number, Given(base), key)), absent)
+        row = direction_of_differing_row(_second_moments_sum_of_log(replays.log(number, Given(base), key)), absent)
         if row is not None:
             rows[number] = row
     if relation is not Relation.REPLACE:
@@ -430,18 +438,18 @@ class AllIn:
         return out
 
 
-def replay_noisy_rados(mechanism: Any, scenario: Scenario) -> ExactAudit:
+def exact_audit_of_noisy_rados(mechanism: Any, scenario: Scenario) -> ExactAudit:
     """Hold the difference of each rado, all of whose coins came up 1, against what its noise is accounted for (R3).
 
     That the noise makes up for the claim, with coins, is the accountant's part.
     """
     n_rados, relation = scenario.n_rados, Relation.RECORD if scenario.max_rows is None else Relation.PERSON
-    tables = tables_for(relation, replace(scenario, columns="linear"))
+    tables = audit_tables_for(relation, replace(scenario, columns="linear"))
     signatures: Any = AllIn()
     tables = replace(tables, asked=replace(tables.asked, n_rados=n_rados, signatures=signatures))
     done = itertools.count(1)
     replays = Replays(
-        tables, *_way(mechanism, tables.asked), scenario.run, scenario.key or _KEY, None,
+        tables, *_replay_and_reading_of_mechanism(mechanism, tables.asked), scenario.run, scenario.key or _KEY, None,
         lambda: scenario.bar("replaying runs", next(done), None),
     )  # fmt: skip
     begun = replays.begun()
@@ -454,7 +462,7 @@ def replay_noisy_rados(mechanism: Any, scenario: Scenario) -> ExactAudit:
     replays.along("honest", Honest())
     for script in ABSURD[:2]:
         replays.along(script.name, script)
-    claim = made_claim(mechanism, begun.made)
+    claim = epsilon_claimed_by_draft(mechanism, begun.made)
     result = replays.result(mechanism.name, relation.value, claim, mechanism.delta)
     return replace(result, found=claim if result.ratio <= 1 else math.inf, remark=_OF_COINS)
 
@@ -479,14 +487,14 @@ class _NoRowNoise:
         return np.zeros((n_rows, n_columns), dtype=np.int64)
 
 
-def replay_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAudit:
+def exact_audit_of_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAudit:
     """Compare the rows of tables that differ in one of them, or in a person's, with the noise on each (E1, E2, P5)."""
     if mechanism.clip is None:
         raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
     max_rows, run, key = scenario.max_rows, scenario.run, scenario.key or _KEY
     relation = mechanism.neighbours if max_rows is None else Relation.PERSON_ROWS
     kind = Relation.REPLACE if max_rows is None else relation  # a row replaced, with its label
-    tables = tables_for(kind, replace(scenario, columns="linear"))
+    tables = audit_tables_for(kind, replace(scenario, columns="linear"))
     n_rows = count_contributing_rows(tables, 1)
     signatures: Any = SingleRowSignatures()
     asked = replace(tables.asked, n_rados=n_rows, signatures=signatures)
@@ -502,9 +510,12 @@ def replay_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAudit:
     for number in range(1, len(tables.candidates)):
         made = mechanism.make(asked, Bare(tables.source(number), get_engine("auto"), ThreadRunner(1), key))
         step = made.columns[0].step
-        rows[number], claim = np.rint(made.blocks["rados"] / step).astype(np.int64), made_claim(mechanism, made)
+        rows[number], claim = (
+            np.rint(made.blocks["rados"] / step).astype(np.int64),
+            epsilon_claimed_by_draft(mechanism, made),
+        )
         scenario.bar("rows of made-up tables", number, len(tables.candidates))
-    mu, worst, faults = allowed_mu(claim, mechanism.delta), Worst(), []
+    mu, worst, faults = mu_allowed_by_claim(claim, mechanism.delta), Worst(), []
     if len(set(scales)) != 1:
         faults.append("the noise differs between tables")
     for one, other in tables.pairs:
@@ -513,25 +524,31 @@ def replay_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAudit:
         if np.count_nonzero(difference.any(axis=1)) > (max_rows or 1):
             faults.append(f"a row changes what another one gives ({pair})")
         square = Fraction(int((difference.astype(object) ** 2).sum())) / Fraction(scales[0]) ** 2
-        worst.see(StageRatio(ALL_STAGES, ratio_of(square, Fraction(mu) ** 2), pair, "no released numbers come before"))
+        worst.see(
+            StageRatio(
+                ALL_STAGES, ratio_of_distances(square, Fraction(mu) ** 2), pair, "no released numbers come before"
+            )
+        )
     total = worst.total
     return ExactAudit(
         mechanism.name, relation.value, mechanism.delta, claim, total.ratio,
-        _epsilon_of(total.ratio * mu, mechanism.delta), total.pair, total.transcript, (), len(tables.pairs), 1,
+        _epsilon_of_mu(total.ratio * mu, mechanism.delta), total.pair, total.transcript, (), len(tables.pairs), 1,
         tuple(dict.fromkeys(faults)),
     )  # fmt: skip
 
 
-def exact_feature_band(mechanism: Any, scenario: Scenario) -> ExactAudit:
+def exact_audit_of_feature_band(mechanism: Any, scenario: Scenario) -> ExactAudit:
     """The exact laws of the protected column in one rado, of two neighbours, at the epsilon that is claimed for it."""
-    from radoboost.lab.audits.audit import exact_delta, size_law
+    from radoboost.lab.audits.audit import exact_delta_of_shift, exact_size_law
     from radoboost.privacy import band
 
     n_examples = scenario.n_examples
     event = mechanism.event(n_examples, 1)
-    law = size_law(n_examples, *band(n_examples, mechanism.epsilon))
+    law = exact_size_law(n_examples, *band(n_examples, mechanism.epsilon))
     claim = epsilon_at(event, mechanism.delta)
-    shift, delta = max(((shift, exact_delta(law, shift, claim)) for shift in (1, -1)), key=lambda pair: pair[1])
+    shift, delta = max(
+        ((shift, exact_delta_of_shift(law, shift, claim)) for shift in (1, -1)), key=lambda pair: pair[1]
+    )
     return ExactAudit(
         mechanism.name, event.relation.value, mechanism.delta, claim, float(delta / Fraction(mechanism.delta)), claim,
         f"one value more, or less, of the column ({shift:+d})", "no released numbers come before", (), 2, 1, (),
@@ -539,7 +556,7 @@ def exact_feature_band(mechanism: Any, scenario: Scenario) -> ExactAudit:
     )  # fmt: skip
 
 
-def exact_score_audit(
+def exact_audit_of_score(
     epsilon: float = 1.0,
     delta: float = 1e-6,
     *,
@@ -550,26 +567,26 @@ def exact_score_audit(
     progress: bool = False,
 ) -> ExactAudit:
     from radoboost.learner.model import Model
-    from radoboost.private_score import CountOutcomes, noisy_counts, plan
+    from radoboost.private_score import CountOutcomes, noisy_score_counts, plan_private_score
     from radoboost.release.columns import Column
     from radoboost.tables.labels import LabelEncoder
 
-    tables = tables_for(Relation.RECORD, Scenario(n_classes=n_classes, columns="linear", thorough=thorough))
+    tables = audit_tables_for(Relation.RECORD, Scenario(n_classes=n_classes, columns="linear", thorough=thorough))
     columns = tuple(Column(f"x{k}", "bounds", 2.0**-22, -1.0, 1.0) for k in range(3))
     theta = np.array([1.0, -2.0, 0.5]) if n_classes == 2 else np.eye(n_classes, 3)
     model = Model(theta, columns, tuple(range(n_classes)), {"name": "made up"})
-    scale, event = plan(epsilon, delta)
+    scale, event = plan_private_score(epsilon, delta)
     task = CountOutcomes(model, LabelEncoder("y", model.classes))
 
     def score(run: Curator) -> None:
-        noisy_counts(run, task, scale, event)
+        noisy_score_counts(run, task, scale, event)
 
     claim = epsilon_at(event, delta)
     with show_progress("runs") if progress else no_progress() as bar:
         done = itertools.count(1)
         replays = Replays(
             tables, score, run=run, key=key or _KEY, tick=lambda: bar("replaying runs", next(done), None),
-            shares=lambda log: {"scoring rows": 1.0}, allowed=Fraction(allowed_mu(claim, delta)) ** 2,
+            shares=lambda log: {"scoring rows": 1.0}, allowed=Fraction(mu_allowed_by_claim(claim, delta)) ** 2,
         )  # fmt: skip
         replays.along("honest", Honest())
         for one in ABSURD:
@@ -578,8 +595,8 @@ def exact_score_audit(
 
 
 REPLAYS: Mapping[str, Callable[..., ExactAudit]] = {
-    "noisy moments": replay_moments,
-    "noisy sums": replay_noisy_rados,
-    "sums of noisy rows": replay_noisy_examples,
-    "banded sums": exact_feature_band,
+    "noisy moments": exact_audit_of_moments,
+    "noisy sums": exact_audit_of_noisy_rados,
+    "sums of noisy rows": exact_audit_of_noisy_examples,
+    "banded sums": exact_audit_of_feature_band,
 }

@@ -42,17 +42,17 @@ from radoboost.holder.mechanisms.moments.aggregations import (
     SumProducts,
     Whiten,
 )
-from radoboost.holder.mechanisms.moments.budget import NoiseShape, compose_stages
+from radoboost.holder.mechanisms.moments.budget import NoiseShape, compose_stage_events
 from radoboost.holder.mechanisms.moments.private_bounds import Binned, CountBins
 from radoboost.holder.mechanisms.moments.score_histogram import HitCounts, ScoreCounts
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.row_cache import RowBatch
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
-from radoboost.lab.audits.canaries import WIDTH, Canary, Runs, Scenario, raw_row, row_of_numbers
+from radoboost.lab.audits.canaries import WIDTH, Canary, Runs, Scenario, canary_of_numbers, raw_canary
 from radoboost.privacy import Event, Gaussian, Relation
 from radoboost.release.feature_map import FeatureMap
-from radoboost.release.moment_math import weights_and_unit
+from radoboost.release.moment_math import column_weights_and_score_unit
 from radoboost.tables import Batch
 from radoboost.tables.labels import MOST_CLASSES, LabelEncoder
 
@@ -129,12 +129,12 @@ class RowSums:
 
     def score_counts(self, made: ReleaseDraft) -> ScoreCounts:
         """The last stage: counts by the scores that follow from a release."""
-        weights, unit = weights_and_unit(made.blocks, made.parameters, made.columns)
+        weights, unit = column_weights_and_score_unit(made.blocks, made.parameters, made.columns)
         kind = HitCounts if self.by_class else ScoreCounts
         return kind(self.rule, made.columns[:-1], weights, unit)
 
 
-def cells_of(
+def count_rows_in_score_cells(
     by: ScoreCounts, made: ReleaseDraft, values: NDArray[np.float64], places: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """How many of these rows, whose classes have these places, are in each cell of the counts; in grid steps."""
@@ -144,10 +144,10 @@ def cells_of(
     return sums.cells.astype(np.float64)
 
 
-NUMBERS = row_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
+NUMBERS = canary_of_numbers((6.0, 4.0))  # far beyond the bounds, and with the constant three columns in all
 # Just below the edge of a bin, of which a record in its place is just above: in all else the two are alike.
 _NUDGE = 2.0**-30
-ON_EDGES = row_of_numbers((0.5 - _NUDGE, 0.25 - _NUDGE))
+ON_EDGES = canary_of_numbers((0.5 - _NUDGE, 0.25 - _NUDGE))
 _FAR = (0.75, -1.0)  # times the canary: on the sphere it is at a right angle, and no column has the same bin
 _PULL = (75.0, 15.0)  # other records in units of the noise, and for each column: few enough for few rounds
 ALL_STAGES = "all stages"
@@ -184,52 +184,52 @@ class _Knowledge:
 _LEAST_DISTANCE = 1e-3  # mu: with more noise the canary's table would have to be too large
 
 
-def check_distance(mechanism: Moments) -> None:
+def check_noise_can_be_attacked(mechanism: Moments) -> None:
     """Refuse a mechanism with so much noise that no attack can show anything."""
     if mechanism.distance(NoiseShape(WIDTH)) < _LEAST_DISTANCE:
         raise ArgumentError("so much noise hides the canary in any number of runs; attack a mechanism with less")
 
 
-def moments_runs(mechanism: Moments, scenario: Scenario) -> Runs:
+def moments_canary_runs(mechanism: Moments, scenario: Scenario) -> Runs:
     """Scores of releases with the canary, and of those without it or with its label turned over.
 
     There are as many others as suit the noise: few, of which "auto" makes a linear plan. A record that is replaced is
     its own opposite, with the other label, but for bins that it is on the edge of.
     """
-    check_distance(mechanism)
+    check_noise_can_be_attacked(mechanism)
     n_classes, far, replaced = scenario.n_classes, scenario.far, mechanism.neighbours is Relation.REPLACE
     names = (*STATISTICS, *(OF_SLOTS if n_classes > 2 else ()))
     if far and (scenario.raw or not replaced):
         raise ArgumentError("a record that is far is one of numbers, and replaces another; leave far out")
     if far is None:  # an opposite moves no second moments, which have half of the budget where nothing is sharpened
         far = replaced and not mechanism.sharpen and not scenario.raw
-    canary = raw_row() if scenario.raw else ON_EDGES if replaced and not far else NUMBERS
+    canary = raw_canary() if scenario.raw else ON_EDGES if replaced and not far else NUMBERS
     d = len(canary.values) + 1
     sums = RowSums(get_engine("auto"), n_classes)
     declared = Declared({}, all_private=True) if scenario.private_bounds else canary.declared
     shape = NoiseShape(d, n_classes=n_classes)
     pairs = max(1, round((_PULL[0] + _PULL[1] * d) / mechanism.distance(shape) / 2))
     labels, runner = [1] * pairs + [0] * pairs, ThreadRunner(1)
-    instead = _instead(mechanism, canary, far)
+    instead = _row_instead_of_canary(mechanism, canary, far)
     place = 1 if n_classes == 2 or instead is not None else 2
     tables = [
         canary.table([*labels, place]),
         canary.table(labels) if instead is None else canary.table([*labels, instead.place], last=instead.values),
     ]
     knowledge = _Knowledge(_Row(canary.values, place), instead, pairs, sums)
-    listening = _listening(scenario.run)
+    listening = _curator_that_keeps_counts(scenario.run)
     statistics = np.empty((2, scenario.runs, len(names)))
     n_done = 0
     with threadpool_limits(1, user_api="blas"):  # matrices are small: more threads would wait for each other
         while n_done < scenario.runs and scenario.going():
             for which, table in enumerate(tables):
-                listener = listening(table, sums.engine, runner, _key(scenario.key, which, n_done))
-                draft = _make(mechanism, listener, declared, scenario.columns, sums.classes)
-                statistics[which, n_done] = _statistics(draft, knowledge, listener.heard)
+                listener = listening(table, sums.engine, runner, _moments_audit_key(scenario.key, which, n_done))
+                draft = _make_moments_for_audit(mechanism, listener, declared, scenario.columns, sums.classes)
+                statistics[which, n_done] = _moments_stage_statistics(draft, knowledge, listener.heard)
             n_done += 1
             if n_done % 100 == 0:
                 scenario.bar("releases with and without the canary", n_done, scenario.runs)
-    claims = _claims(mechanism, draft) if n_done else {ALL_STAGES: mechanism.dearest(shape)}
+    claims = _moments_stage_claims(mechanism, draft) if n_done else {ALL_STAGES: mechanism.dearest(shape)}
     present, absent = (
         {ALL_STAGES: table[:, : len(STAGES)].sum(axis=1), **dict(zip(names, table.T, strict=True))}
         for table in statistics[:, :n_done]
@@ -238,7 +238,7 @@ def moments_runs(mechanism: Moments, scenario: Scenario) -> Runs:
     return Runs(claims.pop(ALL_STAGES), family, present, absent, threshold=0.0, by_stage=claims)
 
 
-def _instead(mechanism: Moments, canary: Canary, far: bool) -> _Row | None:
+def _row_instead_of_canary(mechanism: Moments, canary: Canary, far: bool) -> _Row | None:
     """The record in the place of the canary, by what neighbours are; None where there is none."""
     if mechanism.neighbours is Relation.RECORD:
         return None
@@ -247,7 +247,7 @@ def _instead(mechanism: Moments, canary: Canary, far: bool) -> _Row | None:
     return _Row(canary.scaled * np.resize(_FAR, len(canary.values)), 0)
 
 
-def _claims(mechanism: Moments, made: ReleaseDraft) -> dict[str, Event]:
+def _moments_stage_claims(mechanism: Moments, made: ReleaseDraft) -> dict[str, Event]:
     """What a release is accounted as, and what each of its stages alone is, by the names of the statistics."""
     shape = made.circumstances.shape
     assert shape is not None
@@ -258,11 +258,11 @@ def _claims(mechanism: Moments, made: ReleaseDraft) -> dict[str, Event]:
     for name, stage in zip(STAGES, _STAGE_NAMES, strict=True):
         parts = [one for one in mechanism.stages(planned, made.parameters["rounds"]) if one.name.startswith(stage)]
         if any(one.share and one.times for one in parts):
-            claims[name] = compose_stages(parts, mu, relation, shape)
+            claims[name] = compose_stage_events(parts, mu, relation, shape)
     return claims
 
 
-def _listening(run: type[Curator]) -> Any:
+def _curator_that_keeps_counts(run: type[Curator]) -> Any:
     """A run that also keeps the noisy counts of the searches for bounds, with what was counted."""
 
     class Listening(run):  # type: ignore[valid-type, misc]
@@ -282,14 +282,16 @@ def _listening(run: type[Curator]) -> Any:
     return Listening
 
 
-def _make(mechanism: Moments, run: Curator, declared: Declared, columns: str, classes: tuple[int, ...]) -> ReleaseDraft:
+def _make_moments_for_audit(
+    mechanism: Moments, run: Curator, declared: Declared, columns: str, classes: tuple[int, ...]
+) -> ReleaseDraft:
     """What the mechanism makes of a table, in the way that `craft` calls it, without rados."""
     asked = CraftRequest(n_rados=0, signature_key=bytes(32), declared=declared, classes=classes, columns=columns)
     mechanism.check(asked)
     return mechanism.make(asked, run)
 
 
-def limits_of(made: ReleaseDraft) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def limits_of_moments_draft(made: ReleaseDraft) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The bounds of the table's own columns, by what is released."""
     if made.map is None:
         limits = [column.constants[:2] for column in made.columns if column.scale != "constant"]
@@ -299,7 +301,7 @@ def limits_of(made: ReleaseDraft) -> tuple[NDArray[np.float64], NDArray[np.float
     return low.copy(), high.copy()
 
 
-def on_sphere(
+def canary_rows_on_sphere(
     engine: Engine,
     values: NDArray[np.float64],
     limits: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -315,7 +317,7 @@ def on_sphere(
     return rows
 
 
-def _key(key: bytes | None, which: int, run: int) -> bytes:
+def _moments_audit_key(key: bytes | None, which: int, run: int) -> bytes:
     if key is None:
         return secrets.token_bytes(32)
     return hashlib.sha256(b"radoboost/audit/moments/" + bytes([which]) + run.to_bytes(8, "little") + key).digest()
@@ -330,20 +332,22 @@ class _Contributions:
     row: _Row | None
 
     def _on_sphere(self, through: FeatureMap | None) -> NDArray[np.int32]:
-        width = len(limits_of(self.made)[0]) + 1 if through is None else len(self.made.columns)
+        width = len(limits_of_moments_draft(self.made)[0]) + 1 if through is None else len(self.made.columns)
         if self.row is None:
             return np.zeros((width, 1), np.int32)
-        return on_sphere(self.sums.engine, self.row.values[None], limits_of(self.made), through)
+        return canary_rows_on_sphere(
+            self.sums.engine, self.row.values[None], limits_of_moments_draft(self.made), through
+        )
 
     def outline(self) -> NDArray[np.float64]:
-        return _square(self._on_sphere(None))
+        return _outer_square_of_row(self._on_sphere(None))
 
     @cached_property
     def _row_on_sphere(self) -> NDArray[np.int32]:
         return self._on_sphere(self.made.map)
 
     def second(self) -> NDArray[np.float64]:
-        return _square(self._row_on_sphere)
+        return _outer_square_of_row(self._row_on_sphere)
 
     @cached_property
     def _edge(self) -> NDArray[np.int32]:
@@ -364,7 +368,7 @@ class _Contributions:
     def cells(self, by: ScoreCounts) -> NDArray[np.float64]:
         if self.row is None:
             return np.zeros(self.made.blocks["scores"].shape)
-        return cells_of(by, self.made, self.row.values[None], np.array([self.row.place]))
+        return count_rows_in_score_cells(by, self.made, self.row.values[None], np.array([self.row.place]))
 
     def bins(self, kind: Any, places: Sequence[int]) -> NDArray[np.float64]:
         """To counts of bins of some columns."""
@@ -375,7 +379,7 @@ class _Contributions:
         return counts
 
 
-def _statistics(
+def _moments_stage_statistics(
     made: ReleaseDraft, knowledge: _Knowledge, heard: Sequence[tuple[CountBins, NDArray[np.int64]]]
 ) -> list[float]:
     """Log-likelihood ratios by stage, and differences that should tell nothing more."""
@@ -413,36 +417,47 @@ def _statistics(
     rows = made.parameters["rows"]
     good = np.array([rows["good"] - rows.get("unforeseen", 0.0)])
     counted = part(good, "counts", GRID, lambda one: np.full(1, 0.0 if one.row is None else GRID))
-    total, *means = (log_ratio(*vector) for vector in vectors)
-    bare = sum(_bare(rest, change) for rest, change, s in (*searches, *squares.values(), *vectors, scored) if s)
+    total, *means = (log_likelihood_ratio_of_stage(*vector) for vector in vectors)
+    bare = sum(
+        _count_numbers_without_noise(rest, change)
+        for rest, change, s in (*searches, *squares.values(), *vectors, scored)
+        if s
+    )
     against = 0.0
     if means:
         (r, u, s), (t, v, w) = vectors[:2]
         against = float(np.vdot(r / s - t / w, u / s - v / w))
-    found = sum(log_ratio(*one) for one in searches)
-    of = {stage: log_ratio(*square) for stage, square in squares.items()}
-    early = [log_ratio(*counted), found, of.get("outline", 0.0)]
-    stages = [*early, of["second"], total, of["whitened"], sum(means), log_ratio(*scored)]
-    apart = [_slots_apart(vectors)] if sums.by_class else []
-    return [*stages, against, _apart(vectors[1:]), _apart(searches[1:]), bare, *apart]
+    found = sum(log_likelihood_ratio_of_stage(*one) for one in searches)
+    of = {stage: log_likelihood_ratio_of_stage(*square) for stage, square in squares.items()}
+    early = [log_likelihood_ratio_of_stage(*counted), found, of.get("outline", 0.0)]
+    stages = [*early, of["second"], total, of["whitened"], sum(means), log_likelihood_ratio_of_stage(*scored)]
+    apart = [_difference_between_slots(vectors)] if sums.by_class else []
+    return [
+        *stages,
+        against,
+        _difference_between_stages(vectors[1:]),
+        _difference_between_stages(searches[1:]),
+        bare,
+        *apart,
+    ]
 
 
-def _square(row: NDArray[np.int32]) -> NDArray[np.float64]:
+def _outer_square_of_row(row: NDArray[np.int32]) -> NDArray[np.float64]:
     column = row[:, 0].astype(np.float64)
     return np.outer(column, column)
 
 
-def _apart(parts: Sequence[Part]) -> float:
+def _difference_between_stages(parts: Sequence[Part]) -> float:
     """What differences of stages that follow each other tell: noise that is used twice drops out of them."""
     return sum(float(((r - s) * (u - v)).sum()) / sigma**2 for (r, u, sigma), (s, v, _) in pairwise(parts) if sigma)
 
 
-def _slots_apart(vectors: Sequence[Part]) -> float:
+def _difference_between_slots(vectors: Sequence[Part]) -> float:
     """What slots less their mean tell: noise that is the same in all of them drops out."""
     return sum(float(((r - r.mean(axis=0)) * (u - u.mean(axis=0))).sum()) / s**2 for r, u, s in vectors if s)
 
 
-def log_ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
+def log_likelihood_ratio_of_stage(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
     """Log-likelihood ratio of `rest` being `change` plus noise, against noise alone.
 
     It holds for matrices too: off the diagonal the noise is smaller by sqrt(2), and every entry is there twice. Without
@@ -452,7 +467,7 @@ def log_ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: flo
     return (product - float((change * change).sum()) / 2) / sigma**2 if sigma else product
 
 
-def _bare(rest: NDArray[np.float64], change: NDArray[Any]) -> int:
+def _count_numbers_without_noise(rest: NDArray[np.float64], change: NDArray[Any]) -> int:
     """How many numbers are exactly the canary's part, less how many are exactly what is there without it."""
     places = change != 0
     return int((np.rint(rest[places]) == np.rint(change[places])).sum()) - int((np.rint(rest[places]) == 0).sum())

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.contribution_bounding import choose_rows
+from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.mechanisms import Moments, ReleaseDraft
@@ -29,10 +29,21 @@ from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
-from radoboost.lab.audits.audit import CONFIDENCE, Audit, least_epsilon, rate_above, rate_below
-from radoboost.lab.audits.moments_audit import RowSums, cells_of, log_ratio, on_sphere
+from radoboost.lab.audits.audit import (
+    CONFIDENCE,
+    Audit,
+    least_epsilon_of_error_rates,
+    lower_rate_bound,
+    upper_rate_bound,
+)
+from radoboost.lab.audits.moments_audit import (
+    RowSums,
+    canary_rows_on_sphere,
+    count_rows_in_score_cells,
+    log_likelihood_ratio_of_stage,
+)
 from radoboost.privacy import Event, Gaussian, epsilon_at
-from radoboost.privacy.events import person_column
+from radoboost.privacy.events import person_column_of_event
 from radoboost.progress import Progress, silent
 from radoboost.release.feature_map import FeatureMap
 from radoboost.tables import Table, open_table
@@ -75,7 +86,7 @@ class PersonCanary:
         return open_table(pa.table(columns), label="label", person=PERSON, row_by_row=True)
 
 
-def few_visits(mechanism: Moments, max_rows: int, times: int = 40, n_classes: int = 2) -> PersonCanary:
+def person_canary_of_few_visits(mechanism: Moments, max_rows: int, times: int = 40, n_classes: int = 2) -> PersonCanary:
     """As few others as an attack needs: pairs of opposite edge vectors, along the canary's own.
 
     The classifier then hardly leans either way, so that the canary has nearly the largest weight that a row can have.
@@ -116,29 +127,29 @@ def audit_person(
     tables = [visits.source(with_canary=present) for present in (True, False)]
     for number in range(runs):
         for which, table in enumerate(tables):
-            made = attack.make(run(table, attack.engine, ThreadRunner(1), _noise_key(key, which, number)))
+            made = attack.make(run(table, attack.engine, ThreadRunner(1), _person_audit_noise_key(key, which, number)))
             scores[which].append(attack.score(made))
             shape = made.circumstances.shape
             event = None if shape is None else mechanism.dearest(shape)
         bar("releases with and without the canary", number + 1, runs)
     assert event is not None
     assert event.relation is not None
-    relation, column = event.relation, person_column(event) or ""
+    relation, column = event.relation, person_column_of_event(event) or ""
 
     def family(multiplier: float) -> Event:
         return Gaussian(multiplier, relation, person=column)
 
     hits, alarms = (sum(score > 0 for score in some) for some in scores)
     risk, delta = (1 - CONFIDENCE) / 2, mechanism.delta
-    rates = rate_above(alarms, runs, risk), rate_below(hits, runs, risk)
+    rates = upper_rate_bound(alarms, runs, risk), lower_rate_bound(hits, runs, risk)
     bare = max(0.0, math.log((rates[1] - delta) / rates[0])) if rates[1] > delta else 0.0
-    found = least_epsilon(family, rates, delta)
+    found = least_epsilon_of_error_rates(family, rates, delta)
     return Audit(
         mechanism.name, relation.value, delta, epsilon_at(event, delta), found, runs, "all stages", CONFIDENCE, bare
     )
 
 
-def _noise_key(key: bytes | None, which: int, number: int) -> bytes | None:
+def _person_audit_noise_key(key: bytes | None, which: int, number: int) -> bytes | None:
     place = bytes([which]) + number.to_bytes(8, "little")
     return None if key is None else hashlib.sha256(b"radoboost/audit/person/" + place + key).digest()
 
@@ -187,13 +198,15 @@ class _Attack:
         """Everybody else's chosen rows, and the places of their classes, some rows at a time."""
         source, rule = self.visits.source(with_canary=False), self.sums.rule
         if self.max_rows is not None:
-            source, _ = choose_rows(source, ThreadRunner(1).run, rule, self.max_rows, self.choice_key)
+            source, _ = choose_rows_of_persons(source, ThreadRunner(1).run, rule, self.max_rows, self.choice_key)
         return [(batch.values(), rule.places(batch.labels)) for batch in source.batches(_ROWS_AT_A_TIME)]
 
     def _rows(self, through: FeatureMap | None) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
         ends = np.ones(len(self.visits.names))
-        canary = on_sphere(self.engine, self.visits.canary[None], (-ends, ends), through)
-        return canary, [on_sphere(self.engine, values, (-ends, ends), through) for values, _ in self._others]
+        canary = canary_rows_on_sphere(self.engine, self.visits.canary[None], (-ends, ends), through)
+        return canary, [
+            canary_rows_on_sphere(self.engine, values, (-ends, ends), through) for values, _ in self._others
+        ]
 
     @cached_property
     def _own_rows(self) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
@@ -202,7 +215,7 @@ class _Attack:
 
     def score(self, made: ReleaseDraft) -> float:
         """The log-likelihood ratio of the canary being there, of all stages together."""
-        return sum(log_ratio(*part) for part in self._parts(made))
+        return sum(log_likelihood_ratio_of_stage(*part) for part in self._parts(made))
 
     def _parts(self, made: ReleaseDraft) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], float]]:
         """Of each stage: what is left without everybody else, the canary's part in it, and the noise."""
@@ -229,8 +242,8 @@ class _Attack:
             own = times * sums.tilted(edge, theta).astype(np.float64)
             yield mean * sums.round_unit - known, own, noise["rounds"] * sums.round_unit
         by = sums.score_counts(made)
-        cells = sum(cells_of(by, made, values, places) for values, places in self._others)
-        own = times * cells_of(by, made, self.visits.canary[None], place)
+        cells = sum(count_rows_in_score_cells(by, made, values, places) for values, places in self._others)
+        own = times * count_rows_in_score_cells(by, made, self.visits.canary[None], place)
         yield made.blocks["scores"] * GRID - cells, own, noise["scores"] * GRID
 
     def _whitened(

@@ -13,16 +13,16 @@ from typing import Any
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms import Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moments.budget import COUNTS_SHARE, SEARCHES
-from radoboost.lab.attacks.adversary_knowledge import deadline
-from radoboost.lab.attacks.mechanism_from_release import attacked_columns
+from radoboost.lab.attacks.adversary_knowledge import attack_deadline
+from radoboost.lab.attacks.mechanism_from_release import column_word_of_release
 from radoboost.lab.audits.canaries import Scenario
 from radoboost.lab.audits.exact_audit import ABOUT_EXACT, ALL_STAGES, REPLAYS, ExactAudit, StageRatio
 from radoboost.privacy import event_from_dict
 from radoboost.progress import Progress
 from radoboost.release.kind import NOISY_MOMENTS
 from radoboost.release.parties import ROOM
-from radoboost.release.release import Release, finite_or_word
-from radoboost.release.statement_check import fitting_figures
+from radoboost.release.release import Release, epsilon_as_json
+from radoboost.release.statement_check import fitting_room_figures
 from radoboost.report.findings import Findings, ReportColumn, ReportTable
 
 NAME = "program"
@@ -33,7 +33,7 @@ ASSUMES = (
 )
 
 
-def why_not_audited(release: Release) -> str | None:
+def why_program_not_audited(release: Release) -> str | None:
     """Why there is nothing to audit at the settings of a release; None if there is."""
     if release.law == "banded sums":
         return (
@@ -44,24 +44,26 @@ def why_not_audited(release: Release) -> str | None:
         return "The release promises nothing, so there is nothing to hold the program against."
     if release.law not in REPLAYS:
         return "How its numbers were made is not known here."
-    if _room(release) is not None and release.law != NOISY_MOMENTS:
+    if _room_of_release(release) is not None and release.law != NOISY_MOMENTS:
         return f"Replays of rooms are of moments, and this is a room with {release.mechanism['name']}."
     return None
 
 
 def audit_program(release: Release, seconds: float, bar: Progress) -> ExactAudit:
     """Replay the mechanism of a release at its settings, with few pairs and transcripts."""
-    left = deadline(seconds)
+    left = attack_deadline(seconds)
 
     def step(task: str, done: int, total: int | None) -> None:
         if left() <= 0:
             raise ArgumentError(f"it was stopped after {seconds:g} seconds; give it more with --seconds")
         bar(task, done, total)
 
-    return REPLAYS[release.law](_mechanism(release), replace(_scenario(release), thorough=False, bar=step))
+    return REPLAYS[release.law](
+        _mechanism_at_release_settings(release), replace(_scenario_of_release(release), thorough=False, bar=step)
+    )
 
 
-def audit_text(release: Release, result: ExactAudit) -> str:
+def program_audit_text(release: Release, result: ExactAudit) -> str:
     """What an audit shows, and of what it is one."""
     stated, most = release.statement, release.mechanism.get("max_rows")
     rows = "" if most is None else f", at most {most:,} rows of each"
@@ -86,10 +88,10 @@ def audit_text(release: Release, result: ExactAudit) -> str:
     return f"{found} This is {ABOUT_EXACT}."
 
 
-def audit_findings(result: ExactAudit) -> Findings:
+def program_audit_findings(result: ExactAudit) -> Findings:
     """The largest ratio of all stages together, and of each."""
     worst = [StageRatio(ALL_STAGES, result.ratio, result.pair, result.transcript), *result.stages]
-    rows = [[one.stage, finite_or_word(one.ratio), one.pair, one.transcript] for one in worst]
+    rows = [[one.stage, epsilon_as_json(one.ratio), one.pair, one.transcript] for one in worst]
     columns = [
         ReportColumn("stage"),
         ReportColumn("of what is allowed", None, 6),
@@ -105,19 +107,19 @@ def audit_findings(result: ExactAudit) -> Findings:
 # ---- the settings of a release
 
 
-def _mechanism(release: Release) -> Mechanism:
+def _mechanism_at_release_settings(release: Release) -> Mechanism:
     parameters, stated = release.mechanism, release.statement
     if release.law == "noisy sums":
         return NoisyRados(stated.epsilon, stated.delta, parameters["clip"])
     if release.law == "sums of noisy rows":
         return NoisyExamples(stated.epsilon, stated.delta, parameters["clip"])
     return Moments(
-        stated.epsilon, stated.delta, parameters["unit"], parameters["sharpen"], _bounds_share(parameters),
+        stated.epsilon, stated.delta, parameters["unit"], parameters["sharpen"], _bounds_share_of_release(parameters),
         parameters.get("relation", "add"),
     )  # fmt: skip
 
 
-def _bounds_share(parameters: Mapping[str, Any]) -> float:
+def _bounds_share_of_release(parameters: Mapping[str, Any]) -> float:
     """The part of mu squared that the search for bounds took, by its noise beside that of the counts of rows."""
     noise, searched = parameters["noise"], len(parameters.get("searched", ()))
     if not searched or not noise["bounds 1"]:
@@ -126,7 +128,7 @@ def _bounds_share(parameters: Mapping[str, Any]) -> float:
     return min(max(round(COUNTS_SHARE * square / SEARCHES[0][1], 6), 0.001), 0.9)
 
 
-def _scenario(release: Release) -> Scenario:
+def _scenario_of_release(release: Release) -> Scenario:
     """What a replay is told beside the mechanism: persons, classes, columns, and how tables are read."""
     parameters = release.mechanism
     most = parameters.get("max_rows") if parameters.get("person") is not None else None
@@ -135,15 +137,16 @@ def _scenario(release: Release) -> Scenario:
     private = bool(parameters.get("searched"))
     raw = release.schema is not None and most is None and not private
     return Scenario(
-        max_rows=most, n_classes=release.n_classes, columns=attacked_columns(release), private_bounds=private, raw=raw,
-        room=_room(release),
+        max_rows=most, n_classes=release.n_classes, columns=column_word_of_release(release), private_bounds=private,
+        raw=raw,
+        room=_room_of_release(release),
     )  # fmt: skip
 
 
-def _room(release: Release) -> tuple[int, int] | None:
+def _room_of_release(release: Release) -> tuple[int, int] | None:
     """How many holders made a release in a room, and for how many who are lost or collude it has noise."""
     stated = release.statement
     if stated.holders is None or stated.holders.how != ROOM:
         return None
-    fitting = fitting_figures(event_from_dict(stated.event), stated.delta, stated.holders)
+    fitting = fitting_room_figures(event_from_dict(stated.event), stated.delta, stated.holders)
     return len(stated.holders.parts), next(tolerate for tolerate, _ in fitting)

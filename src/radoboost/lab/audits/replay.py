@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
-from radoboost.holder.craft import _release
+from radoboost.holder.craft import _finish_release
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.gaussian_noise import rounded_normals
 from radoboost.holder.mechanisms import Mechanism, ReleaseDraft
@@ -75,7 +75,8 @@ class NoisySum:
             return None
         parts = [np.diag(difference), np.triu(difference, 1)] if self.symmetric else [difference]
         squares = (
-            _squares(part) / (Fraction(draw.scale) ** 2 * shares) for part, draw in zip(parts, self.draws, strict=True)
+            _sum_of_squares(part) / (Fraction(draw.scale) ** 2 * shares)
+            for part, draw in zip(parts, self.draws, strict=True)
         )
         return sum(squares, Fraction(0))
 
@@ -90,7 +91,7 @@ class NoisySum:
         return np.diag(numbers[0][0]) + above + above.T
 
 
-def _squares(numbers: Integers) -> int:
+def _sum_of_squares(numbers: Integers) -> int:
     numbers = numbers[numbers != 0]
     if len(numbers) < 64 or np.abs(numbers).max() >= 1 << 34:
         return sum(number**2 for number in numbers.tolist())
@@ -111,11 +112,11 @@ class Log:
 
     @cached_property
     def forms(self) -> list[tuple[Any, ...]]:
-        return [_form(one) for one in self.sums]
+        return [_form_of_noisy_sum(one) for one in self.sums]
 
     @cached_property
     def bits(self) -> list[Any]:
-        return [_bits(one) for one in self.computed]
+        return [_bits_of_value(one) for one in self.computed]
 
     def named(self) -> list[tuple[str, NoisySum]]:
         """The noisy sums by the names of their stages; the first of two second moments is the outline of a plan."""
@@ -307,11 +308,11 @@ def faults_of_pair(first: Log, replayed: Log) -> list[str]:
     return faults
 
 
-def _form(one: NoisySum) -> tuple[Any, ...]:
+def _form_of_noisy_sum(one: NoisySum) -> tuple[Any, ...]:
     return one.stage, one.symmetric, one.exact.shape, tuple((draw.plane, draw.scale, draw.shape) for draw in one.draws)
 
 
-def _bits(value: Any) -> Any:
+def _bits_of_value(value: Any) -> Any:
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else json.dumps(value)
 
 
@@ -338,7 +339,7 @@ def replayed_release(
     mechanism: Mechanism, asked: CraftRequest, made: ReleaseDraft, schema: Schema | None = None
 ) -> ReplayedRelease:
     """The release of what a replay made, without an id."""
-    release = _release(mechanism, asked, made, "", schema, Account())
+    release = _finish_release(mechanism, asked, made, "", schema, Account())
     return ReplayedRelease(**{one.name: getattr(release, one.name) for one in fields(Release) if one.init})
 
 
@@ -351,7 +352,7 @@ def squared_distances(first: Log, replayed: Log, shares: int = 1) -> dict[str, F
     return parts
 
 
-def total_distance(parts: Iterable[Fraction | None]) -> Fraction | None:
+def total_squared_distance(parts: Iterable[Fraction | None]) -> Fraction | None:
     total = Fraction(0)
     for part in parts:
         if part is None:
@@ -372,13 +373,13 @@ _SPHERE = ("second moments",)
 _AFTER = ("whitened moments", "mean rados")
 
 
-def _checkered(numbers: Integers) -> Integers:
+def _checkered_script_numbers(numbers: Integers) -> Integers:
     """1 and -1 in turns, the same on both sides of a diagonal."""
     places = np.indices(numbers.shape).sum(axis=0)
     return np.asarray(1 - 2 * (places % 2), dtype=np.int64)
 
 
-def _all(value: int) -> Callable[[Integers], Integers]:
+def _script_of_constant(value: int) -> Callable[[Integers], Integers]:
     return lambda numbers: np.full_like(numbers, value)
 
 
@@ -399,11 +400,11 @@ class Absurd(Computing):
 
 ABSURD: tuple[Absurd, ...] = (
     Absurd("all zero", lambda numbers: np.zeros_like(numbers), counts=True),
-    Absurd("huge", _all(LARGE)),
-    Absurd("huge and negative", _all(-LARGE)),
-    Absurd("huge, in turns", lambda numbers: LARGE * _checkered(numbers), counts=True),
-    Absurd("tiny, in turns", _checkered),
-    Absurd("the least of 64 bits", _all(np.iinfo(np.int64).min), counts=True),
+    Absurd("huge", _script_of_constant(LARGE)),
+    Absurd("huge and negative", _script_of_constant(-LARGE)),
+    Absurd("huge, in turns", lambda numbers: LARGE * _checkered_script_numbers(numbers), counts=True),
+    Absurd("tiny, in turns", _checkered_script_numbers),
+    Absurd("the least of 64 bits", _script_of_constant(np.iinfo(np.int64).min), counts=True),
 )
 
 
@@ -418,7 +419,7 @@ class Lying:
         return noisy
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
-        return np.full_like(computed, self.value) if what_follows(log, computed) else computed
+        return np.full_like(computed, self.value) if next_computation_of_replay(log, computed) else computed
 
     def instead(self, number: int, log: Log) -> Any:
         """Weights of the scores: computed from such lies, linear algebra would complain on stderr."""
@@ -431,7 +432,7 @@ class Lying:
 LYING = tuple(Lying(f"a speaker who sends {value:g}", value) for value in (float("nan"), 1e200, -1e6))
 
 
-def what_follows(log: Log, computed: Any) -> str:
+def next_computation_of_replay(log: Log, computed: Any) -> str:
     """Whether a run computes its whitening or its classifier, by the stage before; empty for anything else."""
     stage = log.sums[-1].stage if log.sums else ""
     if not isinstance(computed, np.ndarray):
@@ -458,7 +459,7 @@ class Aimed(Computing):
         return noisy if number >= len(self.before.sums) or stage in _LATE else self.before.sums[number].released
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
-        kind = what_follows(log, computed)
+        kind = next_computation_of_replay(log, computed)
         if kind == "whitening" and self.axis is not None:
             return np.outer(self.axis, self.axis)
         if kind == "classifier":
@@ -472,7 +473,7 @@ class Aimed(Computing):
 _LATE = ("sum", "whitened moments", "mean rados", "scores")
 
 
-def row_on_sphere(there: NoisySum, absent: NoisySum) -> NDArray[np.float64] | None:
+def direction_of_differing_row(there: NoisySum, absent: NoisySum) -> NDArray[np.float64] | None:
     """The direction of the one row by which two second moments differ; None where there is no such row.
 
     The constant is its last column, and positive.

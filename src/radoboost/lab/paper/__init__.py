@@ -14,10 +14,10 @@ from typing import Any
 
 from radoboost import memory
 from radoboost.errors import ArgumentError
-from radoboost.lab.paper.domains import choose, find
+from radoboost.lab.paper.domains import choose_domains, find_domains
 from radoboost.lab.paper.jobs import Options, run_cells, seconds_spent
 from radoboost.progress import Progress, no_progress, show_progress
-from radoboost.report.documents import Document, document, keep, kept_in, make_folder
+from radoboost.report.documents import Document, documents_in_folder, make_document, make_results_folder, write_document
 
 EXPERIMENTS = {
     "table1": "radoboost.lab.paper.table1",
@@ -73,7 +73,7 @@ def reproduce(
     modules = [import_module(EXPERIMENTS[name]) for name in names]
     folder = data or os.environ.get("RADO_DATA")
     if folder:
-        chosen, missing = choose(folder, domains)
+        chosen, missing = choose_domains(folder, domains)
         if say is not None:
             for line in missing:
                 say(f"not found: {line}")
@@ -82,43 +82,43 @@ def reproduce(
         options = Options("", (), seed, quick)
     else:
         raise ArgumentError("the paper's domains are needed; name their folder with --data or RADO_DATA")
-    make_folder(output)
-    workers = min(jobs or _cores(), _that_fit(options))
+    make_results_folder(output)
+    workers = min(jobs or _number_of_cores(), _processes_that_fit_memory(options))
     documents = []
     bars: AbstractContextManager[Progress] = show_progress("cells") if progress else no_progress()
     with bars as bar:
         for module in modules:
-            documents.append(_document(module, options, output, workers, bar))
-            keep(output, documents[-1])
-    html.write_html(output, kept_in(output, tuple(EXPERIMENTS)), html.PageHeader(_TITLE, _ABOUT))
+            documents.append(_experiment_document(module, options, output, workers, bar))
+            write_document(output, documents[-1])
+    html.write_html(output, documents_in_folder(output, tuple(EXPERIMENTS)), html.PageHeader(_TITLE, _ABOUT))
     return documents
 
 
-def _document(module: Any, options: Options, output: Path, jobs: int, bar: Progress) -> Document:
+def _experiment_document(module: Any, options: Options, output: Path, jobs: int, bar: Progress) -> Document:
     cells, folder = module.cells(options), output / "cells"
     outcomes = run_cells(cells, module.work, options, folder, jobs=jobs, bar=bar)
     findings = module.findings(outcomes, options)
     seconds = seconds_spent(cells, module.work, options, folder)
-    return document(_command(module.NAME, options), seconds, options.to_dict(), findings)
+    return make_document(_reproduce_command(module.NAME, options), seconds, options.to_dict(), findings)
 
 
-def _command(name: str, options: Options) -> str:
+def _reproduce_command(name: str, options: Options) -> str:
     words = ["rado", "reproduce", name, "--domains", ",".join(options.domains), "--seed", str(options.seed)]
     if not options.domains:
         words[3:5] = []
     return shlex.join([*words, "--quick"] if options.quick else words)
 
 
-def _cores() -> int:
+def _number_of_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _that_fit(options: Options) -> int:
+def _processes_that_fit_memory(options: Options) -> int:
     """How many processes memory has room for: each holds a domain in about six copies."""
     if not options.domains:
-        return _cores()
-    places = find(options.data)
+        return _number_of_cores()
+    places = find_domains(options.data)
     files = [places[name] for name in options.domains if name in places]
     # A number takes about twice as many bytes of text as of memory, and text packs to about a third.
     largest = max((file.stat().st_size * (9 if file.suffix == ".gz" else 3) for file in files), default=1)
-    return max(1, memory.available() // max(largest, 1))
+    return max(1, memory.available_memory() // max(largest, 1))

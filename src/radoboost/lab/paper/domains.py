@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES
-from radoboost.tables.paths import csv_stream, readable
+from radoboost.tables.paths import file_errors_in_one_line, open_csv_stream
 
 _HASHED = 1 << 24  # bytes from the front of a file that tell it from others, with its size
 
@@ -74,7 +74,7 @@ class Domain:
         return len(self.x) == SOURCES[self.name].rows
 
 
-def find(data: Path | str) -> dict[str, Path]:
+def find_domains(data: Path | str) -> dict[str, Path]:
     """The domains that are under a folder, in the order of the paper, and their files.
 
     A sample is left out if the domain itself is there.
@@ -82,24 +82,24 @@ def find(data: Path | str) -> dict[str, Path]:
     folder = Path(data)
     if not folder.is_dir():
         raise ArgumentError(f"there is no folder {folder}; name the folder of the domains with --data or RADO_DATA")
-    places = {name: place for name in SOURCES if (place := _domain_path(name, folder)) is not None}
+    places = {name: place for name in SOURCES if (place := _path_of_domain(name, folder)) is not None}
     if "higgs" in places:
         places.pop("higgs_sample", None)
     return places
 
 
-def choose(data: Path | str, wanted: tuple[str, ...] | None = None) -> tuple[tuple[str, ...], list[str]]:
+def choose_domains(data: Path | str, wanted: tuple[str, ...] | None = None) -> tuple[tuple[str, ...], list[str]]:
     """The domains to run, and one line for each that is missing; those in `wanted` must all be there."""
     if wanted is not None and not wanted:
         raise ArgumentError(f"no domain is named; choose from {', '.join(SOURCES)}")
     for name in wanted or ():
         if name not in SOURCES:
             raise ArgumentError(f"there is no domain {name!r}; choose from {', '.join(SOURCES)}")
-    places = find(data)
+    places = find_domains(data)
     if wanted:
-        places |= {name: place for name in wanted if (place := _domain_path(name, Path(data))) is not None}
+        places |= {name: place for name in wanted if (place := _path_of_domain(name, Path(data))) is not None}
     names = [name for name in SOURCES if (name in wanted if wanted else name != "higgs_sample")]
-    missing = [where_to_get(name) for name in names if name not in places]
+    missing = [where_to_get_domain(name) for name in names if name not in places]
     if wanted and missing:
         raise ArgumentError(f"not under {data}: {'; '.join(missing)}")
     if not places:
@@ -109,7 +109,7 @@ def choose(data: Path | str, wanted: tuple[str, ...] | None = None) -> tuple[tup
     return tuple(name for name in SOURCES if (name in wanted if wanted else name in places)), missing
 
 
-def where_to_get(name: str) -> str:
+def where_to_get_domain(name: str) -> str:
     """One line: the file that is looked for, and the data set of the UCI archive that it is from."""
     source = SOURCES[name]
     if source.original:
@@ -117,31 +117,33 @@ def where_to_get(name: str) -> str:
     return f"{name} ({name}.csv or {name}.csv.gz, made from the UCI archive's {source.uci}, number {source.number})"
 
 
-def _domain_path(name: str, folder: Path) -> Path | None:
+def _path_of_domain(name: str, folder: Path) -> Path | None:
     names = (f"{name}.csv", f"{name}.csv.gz", SOURCES[name].original)
     return next((folder / file for file in names if file and (folder / file).is_file()), None)
 
 
-def _place_of(name: str, data: str) -> Path:
-    place = _domain_path(name, Path(data)) if name in SOURCES else None
+def _place_of_domain(name: str, data: str) -> Path:
+    place = _path_of_domain(name, Path(data)) if name in SOURCES else None
     if place is None:
-        hint = f"; put it there: {where_to_get(name)}" if name in SOURCES else f"; known are {', '.join(SOURCES)}"
+        hint = (
+            f"; put it there: {where_to_get_domain(name)}" if name in SOURCES else f"; known are {', '.join(SOURCES)}"
+        )
         raise ArgumentError(f"there is no domain {name!r} under {data}{hint}")
     return place
 
 
 @lru_cache(maxsize=64)
-def digest(name: str, data: str) -> str:
+def digest_of_domain(name: str, data: str) -> str:
     """What changes when the file of a domain does."""
-    place = _place_of(name, data)
-    with readable(place), place.open("rb") as file:
+    place = _place_of_domain(name, data)
+    with file_errors_in_one_line(place), place.open("rb") as file:
         return hashlib.sha256(f"{place.stat().st_size}:".encode() + file.read(_HASHED)).hexdigest()
 
 
 @lru_cache(maxsize=1)
-def load(name: str, data: str) -> Domain:
+def load_domain(name: str, data: str) -> Domain:
     """A domain from its file under the folder `data`; the last one is kept in memory."""
-    place = _place_of(name, data)
+    place = _place_of_domain(name, data)
     source = SOURCES[name]
     original = place.name == source.original
     names, table = _read_domain_csv(place, header=not original)
@@ -163,13 +165,13 @@ def _read_domain_csv(path: Path, *, header: bool) -> tuple[list[str], NDArray[np
     options: dict[str, Any] = {
         "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES, autogenerate_column_names=not header)
     }
-    with readable(path):
-        with pa.OSFile(str(path)) as file, pa.csv.open_csv(csv_stream(path, file), **options) as reader:
+    with file_errors_in_one_line(path):
+        with pa.OSFile(str(path)) as file, pa.csv.open_csv(open_csv_stream(path, file), **options) as reader:
             names = reader.schema.names
         kinds = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float64()))
         with (
             pa.OSFile(str(path)) as file,
-            pa.csv.open_csv(csv_stream(path, file), **options, convert_options=kinds) as reader,
+            pa.csv.open_csv(open_csv_stream(path, file), **options, convert_options=kinds) as reader,
         ):
             blocks = [np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch]) for batch in reader]
         table = np.empty((sum(map(len, blocks)), len(names)))

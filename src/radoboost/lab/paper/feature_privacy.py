@@ -12,18 +12,18 @@ from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.mechanisms import FeatureBand
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
 from radoboost.holder.signatures import FeatureInterval
-from radoboost.lab.paper.domains import SOURCES, Domain, load
+from radoboost.lab.paper.domains import SOURCES, Domain, load_domain
 from radoboost.lab.paper.jobs import Options, Task, cell_generator
 from radoboost.lab.paper.protocol import (
     N_FOLDS,
     N_ROUNDS,
     Summary,
-    best_on_examples,
+    best_iterate_on_examples,
     number_of_rados,
-    share_wrong,
+    share_of_test_errors,
     standardise,
     stratified_folds,
-    summarise,
+    summarise_fold_errors,
     uniform_rados,
 )
 from radoboost.learner.boost import boost
@@ -52,7 +52,7 @@ class BandPlan:
     rounds: int
 
 
-def plan(options: Options) -> BandPlan:
+def feature_privacy_plan(options: Options) -> BandPlan:
     """The epsilons of one rado, how often folds are drawn, how many, and how many rounds of boosting."""
     if options.quick:
         return BandPlan((0.1, 1.0, 10.0), 1, 5, 200)
@@ -102,7 +102,7 @@ def band_rados(
 
 def cells(options: Options) -> list[Task]:
     """One for each domain, repetition and fold, and one for the account of each domain and epsilon."""
-    chosen, names = plan(options), [name for name in DOMAINS if name in options.domains]
+    chosen, names = feature_privacy_plan(options), [name for name in DOMAINS if name in options.domains]
     learning = [
         Task.of(NAME, domain=name, repeat=repeat, fold=fold)
         for name in names
@@ -114,11 +114,11 @@ def cells(options: Options) -> list[Task]:
 
 def work(cell: Task, options: Options) -> dict[str, Any]:
     """Test errors of one fold, at all epsilons; or the account of one epsilon."""
-    chosen, domain = plan(options), load(cell["domain"], options.data)
+    chosen, domain = feature_privacy_plan(options), load_domain(cell["domain"], options.data)
     columns, place, name = protect_feature(domain)
     if (epsilon := cell.get("epsilon")) is not None:
         m = len(columns) - -(-len(columns) // chosen.folds)  # of the smallest training fold
-        return {**totals(m, number_of_rados(m), epsilon), "feature": name}
+        return {**feature_privacy_totals(m, number_of_rados(m), epsilon), "feature": name}
     edges = columns * domain.signs[:, None]
     of_repeat = cell_generator(Task.of(NAME, domain=cell["domain"], repeat=cell["repeat"]), options)
     train, test = stratified_folds(domain.signs, chosen.folds, of_repeat)[cell["fold"]]
@@ -127,12 +127,16 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
 
     def learn(rows: NDArray[np.float64], update: str = "multiplicative") -> tuple[float, float]:
         """Test error, and the share of the protected feature in |theta|."""
-        theta = best_on_examples(boost(rows, n_rounds=chosen.rounds, update=update).rounds, edges[train], len(edges[0]))
-        return share_wrong(theta, edges[test], generator), float(abs(theta[place]) / max(np.abs(theta).sum(), 1e-300))
+        theta = best_iterate_on_examples(
+            boost(rows, n_rounds=chosen.rounds, update=update).rounds, edges[train], len(edges[0])
+        )
+        return share_of_test_errors(theta, edges[test], generator), float(
+            abs(theta[place]) / max(np.abs(theta).sum(), 1e-300)
+        )
 
     banded: list[tuple[float | None, float | None]] = []
     for epsilon in chosen.epsilons:
-        interval, key = _interval(len(train), epsilon), generator.bytes(32)
+        interval, key = _band_interval(len(train), epsilon), generator.bytes(32)
         rows = None if interval is None else band_rados(edges[train], place, interval, n, key)
         banded.append((None, None) if rows is None else learn(rows))
     return {
@@ -143,14 +147,14 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
     }
 
 
-def _interval(m: int, epsilon: float) -> tuple[int, int] | None:
+def _band_interval(m: int, epsilon: float) -> tuple[int, int] | None:
     try:
         return band(m, epsilon)
     except ArgumentError:
         return None
 
 
-def totals(m: int, n: int, epsilon: float, delta: float = DEFAULT_DELTA) -> dict[str, Any]:
+def feature_privacy_totals(m: int, n: int, epsilon: float, delta: float = DEFAULT_DELTA) -> dict[str, Any]:
     """What n rados over m examples reveal of the column's marginal, exactly, beside what the paper says.
 
     `floor` is the probability that some rado lies at the end of the band that only one of two neighbours can give: no
@@ -163,13 +167,13 @@ def totals(m: int, n: int, epsilon: float, delta: float = DEFAULT_DELTA) -> dict
         "n": n,
         "paper_epsilon": n * epsilon,
         "paper_delta": min(1.0, n * m**-2.5 / epsilon),
-        "plain_epsilon": _finite(plain),
+        "plain_epsilon": _finite_or_none(plain),
         **dict.fromkeys(("low", "high", "floor", "epsilon", "delta")),
     }
-    interval = _interval(m, epsilon)
+    interval = _band_interval(m, epsilon)
     if interval is None:
         return account
-    end = end_probability(m, *interval)
+    end = band_end_probability(m, *interval)
     floor = -math.expm1(n * math.log1p(-end)) if end < 1 else 1.0
     event = FeatureBand("protected", epsilon, delta).event(m, n)
     return {  # where the floor decides, there is nothing to account
@@ -177,12 +181,12 @@ def totals(m: int, n: int, epsilon: float, delta: float = DEFAULT_DELTA) -> dict
         "low": interval[0],
         "high": interval[1],
         "floor": floor,
-        "epsilon": _finite(epsilon_at(event, delta)) if floor <= delta else None,
+        "epsilon": _finite_or_none(epsilon_at(event, delta)) if floor <= delta else None,
         "delta": delta_at(event, n * epsilon) if floor < 1 - 1e-9 else 1.0,
     }
 
 
-def end_probability(m: int, low: int, high: int) -> float:
+def band_end_probability(m: int, low: int, high: int) -> float:
     """The probability that K, binomial over m fair coins within low .. high, is at one end of a symmetric band."""
     ways = [math.comb(m, low)]
     for k in range(low, high):
@@ -190,7 +194,7 @@ def end_probability(m: int, low: int, high: int) -> float:
     return ways[0] / sum(ways)
 
 
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
@@ -224,25 +228,25 @@ class _Result:
 
 def findings(outcomes: Outcomes, options: Options) -> Findings:
     """Errors by epsilon, exact totals beside the paper's, and what of its conclusion is seen."""
-    chosen = plan(options)
-    results = [_gather(outcomes, name, chosen) for name in DOMAINS if name in options.domains]
+    chosen = feature_privacy_plan(options)
+    results = [_gather_feature_errors(outcomes, name, chosen) for name in DOMAINS if name in options.domains]
     if not results:
         return Findings(NAME, TITLE, notes=["None of the domains with a binary feature is there."])
     return Findings(
         NAME,
         TITLE,
-        tables=[_errors_table(results, chosen), _totals_table(results, chosen)],
-        figures=[_errors_figure(results, chosen), _totals_figure(results, chosen)],
+        tables=[_feature_errors_table(results, chosen), _feature_totals_table(results, chosen)],
+        figures=[_feature_errors_figure(results, chosen), _feature_totals_figure(results, chosen)],
         checks=[
-            _competes(results, chosen, "plain"),
-            _competes(results, chosen, "adaboost"),
-            _check_marginals(results, chosen),
+            _check_band_competes(results, chosen, "plain"),
+            _check_band_competes(results, chosen, "adaboost"),
+            _check_feature_marginals(results, chosen),
         ],
         notes=_NOTES,
     )
 
 
-def _gather(outcomes: Outcomes, name: str, chosen: BandPlan) -> _Result:
+def _gather_feature_errors(outcomes: Outcomes, name: str, chosen: BandPlan) -> _Result:
     own = {cell: outcome for cell, outcome in outcomes.items() if cell["domain"] == name}
     folds = [outcome for cell, outcome in own.items() if cell.get("epsilon") is None]
     errors, shares = (
@@ -251,14 +255,14 @@ def _gather(outcomes: Outcomes, name: str, chosen: BandPlan) -> _Result:
     accounts = tuple(own[Task.of(NAME, domain=name, epsilon=epsilon)] for epsilon in chosen.epsilons)
     return _Result(
         f"{SOURCES[name].title}, {accounts[0]['feature']}",
-        tuple(None if None in each else summarise(each) for each in errors),
+        tuple(None if None in each else summarise_fold_errors(each) for each in errors),
         tuple(None if None in each else sum(each) / len(each) for each in shares),
-        {key: summarise([fold[key] for fold in folds]) for key in _OTHERS},
+        {key: summarise_fold_errors([fold[key] for fold in folds]) for key in _OTHERS},
         accounts,
     )
 
 
-def _errors_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
+def _feature_errors_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
     rows: list[list[Any]] = []
     for domain in results:
         others = [value for key in _OTHERS for value in (domain.others[key].mean, domain.others[key].std)]
@@ -282,7 +286,7 @@ def _errors_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
     return ReportTable("errors", "Test error by epsilon", columns, rows, note)
 
 
-def _totals_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
+def _feature_totals_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
     keys = ("m", "n", "low", "high", "paper_epsilon", "paper_delta", "epsilon", "delta", "floor", "plain_epsilon")
     rows = [
         [domain.title, epsilon, *(domain.accounts[k].get(key) for key in keys)]
@@ -306,7 +310,7 @@ def _totals_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
     return ReportTable("totals", "What all rados of a fold reveal of the column, exactly", columns, rows, note)
 
 
-def _errors_figure(results: list[_Result], chosen: BandPlan) -> Figure:
+def _feature_errors_figure(results: list[_Result], chosen: BandPlan) -> Figure:
     panels = []
     for domain in results:
         means = [None if error is None else error.mean for error in domain.band]
@@ -322,7 +326,7 @@ def _errors_figure(results: list[_Result], chosen: BandPlan) -> Figure:
     return Figure("errors", "Test error by epsilon", caption, panels)
 
 
-def _totals_figure(results: list[_Result], chosen: BandPlan) -> Figure:
+def _feature_totals_figure(results: list[_Result], chosen: BandPlan) -> Figure:
     x, panels = chosen.epsilons, []
     for y, paper, exact in (
         ("epsilon of all rados", "paper_epsilon", "epsilon"),
@@ -349,7 +353,9 @@ def _totals_figure(results: list[_Result], chosen: BandPlan) -> Figure:
 # ---- checks
 
 
-def competes_from(errors: tuple[Summary | None, ...], other: Summary, epsilons: tuple[float, ...]) -> float | None:
+def epsilon_band_competes_from(
+    errors: tuple[Summary | None, ...], other: Summary, epsilons: tuple[float, ...]
+) -> float | None:
     """The least epsilon from which on every error is at most MARGIN above the other; None if not at the largest."""
     least = None
     for error, epsilon in zip(reversed(errors), reversed(epsilons), strict=True):
@@ -359,8 +365,10 @@ def competes_from(errors: tuple[Summary | None, ...], other: Summary, epsilons: 
     return least
 
 
-def _competes(results: list[_Result], chosen: BandPlan, key: str) -> Check:
-    least = {domain.title: competes_from(domain.band, domain.others[key], chosen.epsilons) for domain in results}
+def _check_band_competes(results: list[_Result], chosen: BandPlan, key: str) -> Check:
+    least = {
+        domain.title: epsilon_band_competes_from(domain.band, domain.others[key], chosen.epsilons) for domain in results
+    }
     within = [title for title, epsilon in least.items() if epsilon is not None and epsilon <= SMALL]
     starts = "; ".join(f"{t} from {e:g} on" if e is not None else f"{t} nowhere" for t, e in least.items())
     small = [
@@ -379,7 +387,7 @@ def _competes(results: list[_Result], chosen: BandPlan, key: str) -> Check:
     )
 
 
-def _check_marginals(results: list[_Result], chosen: BandPlan) -> Check:
+def _check_feature_marginals(results: list[_Result], chosen: BandPlan) -> Check:
     ratios = [
         (account["delta"] / account["paper_delta"], domain.title, epsilon)
         for domain in results

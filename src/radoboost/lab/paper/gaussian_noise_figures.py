@@ -7,21 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.lab.paper.domains import SOURCES, load
+from radoboost.lab.paper.domains import SOURCES, load_domain
 from radoboost.lab.paper.jobs import Options, Task, cell_generator
 from radoboost.lab.paper.protocol import (
     N_FOLDS,
     N_ROUNDS,
-    best_on_examples,
+    best_iterate_on_examples,
     fixed_support_rados,
     number_of_rados,
-    paired_t,
-    share_wrong,
+    paired_t_test,
+    share_of_test_errors,
     standardise,
     stratified_folds,
     uniform_rados,
 )
-from radoboost.lab.paper.versus_paper import paper
+from radoboost.lab.paper.versus_paper import printed_table_of_paper
 from radoboost.learner.boost import boost
 from radoboost.learner.weak_oracles import Median, Strongest, WeakOracle
 from radoboost.privacy import Gaussian, Relation, epsilon_at
@@ -54,24 +54,24 @@ class NoisyCopyPlan:
     rounds: int
 
 
-def plan(options: Options) -> NoisyCopyPlan:
+def noisy_copies_plan(options: Options) -> NoisyCopyPlan:
     """The noise levels, noisy copies, folds and rounds; the paper names 10 copies and 10 folds, and no levels."""
     if options.quick:
         return NoisyCopyPlan((0.0, 0.3, 3.0), 2, 5, 200)
     return NoisyCopyPlan((0.0, 0.1, 0.3, 1.0, 3.0, 10.0), 10, N_FOLDS, N_ROUNDS)
 
 
-def support_name(support: float) -> str:
+def support_curve_name(support: float) -> str:
     return f"s/m = {support:g}"
 
 
-def learner(rows: str, oracle: str) -> str:
+def curve_key_of_learner(rows: str, oracle: str) -> str:
     """The key of a curve: what is boosted over, with which oracle."""
     return f"{rows}, {oracle}"
 
 
-KINDS = (EXAMPLES, RANDOM, *map(support_name, SUPPORTS))
-LEARNERS = tuple(learner(kind, oracle) for oracle in ORACLES for kind in KINDS)
+KINDS = (EXAMPLES, RANDOM, *map(support_curve_name, SUPPORTS))
+LEARNERS = tuple(curve_key_of_learner(kind, oracle) for oracle in ORACLES for kind in KINDS)
 
 
 # ---- cells
@@ -79,7 +79,7 @@ LEARNERS = tuple(learner(kind, oracle) for oracle in ORACLES for kind in KINDS)
 
 def cells(options: Options) -> list[Task]:
     """One for each domain, noisy copy and fold."""
-    chosen = plan(options)
+    chosen = noisy_copies_plan(options)
     return [
         Task.of(NAME, domain=name, copy=copy, fold=fold)
         for name in DOMAINS
@@ -91,7 +91,7 @@ def cells(options: Options) -> list[Task]:
 
 def work(cell: Task, options: Options) -> dict[str, Any]:
     """Test errors of all learners at all noise levels, for one fold of one noisy copy."""
-    chosen, domain = plan(options), load(cell["domain"], options.data)
+    chosen, domain = noisy_copies_plan(options), load_domain(cell["domain"], options.data)
     edges = standardise(domain.x) * domain.signs[:, None]
     # Noise and folds belong to the copy: all of its folds must draw the same.
     of_copy = cell_generator(Task.of(NAME, domain=cell["domain"], copy=cell["copy"]), options)
@@ -99,7 +99,7 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
     deviates = of_copy.standard_normal(edges.shape)
     train, test = folds[cell["fold"]]
     generator = cell_generator(cell, options)
-    crafted = craft_both(edges[train], deviates[train], generator)
+    crafted = craft_noisy_copies(edges[train], deviates[train], generator)
     errors: dict[str, dict[str, list[float]]] = {where: {name: [] for name in LEARNERS} for where in TESTS}
     for noise_std in chosen.noise_stds:
         noisy = edges + noise_std * deviates
@@ -109,13 +109,15 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
             for kind in KINDS:
                 update = "exponential" if kind == EXAMPLES else "multiplicative"
                 rounds = boost(rows[kind], n_rounds=chosen.rounds, weak=weak, update=update).rounds
-                theta = best_on_examples(rounds, noisy[train], edges.shape[1])
+                theta = best_iterate_on_examples(rounds, noisy[train], edges.shape[1])
                 for where in TESTS:
-                    errors[where][learner(kind, oracle)].append(share_wrong(theta, tests[where], generator))
+                    errors[where][curve_key_of_learner(kind, oracle)].append(
+                        share_of_test_errors(theta, tests[where], generator)
+                    )
     return {**errors, "clip": float(np.sqrt(np.square(edges).sum(axis=1)).max())}
 
 
-def craft_both(
+def craft_noisy_copies(
     edges: NDArray[np.float64], deviates: NDArray[np.float64], generator: np.random.Generator
 ) -> dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]:
     """Rados of the edge vectors, and of the deviates with the same signatures, of every kind."""
@@ -124,11 +126,11 @@ def craft_both(
     n = number_of_rados(m)
     crafted = {RANDOM: uniform_rados(both, n, generator)}
     for support in SUPPORTS:
-        crafted[support_name(support)] = fixed_support_rados(both, n, int(support * m), generator)
+        crafted[support_curve_name(support)] = fixed_support_rados(both, n, int(support * m), generator)
     return {kind: (rados[:, :d], rados[:, d:]) for kind, rados in crafted.items()}
 
 
-def curves_of(outcomes: dict[Task, dict[str, Any]], where: str) -> Curves:
+def error_curves_by_noise(outcomes: dict[Task, dict[str, Any]], where: str) -> Curves:
     """Percent wrong by domain and learner, as arrays of (copies, noise levels): folds are averaged."""
     outcomes_of: dict[str, dict[int, list[dict[str, list[float]]]]] = {}
     for cell, outcome in outcomes.items():
@@ -158,35 +160,41 @@ FEWEST_COPIES = 5
 
 def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings:
     """Errors, the three families of differences, what the noise buys, and what of the paper's conclusions is seen."""
-    chosen = plan(options)
-    curves = {where: curves_of(outcomes, where) for where in TESTS}
+    chosen = noisy_copies_plan(options)
+    curves = {where: error_curves_by_noise(outcomes, where) for where in TESTS}
     names, noisy = list(curves["noisy"]), curves["noisy"]
     if not names:
         return Findings(NAME, TITLE, notes=["None of the twelve domains of these tables is there."])
     clips = {cell["domain"]: outcome["clip"] for cell, outcome in outcomes.items()}
     tables = [
-        _errors(noisy, chosen, "errors", "Test error, on noisy test examples"),
-        _errors(curves["clean"], chosen, "errors-clean", "Test error, on test examples without noise"),
+        _noise_errors_table(noisy, chosen, "errors", "Test error, on noisy test examples"),
+        _noise_errors_table(curves["clean"], chosen, "errors-clean", "Test error, on test examples without noise"),
     ]
     return Findings(
         NAME,
         TITLE,
-        tables=[*tables, _privacy(clips, names, chosen)],
-        figures=[*(_differences(noisy, chosen, *family) for family in _families()), _adaboost(noisy, chosen)],
-        checks=list(_checks(curves, chosen)),
+        tables=[*tables, _noise_privacy_table(clips, names, chosen)],
+        figures=[
+            *(_difference_plot(noisy, chosen, *family) for family in _families_of_difference_plots()),
+            _adaboost_under_noise_figure(noisy, chosen),
+        ],
+        checks=list(_noise_conclusions(curves, chosen)),
         notes=_NOTES,
     )
 
 
-def _families() -> Iterator[tuple[str, str, str, dict[str, tuple[str, str]]]]:
+def _families_of_difference_plots() -> Iterator[tuple[str, str, str, dict[str, tuple[str, str]]]]:
     """Name, title and caption of each kind of difference plot, and which error is subtracted from which."""
-    fixed = [support_name(support) for support in SUPPORTS]
+    fixed = [support_curve_name(support) for support in SUPPORTS]
     for oracle, side in (("strong", "left"), ("median", "right")):
         yield (
             f"rados-against-examples-{oracle}",
             f"RadoBoost against AdaBoost, {oracle} oracle (Tables 4 to 7, {side})",
             f"RadoBoost's test error minus AdaBoost's, both with the {oracle} oracle.",
-            {kind: (learner(kind, oracle), learner(EXAMPLES, oracle)) for kind in (RANDOM, *fixed)},
+            {
+                kind: (curve_key_of_learner(kind, oracle), curve_key_of_learner(EXAMPLES, oracle))
+                for kind in (RANDOM, *fixed)
+            },
         )
     for oracle, title, caption in (
         (
@@ -201,17 +209,17 @@ def _families() -> Iterator[tuple[str, str, str, dict[str, tuple[str, str]]]]:
             "RadoBoost's test error on rados of fixed support minus that on random rados, both with the strong oracle.",
         ),
     ):
-        pairs = {kind: (learner(kind, oracle), learner(RANDOM, "strong")) for kind in fixed}
+        pairs = {kind: (curve_key_of_learner(kind, oracle), curve_key_of_learner(RANDOM, "strong")) for kind in fixed}
         yield f"support-{oracle}-against-random-strong", title, caption, pairs
 
 
-def _standard_error(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _standard_error_of_copies(values: NDArray[np.float64]) -> NDArray[np.float64]:
     if len(values) < 2:
         return np.zeros(values.shape[1:])
     return np.asarray(values.std(axis=0, ddof=1) / np.sqrt(len(values)))
 
 
-def _errors(curves: Curves, chosen: NoisyCopyPlan, name: str, title: str) -> ReportTable:
+def _noise_errors_table(curves: Curves, chosen: NoisyCopyPlan, name: str, title: str) -> ReportTable:
     rows = [
         [SOURCES[domain].title, noise_std, *(float(of[key][:, level].mean()) for key in LEARNERS)]
         for domain, of in curves.items()
@@ -231,7 +239,7 @@ def epsilon_of_noise(noise_std: float, clip: float) -> float | None:
     return epsilon_at(Gaussian(noise_std / (2 * clip), Relation.EDGE), DELTA) if noise_std > 0 else None
 
 
-def _privacy(clips: dict[str, float], names: Sequence[str], chosen: NoisyCopyPlan) -> ReportTable:
+def _noise_privacy_table(clips: dict[str, float], names: Sequence[str], chosen: NoisyCopyPlan) -> ReportTable:
     levels = [noise_std for noise_std in chosen.noise_stds if noise_std > 0]
     columns: list[ReportColumn | str] = [
         "domain",
@@ -249,7 +257,7 @@ def _privacy(clips: dict[str, float], names: Sequence[str], chosen: NoisyCopyPla
     return ReportTable("privacy", "What the noise would buy: epsilon of one example", columns, rows, note)
 
 
-def _differences(
+def _difference_plot(
     curves: Curves, chosen: NoisyCopyPlan, name: str, title: str, caption: str, pairs: dict[str, tuple[str, str]]
 ) -> Figure:
     """One family of difference plots, a panel for each domain."""
@@ -260,22 +268,22 @@ def _differences(
         for label, (ours, theirs) in pairs.items():
             gaps = of[ours] - of[theirs]
             style = "dashed" if label == RANDOM else "line"
-            series.append(Series(label, places, gaps.mean(axis=0), error=_standard_error(gaps), style=style))
+            series.append(Series(label, places, gaps.mean(axis=0), error=_standard_error_of_copies(gaps), style=style))
         panels.append(Panel(SOURCES[domain].title, "noise std", "difference, points", series))
     what = " Below 0 the first is better. Bars: standard error over noisy copies."
     return Figure(name, title, caption + what, panels)
 
 
-def _adaboost(curves: Curves, chosen: NoisyCopyPlan) -> Figure:
+def _adaboost_under_noise_figure(curves: Curves, chosen: NoisyCopyPlan) -> Figure:
     places = [f"{noise_std:g}" for noise_std in chosen.noise_stds]
     panels = []
     for domain, of in curves.items():
         series = [
-            Series(label, places, of[key].mean(axis=0), error=_standard_error(of[key]))
+            Series(label, places, of[key].mean(axis=0), error=_standard_error_of_copies(of[key]))
             for label, key in (
-                ("AdaBoost, strong", learner(EXAMPLES, "strong")),
-                ("AdaBoost, median", learner(EXAMPLES, "median")),
-                ("RadoBoost on random rados, strong", learner(RANDOM, "strong")),
+                ("AdaBoost, strong", curve_key_of_learner(EXAMPLES, "strong")),
+                ("AdaBoost, median", curve_key_of_learner(EXAMPLES, "median")),
+                ("RadoBoost on random rados, strong", curve_key_of_learner(RANDOM, "strong")),
             )
         ]
         panels.append(Panel(SOURCES[domain].title, "noise std", "test error, %", series))
@@ -288,7 +296,7 @@ def _adaboost(curves: Curves, chosen: NoisyCopyPlan) -> Figure:
 Verdict = tuple[bool | None, str]
 
 
-def _checks(curves: dict[str, Curves], chosen: NoisyCopyPlan) -> Iterator[Check]:
+def _noise_conclusions(curves: dict[str, Curves], chosen: NoisyCopyPlan) -> Iterator[Check]:
     """The paper's four conclusions, on noisy test examples as in its protocol; each is also counted without."""
     better = (
         f"Criterion: at some support and noise by {MARGIN:g} point or more, and by a paired t-test over copies, at "
@@ -301,29 +309,33 @@ def _checks(curves: dict[str, Curves], chosen: NoisyCopyPlan) -> Iterator[Check]
             f"Criterion: of the domains on which AdaBoost beats RadoBoost in the paper's Table 1, with p at most "
             f"{BEATEN:g}, within {MARGIN:g} point at some noise at which AdaBoost errs at most {LEARNS:g} %, in three "
             "quarters.",
-            _gains,
+            _check_gains_under_noise,
         ),
         (
             "at small noise, fixed support and the median oracle can compete with random rados and the strong oracle",
             f"Criterion: with one and the same support within {MARGIN:g} point at every noise up to {SMALL_NOISE:g}, "
             "in one domain at least, for the paper says 'can'; it names Transfusion and Magic.",
-            _competes,
+            _check_competes_at_small_noise,
         ),
-        ("rados of fixed support can significantly improve on random ones", better, _support_helps),
-        ("with rados of fixed support, the strong oracle can do worse than the median one", better, _strong_harms),
+        ("rados of fixed support can significantly improve on random ones", better, _check_fixed_support_helps),
+        (
+            "with rados of fixed support, the strong oracle can do worse than the median one",
+            better,
+            _check_strong_oracle_harms,
+        ),
     ):
         (holds, noisy), (_, clean) = (judge(curves[where], chosen) for where in ("noisy", "clean"))
         why = f"{few}{criterion} Found: {noisy}. On test examples without noise: {clean}."
         yield Check(statement, None if few else holds, why)
 
 
-def _titles(names: Sequence[str]) -> str:
+def _domain_titles_text(names: Sequence[str]) -> str:
     return f"{len(names)} ({', '.join(SOURCES[name].title for name in names)})" if names else "none"
 
 
 def beaten_in_the_paper(names: Iterable[str]) -> list[str]:
     """Those of the domains on which AdaBoost has the smaller error in the paper's Table 1, with p at most BEATEN."""
-    rows = {name: paper("table1")[name] for name in names if name in paper("table1")}
+    rows = {name: printed_table_of_paper("table1")[name] for name in names if name in printed_table_of_paper("table1")}
     return [
         name
         for name, row in rows.items()
@@ -331,24 +343,27 @@ def beaten_in_the_paper(names: Iterable[str]) -> list[str]:
     ]
 
 
-def _gains(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
-    ours, theirs = learner(RANDOM, "strong"), learner(EXAMPLES, "strong")
+def _check_gains_under_noise(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
+    ours, theirs = curve_key_of_learner(RANDOM, "strong"), curve_key_of_learner(EXAMPLES, "strong")
     gaps = {name: (of[ours] - of[theirs]).mean(axis=0) for name, of in curves.items()}
     learns = {name: of[theirs].mean(axis=0) <= LEARNS for name, of in curves.items()}
     within = [name for name in curves if (learns[name][1:] & (gaps[name][1:] <= MARGIN)).any()]
     beaten = beaten_in_the_paper(curves)
     caught = [name for name in beaten if name in within]
     behind = [name for name in curves if gaps[name][0] > MARGIN]
-    misses = [_missed(name, gaps[name], learns[name], chosen) for name in behind if name not in within]
+    misses = [_gap_to_adaboost_text(name, gaps[name], learns[name], chosen) for name in behind if name not in within]
     text = (
-        f"beaten in {_titles(beaten)} of {len(curves)} domains, and within reach under noise in {_titles(caught)}; by "
-        f"another count, more than {MARGIN:g} point behind here without noise in {_titles(behind)}, and of these "
-        f"within reach in {_titles([name for name in behind if name in within])}{''.join(misses)}"
+        f"beaten in {_domain_titles_text(beaten)} of {len(curves)} domains, and within reach under noise in "
+        f"{_domain_titles_text(caught)}; by "
+        f"another count, more than {MARGIN:g} point behind here without noise in {_domain_titles_text(behind)}, and of "
+        f"these within reach in {_domain_titles_text([name for name in behind if name in within])}{''.join(misses)}"
     )
     return (4 * len(caught) >= 3 * len(beaten) if beaten else None), text
 
 
-def _missed(name: str, gaps: NDArray[np.float64], learns: NDArray[np.bool_], chosen: NoisyCopyPlan) -> str:
+def _gap_to_adaboost_text(
+    name: str, gaps: NDArray[np.float64], learns: NDArray[np.bool_], chosen: NoisyCopyPlan
+) -> str:
     """How near RadoBoost comes under noise where AdaBoost learns, or that it is ahead where AdaBoost does not."""
     title, under = SOURCES[name].title, range(1, len(gaps))
     phrases = []
@@ -360,43 +375,57 @@ def _missed(name: str, gaps: NDArray[np.float64], learns: NDArray[np.bool_], cho
     return f"; on {title} RadoBoost {' and '.join(phrases)}" if phrases else ""
 
 
-def _competes(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
+def _check_competes_at_small_noise(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
     small = [level for level, noise_std in enumerate(chosen.noise_stds) if noise_std <= SMALL_NOISE]
-    theirs = learner(RANDOM, "strong")
+    theirs = curve_key_of_learner(RANDOM, "strong")
     close = [
         name
         for name, of in curves.items()
         if any(
-            ((of[learner(support_name(s), "median")] - of[theirs]).mean(axis=0)[small] <= MARGIN).all()
+            (
+                (of[curve_key_of_learner(support_curve_name(s), "median")] - of[theirs]).mean(axis=0)[small] <= MARGIN
+            ).all()
             for s in SUPPORTS
         )
     ]
-    return bool(close), f"{_titles(close)} of {len(curves)} domains"
+    return bool(close), f"{_domain_titles_text(close)} of {len(curves)} domains"
 
 
-def _support_helps(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
-    fixed = [learner(support_name(s), "strong") for s in SUPPORTS]
-    return _both_ways(curves, chosen, fixed, [learner(RANDOM, "strong")] * len(fixed))
+def _check_fixed_support_helps(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
+    fixed = [curve_key_of_learner(support_curve_name(s), "strong") for s in SUPPORTS]
+    return _compare_curves_both_ways(curves, chosen, fixed, [curve_key_of_learner(RANDOM, "strong")] * len(fixed))
 
 
-def _strong_harms(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
-    ours, theirs = ([learner(support_name(s), oracle) for s in SUPPORTS] for oracle in ("median", "strong"))
-    return _both_ways(curves, chosen, ours, theirs)
+def _check_strong_oracle_harms(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
+    ours, theirs = (
+        [curve_key_of_learner(support_curve_name(s), oracle) for s in SUPPORTS] for oracle in ("median", "strong")
+    )
+    return _compare_curves_both_ways(curves, chosen, ours, theirs)
 
 
-def _both_ways(curves: Curves, chosen: NoisyCopyPlan, ours: Sequence[str], theirs: Sequence[str]) -> Verdict:
-    there, back = _better(curves, chosen, ours, theirs), _better(curves, chosen, theirs, ours)
-    return bool(there), f"{_titles(there)} of {len(curves)} domains; the other way round {_titles(back)}"
+def _compare_curves_both_ways(
+    curves: Curves, chosen: NoisyCopyPlan, ours: Sequence[str], theirs: Sequence[str]
+) -> Verdict:
+    there, back = (
+        _domains_with_lower_curve(curves, chosen, ours, theirs),
+        _domains_with_lower_curve(curves, chosen, theirs, ours),
+    )
+    return bool(
+        there
+    ), f"{_domain_titles_text(there)} of {len(curves)} domains; the other way round {_domain_titles_text(back)}"
 
 
-def _better(curves: Curves, chosen: NoisyCopyPlan, ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+def _domains_with_lower_curve(
+    curves: Curves, chosen: NoisyCopyPlan, ours: Sequence[str], theirs: Sequence[str]
+) -> list[str]:
     """Domains where, in some pair at some noise, the first is better by MARGIN and beyond chance."""
     level = LEVEL / (len(ours) * len(chosen.noise_stds) * len(curves))
     return [
         name
         for name, of in curves.items()
         if any(
-            (of[b] - of[a]).mean(axis=0)[k] >= MARGIN and paired_t(of[a][:, k].tolist(), of[b][:, k].tolist()) < level
+            (of[b] - of[a]).mean(axis=0)[k] >= MARGIN
+            and paired_t_test(of[a][:, k].tolist(), of[b][:, k].tolist()) < level
             for a, b in zip(ours, theirs, strict=True)
             for k in range(len(chosen.noise_stds))
         )

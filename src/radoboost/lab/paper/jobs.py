@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import OutputError, TooLargeError, reason
-from radoboost.lab.paper.domains import digest
+from radoboost.lab.paper.domains import digest_of_domain
 from radoboost.progress import Progress, silent
 from radoboost.release.release import atomic_write
 
@@ -77,7 +77,7 @@ Work = Callable[[Task, Options], Outcome]
 
 
 def cell_generator(cell: Task, options: Options) -> np.random.Generator:
-    return np.random.default_rng(int(_hash([cell.experiment, cell.parameters, options.seed]), 16))
+    return np.random.default_rng(int(_cell_hash([cell.experiment, cell.parameters, options.seed]), 16))
 
 
 def run_cells(
@@ -88,14 +88,14 @@ def run_cells(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot make the directory {folder}: {reason(error)}; choose another") from None
-    places = {cell: folder / _file_name(cell, work, options) for cell in cells}
+    places = {cell: folder / _cell_file_name(cell, work, options) for cell in cells}
     outcomes = {
         cell: record["outcome"] for cell, place in places.items() if (record := _read_kept_cell(place)) is not None
     }
     unfinished = [cell for cell in places if cell not in outcomes]
     task = cells[0].experiment if cells else ""
     bar(task, len(outcomes), len(places))
-    with _finishing(unfinished, work, options, jobs) as finished:
+    with _cells_as_they_finish(unfinished, work, options, jobs) as finished:
         for cell, (outcome, seconds) in finished:
             text = json.dumps({"cell": str(cell), "seconds": round(seconds, 3), "outcome": outcome})
             with atomic_write(places[cell]) as draft:
@@ -107,18 +107,18 @@ def run_cells(
 
 def seconds_spent(cells: Sequence[Task], work: Work, options: Options, folder: Path) -> float:
     """Seconds of one core that the cells kept in `folder` took, whenever they were run."""
-    records = (_read_kept_cell(folder / _file_name(cell, work, options)) for cell in cells)
+    records = (_read_kept_cell(folder / _cell_file_name(cell, work, options)) for cell in cells)
     return float(sum(cell["seconds"] for cell in records if cell is not None))
 
 
-def _file_name(cell: Task, work: Work, options: Options) -> str:
+def _cell_file_name(cell: Task, work: Work, options: Options) -> str:
     version = getattr(sys.modules.get(work.__module__), "VERSION", 1)
-    source = digest(cell["domain"], options.data) if cell.get("domain") else ""
+    source = digest_of_domain(cell["domain"], options.data) if cell.get("domain") else ""
     identity = [cell.experiment, cell.parameters, options.seed, options.quick, source, version]
-    return f"{cell.experiment}-{_hash(identity)[:20]}.json"
+    return f"{cell.experiment}-{_cell_hash(identity)[:20]}.json"
 
 
-def _hash(value: object) -> str:
+def _cell_hash(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
@@ -131,7 +131,7 @@ def _read_kept_cell(place: Path) -> dict[str, Any] | None:
         return None
 
 
-def _timed(work: Work, cell: Task, options: Options) -> Timed:
+def _time_cell(work: Work, cell: Task, options: Options) -> Timed:
     """An outcome, and the seconds of one core that it took: they do not depend on what else the machine does."""
     start = time.process_time()
     outcome = work(cell, options)
@@ -139,7 +139,7 @@ def _timed(work: Work, cell: Task, options: Options) -> Timed:
 
 
 @contextmanager
-def _finishing(
+def _cells_as_they_finish(
     cells: Sequence[Task], work: Work, options: Options, jobs: int
 ) -> Iterator[Iterator[tuple[Task, Timed]]]:
     """Cells with their outcomes as they finish, here or in processes, which end if the caller fails."""
@@ -148,15 +148,17 @@ def _finishing(
         from threadpoolctl import threadpool_limits
 
         with threadpool_limits(limits=1):
-            yield ((cell, _timed(work, cell, options)) for cell in cells)
+            yield ((cell, _time_cell(work, cell, options)) for cell in cells)
         return
     others = set(multiprocessing.active_children())
-    with _environment(_ONE_THREAD):
-        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin_worker)
+    with _environment_of_workers(_ONE_THREAD):
+        pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin_cell_worker)
         try:
-            with _deaf_to_interrupts():  # workers that start now inherit this, and leave Ctrl-C to this process
-                futures = {pool.submit(_timed, work, cell, options): cell for cell in cells}
-            yield _collected(futures)
+            with (
+                _start_workers_without_interrupts()
+            ):  # workers that start now inherit this, and leave Ctrl-C to this process
+                futures = {pool.submit(_time_cell, work, cell, options): cell for cell in cells}
+            yield _cells_from_futures(futures)
             pool.shutdown()
         except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -170,13 +172,13 @@ def _finishing(
             raise
 
 
-def _collected(futures: dict[Future[Timed], Task]) -> Iterator[tuple[Task, Timed]]:
+def _cells_from_futures(futures: dict[Future[Timed], Task]) -> Iterator[tuple[Task, Timed]]:
     for future in as_completed(futures):
         yield futures[future], future.result()
 
 
 @contextmanager
-def _environment(settings: dict[str, str]) -> Iterator[None]:
+def _environment_of_workers(settings: dict[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
@@ -190,7 +192,7 @@ def _environment(settings: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def _start_workers_without_interrupts() -> Iterator[None]:
     """Interrupts wait; processes that are started now inherit that."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -202,14 +204,14 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_worker() -> None:
+def _begin_cell_worker() -> None:
     """In a process: leave interrupts to the parent, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
-        threading.Thread(target=partial(_end_with, parent), daemon=True).start()
+        threading.Thread(target=partial(_end_worker_with_parent, parent), daemon=True).start()
 
 
-def _end_with(parent: Any) -> None:
+def _end_worker_with_parent(parent: Any) -> None:
     parent.join()
     os._exit(1)

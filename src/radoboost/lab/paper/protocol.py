@@ -91,7 +91,7 @@ def fixed_support_rados(
     return rados
 
 
-def best_on_examples(rounds: Rounds, train_edges: NDArray[np.float64], n_features: int) -> NDArray[np.float64]:
+def best_iterate_on_examples(rounds: Rounds, train_edges: NDArray[np.float64], n_features: int) -> NDArray[np.float64]:
     """The theta of the iterate with the smallest error on training examples; the last of those that tie.
 
     A margin of exactly 0 counts as half an error. Without any round theta is 0.
@@ -99,13 +99,13 @@ def best_on_examples(rounds: Rounds, train_edges: NDArray[np.float64], n_feature
     if not len(rounds):
         return np.zeros(n_features)
     columns = np.ascontiguousarray(train_edges.T)
-    halves = _kernel()(columns, rounds.feature, rounds.leverage)
+    halves = _training_errors_kernel()(columns, rounds.feature, rounds.leverage)
     last = len(rounds) - 1 - int(np.argmin(halves[::-1]))
     return rounds.theta(n_features, last + 1)
 
 
 @cache
-def _kernel() -> Callable[..., NDArray[np.int64]]:
+def _training_errors_kernel() -> Callable[..., NDArray[np.int64]]:
     """Twice the number of training errors after each round, compiled."""
 
     def kernel(columns, feature, leverage):  # type: ignore[no-untyped-def]
@@ -126,21 +126,23 @@ def _kernel() -> Callable[..., NDArray[np.int64]]:
     return jit(kernel)
 
 
-def share_wrong(theta: NDArray[np.float64], test_edges: NDArray[np.float64], generator: np.random.Generator) -> float:
+def share_of_test_errors(
+    theta: NDArray[np.float64], test_edges: NDArray[np.float64], generator: np.random.Generator
+) -> float:
     """The fraction of test examples that theta gets wrong; a score of exactly 0 is decided by a coin."""
     margins = test_edges @ theta
     coins = generator.random(len(margins)) < 0.5
     return float(np.where(margins == 0, coins, margins < 0).mean())
 
 
-def summarise(errors: Sequence[float]) -> Summary:
+def summarise_fold_errors(errors: Sequence[float]) -> Summary:
     """Fractions wrong, one a fold, as mean and standard deviation in percent."""
     percent = 100 * np.asarray(errors, dtype=np.float64)
     spread = float(percent.std(ddof=1)) if len(percent) > 1 else 0.0
     return Summary(round(float(percent.mean()), 12), round(spread, 12), len(percent))
 
 
-def paired_t(a: Sequence[float], b: Sequence[float]) -> float:
+def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
     """The p of a two-tailed paired t-test; 1 where no pair differs."""
     from scipy.special import stdtr
 
@@ -153,7 +155,7 @@ def paired_t(a: Sequence[float], b: Sequence[float]) -> float:
     return 2 * float(stdtr(n - 1, -abs(float(differences.mean())) / error)) if error > 0 else 0.0
 
 
-def standard_errors_apart(ours: Summary, theirs: Summary) -> float:
+def standard_errors_between(ours: Summary, theirs: Summary) -> float:
     """How far two mean errors are apart, in units of the standard error of their difference."""
     combined = math.sqrt(ours.std**2 / ours.n + theirs.std**2 / theirs.n)
     difference = abs(ours.mean - theirs.mean)

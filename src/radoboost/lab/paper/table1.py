@@ -9,30 +9,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.lab.paper.domains import SOURCES, load
+from radoboost.lab.paper.domains import SOURCES, load_domain
 from radoboost.lab.paper.jobs import Options, Task, cell_generator
 from radoboost.lab.paper.protocol import (
     N_FOLDS,
     N_ROUNDS,
     Folds,
     Summary,
-    best_on_examples,
+    best_iterate_on_examples,
     number_of_rados,
-    share_wrong,
+    share_of_test_errors,
     standardise,
     stratified_folds,
-    summarise,
+    summarise_fold_errors,
     uniform_rados,
 )
 from radoboost.lab.paper.versus_paper import (
     LEARNERS,
     Row,
-    agreement,
+    check_agreement_with_paper,
     compare_with_paper,
-    gather,
-    paper,
-    picture,
-    printed_error,
+    error_printed_in_paper,
+    figure_versus_paper,
+    gather_fold_errors,
+    printed_table_of_paper,
 )
 from radoboost.learner.boost import LEAST_EDGE, Rounds, boost
 from radoboost.report.findings import Check, Findings, ReportColumn, ReportTable
@@ -54,9 +54,9 @@ class PreparedDomain:
 
 
 @lru_cache(maxsize=1)
-def prepare(name: str, data: str, seed: int) -> PreparedDomain:
+def prepare_domain(name: str, data: str, seed: int) -> PreparedDomain:
     """Load a domain, scale it and deal out its folds, which are the same in all experiments with that seed."""
-    domain = load(name, data)
+    domain = load_domain(name, data)
     generator = cell_generator(Task.of("folds", domain=name), Options(data, (), seed))
     folds = stratified_folds(domain.signs, N_FOLDS, generator)
     # Not centred, as the paper's 100 sigma must have been counted: only so the counts agree with it.
@@ -78,14 +78,18 @@ def prepare(name: str, data: str, seed: int) -> PreparedDomain:
 
 def cells(options: Options) -> list[Task]:
     """One for each domain and fold, and those that explain the column of n examples."""
-    return fold_cells(options) + explaining_cells(NAME, options)
+    return table1_fold_cells(options) + table1_explaining_cells(NAME, options)
 
 
-def fold_cells(options: Options, clamp: float = 0.0) -> list[Task]:
-    return [Task.of(NAME, domain=name, fold=fold, clamp=clamp) for name in options.domains for fold in _folds(options)]
+def table1_fold_cells(options: Options, clamp: float = 0.0) -> list[Task]:
+    return [
+        Task.of(NAME, domain=name, fold=fold, clamp=clamp)
+        for name in options.domains
+        for fold in _table1_folds(options)
+    ]
 
 
-def explaining_cells(name: str, options: Options, clamp: float = 0.0) -> list[Task]:
+def table1_explaining_cells(name: str, options: Options, clamp: float = 0.0) -> list[Task]:
     """The domains on which a table of the paper has other errors on n examples: variants by fold, and draws."""
     chosen = [domain for domain in DOMAINS[name] if domain in options.domains and not options.quick]
     draws = range(N_DRAWS)
@@ -93,40 +97,47 @@ def explaining_cells(name: str, options: Options, clamp: float = 0.0) -> list[Ta
         *(
             Task.of(NAME, domain=domain, fold=fold, clamp=clamp, part="varied")
             for domain in chosen
-            for fold in _folds(options)
+            for fold in _table1_folds(options)
         ),
         *(Task.of(NAME, domain=domain, draw=draw, clamp=clamp, part="draw") for domain in chosen for draw in draws),
     ]
 
 
-def printed_cells(options: Options, clamp: float) -> list[Task]:
+def table1_printed_weights_cells(options: Options, clamp: float) -> list[Task]:
     return [
         Task.of(NAME, domain=name, fold=fold, clamp=clamp, part="printed-weights")
         for name in options.domains
-        for fold in _folds(options)
+        for fold in _table1_folds(options)
     ]
 
 
-def _folds(options: Options) -> range:
+def _table1_folds(options: Options) -> range:
     return range(QUICK_FOLDS if options.quick else N_FOLDS)
 
 
 def work(cell: Task, options: Options) -> dict[str, Any]:
     """Three learners on one fold: their test errors, and the smallest |r_t| that each has seen."""
-    domain = prepare(cell["domain"], options.data, options.seed)
+    domain = prepare_domain(cell["domain"], options.data, options.seed)
     if cell.get("part") == "draw":
         n = number_of_rados(len(domain.folds[0][0]))
-        return one_draw(domain.edges, n, cell["clamp"], _generator(cell, options, "draw"))
+        return errors_of_one_draw(domain.edges, n, cell["clamp"], _table1_generator(cell, options, "draw"))
     train, test = domain.folds[cell["fold"]]
     n = number_of_rados(len(train))
     if cell.get("part") == "varied":
         return {
-            variant.title: vary(
-                domain.edges, domain.signs, train, test, n, variant, cell["clamp"], _generator(cell, options, "fold")
+            variant.title: error_of_table1_variant(
+                domain.edges,
+                domain.signs,
+                train,
+                test,
+                n,
+                variant,
+                cell["clamp"],
+                _table1_generator(cell, options, "fold"),
             )
             for variant in VARIANTS
         }
-    generator = _generator(cell, options, "fold")
+    generator = _table1_generator(cell, options, "fold")
     edges = domain.edges[train]
     rows = {
         "adaboost": edges,
@@ -139,33 +150,35 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
     for name, matrix in rows.items():
         update = "multiplicative" if name == "radoboost" else "exponential"
         rounds = boost(matrix, n_rounds=N_ROUNDS, update=update, clamp=cell["clamp"]).rounds
-        theta = best_on_examples(rounds, edges, edges.shape[1])
-        error[name] = share_wrong(theta, domain.edges[test], generator)
+        theta = best_iterate_on_examples(rounds, edges, edges.shape[1])
+        error[name] = share_of_test_errors(theta, domain.edges[test], generator)
         least[name] = float(np.abs(rounds.edge).min(initial=1.0))
     return {**domain.facts, "n": n, "n_train": len(train), "error": error, "least_edge": least}
 
 
-def _generator(cell: Task, options: Options, purpose: str) -> np.random.Generator:
+def _table1_generator(cell: Task, options: Options, purpose: str) -> np.random.Generator:
     """The same draws with and without the clamp, and for all variants on a fold, so that they can be compared."""
     return cell_generator(Task.of(NAME, domain=cell["domain"], **{purpose: cell[purpose]}), options)
 
 
 def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings:
     """The table, the same beside the paper's, what agrees, and why the rest does not."""
-    rows = gather(outcomes)
+    rows = gather_fold_errors(outcomes)
     checks = [
-        agreement(NAME, rows, ("adaboost", "radoboost"), 2, options),
-        agreement(NAME, rows, ("adaboost_sub",), len(DOMAINS[NAME]), options),
-        _outliers(rows),
-        *_impressive(rows),
+        check_agreement_with_paper(NAME, rows, ("adaboost", "radoboost"), 2, options),
+        check_agreement_with_paper(NAME, rows, ("adaboost_sub",), len(DOMAINS[NAME]), options),
+        _check_table1_outliers(rows),
+        *_check_impressive_domains(rows),
     ]
-    explained, reasons = explanation(NAME, outcomes, 0.0)
-    tables = [errors(rows), compare_with_paper(NAME, rows), *explained]
-    notes = protocol(options)
-    return Findings(NAME, TITLE, tables=tables, figures=[picture(NAME, rows)], checks=checks + reasons, notes=notes)
+    explained, reasons = explanation_of_examples_column(NAME, outcomes, 0.0)
+    tables = [table1_errors(rows), compare_with_paper(NAME, rows), *explained]
+    notes = table1_protocol_notes(options)
+    return Findings(
+        NAME, TITLE, tables=tables, figures=[figure_versus_paper(NAME, rows)], checks=checks + reasons, notes=notes
+    )
 
 
-def protocol(options: Options) -> list[str]:
+def table1_protocol_notes(options: Options) -> list[str]:
     notes = [
         "Ten stratified folds, z-scores over the whole domain, no constant feature, 1000 rounds, n = min(1000, half of "
         "the training fold). Kept is the iterate with the smallest error on the training examples, the last on ties; "
@@ -174,7 +187,7 @@ def protocol(options: Options) -> list[str]:
     return [*notes, f"A quick run: {QUICK_FOLDS} of the ten folds."] if options.quick else notes
 
 
-def errors(rows: Sequence[Row]) -> ReportTable:
+def table1_errors(rows: Sequence[Row]) -> ReportTable:
     columns: list[ReportColumn | str] = [
         "domain", "m", "d", "100 sigma",
         *(ReportColumn(f"{title}{end}", "%", 2) for title in LEARNERS.values() for end in ("", ", std")),
@@ -197,12 +210,12 @@ def errors(rows: Sequence[Row]) -> ReportTable:
     return ReportTable("errors", "Test errors", columns, lines, note)
 
 
-def _outliers(rows: Sequence[Row]) -> Check:
+def _check_table1_outliers(rows: Sequence[Row]) -> Check:
     complete = [row for row in rows if row.complete]
     wrong = [
         f"{row.title} has {row.facts['beyond']}"
         for row in complete
-        if row.facts["beyond"] != int(paper(NAME)[row.name]["features_beyond_100_sigma"])
+        if row.facts["beyond"] != int(printed_table_of_paper(NAME)[row.name]["features_beyond_100_sigma"])
     ]
     holds = not wrong if complete else None
     centred = [
@@ -220,7 +233,7 @@ def _outliers(rows: Sequence[Row]) -> Check:
     )
 
 
-def _impressive(rows: Sequence[Row]) -> Iterator[Check]:
+def _check_impressive_domains(rows: Sequence[Row]) -> Iterator[Check]:
     """What the paper calls impressive: RadoBoost against AdaBoost_SS on Hardware and Twitter."""
     for row in rows:
         if row.name in ("hardware", "twitter") and row.complete:
@@ -233,7 +246,7 @@ def _impressive(rows: Sequence[Row]) -> Iterator[Check]:
             )
 
 
-def explanation(
+def explanation_of_examples_column(
     name: str, outcomes: Mapping[Task, dict[str, Any]], clamp: float
 ) -> tuple[list[ReportTable], list[Check]]:
     """Why the column of n examples differs, on the domains where it does."""
@@ -243,8 +256,8 @@ def explanation(
             parts[cell["part"]].setdefault(cell["domain"], []).append(outcome)
     if not parts["varied"]:
         return [], []
-    theirs = {domain: printed_error(name, domain, "adaboost_sub") for domain in parts["varied"]}
-    explained, checks = explain(parts["varied"], parts["draw"], theirs)
+    theirs = {domain: error_printed_in_paper(name, domain, "adaboost_sub") for domain in parts["varied"]}
+    explained, checks = explain_by_variants(parts["varied"], parts["draw"], theirs)
     return [explained], checks
 
 
@@ -300,7 +313,7 @@ VARIANTS = (
 )
 
 
-def boost_examples(
+def boost_table1_examples(
     rows: NDArray[np.float64], largest: NDArray[np.float64], *, most: float = 1 - LEAST_EDGE, clamp: float = 0.0
 ) -> Rounds:
     """AdaBoost_SS in plain NumPy, with given numbers to divide features by, and |edges| from clamp to most."""
@@ -321,7 +334,7 @@ def boost_examples(
     return Rounds(np.array(feature, dtype=np.int64), np.array(edge), np.array(leverage), np.zeros(len(feature)))
 
 
-def vary(
+def error_of_table1_variant(
     edges: NDArray[np.float64],
     signs: NDArray[np.float64],
     train: NDArray[np.int64],
@@ -332,23 +345,23 @@ def vary(
     generator: np.random.Generator,
 ) -> float:
     """The test error of AdaBoost_SS on n examples, one thing changed; edge vectors and classes are the domain's."""
-    draws = _draw(train, signs, max(1, int(variant.share * n)), variant, generator)
+    draws = _draw_table1_examples(train, signs, max(1, int(variant.share * n)), variant, generator)
     if variant.rescaled:
         sample = edges[draws] * signs[draws, None]
         spread = sample.std(axis=0)
         edges = (edges * signs[:, None] - sample.mean(axis=0)) / np.where(spread > 0, spread, 1.0) * signs[:, None]
     rows = edges[draws]
     largest = np.abs(edges[train] if variant.largest == "fold" else rows).max(axis=0)
-    rounds = boost_examples(rows, np.where(largest > 0, largest, 1.0), most=variant.most, clamp=clamp)
+    rounds = boost_table1_examples(rows, np.where(largest > 0, largest, 1.0), most=variant.most, clamp=clamp)
     d = edges.shape[1]
     if variant.kept_on == "none":
         theta = rounds.theta(d)
     else:
-        theta = best_on_examples(rounds, edges[train] if variant.kept_on == "fold" else rows, d)
-    return share_wrong(theta, edges[test], generator)
+        theta = best_iterate_on_examples(rounds, edges[train] if variant.kept_on == "fold" else rows, d)
+    return share_of_test_errors(theta, edges[test], generator)
 
 
-def _draw(
+def _draw_table1_examples(
     train: NDArray[np.int64], signs: NDArray[np.float64], n: int, variant: Variant, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     if not variant.balanced:
@@ -358,7 +371,9 @@ def _draw(
     return np.concatenate([generator.choice(rows, half, replace=False) for rows in classes])
 
 
-def one_draw(edges: NDArray[np.float64], n: int, clamp: float, generator: np.random.Generator) -> dict[str, float]:
+def errors_of_one_draw(
+    edges: NDArray[np.float64], n: int, clamp: float, generator: np.random.Generator
+) -> dict[str, float]:
     """The error on all other rows of what one draw of n examples gives, either way of taking the largest |value|.
 
     The other rows are tested a part at a time, and the iterate is chosen on all but that part.
@@ -368,16 +383,16 @@ def one_draw(edges: NDArray[np.float64], n: int, clamp: float, generator: np.ran
     errors = {}
     for variant in (AS_WRITTEN, OVER_THE_FOLD):
         largest = np.abs(sample if variant is AS_WRITTEN else edges).max(axis=0)
-        rounds = boost_examples(sample, np.where(largest > 0, largest, 1.0), clamp=clamp)
+        rounds = boost_table1_examples(sample, np.where(largest > 0, largest, 1.0), clamp=clamp)
         wrong = 0.0
         for part in others:
-            theta = best_on_examples(rounds, np.delete(edges, part, axis=0), edges.shape[1])
-            wrong += len(part) * share_wrong(theta, edges[part], generator)
+            theta = best_iterate_on_examples(rounds, np.delete(edges, part, axis=0), edges.shape[1])
+            wrong += len(part) * share_of_test_errors(theta, edges[part], generator)
         errors[variant.title] = wrong / (len(edges) - n)
     return errors
 
 
-def explain(
+def explain_by_variants(
     folds: Mapping[str, Sequence[dict[str, float]]],
     draws: Mapping[str, Sequence[dict[str, float]]],
     paper: Mapping[str, Summary],
@@ -392,15 +407,15 @@ def explain(
     for name, outcomes in folds.items():
         title, theirs = SOURCES[name].title, paper[name]
         columns += [ReportColumn(title, "%", 2), ReportColumn(f"{title}, std", "%", 2)]
-        of_draws = [summarise([draw[variant.title] for draw in draws[name]]) for variant in both]
-        of_folds = [summarise([fold[variant.title] for fold in outcomes]) for variant in VARIANTS]
+        of_draws = [summarise_fold_errors([draw[variant.title] for draw in draws[name]]) for variant in both]
+        of_folds = [summarise_fold_errors([fold[variant.title] for fold in outcomes]) for variant in VARIANTS]
         for row, summary in zip(rows, [*of_folds, *of_draws, theirs], strict=True):
             row += [summary.mean, summary.std]
-        checks.append(_likely(title, theirs, draws[name]))
+        checks.append(_check_printed_error_likely(title, theirs, draws[name]))
     return ReportTable("sampled", "AdaBoost_SS on n examples, its protocol varied", columns, rows, _NOTE), checks
 
 
-def _likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> Check:
+def _check_printed_error_likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> Check:
     """Whether the paper's figure may be that of one draw, with largest |values| over the fold.
 
     It may if it is within two standard deviations, which add that of a draw to the paper's standard error over folds.
@@ -408,7 +423,7 @@ def _likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> C
 
     def describe(variant: Variant) -> tuple[float, str]:
         errors = [draw[variant.title] for draw in draws]
-        summary = summarise(errors)
+        summary = summarise_fold_errors(errors)
         away = abs(theirs.mean - summary.mean) / math.hypot(summary.std, theirs.std / math.sqrt(theirs.n))
         return away, (
             f"{summary.mean:.2f} ± {summary.std:.2f} % (from {100 * min(errors):.2f} to {100 * max(errors):.2f}), "
@@ -473,5 +488,5 @@ def error_of_fold(
 ) -> dict[str, Any]:
     """The test error, by the protocol of Table 1, and the least |r_t|; `train` and `test` are edge vectors."""
     rounds, least, _ = boost_with_printed_weights(rados, clamp=clamp)
-    theta = best_on_examples(rounds, train, train.shape[1])
-    return {"error": share_wrong(theta, test, generator), "least_edge": least}
+    theta = best_iterate_on_examples(rounds, train, train.shape[1])
+    return {"error": share_of_test_errors(theta, test, generator), "least_edge": least}

@@ -6,15 +6,15 @@ from typing import Any
 from radoboost.lab.paper import table1
 from radoboost.lab.paper.domains import SOURCES
 from radoboost.lab.paper.jobs import Options, Task
-from radoboost.lab.paper.protocol import paired_t, standard_errors_apart
+from radoboost.lab.paper.protocol import paired_t_test, standard_errors_between
 from radoboost.lab.paper.versus_paper import (
     LEARNERS,
     Row,
-    agreement,
+    check_agreement_with_paper,
     compare_with_paper,
-    gather,
-    picture,
-    printed_error,
+    error_printed_in_paper,
+    figure_versus_paper,
+    gather_fold_errors,
 )
 from radoboost.report.findings import Check, Findings, ReportColumn, ReportTable
 
@@ -28,9 +28,12 @@ def cells(options: Options) -> list[Task]:
 
     RadoBoost is run once more with its weights as printed, without and with the clamp.
     """
-    both = [*table1.fold_cells(options), *table1.fold_cells(options, CLAMP)]
-    printed_weights = [*table1.printed_cells(options, 0.0), *table1.printed_cells(options, CLAMP)]
-    return both + printed_weights + table1.explaining_cells(NAME, options, CLAMP)
+    both = [*table1.table1_fold_cells(options), *table1.table1_fold_cells(options, CLAMP)]
+    printed_weights = [
+        *table1.table1_printed_weights_cells(options, 0.0),
+        *table1.table1_printed_weights_cells(options, CLAMP),
+    ]
+    return both + printed_weights + table1.table1_explaining_cells(NAME, options, CLAMP)
 
 
 work = table1.work
@@ -38,28 +41,33 @@ work = table1.work
 
 def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings:
     """The table, the same beside the paper's, and what the clamp changes."""
-    plain, rows = gather(outcomes), gather(outcomes, CLAMP)
-    explained, reasons = table1.explanation(NAME, outcomes, CLAMP)
+    plain, rows = gather_fold_errors(outcomes), gather_fold_errors(outcomes, CLAMP)
+    explained, reasons = table1.explanation_of_examples_column(NAME, outcomes, CLAMP)
     checks = [
-        agreement(NAME, rows, ("adaboost", "radoboost"), 2, options),
-        agreement(NAME, rows, ("adaboost_sub",), 2, options),
-        *_helped(plain, rows),
-        *_tends(plain, rows, *(_printed_weights(outcomes, clamp) for clamp in (0.0, CLAMP))),
+        check_agreement_with_paper(NAME, rows, ("adaboost", "radoboost"), 2, options),
+        check_agreement_with_paper(NAME, rows, ("adaboost_sub",), 2, options),
+        *_check_clamp_helps_adaboost(plain, rows),
+        *_check_clamp_tends_to_improve(
+            plain, rows, *(_clamped_printed_weights_errors(outcomes, clamp) for clamp in (0.0, CLAMP))
+        ),
         *reasons,
     ]
-    tables = [table1.errors(rows), compare_with_paper(NAME, rows), _changes(plain, rows), *explained]
-    notes = [*table1.protocol(options), "Folds, examples and rados are those of Table 1: only the clamp differs."]
-    return Findings(NAME, TITLE, tables=tables, figures=[picture(NAME, rows)], checks=checks, notes=notes)
+    tables = [table1.table1_errors(rows), compare_with_paper(NAME, rows), _clamp_changes_table(plain, rows), *explained]
+    notes = [
+        *table1.table1_protocol_notes(options),
+        "Folds, examples and rados are those of Table 1: only the clamp differs.",
+    ]
+    return Findings(NAME, TITLE, tables=tables, figures=[figure_versus_paper(NAME, rows)], checks=checks, notes=notes)
 
 
-def verdict(clamped: float, plain: float) -> str:
+def clamp_verdict(clamped: float, plain: float) -> str:
     """The paper's column: Y where the clamp lowers the error, N where it raises it, - where it does neither."""
     if clamped == plain:
         return "-"
     return "Y" if clamped < plain else "N"
 
 
-def _changes(plain: Sequence[Row], rows: Sequence[Row]) -> ReportTable:
+def _clamp_changes_table(plain: Sequence[Row], rows: Sequence[Row]) -> ReportTable:
     columns: list[Any] = ["domain"]
     for title in LEARNERS.values():
         columns += [
@@ -74,13 +82,14 @@ def _changes(plain: Sequence[Row], rows: Sequence[Row]) -> ReportTable:
         for learner in LEARNERS:
             clamped, unclamped = after.summary(learner).mean, before.summary(learner).mean
             theirs = (
-                verdict(
-                    printed_error(NAME, after.name, learner).mean, printed_error("table1", after.name, learner).mean
+                clamp_verdict(
+                    error_printed_in_paper(NAME, after.name, learner).mean,
+                    error_printed_in_paper("table1", after.name, learner).mean,
                 )
                 if after.complete
                 else None
             )
-            line += [clamped - unclamped, verdict(clamped, unclamped), theirs, before.least_edge[learner]]
+            line += [clamped - unclamped, clamp_verdict(clamped, unclamped), theirs, before.least_edge[learner]]
         lines.append(line)
     note = (
         "Y: the clamp lowers the mean test error, N: it raises it, -: neither. "
@@ -90,7 +99,7 @@ def _changes(plain: Sequence[Row], rows: Sequence[Row]) -> ReportTable:
     return ReportTable("clamp", "What the clamp changes", columns, lines, note)
 
 
-def _helped(plain: Sequence[Row], rows: Sequence[Row]) -> list[Check]:
+def _check_clamp_helps_adaboost(plain: Sequence[Row], rows: Sequence[Row]) -> list[Check]:
     """The paper: the clamp significantly improves AdaBoost_SS on Hardware and Twitter."""
     return [
         Check(
@@ -100,14 +109,14 @@ def _helped(plain: Sequence[Row], rows: Sequence[Row]) -> list[Check]:
         )
         for before, after in zip(plain, rows, strict=True)
         if after.name in ("hardware", "twitter") and after.complete
-        for p in [paired_t(before.errors["adaboost"], after.errors["adaboost"])]
+        for p in [paired_t_test(before.errors["adaboost"], after.errors["adaboost"])]
     ]
 
 
 Folds = dict[str, list[dict[str, float]]]
 
 
-def _printed_weights(outcomes: dict[Task, dict[str, Any]], clamp: float) -> Folds:
+def _clamped_printed_weights_errors(outcomes: dict[Task, dict[str, Any]], clamp: float) -> Folds:
     """Errors and least |r_t| by domain and fold, of RadoBoost with its weights as printed."""
     folds: Folds = {}
     for cell, outcome in outcomes.items():
@@ -116,7 +125,9 @@ def _printed_weights(outcomes: dict[Task, dict[str, Any]], clamp: float) -> Fold
     return folds
 
 
-def _tends(plain: Sequence[Row], rows: Sequence[Row], printed_plain: Folds, printed_clamped: Folds) -> list[Check]:
+def _check_clamp_tends_to_improve(
+    plain: Sequence[Row], rows: Sequence[Row], printed_plain: Folds, printed_clamped: Folds
+) -> list[Check]:
     """The paper: RadoBoost's results tend to improve, with sparse exceptions.
 
     Judged on the same rados: with the weights that Algorithm 1 prints, and with those that are made to sum to 1.
@@ -127,16 +138,17 @@ def _tends(plain: Sequence[Row], rows: Sequence[Row], printed_plain: Folds, prin
         {SOURCES[name].title: [fold["error"] for fold in folds] for name, folds in those.items()}
         for those in (printed_plain, printed_clamped)
     )
-    as_printed, text = _compare(before, after)
+    as_printed, text = _compare_clamped_errors(before, after)
     least = [fold["least_edge"] for folds in printed_plain.values() for fold in folds]
     small = [edge for edge in least if edge < CLAMP]
     between = f", down to {min(small):.4f}" if small else ""
     acts = (
         f"{criterion}. {text}. Algorithm 1 divides by 1 - r_t^2, and the rounding of the sum of weights grows: |r_t| "
-        f"falls below {CLAMP} in {len(small)} of {len(least)} folds{between}, and the clamp acts{_luck(rows)}"
+        f"falls below {CLAMP} in {len(small)} of {len(least)} folds{between}, and the clamp "
+        f"acts{_clamp_luck_text(rows)}"
     )
     before, after = ({row.title: row.errors["radoboost"] for row in those} for those in (plain, rows))
-    renormalised, text = _compare(before, after)
+    renormalised, text = _compare_clamped_errors(before, after)
     idle = sum(row.least_edge["radoboost"] >= CLAMP for row in plain)
     rests = f"{criterion}. {text}. On {idle} no |r_t| of any round is below {CLAMP}, so nothing is clamped there"
     return [
@@ -145,7 +157,7 @@ def _tends(plain: Sequence[Row], rows: Sequence[Row], printed_plain: Folds, prin
     ]
 
 
-def _compare(before: dict[str, list[float]], after: dict[str, list[float]]) -> tuple[bool | None, str]:
+def _compare_clamped_errors(before: dict[str, list[float]], after: dict[str, list[float]]) -> tuple[bool | None, str]:
     """Whether errors fall on more than twice as many domains as they rise on, of those that change; and where.
 
     That fewer stay the same than improve was asked for as well, until results were known; the paper does not say it.
@@ -163,11 +175,11 @@ def _compare(before: dict[str, list[float]], after: dict[str, list[float]]) -> t
     return len(better) > 2 * (changed - len(better)), text
 
 
-def _luck(rows: Sequence[Row]) -> str:
+def _clamp_luck_text(rows: Sequence[Row]) -> str:
     """How far apart the paper's own two columns are, which may be of different rados."""
     apart = [
-        standard_errors_apart(
-            printed_error("table1", row.name, "radoboost"), printed_error(NAME, row.name, "radoboost")
+        standard_errors_between(
+            error_printed_in_paper("table1", row.name, "radoboost"), error_printed_in_paper(NAME, row.name, "radoboost")
         )
         for row in rows
         if row.complete

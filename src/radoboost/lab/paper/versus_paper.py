@@ -10,7 +10,7 @@ from typing import Any
 
 from radoboost.lab.paper.domains import SOURCES
 from radoboost.lab.paper.jobs import Options, Task
-from radoboost.lab.paper.protocol import N_FOLDS, Summary, paired_t, standard_errors_apart, summarise
+from radoboost.lab.paper.protocol import N_FOLDS, Summary, paired_t_test, standard_errors_between, summarise_fold_errors
 from radoboost.report.findings import Check, Figure, Panel, ReportColumn, ReportTable, Series
 
 LEARNERS = {"adaboost": "AdaBoost", "adaboost_sub": "AdaBoost(n)", "radoboost": "RadoBoost"}
@@ -37,14 +37,14 @@ class Row:
         return bool(self.facts["complete"])
 
     def summary(self, learner: str) -> Summary:
-        return summarise(self.errors[learner])
+        return summarise_fold_errors(self.errors[learner])
 
     def p(self, learner: str) -> float:
         """The p of the two-tailed paired t-test of a learner against RadoBoost."""
-        return paired_t(self.errors[learner], self.errors["radoboost"])
+        return paired_t_test(self.errors[learner], self.errors["radoboost"])
 
 
-def gather(outcomes: Mapping[Task, dict[str, Any]], clamp: float = 0.0) -> list[Row]:
+def gather_fold_errors(outcomes: Mapping[Task, dict[str, Any]], clamp: float = 0.0) -> list[Row]:
     """The outcomes of the folds of each domain, with this clamp."""
     folds: dict[str, list[dict[str, Any]]] = {}
     for cell, outcome in outcomes.items():
@@ -62,14 +62,14 @@ def gather(outcomes: Mapping[Task, dict[str, Any]], clamp: float = 0.0) -> list[
 
 
 @cache
-def paper(name: str) -> dict[str, dict[str, str]]:
+def printed_table_of_paper(name: str) -> dict[str, dict[str, str]]:
     """A table of the paper by domain, as it ships with the package; "sub" is AdaBoost_SS on n examples."""
     text = (files("radoboost.lab.paper") / f"paper_{name}.csv").read_text(encoding="utf-8")
     return {row["domain"]: row for row in csv.DictReader(text.splitlines())}
 
 
-def printed_error(name: str, domain: str, learner: str) -> Summary:
-    row = paper(name)[domain]
+def error_printed_in_paper(name: str, domain: str, learner: str) -> Summary:
+    row = printed_table_of_paper(name)[domain]
     return Summary(float(row[f"{learner}_err"]), float(row[f"{learner}_std"]), N_FOLDS)
 
 
@@ -88,30 +88,37 @@ def compare_with_paper(name: str, rows: Sequence[Row]) -> ReportTable:
         line: list[Any] = [row.title]
         for learner in LEARNERS:
             ours = row.summary(learner)
-            theirs = printed_error(name, row.name, learner) if row.complete else None
-            line += [ours.mean, theirs.mean, standard_errors_apart(ours, theirs)] if theirs else [ours.mean, None, None]
-        lines.append(line + ([paper(name)[row.name][p] for p in ("p", "p_sub")] if row.complete else [None, None]))
+            theirs = error_printed_in_paper(name, row.name, learner) if row.complete else None
+            line += (
+                [ours.mean, theirs.mean, standard_errors_between(ours, theirs)] if theirs else [ours.mean, None, None]
+            )
+        lines.append(
+            line
+            + ([printed_table_of_paper(name)[row.name][p] for p in ("p", "p_sub")] if row.complete else [None, None])
+        )
     note = "apart: the difference in combined standard errors, each from the standard deviation over folds."
     return ReportTable("paper", "Beside the paper", columns, lines, note)
 
 
-def outside(name: str, rows: Sequence[Row], learners: Sequence[str]) -> Iterator[tuple[Row, str, float]]:
+def cells_outside_of_paper(name: str, rows: Sequence[Row], learners: Sequence[str]) -> Iterator[tuple[Row, str, float]]:
     """The cells that are more than two combined standard errors from the paper's, and how many they are apart."""
     for row in rows:
         for learner in learners if row.complete else ():
-            apart = standard_errors_apart(row.summary(learner), printed_error(name, row.name, learner))
+            apart = standard_errors_between(row.summary(learner), error_printed_in_paper(name, row.name, learner))
             if apart > 2:
                 yield row, learner, apart
 
 
-def agreement(name: str, rows: Sequence[Row], learners: Sequence[str], allowed: int, options: Options) -> Check:
+def check_agreement_with_paper(
+    name: str, rows: Sequence[Row], learners: Sequence[str], allowed: int, options: Options
+) -> Check:
     """Whether all but `allowed` cells of these learners are within two combined standard errors of the paper's."""
     ours = [row for row in rows if row.complete and row.name in SMALL]
     cells, in_all = len(learners) * len(ours), len(learners) * len(SMALL)
     wrong = [
         f"{row.title}, {LEARNERS[learner]} ({row.summary(learner).mean:.2f} against "
-        f"{printed_error(name, row.name, learner).mean:.2f} %, {apart:.1f} apart)"
-        for row, learner, apart in outside(name, ours, learners)
+        f"{error_printed_in_paper(name, row.name, learner).mean:.2f} %, {apart:.1f} apart)"
+        for row, learner, apart in cells_outside_of_paper(name, ours, learners)
     ]
     why = f"{cells - len(wrong)} of {cells} are"
     if wrong:
@@ -127,20 +134,24 @@ def agreement(name: str, rows: Sequence[Row], learners: Sequence[str], allowed: 
     return Check(statement, len(wrong) <= allowed if whole else None, why)
 
 
-def picture(name: str, rows: Sequence[Row]) -> Figure:
+def figure_versus_paper(name: str, rows: Sequence[Row]) -> Figure:
     """A panel for each learner: our errors and the paper's, by domain."""
     complete = [row for row in rows if row.complete]
     panels = []
     for learner, title in LEARNERS.items():
-        series = [_points("here", rows, [row.summary(learner) for row in rows])]
+        series = [_error_points_versus_paper("here", rows, [row.summary(learner) for row in rows])]
         if complete:
-            series.append(_points("paper", complete, [printed_error(name, row.name, learner) for row in complete]))
+            series.append(
+                _error_points_versus_paper(
+                    "paper", complete, [error_printed_in_paper(name, row.name, learner) for row in complete]
+                )
+            )
         panels.append(Panel(title, "domain", "test error, %", series))
     caption = "Mean test error and its standard error over folds, here and in the paper."
     return Figure("errors", "Test errors, here and in the paper", caption, panels)
 
 
-def _points(label: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Series:
+def _error_points_versus_paper(label: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Series:
     errors = [summary.std / math.sqrt(summary.n) for summary in summaries]
     places = [row.title for row in rows]
     return Series(label, places, [summary.mean for summary in summaries], error=errors, style="points")

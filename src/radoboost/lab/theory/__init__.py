@@ -32,20 +32,20 @@ Parts = Mapping[str, Outcomes]
 
 def edge_vectors_of(cell: Task, options: Options) -> NDArray[np.float64]:
     """The edge vectors of a cell's whole domain, of z-scores."""
-    domain = domains.load(cell["domain"], options.data)
+    domain = domains.load_domain(cell["domain"], options.data)
     return standardise(domain.x) * domain.signs[:, None]
 
 
-def _sections() -> list[Any]:
+def _theory_sections() -> list[Any]:
     return [import_module(f"{__name__}.{name}") for name in SECTIONS]
 
 
 def cells(options: Options) -> list[Task]:
-    return [cell for section in _sections() for cell in section.cells(options)]
+    return [cell for section in _theory_sections() for cell in section.cells(options)]
 
 
 def work(cell: Task, options: Options) -> Outcome:
-    outcome: Outcome = next(s.PARTS[cell["part"]] for s in _sections() if cell["part"] in s.PARTS)(cell, options)
+    outcome: Outcome = next(s.PARTS[cell["part"]] for s in _theory_sections() if cell["part"] in s.PARTS)(cell, options)
     return outcome
 
 
@@ -53,6 +53,6 @@ def findings(outcomes: Mapping[Task, Outcome], options: Options) -> Findings:
     parts: defaultdict[str, Outcomes] = defaultdict(list)
     for cell, outcome in outcomes.items():
         parts[cell["part"]].append((cell, outcome))
-    sections = [section.findings(parts) for section in _sections()]
+    sections = [section.findings(parts) for section in _theory_sections()]
     fields = ("tables", "figures", "checks", "notes")
     return Findings(NAME, TITLE, **{name: [one for part in sections for one in getattr(part, name)] for name in fields})

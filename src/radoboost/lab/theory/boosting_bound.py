@@ -27,7 +27,7 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def _boosting(cell: Task, options: Options) -> Outcome:
+def _boosting_bound_work(cell: Task, options: Options) -> Outcome:
     """Boost over the rados of a whole domain; the risks of some rounds are also computed again, from theta."""
     edge_vectors = edge_vectors_of(cell, options)
     m, d = edge_vectors.shape
@@ -51,7 +51,7 @@ def _boosting(cell: Task, options: Options) -> Outcome:
     }
 
 
-PARTS = {"boosting": _boosting}
+PARTS = {"boosting": _boosting_bound_work}
 
 
 def findings(parts: Parts) -> Findings:
@@ -61,13 +61,13 @@ def findings(parts: Parts) -> Findings:
     return Findings(
         "theory",
         "lem_radoboost",
-        tables=[_table(outcomes)],
-        figures=[_figure(outcomes)],
-        checks=[_bounded(outcomes), _on_examples(outcomes)],
+        tables=[_boosting_bound_table(outcomes)],
+        figures=[_boosting_bound_figure(outcomes)],
+        checks=[_check_boosting_bound(outcomes), _check_boosting_bound_on_examples(outcomes)],
     )
 
 
-def _table(outcomes: Outcomes) -> ReportTable:
+def _boosting_bound_table(outcomes: Outcomes) -> ReportTable:
     rows = [
         [
             domains.SOURCES[cell["domain"]].title, cell["weak"], cell["kappa"], outcome["rounds"][-1],
@@ -89,7 +89,7 @@ def _table(outcomes: Outcomes) -> ReportTable:
     return ReportTable("boosting", "lem_radoboost: rado-risk and bound after the last round", columns, rows, note)
 
 
-def _figure(outcomes: Outcomes) -> Figure:
+def _boosting_bound_figure(outcomes: Outcomes) -> Figure:
     panels = []
     for cell, outcome in outcomes:
         if (cell["weak"], cell["kappa"]) != _SETTINGS[0]:
@@ -111,7 +111,7 @@ def _figure(outcomes: Outcomes) -> Figure:
     return Figure("boosting", "RadoBoost's risk by round, on its rados and on the examples", caption, panels)
 
 
-def _bounded(outcomes: Outcomes) -> Check:
+def _check_boosting_bound(outcomes: Outcomes) -> Check:
     excess = max(outcome["excess"] for _, outcome in outcomes)
     disagreement = max(outcome["disagreement"] for _, outcome in outcomes)
     why = (
@@ -122,7 +122,7 @@ def _bounded(outcomes: Outcomes) -> Check:
     return Check("lem_radoboost: the rado-risk never exceeds its bound", holds, why)
 
 
-def _on_examples(outcomes: Outcomes) -> Check:
+def _check_boosting_bound_on_examples(outcomes: Outcomes) -> Check:
     """Eq. (Qbound) without its Q', for which thm_concentration gives no finite number here. The paper has Q'."""
     runs_above = [
         outcome

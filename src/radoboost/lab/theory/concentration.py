@@ -26,28 +26,32 @@ PROOF = 16.0  # the constant that the proof gives to the printed Omega(...)
 Floats = NDArray[np.float64]
 
 
-def penalty(log_varrho: float, log_ell: float, n: float, m: int, d: int, constant: float = PROOF) -> float | None:
+def concentration_penalty(
+    log_varrho: float, log_ell: float, n: float, m: int, d: int, constant: float = PROOF
+) -> float | None:
     """-log(1 - q / sqrt(n)) / m of ineq. (thc11); None where q reaches sqrt(n): then the bound says nothing.
 
     q is constant * varrho * sqrt(log(ell) + d log(2 e n / d) + log(1 / eta)). The theorem prints Omega(.) for the
     constant, the proof has 16. log(ell) is r_theta times the largest norm of a rado if Theta is a ball.
     """
-    share = constant * math.exp(min(log_varrho, 700.0)) * math.sqrt(_complexity(log_ell, math.log(n), d) / n)
+    share = (
+        constant * math.exp(min(log_varrho, 700.0)) * math.sqrt(_complexity_of_theta_set(log_ell, math.log(n), d) / n)
+    )
     return -math.log1p(-share) / m if share < 1 else None
 
 
-def log_least_rados(log_varrho: float, log_ell: float, d: int, constant: float = PROOF) -> float:
+def log_least_rados_for_penalty(log_varrho: float, log_ell: float, d: int, constant: float = PROOF) -> float:
     """The logarithm of the number of rados from which on `penalty` is finite."""
     from scipy.optimize import brentq
 
     def excess(log_n: float) -> float:
-        return 2 * (math.log(constant) + log_varrho) + math.log(_complexity(log_ell, log_n, d)) - log_n
+        return 2 * (math.log(constant) + log_varrho) + math.log(_complexity_of_theta_set(log_ell, log_n, d)) - log_n
 
     low = max(0.0, math.log(d / 2))  # from here on the share falls as n grows
     return low if excess(low) <= 0 else float(brentq(excess, low, 2 * log_varrho + 100.0 + math.log(d + log_ell + 1)))
 
 
-def _complexity(log_ell: float, log_n: float, d: int) -> float:
+def _complexity_of_theta_set(log_ell: float, log_n: float, d: int) -> float:
     return log_ell + d * (math.log(2 * math.e / d) + log_n) + math.log(1 / ETA)
 
 
@@ -132,20 +136,20 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def _work(cell: Task, options: Options) -> Outcome:
+def _concentration_work(cell: Task, options: Options) -> Outcome:
     edge_vectors = edge_vectors_of(cell, options)
     generator = cell_generator(cell, options)
     rows = generator.permutation(len(edge_vectors))[: cell["m"]]
     if cell["part"] == "ball":
-        return _ball(edge_vectors[rows], cell["reach"], generator, options.quick)
-    theta = logistic_classifier(edge_vectors)
-    return _classifier(edge_vectors[rows], theta, generator, options.quick)
+        return _concentration_over_ball(edge_vectors[rows], cell["reach"], generator, options.quick)
+    theta = fit_logistic_classifier(edge_vectors)
+    return _concentration_of_classifier(edge_vectors[rows], theta, generator, options.quick)
 
 
-PARTS = {"ball": _work, "classifier": _work}
+PARTS = {"ball": _concentration_work, "classifier": _concentration_work}
 
 
-def logistic_classifier(edge_vectors: Floats) -> Floats:
+def fit_logistic_classifier(edge_vectors: Floats) -> Floats:
     """Logistic regression without a constant, and a ridge of 0.01 so that it is finite."""
     from scipy.optimize import minimize
 
@@ -159,7 +163,9 @@ def logistic_classifier(edge_vectors: Floats) -> Floats:
     return np.asarray(minimize(risk, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000}).x)
 
 
-def _ball(edge_vectors: Floats, reach: float, generator: np.random.Generator, quick: bool) -> Outcome:
+def _concentration_over_ball(
+    edge_vectors: Floats, reach: float, generator: np.random.Generator, quick: bool
+) -> Outcome:
     """Draws of n from all rados, for classifiers in a ball of radius r_theta = reach / (largest norm of a rado)."""
     m, d = edge_vectors.shape
     draws = 60 if quick else 200
@@ -178,7 +184,7 @@ def _ball(edge_vectors: Floats, reach: float, generator: np.random.Generator, qu
         gaps = (log_means - np.log(counts @ losses / n)) / m
         row: dict[str, Any] = {"n": n, "gap": float(np.quantile(gaps.max(axis=1), 1 - ETA))}
         for name, constant in (("printed", 1.0), ("proof", PROOF)):
-            bounds = [penalty(reach - value, reach, n, m, d, constant=constant) for value in log_means]
+            bounds = [concentration_penalty(reach - value, reach, n, m, d, constant=constant) for value in log_means]
             limits = np.array([math.inf if bound is None else bound for bound in bounds])
             row[name] = None if None in bounds else float(limits.min())
             row[f"beyond_{name}"] = int((gaps > limits).any(axis=1).sum())
@@ -187,7 +193,9 @@ def _ball(edge_vectors: Floats, reach: float, generator: np.random.Generator, qu
     return {"d": d, "radius": radius, "draws": draws, "rows": rows, "identity_off": difference}
 
 
-def _classifier(edge_vectors: Floats, theta: Floats, generator: np.random.Generator, quick: bool) -> Outcome:
+def _concentration_of_classifier(
+    edge_vectors: Floats, theta: Floats, generator: np.random.Generator, quick: bool
+) -> Outcome:
     """One classifier, at several lengths; for a smaller n the first n rados of each draw are taken."""
     m, d = edge_vectors.shape
     draws, sizes = (60, (10, 100, 1000)) if quick else (200, (10, 30, 100, 300, 1000, 3000))
@@ -200,7 +208,7 @@ def _classifier(edge_vectors: Floats, theta: Floats, generator: np.random.Genera
         rows = []
         for n in sizes:
             gaps = risk - math.log(2) - (logsumexp(-length * samples[:, :n], axis=1) - math.log(n)) / m
-            bound = penalty(log_varrho(z), log_ell(z), n, m, d)
+            bound = concentration_penalty(log_varrho(z), log_ell(z), n, m, d)
             low, middle, high = np.quantile(gaps, [ETA, 0.5, 1 - ETA]).tolist()
             rows.append({"n": n, "low": low, "middle": middle, "high": high, "bound": bound,
                          "expected": frozen_gap(z, n)})  # fmt: skip
@@ -208,11 +216,11 @@ def _classifier(edge_vectors: Floats, theta: Floats, generator: np.random.Genera
                 compared_gaps = gaps.tolist()
         by_length.append({
             "length": length, "risk": risk, "log_varrho": log_varrho(z), "rows": rows,
-            "log_least": log_least_rados(log_varrho(z), log_ell(z), d),
-            "log_least_printed": log_least_rados(log_varrho(z), log_ell(z), d, constant=1.0),
+            "log_least": log_least_rados_for_penalty(log_varrho(z), log_ell(z), d),
+            "log_least_printed": log_least_rados_for_penalty(log_varrho(z), log_ell(z), d, constant=1.0),
             "log_tell": log_rados_that_tell(z), "gaps": compared_gaps,
         })  # fmt: skip
-    best_case = log_least_rados(0.0, 0.0, d)
+    best_case = log_least_rados_for_penalty(0.0, 0.0, d)
     return {"m": m, "d": d, "draws": draws, "norm": float(np.linalg.norm(theta)), "lengths": by_length,
             "log_least_of_all": best_case}  # fmt: skip
 
@@ -229,13 +237,14 @@ def findings(parts: Parts) -> Findings:
     return Findings(
         "theory",
         "thm_concentration",
-        tables=[_ball_table(balls, name), _classifier_table(lines, name)],
-        figures=[_figure(balls, lines, name), _gap_figure(lines, name)],
+        tables=[_concentration_ball_table(balls, name), _concentration_classifier_table(lines, name)],
+        figures=[_concentration_figure(balls, lines, name), _concentration_gap_figure(lines, name)],
         checks=[
-            _identity(balls),
-            *(_check_balls(balls, key, constant) for key, constant in (("proof", "16"), ("printed", "1"))),
-            _fewer_than_examples(lines, name),
-            _falls_with_examples(lines),
+            _check_risk_identity(balls),
+            *(_check_concentration_balls(balls, key, constant) for key,
+            constant in (("proof", "16"), ("printed", "1"))),
+            _check_fewer_rados_than_examples(lines, name),
+            _check_gap_falls_with_examples(lines),
         ],
         notes=[
             "thm_concentration is printed with Omega(.) where an upper bound needs a constant; its proof has 16. The "
@@ -251,7 +260,7 @@ def findings(parts: Parts) -> Findings:
     )  # fmt: skip
 
 
-def _ball_table(balls: Outcomes, name: str) -> ReportTable:
+def _concentration_ball_table(balls: Outcomes, name: str) -> ReportTable:
     rows = [
         [cell["m"], cell["reach"], row["n"], row["gap"], row["printed"], row["proof"], row["beyond_proof"]]
         for cell, outcome in balls
@@ -268,10 +277,11 @@ def _ball_table(balls: Outcomes, name: str) -> ReportTable:
     return ReportTable("concentration-ball", f"{name}: a ball of classifiers over a few examples", columns, rows, note)
 
 
-def _classifier_table(lines: list[Outcome], name: str) -> ReportTable:
+def _concentration_classifier_table(lines: list[Outcome], name: str) -> ReportTable:
     rows = [
         [
-            line["m"], part["length"], part["risk"], _at(part, COMPARED)["high"], part["log_varrho"] / math.log(10),
+            line["m"], part["length"], part["risk"], _row_at_number_of_rados(part, COMPARED)["high"],
+            part["log_varrho"] / math.log(10),
             part["log_least"] / math.log(10), part["log_tell"] / math.log(10), line["m"] * math.log10(2),
         ]
         for line in lines
@@ -293,11 +303,11 @@ def _classifier_table(lines: list[Outcome], name: str) -> ReportTable:
     return ReportTable("concentration-classifier", f"{name}: how many rados a classifier needs", columns, rows, note)
 
 
-def _at(part: dict[str, Any], n: int) -> dict[str, Any]:
+def _row_at_number_of_rados(part: dict[str, Any], n: int) -> dict[str, Any]:
     return next(row for row in part["rows"] if row["n"] == n)
 
 
-def _figure(balls: Outcomes, lines: list[Outcome], name: str) -> Figure:
+def _concentration_figure(balls: Outcomes, lines: list[Outcome], name: str) -> Figure:
     cell, ball = balls[-1]
     n, m, tens = [row["n"] for row in ball["rows"]], [line["m"] for line in lines], math.log(10)
     panels = [
@@ -334,9 +344,9 @@ def _figure(balls: Outcomes, lines: list[Outcome], name: str) -> Figure:
     return Figure("concentration", "The bound of thm_concentration", caption, panels)
 
 
-def _gap_figure(lines: list[Outcome], name: str) -> Figure:
+def _concentration_gap_figure(lines: list[Outcome], name: str) -> Figure:
     m, selection = [line["m"] for line in lines], (lines[0], lines[len(lines) // 2], lines[-1])
-    compared = [_at(line["lengths"][0], COMPARED) for line in lines]
+    compared = [_row_at_number_of_rados(line["lengths"][0], COMPARED) for line in lines]
     panels = [
         Panel("by rados", "rados n", "gap, nats", [
             Series(f"m = {line['m']:,}", [row["n"] for row in rows], [row["middle"] for row in rows])
@@ -357,7 +367,7 @@ def _gap_figure(lines: list[Outcome], name: str) -> Figure:
     return Figure("gap", "Logistic risk less logistic rado-risk", caption, panels)
 
 
-def _identity(balls: Outcomes) -> Check:
+def _check_risk_identity(balls: Outcomes) -> Check:
     difference = max(outcome["identity_off"] for _, outcome in balls)
     sizes = ", ".join(map(str, sorted({cell["m"] for cell, _ in balls})))
     return Check(
@@ -368,7 +378,7 @@ def _identity(balls: Outcomes) -> Check:
     )
 
 
-def _check_balls(balls: Outcomes, key: str, constant: str) -> Check:
+def _check_concentration_balls(balls: Outcomes, key: str, constant: str) -> Check:
     from scipy.stats import binom
 
     ours = key == "printed"  # the paper's Omega(.) names no constant; 16 is its proof's
@@ -385,7 +395,7 @@ def _check_balls(balls: Outcomes, key: str, constant: str) -> Check:
     return Check(statement, holds, why, ours=ours)
 
 
-def _fewer_than_examples(lines: list[Outcome], name: str) -> Check:
+def _check_fewer_rados_than_examples(lines: list[Outcome], name: str) -> Check:
     last = lines[-1]
     part = last["lengths"][0]
     least, total = part["log_least"] / math.log(10), last["m"] * math.log10(2)
@@ -402,7 +412,7 @@ def _fewer_than_examples(lines: list[Outcome], name: str) -> Check:
     return Check(statement, is_finite, why, ours=True)
 
 
-def _falls_with_examples(lines: list[Outcome]) -> Check:
+def _check_gap_falls_with_examples(lines: list[Outcome]) -> Check:
     from scipy.stats import binom
 
     first, last = lines[0]["lengths"][0]["gaps"], lines[-1]["lengths"][0]["gaps"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms import FeatureBand, Plain
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, deadline, refuse_many_classes
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, refuse_many_classes
 from radoboost.progress import Progress, silent
 from radoboost.release.columns import Column as ReleasedColumn
 from radoboost.release.release import Release
@@ -35,7 +35,7 @@ _AT_ONCE = 256  # centres looked up between two looks at the clock
 Integers = NDArray[Any]  # int64, or Python's own integers where squares would not fit
 
 
-def cells_along(m: int, d: int) -> int:
+def confounder_cells_along(m: int, d: int) -> int:
     """How many cells along an edge a cube needs to have more than m: ceil((m + 1)^(1/d)), exactly."""
     low, high = 1, 2
     while high**d < m + 1:
@@ -52,7 +52,7 @@ def smallest_integer_type(reach: int, *sets: Integers) -> list[Integers]:
     return [points.astype(np.int64 if fits else object) for points in sets]
 
 
-def _farthest(points: Integers, others: Integers) -> int:
+def _farthest_confounder_point(points: Integers, others: Integers) -> int:
     """The largest squared distance of one of the points from the nearest of the others."""
     farthest, at_once = 0, max(1, 2**21 // others.size)
     for first in range(0, len(points), at_once):
@@ -91,7 +91,9 @@ class Search:
     def distance(self, records: tuple[int, ...], others: Integers) -> int:
         """The squared Hausdorff distance; only edge vectors that are new or gone are not in both sets."""
         old = self.points[list(records)]
-        return max(_farthest(others[[*records, -1]], self.points), _farthest(old, others))
+        return max(
+            _farthest_confounder_point(others[[*records, -1]], self.points), _farthest_confounder_point(old, others)
+        )
 
     def zero(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         """The zero vector added (C2)."""
@@ -140,7 +142,7 @@ class Search:
     def _centres(self) -> NDArray[np.float64]:
         """Points of the ball: random ones, mirror images, and centres of cells, of which at least one is empty."""
         m, d = self.floats.shape
-        k, few = cells_along(m, d), max(64, min(_CANDIDATES, 2**26 // (m * d)))
+        k, few = confounder_cells_along(m, d), max(64, min(_CANDIDATES, 2**26 // (m * d)))
         directions = self.rng.normal(size=(few, d))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         within = directions * self.rng.random((few, 1)) ** (1 / d)
@@ -237,13 +239,13 @@ class Confounder:
     def bound(self) -> float:
         """What distance there must be, as a share of the ball's radius (C3)."""
         m, d = self.edges.shape
-        return 1 / (math.sqrt(d) * cells_along(m, d))
+        return 1 / (math.sqrt(d) * confounder_cells_along(m, d))
 
     @property
     def reaches_bound(self) -> bool:
         """Whether the distance is at least the bound: compared exactly."""
         m, d = self.edges.shape
-        return bool(self.square_distance * d * cells_along(m, d) ** 2 >= self.square_radius)
+        return bool(self.square_distance * d * confounder_cells_along(m, d) ** 2 >= self.square_radius)
 
     @property
     def edge_vectors(self) -> NDArray[np.float64]:
@@ -284,7 +286,7 @@ class Confounder:
         )
 
 
-def signatures_of(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def signatures_of_confounder(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The signatures under which E' has the rados that E has under `inside`, shape (n, m + 1)."""
     inside = np.asarray(inside, dtype=np.bool_)
     if inside.ndim != 2 or inside.shape[1] != len(confounder.edges):
@@ -298,7 +300,7 @@ def signatures_of(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[
     return np.column_stack([same, last])
 
 
-def confound(
+def confound_columns(
     columns: Release | Sequence[ReleasedColumn],
     edges: NDArray[Any],
     *,
@@ -350,7 +352,7 @@ def confound_points(
     seconds: float = DEFAULT_SECONDS,
 ) -> Confounder | None:
     """The farthest confounder of integer points that any of the constructions finds; None if none does."""
-    left = deadline(seconds)
+    left = attack_deadline(seconds)
     if points.ndim != 2 or not points.size:
         raise ArgumentError(f"a confounder needs at least one edge vector of one column; the shape is {points.shape}")
     (points,) = smallest_integer_type(max(int(points.max()), -int(points.min())), points)
@@ -396,9 +398,9 @@ def study(
 
     Edge vectors are uniform in the ball. Each distance is the median of `repeats` data sets.
     """
-    from radoboost.lab.theory.sphere_packing import printed_bound, where_it_works
+    from radoboost.lab.theory.sphere_packing import printed_sphere_bound, where_sphere_proof_works
 
-    left, rng = deadline(seconds), np.random.default_rng(seed)
+    left, rng = attack_deadline(seconds), np.random.default_rng(seed)
     rows: list[list[Any]] = []
     n_tried, right, as_far = 0, 0, 0
     for n_done, (d, m) in enumerate([(d, m) for d in dimensions for m in sizes]):
@@ -407,7 +409,7 @@ def study(
         for _ in range(repeats):
             if left() <= 0:
                 break
-            points = _in_ball(rng, m, d)
+            points = _random_points_in_ball(rng, m, d)
             confounders = [
                 confound_points(points, constructions=(name,), seed=seed, seconds=max(left(), 1e-3))
                 for name in CONSTRUCTIONS
@@ -417,12 +419,12 @@ def study(
             for name, one in zip(CONSTRUCTIONS, confounders, strict=True):
                 distances[name].append(0.0 if one is None else one.distance)
             n_tried += 1
-            same = all(_same_rados(one, rng) for one in confounders if one)
+            same = all(_confounder_has_same_rados(one, rng) for one in confounders if one)
             right += same and any(one.reaches_bound for one in confounders if one)
-            as_far += same and any(_reaches_printed(one) for one in confounders if one)
+            as_far += same and any(_confounder_reaches_printed_bound(one) for one in confounders if one)
         if left() <= 0:
             break
-        rows.append([d, m, 1 / (math.sqrt(d) * cells_along(m, d)), printed_bound(m, d),
+        rows.append([d, m, 1 / (math.sqrt(d) * confounder_cells_along(m, d)), printed_sphere_bound(m, d),
                      *(float(np.median(distances[name])) for name in CONSTRUCTIONS)])  # fmt: skip
     labels = ("bound for every m", "bound as printed", "zero added", "one split", "many flipped")
     panels = [
@@ -440,7 +442,7 @@ def study(
         tables=[
             ReportTable("distances", "How far another data set with the same rados is",
                   ["d", "m", *(ReportColumn(label, "R", 4) for label in labels)], rows),
-            where_it_works(),
+            where_sphere_proof_works(),
         ],
         figures=[Figure("confounder", "Distance of a confounder", caption, panels)] if panels else [],
         checks=[
@@ -450,7 +452,7 @@ def study(
             Check("a bound for every m: another data set is at least R / (sqrt(d) ceil((m + 1)^(1/d))) away",
                   right == n_tried if n_tried else None,
                   f"exactly so, with equal rados, in {right} of {n_tried} data sets", ours=True),
-            *_printed_checks(seed, max(left(), 1e-3)),
+            *_check_printed_confounder(seed, max(left(), 1e-3)),
         ],
         notes=[
             NO_GUARANTEE,
@@ -460,35 +462,39 @@ def study(
     )  # fmt: skip
 
 
-def _in_ball(rng: np.random.Generator, m: int, d: int) -> NDArray[np.int64]:
+def _random_points_in_ball(rng: np.random.Generator, m: int, d: int) -> NDArray[np.int64]:
     points = rng.normal(size=(m, d))
     points *= rng.random((m, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
     return np.rint(points * 2**20).astype(np.int64)
 
 
-def _same_rados(one: Confounder, rng: np.random.Generator) -> bool:
+def _confounder_has_same_rados(one: Confounder, rng: np.random.Generator) -> bool:
     inside = rng.random((32, len(one.edges))) < 0.5
-    return bool((signatures_of(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges).all())
+    return bool(
+        (
+            signatures_of_confounder(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges
+        ).all()
+    )
 
 
-def _reaches_printed(one: Confounder) -> bool:
-    from radoboost.lab.theory.sphere_packing import printed_bound
+def _confounder_reaches_printed_bound(one: Confounder) -> bool:
+    from radoboost.lab.theory.sphere_packing import printed_sphere_bound
 
     m, d = one.edges.shape
-    return one.reaches_bound if m < 2**d else one.distance >= printed_bound(m, d)  # below 2^d both are the same
+    return one.reaches_bound if m < 2**d else one.distance >= printed_sphere_bound(m, d)  # below 2^d both are the same
 
 
-def _printed_checks(seed: int, seconds: float) -> list[Check]:
+def _check_printed_confounder(seed: int, seconds: float) -> list[Check]:
     """The paper's proof where it has no gap, and on a data set made against it, with what flipping does there."""
-    from radoboost.lab.theory.sphere_packing import covered_disc, most_a_split_gives, packing_of_the_paper
+    from radoboost.lab.theory.sphere_packing import covered_disc, farthest_split_edge, sphere_packing_of_paper
 
     points = covered_disc()
     m, square = len(points), 2**40
-    printed, most = packing_of_the_paper(points, square), most_a_split_gives(points, square)
+    printed, most = sphere_packing_of_paper(points, square), farthest_split_edge(points, square)
     flipped = confound_points(points, square, constructions=("flip",), seed=seed, seconds=seconds)
     disc = f"of the {m:,} edge vectors of a covered disc"
     return [
-        _without_gap(seed),
+        _check_printed_confounder_without_gap(seed),
         Check(f"proof of lem_algebraic: for every m >= 2^d one of its spheres is empty, so also {disc}",
               printed.verdict != "no sphere is empty", f"it packs {printed.spheres:,} spheres; {printed.verdict}"),
         Check(f"proof of lem_algebraic: for every m >= 2^d a split gets as far as printed, so also {disc}",
@@ -499,17 +505,17 @@ def _printed_checks(seed: int, seconds: float) -> list[Check]:
     ]  # fmt: skip
 
 
-def _without_gap(seed: int) -> Check:
+def _check_printed_confounder_without_gap(seed: int) -> Check:
     """The printed construction on data sets of the sizes for which its proof has no gap, a few of each."""
-    from radoboost.lab.theory.sphere_packing import gaps_of_proof, packing_of_the_paper
+    from radoboost.lab.theory.sphere_packing import gaps_of_sphere_proof, sphere_packing_of_paper
 
     rng, sizes, n_done, n_reached = np.random.default_rng([seed, 1]), list[str](), 0, 0
     for d in (2, 3):
-        without = [m for m in range(2**d, 100) if not gaps_of_proof(m, d)]
+        without = [m for m in range(2**d, 100) if not gaps_of_sphere_proof(m, d)]
         sizes.append(f"{len(without)} m below 100 at d = {d}, from {min(without)} on")
         for m in without * 4:
-            points = _in_ball(rng, m, d) // rng.integers(1, 9, (m, 1)) ** 2  # some of them near 0
-            n_done, n_reached = n_done + 1, n_reached + (packing_of_the_paper(points, 2**40).gap is None)
+            points = _random_points_in_ball(rng, m, d) // rng.integers(1, 9, (m, 1)) ** 2  # some of them near 0
+            n_done, n_reached = n_done + 1, n_reached + (sphere_packing_of_paper(points, 2**40).gap is None)
     why = f"in {n_reached} of {n_done} data sets: {', '.join(sizes)}"
     return Check("proof of lem_algebraic: its construction gets as far as printed where we find no gap in it",
                  n_reached == n_done, why)  # fmt: skip

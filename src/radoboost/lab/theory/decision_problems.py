@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, whole_number
 from radoboost.holder.grid import GRID_BITS
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, check_same_width, deadline, import_attack_library
+from radoboost.lab.attacks.adversary_knowledge import (
+    DEFAULT_SECONDS,
+    attack_deadline,
+    check_same_width,
+    import_attack_library,
+)
 
 LARGEST = 1 << GRID_BITS
 _MOST = 1 << 61  # the solver wants the ranges of all its variables together to fit into 64 bits
@@ -41,26 +46,26 @@ class SparseQuestion:
     bound: int = LARGEST
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rados", _integers("rados", self.rados))
-        _check_numbers(m=self.m, p=self.p, ell=self.ell, r=self.r)
+        object.__setattr__(self, "rados", _integers_of_question("rados", self.rados))
+        _check_question_numbers(m=self.m, p=self.p, ell=self.ell, r=self.r)
         if not isinstance(self.bound, int) or self.bound < 0:
             raise ArgumentError(f"the bound of a coordinate must be a whole number of at least 0; it is {self.bound!r}")
         # Edge vectors, their sizes and products, and distances: no variable of the solver's model has more.
         n, d = self.rados.shape
-        _refuse_overflow((n + 1) * d * (largest(self.rados) + 3 * self.m * self.reach))
+        _refuse_overflow_in_question((n + 1) * d * (largest_magnitude(self.rados) + 3 * self.m * self.reach))
 
     @property
     def reach(self) -> int:
         """The largest magnitude that a coordinate of an edge vector may have."""
-        return self.bound if self.p == 0 else whole(self.ell, self.bound)
+        return self.bound if self.p == 0 else whole_number_limit(self.ell, self.bound)
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {"problem": "sparse-approximation", "rados": len(self.rados), "columns": self.rados.shape[1]}
         return sizes | {
             "m": self.m,
-            "ell": _json(self.ell),
-            "r": _json(self.r),
-            "p": _json(self.p),
+            "ell": _json_number_of_question(self.ell),
+            "r": _json_number_of_question(self.r),
+            "p": _json_number_of_question(self.p),
             "bound": self.bound,
         }
 
@@ -76,16 +81,23 @@ class ProbeQuestion:
     p: float = 1
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "candidates", _integers("candidates", self.candidates))
-        object.__setattr__(self, "rados", _integers("rados", self.rados))
+        object.__setattr__(self, "candidates", _integers_of_question("candidates", self.candidates))
+        object.__setattr__(self, "rados", _integers_of_question("rados", self.rados))
         check_same_width(self.candidates, self.rados)
-        _check_numbers(m=self.m, p=self.p, r=self.r)
+        _check_question_numbers(m=self.m, p=self.p, r=self.r)
         n, d = self.rados.shape
-        _refuse_overflow((n + 1) * d * (largest(self.rados) + len(self.candidates) * largest(self.candidates)))
+        _refuse_overflow_in_question(
+            (n + 1) * d * (largest_magnitude(self.rados) + len(self.candidates) * largest_magnitude(self.candidates))
+        )
 
     def to_dict(self) -> dict[str, Any]:
         sizes = {"problem": "probe-sample-subsumption", "rados": len(self.rados), "columns": self.rados.shape[1]}
-        return sizes | {"candidates": len(self.candidates), "m": self.m, "r": _json(self.r), "p": _json(self.p)}
+        return sizes | {
+            "candidates": len(self.candidates),
+            "m": self.m,
+            "r": _json_number_of_question(self.r),
+            "p": _json_number_of_question(self.p),
+        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +147,7 @@ class Answer:
         }[self.answer]
 
 
-def check_sparse(question: SparseQuestion, edge_vectors: Any, signatures: Any) -> bool:
+def check_sparse_witness(question: SparseQuestion, edge_vectors: Any, signatures: Any) -> bool:
     """Whether a witness answers a question of Sparse-Approximation with yes: in integers, for any whole p or inf."""
     edges, bits = np.asarray(edge_vectors).tolist(), np.asarray(signatures).tolist()
     width = question.rados.shape[1]
@@ -143,12 +155,12 @@ def check_sparse(question: SparseQuestion, edge_vectors: Any, signatures: Any) -
         return False
     if not all(e == e // 1 and abs(e) <= question.bound for edge in edges for e in edge):
         return False
-    if not all(_within(edge, question.ell, question.p) for edge in edges):
+    if not all(_is_within_norm(edge, question.ell, question.p) for edge in edges):
         return False
-    return _makes(question.rados, edges, bits, question.r, question.p)
+    return _subsets_make_rados(question.rados, edges, bits, question.r, question.p)
 
 
-def check_probe(question: ProbeQuestion, chosen: Iterable[int], signatures: Any) -> bool:
+def check_probe_witness(question: ProbeQuestion, chosen: Iterable[int], signatures: Any) -> bool:
     """Whether a witness answers a question of Probe-Sample-Subsumption with yes."""
     indices = [int(one) for one in chosen]
     if len(indices) != question.m or len(set(indices)) != question.m:
@@ -156,10 +168,10 @@ def check_probe(question: ProbeQuestion, chosen: Iterable[int], signatures: Any)
     if not all(0 <= one < len(question.candidates) for one in indices):
         return False
     edges = [question.candidates[one].tolist() for one in indices]
-    return _makes(question.rados, edges, np.asarray(signatures).tolist(), question.r, question.p)
+    return _subsets_make_rados(question.rados, edges, np.asarray(signatures).tolist(), question.r, question.p)
 
 
-def _makes(rados: Integers, edges: list[list[int]], bits: list[list[int]], r: float, p: float) -> bool:
+def _subsets_make_rados(rados: Integers, edges: list[list[int]], bits: list[list[int]], r: float, p: float) -> bool:
     """Whether the subsets of edge vectors that bits choose sum to the rados, up to p-norm r."""
     if len(bits) != len(rados) or any(len(row) != len(edges) or not {*row} <= {0, 1} for row in bits):
         return False
@@ -168,12 +180,12 @@ def _makes(rados: Integers, edges: list[list[int]], bits: list[list[int]], r: fl
         for edge, bit in zip(edges, row, strict=True):
             if bit:
                 rest = [x - e for x, e in zip(rest, edge, strict=True)]
-        if not _within(rest, r, p):
+        if not _is_within_norm(rest, r, p):
             return False
     return True
 
 
-def _within(vector: list[int], most: float, p: float) -> bool:
+def _is_within_norm(vector: list[int], most: float, p: float) -> bool:
     """Whether a p-norm is at most so much, exactly: Python compares its integers with floats and fractions exactly."""
     if p == 0:
         return sum(x != 0 for x in vector) <= most
@@ -182,7 +194,7 @@ def _within(vector: list[int], most: float, p: float) -> bool:
     return most == math.inf or sum(abs(x) ** int(p) for x in vector) <= Fraction(most) ** int(p)
 
 
-def _integers(what: str, values: Any) -> Integers:
+def _integers_of_question(what: str, values: Any) -> Integers:
     array = np.asarray(values)
     if array.ndim != 2 or 0 in array.shape:
         raise ArgumentError(f"{what} must be rows of at least one column; their shape is {array.shape}")
@@ -193,7 +205,7 @@ def _integers(what: str, values: Any) -> Integers:
     return array.astype(np.int64)
 
 
-def _check_numbers(m: int, p: float, **limits: float) -> None:
+def _check_question_numbers(m: int, p: float, **limits: float) -> None:
     whole_number(m, "the number of examples m")
     if not p >= 0 or (p != math.inf and p != int(p)):
         raise ArgumentError(f"p must be a whole number of at least 0, or inf; it is {p!r}")
@@ -202,7 +214,7 @@ def _check_numbers(m: int, p: float, **limits: float) -> None:
             raise ArgumentError(f"{name} must be a number of at least 0; it is {limit!r}")
 
 
-def _refuse_overflow(largest: int) -> None:
+def _refuse_overflow_in_question(largest: int) -> None:
     if largest >= _MOST:
         raise ArgumentError(
             f"sums of up to {float(largest):.1e} do not fit into 64 bits; "
@@ -210,17 +222,17 @@ def _refuse_overflow(largest: int) -> None:
         )
 
 
-def largest(array: Integers) -> int:
+def largest_magnitude(array: Integers) -> int:
     """The largest magnitude in an array, even if it is one more than 64 bits hold."""
     return max(int(array.max()), -int(array.min()))
 
 
-def whole(limit: float, most: int) -> int:
+def whole_number_limit(limit: float, most: int) -> int:
     """A limit on a whole number, rounded down, and at most `most`, which is never exceeded."""
     return most if limit >= most else math.floor(limit)
 
 
-def _json(number: float) -> float | str:
+def _json_number_of_question(number: float) -> float | str:
     return "inf" if number == math.inf else number
 
 
@@ -241,38 +253,38 @@ _KEY_BITS = 40
 
 def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
     """Decide Sparse-Approximation on integers; with one worker the same question has the same witness."""
-    _check_norm(question.p)
-    left, start = deadline(seconds), time.monotonic()
+    _check_norm_of_question(question.p)
+    left, start = attack_deadline(seconds), time.monotonic()
     m, (n, d) = question.m, question.rados.shape
-    if why := _too_many(n * m * d, left()):
+    if why := _question_too_large_text(n * m * d, left()):
         return Answer(question, "unknown", 0.0, why)
     cp = import_attack_library("ortools.sat.python.cp_model")
     model = cp.CpModel()
-    edges, bits = _sparse_model(model, question, left)
-    answer, status, value = _solve(cp, model, left, workers)
+    edges, bits = _sparse_approximation_model(model, question, left)
+    answer, status, value = _solve_decision_model(cp, model, left, workers)
     spent = time.monotonic() - start
     if answer != "yes":
         return Answer(question, answer, spent, status)
     vectors = np.array([[value(e) for e in row] for row in edges], dtype=np.int64)
     signatures = np.array([[value(u) for u in row] for row in bits], dtype=np.bool_)
-    if not check_sparse(question, vectors, signatures):
+    if not check_sparse_witness(question, vectors, signatures):
         raise AssertionError("the solver's edge vectors do not make the rados; this is a fault in radoboost")
     return Answer(question, "yes", spent, status, edge_vectors=vectors, signatures=signatures)
 
 
 def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
     """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness."""
-    _check_norm(question.p)
-    left, start = deadline(seconds), time.monotonic()
+    _check_norm_of_question(question.p)
+    left, start = attack_deadline(seconds), time.monotonic()
     (count, d), n = question.candidates.shape, len(question.rados)
     if count < question.m:
         return Answer(question, "no", 0.0, f"there are only {count:,} candidates")
-    if why := _too_many(n * count * d, left()):
+    if why := _question_too_large_text(n * count * d, left()):
         return Answer(question, "unknown", 0.0, why)
     cp = import_attack_library("ortools.sat.python.cp_model")
     model = cp.CpModel()
-    bits = _probe_model(model, question, left)
-    answer, status, value = _solve(cp, model, left, workers)
+    bits = _probe_subsumption_model(model, question, left)
+    answer, status, value = _solve_decision_model(cp, model, left, workers)
     spent = time.monotonic() - start
     if answer != "yes":
         return Answer(question, answer, spent, status)
@@ -280,55 +292,60 @@ def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, w
     # Those that a rado uses, and the first others to make up the number.
     chosen = sorted(np.argsort(~inside.any(axis=0), kind="stable")[: question.m].tolist())
     signatures = inside[:, chosen]
-    if not check_probe(question, chosen, signatures) or inside.sum() != signatures.sum():
+    if not check_probe_witness(question, chosen, signatures) or inside.sum() != signatures.sum():
         raise AssertionError("the solver's candidates do not make the rados; this is a fault in radoboost")
     return Answer(question, "yes", spent, status, chosen=tuple(chosen), signatures=signatures)
 
 
-def _sparse_model(model: Any, question: SparseQuestion, left: Callable[[], float]) -> tuple[list[Any], list[Any]]:
+def _sparse_approximation_model(
+    model: Any, question: SparseQuestion, left: Callable[[], float]
+) -> tuple[list[Any], list[Any]]:
     """Edge vectors, and for each rado a bit for each of them; unfinished where no time is left."""
     rados, m, p, reach = question.rados, question.m, question.p, question.reach
     n, d = rados.shape
-    far = largest(rados) + m * reach
-    r = whole(question.r, d * far)
-    ell = whole(question.ell, d * max(1, reach))
+    far = largest_magnitude(rados) + m * reach
+    r = whole_number_limit(question.r, d * far)
+    ell = whole_number_limit(question.ell, d * max(1, reach))
     edges = [[model.new_int_var(-reach, reach, "") for _ in range(d)] for _ in range(m)]
     bits = [[model.new_bool_var("") for _ in range(m)] for _ in range(n)]
     # Examples may change places, so one order will do: that of their supports, or of the rados that they are in.
     if p == 0:
-        support = [_support(model, edge, ell) for edge in edges]
-        _order(model, support)
+        support = [_support_bits_in_model(model, edge, ell) for edge in edges]
+        _order_rows_in_model(model, support)
     else:
-        _order(model, [list(column) for column in zip(*bits, strict=True)])
+        _order_rows_in_model(model, [list(column) for column in zip(*bits, strict=True)])
     # At p = 1 a signed sum of all coordinates is one more coordinate, within the same bounds. Where the heaviest rado
     # leaves no slack it counts examples: without it the solver does not see what the proof (H5) sees at once.
     signs = np.where(rados[np.abs(rados).sum(axis=1).argmax()] < 0, -1, 1).tolist()
-    totals = [_signed_total(model, edge, signs, ell, reach) for edge in edges] if p == 1 else []
+    totals = [_signed_total_in_model(model, edge, signs, ell, reach) for edge in edges] if p == 1 else []
     for rado, row in zip(rados.tolist(), bits, strict=True):
         if left() <= 0:
             break
-        sums = [sum(_product(model, u, edge[k], reach) for u, edge in zip(row, edges, strict=True)) for k in range(d)]
-        misses = _close(model, sums, rado, r, p, far)
+        sums = [
+            sum(_product_in_model(model, u, edge[k], reach) for u, edge in zip(row, edges, strict=True))
+            for k in range(d)
+        ]
+        misses = _constrain_within_norm(model, sums, rado, r, p, far)
         if p == 0:
             # A coordinate that is met, and is not zero, has an example with that coordinate: a clause the solver likes.
             for k in np.flatnonzero(rado):
-                met = [_both(model, u, support[i][k]) for i, u in enumerate(row)]
+                met = [_conjunction_in_model(model, u, support[i][k]) for i, u in enumerate(row)]
                 model.add_bool_or(met + misses[k : k + 1])
             continue
         size = sum(map(abs, rado)) if p == 1 else max(map(abs, rado))
         model.add((ell if p == 1 else reach) * sum(row) >= size - r)  # the triangle inequality
         if p == 1:
             goal = sum(sign * x for sign, x in zip(signs, rado, strict=True))
-            total = sum(_product(model, u, t, ell) for u, t in zip(row, totals, strict=True))
+            total = sum(_product_in_model(model, u, t, ell) for u, t in zip(row, totals, strict=True))
             model.add_linear_constraint(total, goal - r, goal + r)
     return edges, bits
 
 
-def _probe_model(model: Any, question: ProbeQuestion, left: Callable[[], float]) -> list[Any]:
+def _probe_subsumption_model(model: Any, question: ProbeQuestion, left: Callable[[], float]) -> list[Any]:
     """For each rado a bit for each candidate, at most m of which are used; unfinished where no time is left."""
     columns, count = question.candidates.T.tolist(), len(question.candidates)
-    far = largest(question.rados) + count * largest(question.candidates)
-    r = whole(question.r, len(columns) * far)
+    far = largest_magnitude(question.rados) + count * largest_magnitude(question.candidates)
+    r = whole_number_limit(question.r, len(columns) * far)
     used = [model.new_bool_var("") for _ in range(count)]
     bits = [[model.new_bool_var("") for _ in range(count)] for _ in question.rados]
     model.add(sum(used) <= question.m)
@@ -338,11 +355,11 @@ def _probe_model(model: Any, question: ProbeQuestion, left: Callable[[], float])
         for u, one in zip(row, used, strict=True):
             model.add_implication(u, one)
         sums = [sum(x * u for x, u in zip(column, row, strict=True) if x) for column in columns]
-        _close(model, sums, rado, r, question.p, far)
+        _constrain_within_norm(model, sums, rado, r, question.p, far)
     return bits
 
 
-def _close(model: Any, sums: list[Any], rado: list[int], r: int, p: float, far: int) -> list[Any]:
+def _constrain_within_norm(model: Any, sums: list[Any], rado: list[int], r: int, p: float, far: int) -> list[Any]:
     """Sums within p-norm r of a rado, none ever beyond far; at p = 0, unless r is 0, what coordinates are missed."""
     if r == 0 or p == math.inf:
         for total, x in zip(sums, rado, strict=True):
@@ -359,7 +376,7 @@ def _close(model: Any, sums: list[Any], rado: list[int], r: int, p: float, far: 
     return misses if p == 0 else []
 
 
-def _support(model: Any, edge: list[Any], ell: int) -> list[Any]:
+def _support_bits_in_model(model: Any, edge: list[Any], ell: int) -> list[Any]:
     """Bits, at most ell of them set, beside those coordinates that may be other than zero."""
     support = [model.new_bool_var("") for _ in edge]
     model.add(sum(support) <= ell)
@@ -368,7 +385,7 @@ def _support(model: Any, edge: list[Any], ell: int) -> list[Any]:
     return support
 
 
-def _signed_total(model: Any, edge: list[Any], signs: list[int], ell: int, reach: int) -> Any:
+def _signed_total_in_model(model: Any, edge: list[Any], signs: list[int], ell: int, reach: int) -> Any:
     """The signed sum of an edge vector's coordinates, whose magnitudes sum to at most ell."""
     sizes = [model.new_int_var(0, reach, "") for _ in edge]
     for e, size in zip(edge, sizes, strict=True):
@@ -379,27 +396,27 @@ def _signed_total(model: Any, edge: list[Any], signs: list[int], ell: int, reach
     return total
 
 
-def _order(model: Any, rows: list[list[Any]]) -> None:
+def _order_rows_in_model(model: Any, rows: list[list[Any]]) -> None:
     """Rows of bits, read as binary numbers, that do not fall."""
     numbers = [sum((1 << place) * bit for place, bit in enumerate(row[:_KEY_BITS])) for row in rows]
     for one, next_one in pairwise(numbers):
         model.add(one <= next_one)
 
 
-def _product(model: Any, bit: Any, number: Any, reach: int) -> Any:
+def _product_in_model(model: Any, bit: Any, number: Any, reach: int) -> Any:
     product = model.new_int_var(-reach, reach, "")
     model.add_multiplication_equality(product, [bit, number])
     return product
 
 
-def _both(model: Any, one: Any, other: Any) -> Any:
+def _conjunction_in_model(model: Any, one: Any, other: Any) -> Any:
     both = model.new_bool_var("")
     model.add_implication(both, one)
     model.add_implication(both, other)
     return both
 
 
-def _too_many(products: int, seconds: float) -> str:
+def _question_too_large_text(products: int, seconds: float) -> str:
     """Why a question is too large to begin; empty if it is not."""
     if products > _MOST_PRODUCTS:
         return f"{products:,} products are too many for the solver"
@@ -408,12 +425,14 @@ def _too_many(products: int, seconds: float) -> str:
     return ""
 
 
-def _check_norm(p: float) -> None:
+def _check_norm_of_question(p: float) -> None:
     if p not in NORMS:
         raise ArgumentError(f"the solver decides for p = 0, 1 and inf, not for {p!r}; the checkers know other norms")
 
 
-def _solve(cp: Any, model: Any, left: Callable[[], float], workers: int) -> tuple[str, str, Callable[[Any], int]]:
+def _solve_decision_model(
+    cp: Any, model: Any, left: Callable[[], float], workers: int
+) -> tuple[str, str, Callable[[Any], int]]:
     """Yes, no or unknown, why, and the values of variables."""
     if workers < 1:
         raise ArgumentError(f"the solver needs at least one worker; workers is {workers}")

@@ -16,34 +16,34 @@ from radoboost.privacy import TruncatedBinomialShift, band, delta_at
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
 
-def beta_of(epsilon: float) -> float:
+def beta_of_epsilon(epsilon: float) -> float:
     return 1 / (1 + math.exp(epsilon / 2))
 
 
-def epsilon_of(beta: float) -> float:
+def epsilon_of_beta(beta: float) -> float:
     return 2 * math.log((1 - beta) / beta)
 
 
-def divergence(beta: float) -> float:
+def divergence_of_beta(beta: float) -> float:
     """D_BE(1 - beta || 1/2), in nats; accurate near beta = 1/2 too."""
     t = 1 - 2 * beta
     return ((1 + t) * math.log1p(t) + (1 - t) * math.log1p(-t)) / 2 if t < 1 else math.log(2)
 
 
-def n_star(beta: float, eta: float) -> float:
+def n_star_without_rejection(beta: float, eta: float) -> float:
     """Up to this many rados thm_rrs promises that none is rejected."""
     return -eta * math.expm1(2 * beta - 1) / (4 * beta)
 
 
-def draws_bound(n: int, m: int, beta: float, eta: float) -> int:
+def rejection_draws_bound(n: int, m: int, beta: float, eta: float) -> int:
     """thm_rrs: with probability 1 - eta no more than this many signatures are drawn, on average over n rados."""
-    limit = n_star(beta, eta)
-    return 1 if n <= limit else math.ceil(math.log(n / limit) / (m * divergence(beta)))
+    limit = n_star_without_rejection(beta, eta)
+    return 1 if n <= limit else math.ceil(math.log(n / limit) / (m * divergence_of_beta(beta)))
 
 
 def f_beta(beta: float) -> float:
     """Eq. (deffbeta): log(4 beta / (1 - exp(2 beta - 1))) / D_BE(1 - beta || 1/2)."""
-    return math.log(-4 * beta / math.expm1(2 * beta - 1)) / divergence(beta)
+    return math.log(-4 * beta / math.expm1(2 * beta - 1)) / divergence_of_beta(beta)
 
 
 def rejection_probability(m: int, low: int) -> float:
@@ -60,14 +60,14 @@ def failure_probability(n: int, m: int, low: int, draws: int) -> float:
     return float(betainc(n * (draws - 1) + 1, n, rejection_probability(m, low)))
 
 
-def draws_quantile(n: int, m: int, low: int, level: float) -> int:
+def rejection_draws_quantile(n: int, m: int, low: int, level: float) -> int:
     """The exact number of signatures that suffice, with probability `level`, until n are within the band."""
     from scipy.stats import nbinom
 
     return n + int(nbinom.ppf(level, n, 1 - rejection_probability(m, low)))
 
 
-def log_delta(m: int, low: int, epsilon: float) -> float:
+def log_delta_of_band(m: int, low: int, epsilon: float) -> float:
     """The logarithm of the exact delta of one rado's column, K in low .. m - low against K + 1; low = 0 means no band.
 
     It is the sum of P(K = k) - e^epsilon P(K = k - 1) where that is positive, without underflow. The accountants give
@@ -83,22 +83,22 @@ def log_delta(m: int, low: int, epsilon: float) -> float:
     return float(logsumexp([masses[0], *(masses[1:][positive] + np.log(-np.expm1(epsilon - ratios[positive])))]))
 
 
-def edge_mass(m: int, low: int) -> float:
+def edge_mass_of_band(m: int, low: int) -> float:
     """P(K = low) within the band: the outcomes of a table, at one end, that its neighbour cannot give."""
-    return math.exp(log_delta(m, low, math.inf))
+    return math.exp(log_delta_of_band(m, low, math.inf))
 
 
-def largest_loss(m: int, low: int) -> float:
+def largest_loss_in_band(m: int, low: int) -> float:
     """The largest privacy loss of an outcome that both neighbours can give; 0 if the band holds one value."""
     return math.log((m - low) / (low + 1)) if 2 * low < m else 0.0
 
 
-def printed_delta(m: int, epsilon: float) -> float:
+def printed_delta_of_dp_feat(m: int, epsilon: float) -> float:
     """thm_dpfreal's delta, m**(-5/2) / epsilon, with 1 for the constant of its O(.)."""
     return float(m**-2.5 / epsilon)
 
 
-def proof_factor(m: int, half_epsilon: float) -> float:
+def proof_factor_of_dp_feat(m: int, half_epsilon: float) -> float:
     """1 / (1 - 2^(m (f(eps') - 1))) of the proof of thm_dpfreal, whose expansion at eps' = 0 gives the theorem its m.
 
     The exponent is -eps'/2 - m eps'^2 / 8 - ... nats, so the factor is about 2 / eps' near 0.
@@ -109,8 +109,8 @@ def proof_factor(m: int, half_epsilon: float) -> float:
     return -1 / math.expm1(exponent)
 
 
-def printed_factor(m: int, half_epsilon: float) -> float:
-    """What the paper expands `proof_factor` to: 1 / (2 m^2 log(2)^2 eps') + (1/2 - 1 / (4 m^2 log(2)^3))."""
+def printed_factor_of_dp_feat(m: int, half_epsilon: float) -> float:
+    """What the paper expands `proof_factor_of_dp_feat` to: 1 / (2 m^2 log(2)^2 eps') + (1/2 - 1 / (4 m^2 log(2)^3))."""
     log2 = math.log(2)
     return 1 / (2 * m**2 * log2**2 * half_epsilon) + (1 / 2 - 1 / (4 * m**2 * log2**3))
 
@@ -143,25 +143,25 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def column_delta(m: int, epsilon: float, *, banded: bool = True) -> float:
+def column_delta_of_rado(m: int, epsilon: float, *, banded: bool = True) -> float:
     """The exact delta of one rado's column, with the band of `epsilon` or without."""
     low, high = band(m, epsilon) if banded else (0, m)
     return delta_at(TruncatedBinomialShift(m, low, high), epsilon)
 
 
-def _deltas(cell: Task, options: Options) -> Outcome:
+def _dp_feat_deltas_work(cell: Task, options: Options) -> Outcome:
     points = [
         {
-            "m": m, "epsilon": epsilon, "band": band(m, epsilon), "exact": column_delta(m, epsilon),
-            "edge": edge_mass(m, band(m, epsilon)[0]), "plain": column_delta(m, epsilon, banded=False),
-            "printed": printed_delta(m, epsilon), "loss": largest_loss(m, band(m, epsilon)[0]),
+            "m": m, "epsilon": epsilon, "band": band(m, epsilon), "exact": column_delta_of_rado(m, epsilon),
+            "edge": edge_mass_of_band(m, band(m, epsilon)[0]), "plain": column_delta_of_rado(m, epsilon, banded=False),
+            "printed": printed_delta_of_dp_feat(m, epsilon), "loss": largest_loss_in_band(m, band(m, epsilon)[0]),
         }
         for m, epsilon in _POINTS
     ]  # fmt: skip
     sizes = [10**3, 10**4, 10**5] if options.quick else [10**3, 10**4, 10**5, 10**6, 10**7]
     falling = [
-        {"law": law, "m": m, "epsilon": epsilon, "exact": math.exp(log_delta(m, band(m, epsilon)[0], epsilon)),
-         "printed": printed_delta(m, epsilon)}
+        {"law": law, "m": m, "epsilon": epsilon, "exact": math.exp(log_delta_of_band(m, band(m, epsilon)[0], epsilon)),
+         "printed": printed_delta_of_dp_feat(m, epsilon)}
         for law, epsilon_for in (_SMALL | _LARGE).items()
         for m in sizes
         if (epsilon := epsilon_for(m))
@@ -172,27 +172,30 @@ def _deltas(cell: Task, options: Options) -> Outcome:
         "points": points,
         "falling": falling,
         "epsilon": epsilons,
-        "banded": [column_delta(1000, epsilon) for epsilon in epsilons],
-        "plain": [column_delta(1000, epsilon, banded=False) for epsilon in epsilons],
-        "printed": [printed_delta(1000, epsilon) for epsilon in epsilons],
+        "banded": [column_delta_of_rado(1000, epsilon) for epsilon in epsilons],
+        "plain": [column_delta_of_rado(1000, epsilon, banded=False) for epsilon in epsilons],
+        "printed": [printed_delta_of_dp_feat(1000, epsilon) for epsilon in epsilons],
         "half": halves,
-        "factor": [proof_factor(1000, half) for half in halves],
-        "printed_factor": [printed_factor(1000, half) for half in halves],
+        "factor": [proof_factor_of_dp_feat(1000, half) for half in halves],
+        "printed_factor": [printed_factor_of_dp_feat(1000, half) for half in halves],
     }
 
 
-def _band(cell: Task, options: Options) -> Outcome:
+def _dp_feat_band_work(cell: Task, options: Options) -> Outcome:
     """The least ratio of delta under the band to plain delta, over bands and over the epsilons they are read at."""
     m, ratios, losses = cell["m"], [], []
     for epsilon in np.geomspace(0.05, 8.0, 15).tolist():
-        low = math.ceil(beta_of(epsilon) * (m + 1))
+        low = math.ceil(beta_of_epsilon(epsilon) * (m + 1))
         if 2 * low <= m:
-            losses.append(largest_loss(m, low) / epsilon)
-            ratios += [log_delta(m, low, at) - log_delta(m, 0, at) for at in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)]
+            losses.append(largest_loss_in_band(m, low) / epsilon)
+            ratios += [
+                log_delta_of_band(m, low, at) - log_delta_of_band(m, 0, at)
+                for at in (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+            ]
     return {"log_ratio": min(ratios), "cases": len(ratios), "loss": max(losses)}
 
 
-def _joint(cell: Task, options: Options) -> Outcome:
+def _dp_feat_joint_work(cell: Task, options: Options) -> Outcome:
     """The share of a table's outcomes that its neighbour cannot give: for the column alone, and beside a real one."""
     m, generator = cell["m"], cell_generator(cell, options)
     low, high = band(m, cell["epsilon"])
@@ -211,13 +214,13 @@ def _joint(cell: Task, options: Options) -> Outcome:
             of_neighbour = {tuple(row) for row in outcomes[1][:, :width].tolist()}
             is_alone = [tuple(row) not in of_neighbour for row in outcomes[0][:, :width].tolist()]
             shares[f"{name}_{kind}"] = float(np.mean(is_alone))
-    return {"low": low, "high": high, "edge": edge_mass(m, low), **shares}
+    return {"low": low, "high": high, "edge": edge_mass_of_band(m, low), **shares}
 
 
 # ---- findings
 
 
-PARTS = {"delta": _deltas, "band": _band, "joint": _joint}
+PARTS = {"delta": _dp_feat_deltas_work, "band": _dp_feat_band_work, "joint": _dp_feat_joint_work}
 
 
 def findings(parts: Parts) -> Findings:
@@ -226,16 +229,16 @@ def findings(parts: Parts) -> Findings:
     return Findings(
         "theory",
         "thm_dpfreal",
-        tables=[_table(deltas), _joint_table(cell, joint)],
-        figures=[_figure(deltas)],
+        tables=[_dp_feat_table(deltas), _dp_feat_joint_table(cell, joint)],
+        figures=[_dp_feat_figure(deltas)],
         checks=[
-            _order(deltas),
-            _order_above(deltas),
-            _expansion(deltas),
-            _first_bound(deltas),
-            _loss(deltas, bands),
-            _band_helps(bands),
-            _one_column(cell, joint),
+            _check_order_of_dp_feat_delta(deltas),
+            _check_order_at_large_epsilon(deltas),
+            _check_expansion_of_factor(deltas),
+            _check_first_bound_of_proof(deltas),
+            _check_loss_in_band(deltas, bands),
+            _check_band_helps(bands),
+            _check_one_column_alone(cell, joint),
         ],
         notes=[
             "thm_dpfreal speaks of privacy 'on feature j*', and the paper's aim is that one changed value does not "
@@ -251,7 +254,7 @@ def findings(parts: Parts) -> Findings:
     )
 
 
-def _table(deltas: Outcome) -> ReportTable:
+def _dp_feat_table(deltas: Outcome) -> ReportTable:
     rows = [
         [
             point["m"], point["epsilon"], "{} to {}".format(*point["band"]), point["loss"], point["exact"],
@@ -270,7 +273,7 @@ def _table(deltas: Outcome) -> ReportTable:
     return ReportTable("delta", "thm_dpfreal: delta printed and exact", columns, rows, note)
 
 
-def _joint_table(cell: Task, joint: Outcome) -> ReportTable:
+def _dp_feat_joint_table(cell: Task, joint: Outcome) -> ReportTable:
     rows = [
         ["all signatures", joint["plain_column"], joint["plain_both"]],
         [f"DP-Feat, epsilon = {cell['epsilon']}", joint["banded_column"], joint["banded_both"]],
@@ -285,13 +288,13 @@ def _joint_table(cell: Task, joint: Outcome) -> ReportTable:
     return ReportTable("joint", title, columns, rows, note)
 
 
-def _figure(deltas: Outcome) -> Figure:
+def _dp_feat_figure(deltas: Outcome) -> Figure:
     epsilon = deltas["epsilon"]
     panels = [
         *(Panel(f"epsilon = {law}", "examples m", "delta of one rado", [
             Series("exact", [row["m"] for row in rows], [row["exact"] for row in rows]),
             Series("m^(-5/2) / epsilon", [row["m"] for row in rows], [row["printed"] for row in rows], style="dashed"),
-        ], log_x=True, log_y=True) for law, rows in _by_law(deltas, [*_SMALL, *_LARGE])),
+        ], log_x=True, log_y=True) for law, rows in _dp_feat_deltas_by_law(deltas, [*_SMALL, *_LARGE])),
         Panel("m = 1,000", "epsilon", "delta of one rado", [
             Series("exact", epsilon, deltas["banded"]),
             Series("m^(-5/2) / epsilon", epsilon, deltas["printed"], style="dashed"),
@@ -312,14 +315,14 @@ def _figure(deltas: Outcome) -> Figure:
     return Figure("delta", "The delta of thm_dpfreal", caption, panels)
 
 
-def _by_law(deltas: Outcome, laws: Iterable[str]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _dp_feat_deltas_by_law(deltas: Outcome, laws: Iterable[str]) -> list[tuple[str, list[dict[str, Any]]]]:
     return [(law, [row for row in deltas["falling"] if row["law"] == law]) for law in laws]
 
 
-def _growth(deltas: Outcome, laws: Iterable[str]) -> tuple[bool, str]:
+def _growth_of_dp_feat_delta(deltas: Outcome, laws: Iterable[str]) -> tuple[bool, str]:
     """Whether epsilon delta m^(5/2) is bounded, by our criterion, where epsilon follows each of these laws."""
     trends, bounded = [], True
-    for law, rows in _by_law(deltas, laws):
+    for law, rows in _dp_feat_deltas_by_law(deltas, laws):
         scaled = [row["epsilon"] * row["exact"] * row["m"] ** 2.5 for row in rows]
         first, last = rows[0]["m"], rows[-1]["m"]
         slope = math.log(scaled[-1] / scaled[0]) / math.log(last / first)
@@ -332,13 +335,13 @@ def _growth(deltas: Outcome, laws: Iterable[str]) -> tuple[bool, str]:
     return bounded, why
 
 
-def _order(deltas: Outcome) -> Check:
+def _check_order_of_dp_feat_delta(deltas: Outcome) -> Check:
     statement = "thm_dpfreal: epsilon delta = O(m^(-5/2)) for every epsilon that is o(1) and Omega(1/m)"
-    return Check(statement, *_growth(deltas, _SMALL))
+    return Check(statement, *_growth_of_dp_feat_delta(deltas, _SMALL))
 
 
-def _order_above(deltas: Outcome) -> Check:
-    bounded, why = _growth(deltas, _LARGE)
+def _check_order_at_large_epsilon(deltas: Outcome) -> Check:
+    bounded, why = _growth_of_dp_feat_delta(deltas, _LARGE)
     quoted = {(point["m"], point["epsilon"]): point for point in deltas["points"]}[1000, 1.0]
     why += (
         f"; at m = 1,000 that is epsilon = {_LARGE['8 sqrt(log(m) / m)'](1000):.2f}, and at epsilon = 1 delta is "
@@ -349,7 +352,7 @@ def _order_above(deltas: Outcome) -> Check:
     return Check(statement, bounded and quoted["exact"] <= quoted["printed"], why)
 
 
-def _expansion(deltas: Outcome) -> Check:
+def _check_expansion_of_factor(deltas: Outcome) -> Check:
     half, exact, printed = deltas["half"][0], deltas["factor"][0], deltas["printed_factor"][0]
     why = (
         f"at m = 1,000 and eps' = {half:.0e} the factor is {exact:.4g}, the two printed terms are {printed:.4g}, "
@@ -362,13 +365,13 @@ def _expansion(deltas: Outcome) -> Check:
     return Check(statement, abs(printed / exact - 1) <= 0.1, why)
 
 
-def _first_bound(deltas: Outcome) -> Check:
+def _check_first_bound_of_proof(deltas: Outcome) -> Check:
     ratios = [point["exact"] / (2 * point["edge"]) for point in deltas["points"]]
     why = f"exact delta over that bound is {min(ratios):.4f} to {max(ratios):.4f} in {len(ratios)} cases"
     return Check("proof of thm_dpfreal, (delta1): delta is at most twice the edge's mass", max(ratios) <= 1, why)
 
 
-def _loss(deltas: Outcome, bands: list[tuple[int, Outcome]]) -> Check:
+def _check_loss_in_band(deltas: Outcome, bands: list[tuple[int, Outcome]]) -> Check:
     shares = [point["loss"] / point["epsilon"] for point in deltas["points"]]
     shares += [outcome["loss"] for _, outcome in bands]
     why = f"it is at most {max(shares):.4f} epsilon: the theorem charges twice what is needed"
@@ -377,7 +380,7 @@ def _loss(deltas: Outcome, bands: list[tuple[int, Outcome]]) -> Check:
     return Check("thm_dpfreal: within the band the privacy loss is at most epsilon", max(shares) <= 1, why)
 
 
-def _band_helps(bands: list[tuple[int, Outcome]]) -> Check:
+def _check_band_helps(bands: list[tuple[int, Outcome]]) -> Check:
     least = math.exp(min(outcome["log_ratio"] for _, outcome in bands))
     cases = sum(outcome["cases"] for _, outcome in bands)
     why = (
@@ -393,7 +396,7 @@ def _band_helps(bands: list[tuple[int, Outcome]]) -> Check:
     return Check(statement, least < 1 - 1e-9, why, ours=True)
 
 
-def _one_column(cell: Task, joint: Outcome) -> Check:
+def _check_one_column_alone(cell: Task, joint: Outcome) -> Check:
     why = (
         f"of the rados of {cell['m']} examples in DP-Feat's band at epsilon = {cell['epsilon']}, "
         f"{100 * joint['banded_column']:.1f} % give the changed value away by their column alone, which is the "

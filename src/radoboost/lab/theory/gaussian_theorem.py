@@ -29,12 +29,12 @@ N_RADOS = 1000
 _QUOTED = 28  # features, as Higgs has: the dimension that a check quotes
 
 
-def norm_limit(n: int, tau: float = TAU, d: int | None = None) -> float:
+def noise_norm_limit(n: int, tau: float = TAU, d: int | None = None) -> float:
     """sqrt(2 log(n / tau)), as printed; with d, sqrt(d) + that, which is right."""
     return (0.0 if d is None else math.sqrt(d)) + math.sqrt(2 * math.log(n / tau))
 
 
-def norm_probability(limit: float, d: int) -> float:
+def noise_norm_probability(limit: float, d: int) -> float:
     """The probability that d standard normals have a norm of at most `limit`, by the chi distribution."""
     from scipy.special import chdtr
 
@@ -49,29 +49,29 @@ def signatures_of_support(m: int, n: int, support: int, generator: np.random.Gen
     return signatures
 
 
-def _norm(cell: Task, options: Options) -> Outcome:
+def _noise_norm_work(cell: Task, options: Options) -> Outcome:
     """How often the noise in one rado, and in all rados of a table, is as short as the lemma says."""
     d, generator = cell["d"], cell_generator(cell, options)
     m, support = 200, 100
     singles, tables = (1000, 40) if options.quick else (4000, 200)
-    limit, right_limit = norm_limit(N_RADOS), norm_limit(N_RADOS, d=d)
+    limit, right_limit = noise_norm_limit(N_RADOS), noise_norm_limit(N_RADOS, d=d)
     single_norms = [np.linalg.norm(generator.standard_normal((support, d)).sum(axis=0)) for _ in range(singles)]
     signatures = signatures_of_support(m, N_RADOS, support, generator)
     largest_norms = [
         np.linalg.norm(signatures @ generator.standard_normal((m, d)), axis=1).max() for _ in range(tables)
     ]
     return {
-        "exact": norm_probability(limit, d),
+        "exact": noise_norm_probability(limit, d),
         "singles": singles,
         "within_alone": int((np.array(single_norms) <= math.sqrt(support) * limit).sum()),
         "tables": tables,
         "within": int((np.array(largest_norms) <= math.sqrt(support) * limit).sum()),
         "within_right": int((np.array(largest_norms) <= math.sqrt(support) * right_limit).sum()),
-        "right_failure": N_RADOS * (1 - norm_probability(right_limit, d)),
+        "right_failure": N_RADOS * (1 - noise_norm_probability(right_limit, d)),
     }
 
 
-def _norm_table(norms: list[tuple[int, Outcome]]) -> ReportTable:
+def _noise_norm_table(norms: list[tuple[int, Outcome]]) -> ReportTable:
     rows = [
         [d, out["exact"], out["within_alone"] / out["singles"], out["within"] / out["tables"],
          out["within_right"] / out["tables"]]
@@ -86,11 +86,12 @@ def _norm_table(norms: list[tuple[int, Outcome]]) -> ReportTable:
     return ReportTable("norm-lemma", "thm_random_gau: the norm lemma by dimension", columns, rows, note)
 
 
-def _norm_figure(norms: list[tuple[int, Outcome]]) -> Figure:
+def _noise_norm_figure(norms: list[tuple[int, Outcome]]) -> Figure:
     dimensions = np.unique(np.geomspace(1, 60, 30).round().astype(int)).tolist()
     d = [d for d, _ in norms]
     panel = Panel("n = 1,000 rados, tau = 0.05", "features d", "probability", [
-        Series("one rado, exact", dimensions, [norm_probability(norm_limit(N_RADOS), d) for d in dimensions]),
+        Series("one rado, exact", dimensions,
+        [noise_norm_probability(noise_norm_limit(N_RADOS), d) for d in dimensions]),
         Series("one rado, drawn", d, [out["within_alone"] / out["singles"] for _, out in norms], style="points"),
         Series("all rados, drawn", d, [out["within"] / out["tables"] for _, out in norms]),
         Series("claimed of all rados", [1], [1 - TAU], style="flat"),
@@ -102,7 +103,7 @@ def _norm_figure(norms: list[tuple[int, Outcome]]) -> Figure:
     return Figure("norm-lemma", "The norm lemma of thm_random_gau", caption, [panel])
 
 
-def _lemma(norms: list[tuple[int, Outcome]]) -> Check:
+def _check_noise_norm_lemma(norms: list[tuple[int, Outcome]]) -> Check:
     """False where the exact probability of one rado is too small already, or where too few draws had all within."""
     from scipy.stats import binom
 
@@ -121,15 +122,15 @@ def _lemma(norms: list[tuple[int, Outcome]]) -> Check:
     return Check(statement, not failing, why)
 
 
-def _few_features(norms: list[tuple[int, Outcome]]) -> Check:
-    failures = [N_RADOS * (1 - norm_probability(norm_limit(N_RADOS), d)) for d in (1, 2)]
+def _check_norm_of_few_features(norms: list[tuple[int, Outcome]]) -> Check:
+    failures = [N_RADOS * (1 - noise_norm_probability(noise_norm_limit(N_RADOS), d)) for d in (1, 2)]
     draws = [(d, out) for d, out in norms if d <= 2]
     why = f"by a union bound it fails with probability at most {failures[0]:.4f} and {failures[1]:.4f}, tau is {TAU}"
     why += "".join(f"; d = {d}: all within in {out['within']} of {out['tables']} draws" for d, out in draws)
     return Check("lemma partial3 holds for d = 1 and d = 2", max(failures) <= TAU * (1 + 1e-9), why)
 
 
-def _chi(norms: list[tuple[int, Outcome]]) -> Check:
+def _check_chi_distribution(norms: list[tuple[int, Outcome]]) -> Check:
     from scipy.stats import binom
 
     level = _FALSE_ALARM / (2 * len(norms))
@@ -148,7 +149,7 @@ def _chi(norms: list[tuple[int, Outcome]]) -> Check:
     )
 
 
-def _with_dimension(norms: list[tuple[int, Outcome]]) -> Check:
+def _check_norm_with_dimension(norms: list[tuple[int, Outcome]]) -> Check:
     worst = max(out["right_failure"] for _, out in norms)
     n_beyond = sum(out["tables"] - out["within_right"] for _, out in norms)
     why = f"a union bound over the exact law gives {worst:.1e}, tau is {TAU}; {n_beyond} draws had a rado beyond it"
@@ -164,22 +165,22 @@ _N_RADOS, _N_ROUNDS, _DRAWS = 100, 200, 20  # draws of noise for each set of sig
 # ---- formulas; mu is the mu' of lemma partial1, support is m_*
 
 
-def least_kappa(noise_std: float, mu: float, support: int, n: int, tau: float = TAU) -> float:
+def least_kappa_of_theorem(noise_std: float, mu: float, support: int, n: int, tau: float = TAU) -> float:
     """The kappa that the theorem asks for: 4 varsigma sqrt(2 log(n / tau)) / (mu'^2 m_*^(3/2))."""
-    return 4 * noise_std * norm_limit(n, tau) / (mu * mu * support * math.sqrt(support))
+    return 4 * noise_std * noise_norm_limit(n, tau) / (mu * mu * support * math.sqrt(support))
 
 
-def kept_share(kappa: float, noise_std: float, support: int, n: int, tau: float = TAU) -> float:
+def kept_share_of_theorem(kappa: float, noise_std: float, support: int, n: int, tau: float = TAU) -> float:
     """The largest 1 - rho that the theorem allows: 1 / (4 kappa varsigma sqrt(2 m_* log(n / tau))), at most 1."""
-    return min(1.0, 1 / (4 * kappa * noise_std * math.sqrt(support) * norm_limit(n, tau)))
+    return min(1.0, 1 / (4 * kappa * noise_std * math.sqrt(support) * noise_norm_limit(n, tau)))
 
 
-def printed_cap(kappa: float, noise_std: float, mu: float, support: int, n: int, tau: float = TAU) -> float:
+def printed_cap_on_edges(kappa: float, noise_std: float, mu: float, support: int, n: int, tau: float = TAU) -> float:
     """lambda_p = 1 - 2 / (sqrt(1 - rho) kappa mu' m_*), with the largest 1 - rho.
 
     Where that is below 1, it is 1 - 2 / sqrt(kappa / least_kappa), whatever the rest.
     """
-    share = kept_share(kappa, noise_std, support, n, tau)
+    share = kept_share_of_theorem(kappa, noise_std, support, n, tau)
     return 1 - 2 / (math.sqrt(share) * kappa * mu * support)
 
 
@@ -198,23 +199,24 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def _cap(cell: Task, options: Options) -> Outcome:
+def _cap_on_edges_work(cell: Task, options: Options) -> Outcome:
     """The cap at multiples of the least kappa, in many settings; and both sides of a step of the proof."""
     candidates = [(noise, mu, m) for noise in (0.3, 1.0, 10.0) for mu in (0.001, 0.01, 0.1) for m in (50, 5000)]
     # The theorem asks for kappa >= 1 as well.
-    settings = [setting for setting in candidates if least_kappa(*setting, 1000) >= 1]
+    settings = [setting for setting in candidates if least_kappa_of_theorem(*setting, 1000) >= 1]
     times = np.geomspace(0.5, 64, 22).tolist()
     caps = [
-        [printed_cap(c * least_kappa(*setting, 1000), *setting, 1000) for c in (1.0, 4.0, 16.0)] for setting in settings
+        [printed_cap_on_edges(c * least_kappa_of_theorem(*setting, 1000), *setting, 1000) for c in (1.0, 4.0, 16.0)]
+        for setting in settings
     ]
-    curve = [printed_cap(c * least_kappa(*settings[0], 1000), *settings[0], 1000) for c in times]
+    curve = [printed_cap_on_edges(c * least_kappa_of_theorem(*settings[0], 1000), *settings[0], 1000) for c in times]
     support = 10  # two rados of weight 1/2, with 0 and m_* in the exponent
     left = float(np.logaddexp(0.0, support) - math.log(2))
     right = support * float(np.logaddexp(0.0, 1.0) - math.log(2))
     return {"times": times, "curve": curve, "caps": caps, "left": left, "right": right}
 
 
-def _conclusion(cell: Task, options: Options) -> Outcome:
+def _gaussian_conclusion_work(cell: Task, options: Options) -> Outcome:
     """Ineq. (llleqlast), for noise drawn again and again, with the largest cap that the appendix allows.
 
     mu and mu' are as large as lemma partial1 lets them be; kappa is 16 times the least, or 1, so that there is a cap.
@@ -230,14 +232,14 @@ def _conclusion(cell: Task, options: Options) -> Outcome:
         mu = float(np.abs(clean).max(axis=0).min()) / support - noise_std * math.sqrt(math.log(n / TAU) / support)
         if mu <= 0:
             continue
-        kappa = max(1.0, 16 * least_kappa(noise_std, mu, support, n))
-        cap = printed_cap(kappa, noise_std, mu, support, n)
+        kappa = max(1.0, 16 * least_kappa_of_theorem(noise_std, mu, support, n))
+        cap = printed_cap_on_edges(kappa, noise_std, mu, support, n)
         for _ in range(_DRAWS if cap > 0 else 0):
             noisy = clean + signatures @ (noise_std * generator.standard_normal(edge_vectors.shape))
             boosted = boost(noisy, n_rounds=_N_ROUNDS, weak=Prudential(cap), kappa=kappa)
             squares = float(np.square(boosted.rounds.edge).sum())
             excess = logistic_rado_risk(clean, boosted.theta, m) - math.log(2) + squares / (4 * kappa * m)
-            allowed = kept_share(kappa, noise_std, support, n) * squares
+            allowed = kept_share_of_theorem(kappa, noise_std, support, n) * squares
             rows.append((kappa, cap, excess > 1e-12, np.linalg.norm(boosted.theta) > allowed))
     columns = np.array(rows, dtype=np.float64).reshape(-1, 4).T
     return {
@@ -253,7 +255,7 @@ def _conclusion(cell: Task, options: Options) -> Outcome:
 # ---- findings
 
 
-def _table(runs: Outcomes) -> ReportTable:
+def _gaussian_theorem_table(runs: Outcomes) -> ReportTable:
     rows = [
         [
             domains.SOURCES[cell["domain"]].title, cell["noise_std"], out["draws"], out["held"], out["kappa"],
@@ -279,7 +281,7 @@ def _table(runs: Outcomes) -> ReportTable:
     )
 
 
-def _figure(cap: Outcome) -> Figure:
+def _cap_on_edges_figure(cap: Outcome) -> Figure:
     panel = Panel("lambda_p", "kappa / printed least kappa", "lambda_p", [
         Series("lambda_p", cap["times"], cap["curve"]),
         Series("no feature may be taken below", [1], [0.0], style="flat"),
@@ -291,7 +293,7 @@ def _figure(cap: Outcome) -> Figure:
     return Figure("cap", "The cap lambda_p of thm_random_gau", caption, [panel])
 
 
-def _positive(cap: Outcome) -> Check:
+def _check_cap_positive(cap: Outcome) -> Check:
     at_printed, at_four, at_sixteen = zip(*cap["caps"], strict=True)
     why = (
         f"in {len(at_printed)} settings with a printed kappa of 1 or more "
@@ -305,7 +307,7 @@ def _positive(cap: Outcome) -> Check:
     return Check(statement, min(at_printed) > 0, why)
 
 
-def _step(cap: Outcome) -> Check:
+def _check_proof_step(cap: Outcome) -> Check:
     why = (
         f"two rados of weight 1/2, m_* = 10, exponents 0 and 10: {cap['left']:.2f} on the left, {cap['right']:.2f} on "
         "the right. The step is not needed: the bound on D after it follows without it"
@@ -314,7 +316,7 @@ def _step(cap: Outcome) -> Check:
     return Check(statement, cap["left"] <= cap["right"], why)
 
 
-def _judged(statement: str, runs: Outcomes, key: str, what: str, rest: str = "") -> Check:
+def _check_gaussian_count(statement: str, runs: Outcomes, key: str, what: str, rest: str = "") -> Check:
     """Whether a count stays within what tau allows, wherever the conditions hold."""
     from scipy.stats import binom
 
@@ -330,10 +332,10 @@ def _judged(statement: str, runs: Outcomes, key: str, what: str, rest: str = "")
         f"(false alarm {_FALSE_ALARM:g})"
     )
     within = all(out[key] <= binom.isf(level, out["held"], TAU) for _, out in valid_runs)
-    return Check(statement, within, why if within else f"{why}{_without_failures(valid_runs, key)}{rest}")
+    return Check(statement, within, why if within else f"{why}{_noise_without_failures_text(valid_runs, key)}{rest}")
 
 
-def _without_failures(valid_runs: Outcomes, key: str) -> str:
+def _noise_without_failures_text(valid_runs: Outcomes, key: str) -> str:
     """At which noise it held in all draws on every domain: readers should know that, too."""
     sentences = []
     for noise in dict.fromkeys(cell["noise_std"] for cell, _ in valid_runs):
@@ -347,7 +349,7 @@ def _without_failures(valid_runs: Outcomes, key: str) -> str:
     return "".join(sentences)
 
 
-def _concluded(runs: Outcomes) -> Check:
+def _check_gaussian_conclusion(runs: Outcomes) -> Check:
     statement = (
         "appendix of thm_random_gau: with the largest cap that it allows, where its conditions hold, its bound does too"
     )
@@ -355,15 +357,15 @@ def _concluded(runs: Outcomes) -> Check:
         ". The theorem's 'there exists' leaves other caps, so these runs are about lemma partial1 and the appendix's "
         "cap, and do not refute the statement"
     )
-    return _judged(statement, runs, "beyond", "the bound failed", rest)
+    return _check_gaussian_count(statement, runs, "beyond", "the bound failed", rest)
 
 
-def _length(runs: Outcomes) -> Check:
+def _check_theta_length(runs: Outcomes) -> Check:
     statement = "lemma partial1: the norm of theta_T is at most (1 - rho) sum r_t^2"
-    return _judged(statement, runs, "too_long", "theta was longer")
+    return _check_gaussian_count(statement, runs, "too_long", "theta was longer")
 
 
-def _conditions(runs: Outcomes) -> Check:
+def _check_gaussian_conditions(runs: Outcomes) -> Check:
     names = list(dict.fromkeys(domains.SOURCES[cell["domain"]].title for cell, _ in runs))
     statement = (
         f"thm_random_gau: the appendix's conditions hold on {' and '.join(names) or 'a domain'} for m_* = m/2, "
@@ -399,15 +401,15 @@ _TINY = 0.1 * TAU  # a tiny cap, in standard deviations of the first edge: a fea
 _TWO, _KAPPA, _N_DRAWS = 2, 1.0, 200
 
 
-def _mean_zero(cell: Task, options: Options) -> Outcome:
+def _mean_zero_example_work(cell: Task, options: Options) -> Outcome:
     """One feature, m/2 edge vectors of +1 and m/2 of -1; two rados of support m/2: all of +1, and all of -1."""
     m, noise, generator = cell["m"], cell["noise_std"], cell_generator(cell, options)
     support = m // 2
     clean = np.array([[support], [-support]], dtype=np.float64)
     mu = 1 - noise * math.sqrt(math.log(_TWO / TAU) / support)  # mu' of lemma partial1, where mu = 1
-    least = least_kappa(noise, mu, support, _TWO)
+    least = least_kappa_of_theorem(noise, mu, support, _TWO)
     named_caps = {
-        "appendix": printed_cap(_KAPPA, noise, mu, support, _TWO),
+        "appendix": printed_cap_on_edges(_KAPPA, noise, mu, support, _TWO),
         "tiny": _TINY * noise / math.sqrt(2 * support),
     }
     rows = []
@@ -425,7 +427,7 @@ def _mean_zero(cell: Task, options: Options) -> Outcome:
                 # m times the excess over the bound, so that small numbers are not lost beside log 2.
                 excesses.append(log_rado_risk(clean, boosted.theta) + squares / (4 * _KAPPA))
                 n_beyond += excesses[-1] > 1e-15
-                allowed = kept_share(_KAPPA, noise, support, _TWO) * squares
+                allowed = kept_share_of_theorem(_KAPPA, noise, support, _TWO) * squares
                 n_too_long += bool(np.linalg.norm(boosted.theta) > allowed)
         median, largest = (float(f(excesses)) / m if excesses else None for f in (np.median, np.max))
         kind = choice if isinstance(choice, str) else "chosen"
@@ -443,7 +445,7 @@ def _mean_zero(cell: Task, options: Options) -> Outcome:
     return {"mu": mu, "least_kappa": least, "draws": _N_DRAWS, "rows": rows}
 
 
-def _mean_zero_table(outcomes: Outcomes) -> ReportTable:
+def _mean_zero_example_table(outcomes: Outcomes) -> ReportTable:
     rows = [
         [
             cell["m"], cell["noise_std"], out["mu"], out["least_kappa"], row["kind"], row["cap"], row["taken"],
@@ -466,7 +468,7 @@ def _mean_zero_table(outcomes: Outcomes) -> ReportTable:
     return ReportTable("mean-zero", "thm_random_gau where the clean rados average to zero", columns, rows, note)
 
 
-def _fails_with_features(outcomes: Outcomes) -> Check:
+def _check_norm_fails_with_features(outcomes: Outcomes) -> Check:
     from scipy.stats import binom
 
     statement = (
@@ -498,7 +500,7 @@ def _fails_with_features(outcomes: Outcomes) -> Check:
     return Check(statement, within, why, ours=True)
 
 
-def _vacuous(outcomes: Outcomes) -> Check:
+def _check_theorem_vacuous(outcomes: Outcomes) -> Check:
     """The cap with which the statement is true all the same."""
     from scipy.stats import binom
 
@@ -514,7 +516,12 @@ def _vacuous(outcomes: Outcomes) -> Check:
     return Check(statement, n_beyond <= limit, why)
 
 
-PARTS = {"norm": _norm, "cap": _cap, "conclusion": _conclusion, "mean-zero": _mean_zero}
+PARTS = {
+    "norm": _noise_norm_work,
+    "cap": _cap_on_edges_work,
+    "conclusion": _gaussian_conclusion_work,
+    "mean-zero": _mean_zero_example_work,
+}
 
 
 def findings(parts: Parts) -> Findings:
@@ -523,12 +530,27 @@ def findings(parts: Parts) -> Findings:
     return Findings(
         "theory",
         "thm_random_gau",
-        tables=[_norm_table(norms), *([_table(runs)] if runs else []), _mean_zero_table(mean_zero)],
-        figures=[_norm_figure(norms), _figure(cap)],
+        tables=[
+            _noise_norm_table(norms),
+            *([_gaussian_theorem_table(runs)] if runs else []),
+            _mean_zero_example_table(mean_zero),
+        ],
+        figures=[_noise_norm_figure(norms), _cap_on_edges_figure(cap)],
         checks=[
-            *(_lemma(norms), _few_features(norms), _chi(norms), _with_dimension(norms)),
-            *(_positive(cap), _step(cap), _concluded(runs), _length(runs), _conditions(runs)),
-            *(_fails_with_features(mean_zero), _vacuous(mean_zero)),
+            *(
+                _check_noise_norm_lemma(norms),
+                _check_norm_of_few_features(norms),
+                _check_chi_distribution(norms),
+                _check_norm_with_dimension(norms),
+            ),
+            *(
+                _check_cap_positive(cap),
+                _check_proof_step(cap),
+                _check_gaussian_conclusion(runs),
+                _check_theta_length(runs),
+                _check_gaussian_conditions(runs),
+            ),
+            *(_check_norm_fails_with_features(mean_zero), _check_theorem_vacuous(mean_zero)),
         ],
         notes=[
             "thm_random_gau: lemma partial1 takes the norm of theta_T for the sum of its squared leverages. Ineq. "

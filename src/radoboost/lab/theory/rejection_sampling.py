@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.lab.paper.jobs import Options, Outcome, Task, cell_generator
 from radoboost.lab.theory import Outcomes, Parts
-from radoboost.lab.theory.dp_feat import beta_of, draws_bound, draws_quantile, epsilon_of, f_beta, failure_probability
+from radoboost.lab.theory.dp_feat import (
+    beta_of_epsilon,
+    epsilon_of_beta,
+    f_beta,
+    failure_probability,
+    rejection_draws_bound,
+    rejection_draws_quantile,
+)
 from radoboost.privacy import band
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
@@ -34,7 +41,9 @@ _ORDER = 10  # what is within this factor is "of the order"
 def cells(options: Options) -> list[Task]:
     """Runs of rejection sampling at several m and epsilon; exact failures over a grid; f(beta)."""
     pairs = [(m, epsilon) for m in (100, 1000, 10000) for epsilon in (0.03, 0.1, 0.3, 1.0)]
-    pairs = [(m, epsilon) for m, epsilon in pairs if 2 * beta_of(epsilon) * (m + 1) <= m]  # else no rado is in the band
+    pairs = [
+        (m, epsilon) for m, epsilon in pairs if 2 * beta_of_epsilon(epsilon) * (m + 1) <= m
+    ]  # else no rado is in the band
     return [
         *(Task.of("theory", part="rejection", m=m, epsilon=epsilon) for m, epsilon in pairs),
         Task.of("theory", part="rejection-grid"),
@@ -42,7 +51,7 @@ def cells(options: Options) -> list[Task]:
     ]
 
 
-def _rejections(cell: Task, options: Options) -> Outcome:
+def _rejection_runs_work(cell: Task, options: Options) -> Outcome:
     """How many signatures a run draws until N_RADOS are accepted, and the sizes that our own sampler gives."""
     m, epsilon, generator, runs = (
         cell["m"],
@@ -58,18 +67,18 @@ def _rejections(cell: Task, options: Options) -> Outcome:
         accepted = np.concatenate([accepted, n_drawn + np.flatnonzero((sizes >= low) & (sizes <= high))])
         n_drawn += len(sizes)
     totals = np.diff(accepted[N_RADOS - 1 : runs * N_RADOS : N_RADOS] + 1, prepend=0)
-    bound = draws_bound(N_RADOS, m, beta_of(epsilon), ETA)
+    bound = rejection_draws_bound(N_RADOS, m, beta_of_epsilon(epsilon), ETA)
     our_sizes = FeatureInterval(low, high).prepare(generator.bytes(32), 20 * N_RADOS, m).sizes
     return {
         "low": low,
         "high": high,
         "runs": runs,
         "draws": float(np.quantile(totals, 1 - ETA)) / N_RADOS,
-        "exact": draws_quantile(N_RADOS, m, low, 1 - ETA) / N_RADOS,
+        "exact": rejection_draws_quantile(N_RADOS, m, low, 1 - ETA) / N_RADOS,
         "bound": bound,
         "beyond": int((totals > N_RADOS * bound).sum()),
         "ours_outside": int(((our_sizes < low) | (our_sizes > high)).sum()),
-        "ours_off": _distance_to_law(our_sizes, m, low, high),
+        "ours_off": _distance_to_truncated_binomial(our_sizes, m, low, high),
         "ours_n": len(our_sizes),
     }
 
@@ -82,7 +91,7 @@ def _signature_sizes(m: int, count: int, generator: np.random.Generator) -> NDAr
     return counts
 
 
-def _distance_to_law(sizes: NDArray[np.int64], m: int, low: int, high: int) -> float:
+def _distance_to_truncated_binomial(sizes: NDArray[np.int64], m: int, low: int, high: int) -> float:
     """The largest distance between the distribution function of the sizes and that of the truncated binomial."""
     from scipy.stats import binom
 
@@ -91,7 +100,7 @@ def _distance_to_law(sizes: NDArray[np.int64], m: int, low: int, high: int) -> f
     return float(np.abs(np.cumsum(counts) / len(sizes) - np.cumsum(masses) / masses.sum()).max())
 
 
-def _grid(cell: Task, options: Options) -> Outcome:
+def _rejection_grid_work(cell: Task, options: Options) -> Outcome:
     """The worst exact failure probability divided by eta: with beta (m + 1) whole, and, by m, rounded up or down.
 
     Rounding up is worst just above a whole number beta (m + 1), so such betas are tried as well as those of the grid.
@@ -102,46 +111,57 @@ def _grid(cell: Task, options: Options) -> Outcome:
     for m in sizes:
         lows = range(1, m // 2 + 1) if m <= 100 else np.unique(np.geomspace(1, m // 2, 60).astype(int)).tolist()
         for low in lows:
-            whole = max(whole, _worst(m, low / (m + 1), low)[0])
+            whole = max(whole, _worst_rejection_failure(m, low / (m + 1), low)[0])
             cases += len(_COUNTS) * len(_ETAS)
-        betas = sorted([beta_of(epsilon) for epsilon in epsilons] + [_ABOVE * low / (m + 1) for low in lows])
+        betas = sorted([beta_of_epsilon(epsilon) for epsilon in epsilons] + [_ABOVE * low / (m + 1) for low in lows])
         betas = [beta for beta in betas if 2 * math.ceil(beta * (m + 1)) <= m]
-        failures = [(*_worst(m, beta, math.ceil(beta * (m + 1))), epsilon_of(beta)) for beta in betas]
+        failures = [
+            (*_worst_rejection_failure(m, beta, math.ceil(beta * (m + 1))), epsilon_of_beta(beta)) for beta in betas
+        ]
         row: dict[str, Any] = dict(
             zip(("failure", "n", "eta", "epsilon"), max(failures, default=(0.0, 1, 1.0, 0.0)), strict=True)
         )
         row["least_epsilon"] = min((epsilon for failure, *_, epsilon in failures if failure > _ONE), default=None)
-        row["step2"] = max((failure for failure, *_, epsilon in failures if _step2(m, beta_of(epsilon))), default=0.0)
-        row["down"] = max((_worst(m, beta, math.floor(beta * (m + 1)))[0] for beta in betas), default=0.0)
-        row["more"] = max((_failure(m, beta, math.ceil(beta * (m + 1)), *_MORE) for beta in betas), default=0.0)
+        row["step2"] = max(
+            (failure for failure, *_, epsilon in failures if _step2_condition(m, beta_of_epsilon(epsilon))), default=0.0
+        )
+        row["down"] = max(
+            (_worst_rejection_failure(m, beta, math.floor(beta * (m + 1)))[0] for beta in betas), default=0.0
+        )
+        row["more"] = max(
+            (_rejection_failure_over_eta(m, beta, math.ceil(beta * (m + 1)), *_MORE) for beta in betas), default=0.0
+        )
         by_m.append({"m": m, **row})
     return {"whole": whole, "cases": cases, "by_m": by_m}
 
 
-def _step2(m: int, beta: float) -> bool:
+def _step2_condition(m: int, beta: float) -> bool:
     """The condition of the proof, Step 2 of DP-Feat: m >= (1 + 2 beta) / (1 - 2 beta)."""
     return m * (1 - 2 * beta) >= (1 + 2 * beta) * (1 - 1e-12)
 
 
-def _failure(m: int, beta: float, low: int, n: int, eta: float) -> float:
-    return failure_probability(n, m, low, draws_bound(n, m, beta, eta)) / eta
+def _rejection_failure_over_eta(m: int, beta: float, low: int, n: int, eta: float) -> float:
+    return failure_probability(n, m, low, rejection_draws_bound(n, m, beta, eta)) / eta
 
 
-def _worst(m: int, beta: float, low: int) -> tuple[float, int, float]:
+def _worst_rejection_failure(m: int, beta: float, low: int) -> tuple[float, int, float]:
     """The largest failure probability divided by eta, with its n and eta."""
-    return max((_failure(m, beta, low, n, eta), n, eta) for n in _COUNTS for eta in _ETAS)
+    return max((_rejection_failure_over_eta(m, beta, low, n, eta), n, eta) for n in _COUNTS for eta in _ETAS)
 
 
-def _f_beta(cell: Task, options: Options) -> Outcome:
+def _f_beta_work(cell: Task, options: Options) -> Outcome:
     epsilons = np.geomspace(0.005, 20, 80).tolist()
     claims = []
     for n in (100, 1000, 10**6):
         for m in (round(1000 * math.log(n)), round(3000 * math.log(n)), round(9000 * math.log(n))):
-            claims += [{"m": m, "n": n, "eta": eta, "draws": draws_bound(n, m, beta_of(0.1), eta)} for eta in _ETAS]
+            claims += [
+                {"m": m, "n": n, "eta": eta, "draws": rejection_draws_bound(n, m, beta_of_epsilon(0.1), eta)}
+                for eta in _ETAS
+            ]
     return {
-        "beta": [beta_of(epsilon) for epsilon in epsilons],
-        "f": [f_beta(beta_of(epsilon)) for epsilon in epsilons],
-        "at": {str(epsilon): f_beta(beta_of(epsilon)) for epsilon in (0.01, 0.1)},
+        "beta": [beta_of_epsilon(epsilon) for epsilon in epsilons],
+        "f": [f_beta(beta_of_epsilon(epsilon)) for epsilon in epsilons],
+        "at": {str(epsilon): f_beta(beta_of_epsilon(epsilon)) for epsilon in (0.01, 0.1)},
         "claims": claims,
     }
 
@@ -149,7 +169,7 @@ def _f_beta(cell: Task, options: Options) -> Outcome:
 # ---- findings
 
 
-PARTS = {"rejection": _rejections, "rejection-grid": _grid, "f-beta": _f_beta}
+PARTS = {"rejection": _rejection_runs_work, "rejection-grid": _rejection_grid_work, "f-beta": _f_beta_work}
 
 
 def findings(parts: Parts) -> Findings:
@@ -157,9 +177,16 @@ def findings(parts: Parts) -> Findings:
     return Findings(
         "theory",
         "thm_rrs",
-        tables=[_table(runs)],
-        figures=[_figure(runs, grid), _f_figure(f)],
-        checks=[_runs_hold(runs), _check_whole_grid(grid), _every_epsilon(grid), _down(grid), _ours(runs), _order(f)],
+        tables=[_rejection_table(runs)],
+        figures=[_rejection_figure(runs, grid), _f_beta_figure(f)],
+        checks=[
+            _check_rejection_runs(runs),
+            _check_rejection_grid(grid),
+            _check_rejection_every_epsilon(grid),
+            _check_beta_rounded_down(grid),
+            _check_own_sampler_sizes(runs),
+            _check_order_of_draws(f),
+        ],
         notes=[
             "The proof of thm_rrs takes beta (m + 1) for a whole number; the set's least K is beta (m + 1) rounded up, "
             "so that a little more is rejected. How far in m the bound can fail depends on n / eta: with an epsilon so "
@@ -171,7 +198,7 @@ def findings(parts: Parts) -> Findings:
     )
 
 
-def _table(runs: Outcomes) -> ReportTable:
+def _rejection_table(runs: Outcomes) -> ReportTable:
     rows = [
         [cell["m"], cell["epsilon"], f"{out['low']:,} to {out['high']:,}", out["draws"], out["exact"], out["bound"], 1]
         for cell, out in runs
@@ -186,7 +213,7 @@ def _table(runs: Outcomes) -> ReportTable:
     return ReportTable("rejection", "thm_rrs: signatures drawn per rado", columns, rows, note)
 
 
-def _figure(runs: Outcomes, grid: Outcome) -> Figure:
+def _rejection_figure(runs: Outcomes, grid: Outcome) -> Figure:
     m = sorted({cell["m"] for cell, _ in runs})[len({cell["m"] for cell, _ in runs}) // 2]
     points = [(cell["epsilon"], outcome) for cell, outcome in runs if cell["m"] == m]
     epsilons = [epsilon for epsilon, _ in points]
@@ -228,15 +255,15 @@ def _figure(runs: Outcomes, grid: Outcome) -> Figure:
     return Figure("rejection", "Rejection sampling and the bound on it", caption, panels)
 
 
-def _f_figure(f: Outcome) -> Figure:
+def _f_beta_figure(f: Outcome) -> Figure:
     far = [i for i, beta in enumerate(f["beta"]) if beta <= 0.45]
     near = [i for i, beta in enumerate(f["beta"]) if beta > 0.45]
     panels = [
         Panel("beta up to 0.45", "beta", "f", [Series("f", [f["beta"][i] for i in far], [f["f"][i] for i in far])]),
         Panel("near 1/2", "beta", "f", [
             Series("f", [f["beta"][i] for i in near], [f["f"][i] for i in near]),
-            Series("epsilon = 0.1", [beta_of(0.1)], [f["at"]["0.1"]], style="points"),
-            Series("epsilon = 0.01", [beta_of(0.01)], [f["at"]["0.01"]], style="points"),
+            Series("epsilon = 0.1", [beta_of_epsilon(0.1)], [f["at"]["0.1"]], style="points"),
+            Series("epsilon = 0.01", [beta_of_epsilon(0.01)], [f["at"]["0.01"]], style="points"),
         ], log_y=True),
     ]  # fmt: skip
     caption = (
@@ -246,7 +273,7 @@ def _f_figure(f: Outcome) -> Figure:
     return Figure("f-beta", "f(beta) of the appendix", caption, panels)
 
 
-def _runs_hold(runs: Outcomes) -> Check:
+def _check_rejection_runs(runs: Outcomes) -> Check:
     from scipy.stats import binom
 
     limits = [int(binom.isf(_FALSE_ALARM / len(runs), outcome["runs"], ETA)) for _, outcome in runs]
@@ -259,14 +286,14 @@ def _runs_hold(runs: Outcomes) -> Check:
     return Check("thm_rrs: the signatures drawn stay within the bound with probability 1 - eta", holds, why)
 
 
-def _check_whole_grid(grid: Outcome) -> Check:
+def _check_rejection_grid(grid: Outcome) -> Check:
     why = f"exactly, in {grid['cases']:,} cases: the worst failure probability is {grid['whole']:.3f} eta"
     return Check(
         "thm_rrs held in every case of the grid where beta (m + 1) is a whole number", grid["whole"] <= _ONE, why
     )
 
 
-def _every_epsilon(grid: Outcome) -> Check:
+def _check_rejection_every_epsilon(grid: Outcome) -> Check:
     failures = [row for row in grid["by_m"] if row["failure"] > _ONE]
     why = f"the worst failure probability is {max(row['failure'] for row in grid['by_m']):.3f} eta"
     if failures:
@@ -288,13 +315,13 @@ def _every_epsilon(grid: Outcome) -> Check:
     return Check("thm_rrs holds for every m and epsilon, the least K being beta (m + 1) rounded up", not failures, why)
 
 
-def _down(grid: Outcome) -> Check:
+def _check_beta_rounded_down(grid: Outcome) -> Check:
     worst = max(row["down"] for row in grid["by_m"])
     why = f"the worst failure probability is {worst:.3f} eta, with m from 2 to {grid['by_m'][-1]['m']:,}"
     return Check("thm_rrs held in every case of the grid, the least K being rounded down", worst <= _ONE, why)
 
 
-def _ours(runs: Outcomes) -> Check:
+def _check_own_sampler_sizes(runs: Outcomes) -> Check:
     outside = sum(outcome["ours_outside"] for _, outcome in runs)
     # Dvoretzky, Kiefer, Wolfowitz, Massart: the distance passes t with probability at most 2 exp(-2 n t^2).
     limits = [math.sqrt(math.log(2 * len(runs) / _FALSE_ALARM) / (2 * outcome["ours_n"])) for _, outcome in runs]
@@ -308,7 +335,7 @@ def _ours(runs: Outcomes) -> Check:
     return Check("our sampler has the law of rejection sampling, from one signature a rado", fits, why, ours=True)
 
 
-def _order(f: Outcome) -> Check:
+def _check_order_of_draws(f: Outcome) -> Check:
     worst = max(f["claims"], key=lambda claim: claim["draws"] / math.log(1 / claim["eta"]))
     ratio = worst["draws"] / math.log(1 / worst["eta"])
     why = (

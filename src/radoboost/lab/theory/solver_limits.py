@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, deadline, import_attack_library
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, import_attack_library
 from radoboost.lab.theory.decision_problems import (
     LARGEST,
     Answer,
@@ -84,25 +84,27 @@ class Cover:
         }[self.answer]
 
 
-def random_sets(q: int, rng: np.random.Generator) -> ThreeSets:
+def random_three_sets(q: int, rng: np.random.Generator) -> ThreeSets:
     """Sets drawn uniformly: three copies of each element, shuffled and dealt, until no set has a fault."""
-    return _draw(q, lambda: rng.permutation(np.repeat(np.arange(3 * q), 3)))
+    return _draw_three_sets(q, lambda: rng.permutation(np.repeat(np.arange(3 * q), 3)))
 
 
-def planted_sets(q: int, rng: np.random.Generator) -> ThreeSets:
+def planted_three_sets(q: int, rng: np.random.Generator) -> ThreeSets:
     """Sets that are known to hold an exact cover: one copy of each element is dealt first, then the other two."""
-    return _draw(q, lambda: np.concatenate([rng.permutation(3 * q), rng.permutation(np.repeat(np.arange(3 * q), 2))]))
+    return _draw_three_sets(
+        q, lambda: np.concatenate([rng.permutation(3 * q), rng.permutation(np.repeat(np.arange(3 * q), 2))])
+    )
 
 
-def all_of_six() -> list[ThreeSets]:
+def all_three_sets_of_six() -> list[ThreeSets]:
     """All sets of six different 3-sets of six elements with each element in three: every instance with q = 2."""
     choices = combinations(combinations(range(6), 3), 6)
     return [ThreeSets(sets) for sets in choices if set(Counter(chain(*sets)).values()) == {3}]
 
 
-def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cover:
+def find_exact_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cover:
     """Search for an exact cover: Knuth's Algorithm X, always at the element with the fewest sets left."""
-    left, start = deadline(seconds), time.monotonic()
+    left, start = attack_deadline(seconds), time.monotonic()
     # A path is what is chosen, the elements still open, and the sets that fit into them.
     everything = frozenset(range(len(instance.sets)))
     paths: list[tuple[tuple[int, ...], frozenset[int], frozenset[int]]] = [((), everything, everything)]
@@ -124,7 +126,7 @@ def find_cover(instance: ThreeSets, *, seconds: float = DEFAULT_SECONDS) -> Cove
     return Cover("no", (), time.monotonic() - start)
 
 
-def _draw(q: int, deal: Callable[[], Any]) -> ThreeSets:
+def _draw_three_sets(q: int, deal: Callable[[], Any]) -> ThreeSets:
     if q < 2:
         raise ArgumentError(f"q must be at least 2, for three elements have only one 3-set; it is {q}")
     for _ in range(_ATTEMPTS):
@@ -144,13 +146,13 @@ UNCOVERABLE = ThreeSets(((0, 1, 3), (1, 2, 4), (2, 3, 5), (0, 3, 4), (1, 4, 5), 
 Question = SparseQuestion | ProbeQuestion
 
 
-def decide(question: Question, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
+def decide_question(question: Question, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
     if isinstance(question, SparseQuestion):
         return decide_sparse(question, seconds=seconds, workers=workers)
     return decide_probe(question, seconds=seconds, workers=workers)
 
 
-def indicators(instance: ThreeSets) -> Integers:
+def three_set_indicators(instance: ThreeSets) -> Integers:
     """Whether set k holds element j, shape (sets, elements)."""
     bits = np.zeros((len(instance.sets), len(instance.sets)), dtype=np.int64)
     for k, one in enumerate(instance.sets):
@@ -168,7 +170,7 @@ def printed_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
         raise ArgumentError(
             f"the printed reduction is asked here at p = 0 and p = 1, not {p!r}; H3 is about the others"
         )
-    rados = indicators(instance).T
+    rados = three_set_indicators(instance).T
     if p == 0:
         return SparseQuestion(rados, instance.q, ell=1, r=2, p=0)
     return SparseQuestion(SCALE * rados, instance.q, ell=1, r=2 * SCALE, p=1)
@@ -178,7 +180,9 @@ def printed_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
     """The reduction to Probe-Sample-Subsumption as printed: right for every p of the paper (H4); here p is 0 or 1."""
     if p not in (0, 1):
         raise ArgumentError(f"the solver asks this at p = 0 and p = 1, not {p!r}; try_printed_probe takes any p")
-    return ProbeQuestion(np.eye(len(instance.sets), dtype=np.int64), indicators(instance).T, instance.q, r=2, p=p)
+    return ProbeQuestion(
+        np.eye(len(instance.sets), dtype=np.int64), three_set_indicators(instance).T, instance.q, r=2, p=p
+    )
 
 
 def try_printed_probe(instance: ThreeSets, p: float) -> bool:
@@ -188,7 +192,7 @@ def try_printed_probe(instance: ThreeSets, p: float) -> bool:
     """
     if not 0 <= p < math.inf:
         raise ArgumentError(f"p is a number of at least 0 in the paper, not {p!r}; any_norm_probe is for infinity, too")
-    rados, units = indicators(instance).T, np.eye(len(instance.sets), dtype=np.int64)
+    rados, units = three_set_indicators(instance).T, np.eye(len(instance.sets), dtype=np.int64)
     subsets = np.array(list(product((0, 1), repeat=instance.q)))
     for chosen in combinations(range(len(units)), instance.q):
         apart = np.abs(rados[:, None] - subsets @ units[list(chosen)])
@@ -198,12 +202,12 @@ def try_printed_probe(instance: ThreeSets, p: float) -> bool:
     return False
 
 
-def counted_sets(instance: ThreeSets, weight: int) -> Integers:
+def three_sets_with_count(instance: ThreeSets, weight: int) -> Integers:
     """The 3-sets as edge vectors with a last coordinate that counts them, in units of a weight."""
-    return np.column_stack([indicators(instance), np.full(len(instance.sets), weight)])
+    return np.column_stack([three_set_indicators(instance), np.full(len(instance.sets), weight)])
 
 
-def _goals(edge_vectors: Integers) -> Integers:
+def _cover_goals(edge_vectors: Integers) -> Integers:
     """Each edge vector on its own, all of them, and a third of all: what the sets of an exact cover sum to."""
     total = edge_vectors.sum(axis=0)  # 3 at each element, for it is in three sets
     return np.vstack([edge_vectors, total, total // 3])
@@ -213,8 +217,8 @@ def fixed_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
     """Our reduction to Sparse-Approximation at a fixed p: the norm (1, H5) or a column (inf, H6) counts examples."""
     if p not in (1, math.inf):
         raise ArgumentError(f"this reduction is for p = 1 and inf, not {p!r}; any_norm_sparse is for all p from 1 on")
-    edge_vectors = indicators(instance) if p == 1 else counted_sets(instance, 1)
-    return SparseQuestion(_goals(edge_vectors), 3 * instance.q, ell=3 if p == 1 else 1, p=p)
+    edge_vectors = three_set_indicators(instance) if p == 1 else three_sets_with_count(instance, 1)
+    return SparseQuestion(_cover_goals(edge_vectors), 3 * instance.q, ell=3 if p == 1 else 1, p=p)
 
 
 def any_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
@@ -225,12 +229,14 @@ def any_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
     if p < 1:
         raise ArgumentError(f"this reduction is for p from 1 on, not {p!r}; printed_sparse is for p = 0")
     weight = 18 * instance.q
-    return SparseQuestion(_goals(counted_sets(instance, weight)), 3 * instance.q, ell=weight + 3, p=p)
+    return SparseQuestion(_cover_goals(three_sets_with_count(instance, weight)), 3 * instance.q, ell=weight + 3, p=p)
 
 
 def any_norm_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
     """The sets are the candidates, and the one rado holds every element once: right whatever the norm (H8)."""
-    return ProbeQuestion(indicators(instance), np.ones((1, len(instance.sets)), np.int64), instance.q, r=0, p=p)
+    return ProbeQuestion(
+        three_set_indicators(instance), np.ones((1, len(instance.sets)), np.int64), instance.q, r=0, p=p
+    )
 
 
 # Sets to a question whose answer is yes if and only if they have an exact cover.
@@ -307,8 +313,8 @@ def study(
     import_attack_library(
         "ortools.sat.python.cp_model"
     )  # loaded here, so that the first question is not charged for it
-    left = deadline(seconds)
-    printed = _printed(sixes, workers, left)
+    left = attack_deadline(seconds)
+    printed = _check_printed_reductions(sixes, workers, left)
     curves = len(_COLUMNS) + len(_IMAGES)
     probes: dict[str, dict[int, Timing]] = {}
     images: dict[str, dict[int, Timing]] = {}
@@ -318,27 +324,33 @@ def study(
             return probe_of_size(m, width(m), np.random.default_rng([seed, m, width(m), number])), "yes"
 
         bar("timing the solver", len(probes), curves)
-        probes[label] = _curve(ask, sizes, repeats, limit, workers, _share(left, curves - len(probes)))
+        probes[label] = _solver_time_curve(
+            ask, sizes, repeats, limit, workers, _share_of_solver_time(left, curves - len(probes))
+        )
     for label, name in _IMAGES.items():
 
         def image(q: int, number: int, name: str = name) -> tuple[Question, str]:
             rng = np.random.default_rng([seed, q, number])
-            instance = planted_sets(q, rng) if number % 2 else random_sets(q, rng)
-            return REDUCTIONS[name](instance), find_cover(instance, seconds=10.0).answer
+            instance = planted_three_sets(q, rng) if number % 2 else random_three_sets(q, rng)
+            return REDUCTIONS[name](instance), find_exact_cover(instance, seconds=10.0).answer
 
         bar("timing the solver", curves - len(_IMAGES) + len(images), curves)
-        images[label] = _curve(image, covers, repeats, limit, workers, _share(left, len(_IMAGES) - len(images)))
-    return _findings(printed, probes, images, limit, repeats)
+        images[label] = _solver_time_curve(
+            image, covers, repeats, limit, workers, _share_of_solver_time(left, len(_IMAGES) - len(images))
+        )
+    return _solver_findings(printed, probes, images, limit, repeats)
 
 
-def _printed(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]:
+def _check_printed_reductions(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]:
     """The printed reductions, on instances with q = 2 that are spread over all of them."""
-    every, n_done, n_covered, at_1 = all_of_six(), 0, 0, 0
+    every, n_done, n_covered, at_1 = all_three_sets_of_six(), 0, 0, 0
     at_0, probes = 0, dict.fromkeys(_PRINTED_NORMS, 0)
     for number in range(sixes):
         instance = every[number * len(every) // sixes]
-        truth = find_cover(instance).answer
-        answers = [decide(printed_sparse(instance, p), seconds=max(left(), 1e-3), workers=workers) for p in (0, 1)]
+        truth = find_exact_cover(instance).answer
+        answers = [
+            decide_question(printed_sparse(instance, p), seconds=max(left(), 1e-3), workers=workers) for p in (0, 1)
+        ]
         if left() <= 0 or any(one.answer == "unknown" for one in answers):
             break
         n_done, n_covered = n_done + 1, n_covered + (truth == "yes")
@@ -361,12 +373,12 @@ def _printed(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]
     ]  # fmt: skip
 
 
-def _share(left: Callable[[], float], curves: int) -> Callable[[], float]:
+def _share_of_solver_time(left: Callable[[], float], curves: int) -> Callable[[], float]:
     """A fair part of the time that is left, so that the last curves get theirs."""
-    return deadline(max(left() / curves, 1e-3))
+    return attack_deadline(max(left() / curves, 1e-3))
 
 
-def _curve(
+def _solver_time_curve(
     ask: Callable[[int, int], tuple[Question, str]],
     sizes: Sequence[int],
     repeats: int,
@@ -382,7 +394,7 @@ def _curve(
             if left() <= 0:
                 return curve  # a size of which only some were asked would not be comparable
             question, truth = ask(size, number)
-            answers.append(decide(question, seconds=min(limit, max(left(), 1e-3)), workers=workers))
+            answers.append(decide_question(question, seconds=min(limit, max(left(), 1e-3)), workers=workers))
             right &= "unknown" in (answers[-1].answer, truth) or answers[-1].answer == truth
         if left() <= 0 and any(answer.answer == "unknown" for answer in answers):
             return curve  # the limit may not have been the question's own
@@ -393,7 +405,7 @@ def _curve(
     return curve
 
 
-def _findings(
+def _solver_findings(
     printed: list[Check],
     probes: dict[str, dict[int, Timing]],
     images: dict[str, dict[int, Timing]],
@@ -402,7 +414,7 @@ def _findings(
 ) -> Findings:
     kinds = {"Probe-Sample-Subsumption": probes, "Sparse-Approximation": images}
     rows = [
-        [kind, label, size, round(100 * timing.share), _finite(timing.median), max(timing.seconds)]
+        [kind, label, size, round(100 * timing.share), _finite_seconds(timing.median), max(timing.seconds)]
         for kind, curves in kinds.items()
         for label, curve in curves.items()
         for size, timing in curve.items()
@@ -427,17 +439,17 @@ def _findings(
     )
     panels = [
         Panel("Which candidates are in it?", "rows in the table, of twice as many candidates", "seconds",
-              _lines(probes), log_y=True),
-        Panel("Any small rows at all?", "q of the exact cover", "seconds", _lines(images), log_y=True),
+              _solver_time_lines(probes), log_y=True),
+        Panel("Any small rows at all?", "q of the exact cover", "seconds", _solver_time_lines(images), log_y=True),
     ]  # fmt: skip
     return Findings(
         NAME,
         TITLE,
         tables=[times],
         figures=[Figure("solver-times", "How far an exact solver gets", caption, panels)],
-        checks=[*printed, *(_all_right(kind, curves) for kind, curves in kinds.items())],
+        checks=[*printed, *(_check_solver_right(kind, curves) for kind, curves in kinds.items())],
         notes=[
-            *(_where_it_stops(kind, label, curve, limit) for kind, curves in kinds.items()
+            *(_where_solver_stops(kind, label, curve, limit) for kind, curves in kinds.items()
               for label, curve in curves.items()),
             "p = infinity is outside of the paper's range, where p is a number; the questions of p = 1 and of p = "
             "infinity come from our own reductions.",
@@ -448,18 +460,18 @@ def _findings(
     )  # fmt: skip
 
 
-def _lines(curves: dict[str, dict[int, Timing]]) -> list[Series]:
+def _solver_time_lines(curves: dict[str, dict[int, Timing]]) -> list[Series]:
     return [
-        Series(label, list(curve), [_finite(timing.median) for timing in curve.values()])
+        Series(label, list(curve), [_finite_seconds(timing.median) for timing in curve.values()])
         for label, curve in curves.items()
     ]
 
 
-def _finite(value: float) -> float:
+def _finite_seconds(value: float) -> float:
     return value if math.isfinite(value) else math.nan
 
 
-def _all_right(kind: str, curves: dict[str, dict[int, Timing]]) -> Check:
+def _check_solver_right(kind: str, curves: dict[str, dict[int, Timing]]) -> Check:
     timings = [timing for curve in curves.values() for timing in curve.values()]
     n_decided = sum(sum(timing.decided) for timing in timings)
     n_questions = sum(len(timing.decided) for timing in timings)
@@ -469,7 +481,7 @@ def _all_right(kind: str, curves: dict[str, dict[int, Timing]]) -> Check:
     return Check(f"{kind}: every answer of the solver is right", holds, why, ours=True)
 
 
-def _where_it_stops(kind: str, label: str, curve: dict[int, Timing], limit: float) -> str:
+def _where_solver_stops(kind: str, label: str, curve: dict[int, Timing], limit: float) -> str:
     if not curve:
         return f"{kind}, {label}: there was no time for it."
     last = max(curve)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, deadline
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline
 from radoboost.lab.paper.jobs import Options, Outcome, Task
 from radoboost.lab.theory import Outcomes, Parts
-from radoboost.lab.theory.confounder import Integers, Search, cells_along
+from radoboost.lab.theory.confounder import Integers, Search, confounder_cells_along
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
 # ---- The printed proof of lem_algebraic as code: where it works, and where it has gaps.
@@ -48,14 +48,14 @@ def spheres_of_proof(m: int, d: int) -> int:
     return int(spheres_along(m, d) ** d)
 
 
-def printed_bound(m: int, d: int) -> float:
+def printed_sphere_bound(m: int, d: int) -> float:
     """The distance that the paper's proof claims, as a share of R."""
     if m < 2**d:
         return 1 / (2 * math.sqrt(d))
     return math.log(d) / (2 * math.sqrt(d) * math.log(m + 1))
 
 
-def gaps_of_proof(m: int, d: int) -> tuple[str, ...]:
+def gaps_of_sphere_proof(m: int, d: int) -> tuple[str, ...]:
     """Which of the `GAPS` the printed proof has for m edge vectors in d columns; none: it holds for every data set."""
     if d == 1 and m > 1:
         return ()  # the printed bound is 0
@@ -65,12 +65,12 @@ def gaps_of_proof(m: int, d: int) -> tuple[str, ...]:
     return tuple(gap for gap in GAPS if has[gap])
 
 
-def bound_follows(m: int, d: int) -> bool:
+def printed_sphere_bound_follows(m: int, d: int) -> bool:
     """Whether the printed bound is at most R / (sqrt(d) ceil((m + 1)^(1/d))), which is proved (C3): exactly."""
-    return m < 2**d or int(d ** cells_along(m, d)) <= (m + 1) ** 2
+    return m < 2**d or int(d ** confounder_cells_along(m, d)) <= (m + 1) ** 2
 
 
-def first_few(d: int) -> int:
+def first_m_with_few_spheres(d: int) -> int:
     """The least m for which the proof packs too few spheres."""
     if d < 2:
         raise ArgumentError("with one column the proof packs no spheres; take two columns or more")
@@ -81,17 +81,17 @@ def first_few(d: int) -> int:
     return int(max(along**d, d ** (along - 1), 2**d))
 
 
-def first_beyond(d: int) -> int:
+def first_m_beyond_bound(d: int) -> int:
     """The least m for which the printed bound does not follow from the one that is proved."""
     if d < 2:
         raise ArgumentError("with one column the printed bound is 0 and always follows; take two columns or more")
     cells = 2  # of an edge, the cube having more of them than m from m = (cells - 1)^d on
-    while bound_follows((cells - 1) ** d, d):
+    while printed_sphere_bound_follows((cells - 1) ** d, d):
         cells += 1
     return int((cells - 1) ** d)
 
 
-def next_whole(d: int, after: int) -> tuple[int, int] | None:
+def next_m_without_gap(d: int, after: int) -> tuple[int, int] | None:
     """The first run of m beyond `after` for which the proof has no gap, from d = 2 and m = 2^d on; None without one."""
     along = 3  # odd, so that a sphere is around 0
     while d ** (along - 1) < along**d or along <= d:
@@ -102,28 +102,30 @@ def next_whole(d: int, after: int) -> tuple[int, int] | None:
     return None
 
 
-def where_it_works() -> ReportTable:
+def where_sphere_proof_works() -> ReportTable:
     """For which m the printed proof has which gap, and from which m on its bound needs another proof."""
     dimensions, most, rows = (2, 3, 4, 6, 10), 3000, []
     for d in dimensions:
         by_gap: dict[str | None, list[int]] = {gap: [] for gap in (None, FAR, CENTRE, FEW)}
         for m in range(1, most + 1):
-            for gap in gaps_of_proof(m, d) or (None,):
+            for gap in gaps_of_sphere_proof(m, d) or (None,):
                 by_gap[gap].append(m)
-        rows.append([d, *map(_as_text, by_gap.values()), first_few(d), first_beyond(d)])
+        rows.append(
+            [d, *map(_runs_of_numbers_text, by_gap.values()), first_m_with_few_spheres(d), first_m_beyond_bound(d)]
+        )
     columns = ["d", "no gap", "e - c may leave the ball", "no sphere around 0", "too few spheres", "too few first at",
                "bound beyond ours first at"]  # fmt: skip
     note = (
         f"Of m from 1 to {most:,}; the last two columns of all m. Below the last the printed bound holds, for it is "
         "at most R / (sqrt(d) ceil((m + 1)^(1/d)))."
     )
-    if more := [(d, run) for d in dimensions if (run := next_whole(d, most))]:
+    if more := [(d, run) for d in dimensions if (run := next_m_without_gap(d, most))]:
         where = " and ".join(f"for d = {d} from {first:,} to {last:,}" for d, (first, last) in more)
         note += f" Beyond {most:,} there are more m without a gap, such as {where}."
     return ReportTable("proof", "lem_algebraic: for which m the printed proof has which gap", columns, rows, note)
 
 
-def _as_text(numbers: list[int]) -> str:
+def _runs_of_numbers_text(numbers: list[int]) -> str:
     """Ascending whole numbers as runs of them."""
     runs: list[list[int]] = []
     for one in numbers:
@@ -148,7 +150,7 @@ class Printed:
     gap: str | None = None
 
 
-def packing_of_the_paper(points: Integers, square_radius: Fraction | int | None = None) -> Printed:
+def sphere_packing_of_paper(points: Integers, square_radius: Fraction | int | None = None) -> Printed:
     """The paper's proof of lem_algebraic step by step, with the choices it leaves open made in its favour.
 
     An empty sphere whose centre c is nearest to 0, an adjacent sphere no farther off with an edge vector e in it, and
@@ -156,7 +158,7 @@ def packing_of_the_paper(points: Integers, square_radius: Fraction | int | None 
     of the pen are put right: the radius that it prints is the diameter, and its second example is (x - y c, y).
     """
     m, d = points.shape
-    bound = printed_bound(m, d)
+    bound = printed_sphere_bound(m, d)
     if bound == 0:
         return Printed("has no bound, for log(d) is 0", 0.0, 0, None)
     along = spheres_along(m, d)
@@ -166,7 +168,7 @@ def packing_of_the_paper(points: Integers, square_radius: Fraction | int | None 
     if square == 0:
         raise ArgumentError("all edge vectors are zero; there is no ball to pack")
     points, square = points.astype(object) * _FINER, square * _FINER**2
-    search = Search(points, square, np.random.default_rng(0), deadline(DEFAULT_SECONDS), 1.0, False)
+    search = Search(points, square, np.random.default_rng(0), attack_deadline(DEFAULT_SECONDS), 1.0, False)
     radius = 1 / (math.sqrt(d) * along)
     axes = np.meshgrid(*[(2 * np.arange(along) + 1) * radius - 1 / math.sqrt(d)] * d)
     centres = np.stack([axis.ravel() for axis in axes], axis=1)
@@ -204,11 +206,11 @@ def covered_disc() -> NDArray[np.int64]:
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     near = norms[:, 0] <= 1 + reach
     inside = np.trunc((points / np.maximum(norms, 1))[near] * radius).astype(np.int64)
-    alone = gaps(inside / radius) >= reach
+    alone = gaps_between_points(inside / radius) >= reach
     return np.concatenate([inside, inside[alone]])
 
 
-def most_a_split_gives(points: Integers, square_radius: int, accuracy: float = 1e-3) -> float:
+def farthest_split_edge(points: Integers, square_radius: int, accuracy: float = 1e-3) -> float:
     """No zero added and no edge vector split in two gets farther than this, as a share of R (C4).
 
     It is the larger of two: how far a point of the ball is from the nearest edge vector, and an edge vector from the
@@ -227,10 +229,10 @@ def most_a_split_gives(points: Integers, square_radius: int, accuracy: float = 1
         boxes = boxes[(norms <= 1 + corner) & (away + corner > hole * (1 + accuracy))]
         boxes = (boxes[:, None, :] + half * corners).reshape(-1, d)
         half /= 2
-    return max(hole * (1 + accuracy), float(gaps(floats).max())) + 1e-9
+    return max(hole * (1 + accuracy), float(gaps_between_points(floats).max())) + 1e-9
 
 
-def gaps(floats: NDArray[np.float64]) -> NDArray[np.float64]:
+def gaps_between_points(floats: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far each point is from the nearest other one."""
     from scipy.spatial import cKDTree
 
@@ -241,15 +243,15 @@ def gaps(floats: NDArray[np.float64]) -> NDArray[np.float64]:
 _CASES = ((2, 24), (2, 100), (2, 10_000), (2, 100_000), (3, 63), (3, 100_000), (6, 3000))  # d and m
 
 
-def right_radius(m: int, d: int) -> float:
+def proved_hole_radius(m: int, d: int) -> float:
     """The radius of a hole that is always there, for of more than m cells of a cube one is empty.
 
     It is 1 / (sqrt(d) ceil((m + 1)^(1/d))), as a share of R.
     """
-    return 1 / (math.sqrt(d) * cells_along(m, d))
+    return 1 / (math.sqrt(d) * confounder_cells_along(m, d))
 
 
-def covering_radius(m: int, d: int) -> float:
+def covering_radius_of_ball(m: int, d: int) -> float:
     """A radius, as a share of R: m >= 3^d points can be placed so that everything in the ball is that near to one.
 
     The points are those of a lattice of spacing h that lie within h sqrt(d) / 2 of the ball, each moved to the nearest
@@ -257,16 +259,16 @@ def covering_radius(m: int, d: int) -> float:
     the points are moved, for the ball is convex.
     """
     low, high = 1.0, 1.0  # of 1 / h
-    while _lattice_points(2 * high, d) <= m:
+    while _lattice_points_in_ball(2 * high, d) <= m:
         low, high = high, 2 * high
     high *= 2
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if _lattice_points(middle, d) <= m else (low, middle)
+        low, high = (middle, high) if _lattice_points_in_ball(middle, d) <= m else (low, middle)
     return math.sqrt(d) / 2 / low
 
 
-def _lattice_points(per_radius: float, d: int) -> int:
+def _lattice_points_in_ball(per_radius: float, d: int) -> int:
     """Lattice points of spacing 1 within per_radius + sqrt(d) / 2 of the origin."""
     square = (per_radius + math.sqrt(d) / 2) ** 2
     reach = int(math.sqrt(square))
@@ -281,20 +283,20 @@ def cells(options: Options) -> list[Task]:
     return [Task.of("theory", part="spheres", d=d, m=m) for d, m in _CASES]
 
 
-def _spheres(cell: Task, options: Options) -> Outcome:
+def _sphere_packing_work(cell: Task, options: Options) -> Outcome:
     m, d = cell["m"], cell["d"]
     return {
         "spheres": spheres_of_proof(m, d),
-        "printed": printed_bound(m, d),
-        "right": right_radius(m, d),
-        "covering": covering_radius(m, d),
-        "follows": bound_follows(m, d),
-        "first_few": first_few(d),
-        "first_beyond": first_beyond(d),
+        "printed": printed_sphere_bound(m, d),
+        "right": proved_hole_radius(m, d),
+        "covering": covering_radius_of_ball(m, d),
+        "follows": printed_sphere_bound_follows(m, d),
+        "first_few": first_m_with_few_spheres(d),
+        "first_beyond": first_m_beyond_bound(d),
     }
 
 
-PARTS = {"spheres": _spheres}
+PARTS = {"spheres": _sphere_packing_work}
 
 
 def findings(parts: Parts) -> Findings:
@@ -315,8 +317,13 @@ def findings(parts: Parts) -> Findings:
         "theory",
         "lem_algebraic",
         tables=[ReportTable("spheres", "lem_algebraic: spheres and holes, m >= 2^d", columns, rows, note)],
-        figures=[_figure(outcomes)],
-        checks=[_enough(outcomes), _hole(outcomes), _always(outcomes), _implied(outcomes)],
+        figures=[_sphere_packing_figure(outcomes)],
+        checks=[
+            _check_enough_spheres(outcomes),
+            _check_hole_in_covering(outcomes),
+            _check_hole_always_there(outcomes),
+            _check_sphere_bound_implied(outcomes),
+        ],
         notes=[
             "The proof of lem_algebraic packs ceil(log(m + 1) / log(d)) spheres along an edge, that many to the power "
             "of d in all; more than m take ceil((m + 1)^(1/d)) along an edge. A hole of R / (sqrt(d) ceil((m + "
@@ -326,7 +333,7 @@ def findings(parts: Parts) -> Findings:
     )
 
 
-def _figure(outcomes: Outcomes) -> Figure:
+def _sphere_packing_figure(outcomes: Outcomes) -> Figure:
     plane = sorted((cell["m"], out) for cell, out in outcomes if cell["d"] == 2)
     m = [m for m, _ in plane]
     panel = Panel("d = 2", "examples m", "radius / R", [
@@ -343,7 +350,7 @@ def _figure(outcomes: Outcomes) -> Figure:
     return Figure("spheres", "Holes between m examples", caption, [panel])
 
 
-def _counts(outcomes: Outcomes, enough: bool) -> str:
+def _sphere_counts_text(outcomes: Outcomes, enough: bool) -> str:
     return "; ".join(
         f"d = {cell['d']}, m = {cell['m']:,}: {out['spheres']:,}"
         for cell, out in outcomes
@@ -351,18 +358,18 @@ def _counts(outcomes: Outcomes, enough: bool) -> str:
     )
 
 
-def _enough(outcomes: Outcomes) -> Check:
+def _check_enough_spheres(outcomes: Outcomes) -> Check:
     first = {cell["d"]: out["first_few"] for cell, out in outcomes}
     why = (
-        f"there are at {_counts(outcomes, True) or 'none of the sizes here'}; there are not at "
-        f"{_counts(outcomes, False) or 'none of the sizes here'}. The least m with too few is "
-        f"{_by_columns(first)}"
+        f"there are at {_sphere_counts_text(outcomes, True) or 'none of the sizes here'}; there are not at "
+        f"{_sphere_counts_text(outcomes, False) or 'none of the sizes here'}. The least m with too few is "
+        f"{_first_m_by_columns_text(first)}"
     )
     enough = all(out["spheres"] > cell["m"] for cell, out in outcomes)
     return Check("proof of lem_algebraic: for every m >= 2^d there are more spheres than examples", enough, why)
 
 
-def _hole(outcomes: Outcomes) -> Check:
+def _check_hole_in_covering(outcomes: Outcomes) -> Check:
     cell, out = max(outcomes, key=lambda pair: pair[1]["printed"] / pair[1]["covering"])
     why = (
         f"at d = {cell['d']}, m = {cell['m']:,} it says {out['printed']:.4f} R, and examples can be placed within "
@@ -373,7 +380,7 @@ def _hole(outcomes: Outcomes) -> Check:
     return Check(statement, holds, why)
 
 
-def _always(outcomes: Outcomes) -> Check:
+def _check_hole_always_there(outcomes: Outcomes) -> Check:
     why = "; ".join(
         f"d = {cell['d']}, m = {cell['m']:,}: {out['right']:.5f} R, and {out['covering']:.5f} R can do"
         for cell, out in outcomes
@@ -383,7 +390,7 @@ def _always(outcomes: Outcomes) -> Check:
     return Check(statement, fits, why, ours=True)
 
 
-def _implied(outcomes: Outcomes) -> Check:
+def _check_sphere_bound_implied(outcomes: Outcomes) -> Check:
     moderate = [(cell, out) for cell, out in outcomes if cell["m"] < out["first_beyond"]]
     first = {cell["d"]: out["first_beyond"] for cell, out in outcomes}
     holes = "; ".join(
@@ -391,10 +398,11 @@ def _implied(outcomes: Outcomes) -> Check:
         for cell, out in moderate
     )
     follows = all(out["follows"] and out["printed"] <= out["right"] * (1 + 1e-12) for _, out in moderate)
-    why = f"{holes or 'no size here is so small'}. The least m for which it does not follow is {_by_columns(first)}"
+    least = _first_m_by_columns_text(first)
+    why = f"{holes or 'no size here is so small'}. The least m for which it does not follow is {least}"
     statement = "lem_algebraic: for moderate m its printed bound holds, for it follows from the hole that must be"
     return Check(statement, follows if moderate else None, why)
 
 
-def _by_columns(first: dict[int, int]) -> str:
+def _first_m_by_columns_text(first: dict[int, int]) -> str:
     return ", ".join(f"{m:,} at d = {d}" for d, m in first.items())

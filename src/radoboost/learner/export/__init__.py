@@ -10,7 +10,7 @@ from typing import Any
 
 from radoboost.errors import ArgumentError
 from radoboost.learner.model import Model
-from radoboost.release.release import rounded_up
+from radoboost.release.release import rounded_up_text
 from radoboost.release.statement_text import epsilon_text
 
 FORMATS = {"onnx": ".onnx", "python": ".py", "sql": ".sql"}  # by the endings of their files
@@ -33,53 +33,53 @@ def export(model: Model, to: str, *, table: str | None = None, keep: Sequence[st
     if to != "sql" and (table is not None or keep):
         raise ArgumentError("a table and columns to keep are for SQL alone; leave them out")
     if to == "sql":
-        from radoboost.learner.export.sql import select
+        from radoboost.learner.export.sql import sql_query_of_model
 
-        return select(model, "input" if table is None else table, keep)
-    return _writer(to)(model)
+        return sql_query_of_model(model, "input" if table is None else table, keep)
+    return _export_writer(to)(model)
 
 
-def _writer(to: str) -> Callable[[Model], str | bytes]:
+def _export_writer(to: str) -> Callable[[Model], str | bytes]:
     """What writes a form; it is imported only when it is asked for."""
     if to == "onnx":
         from radoboost.learner.export.onnx import onnx_bytes
 
         return onnx_bytes
-    from radoboost.learner.export.python import python_file
+    from radoboost.learner.export.python import python_program
 
-    return python_file
+    return python_program
 
 
 # ---- What an exported model says about itself: where it comes from, and what was promised there.
 
 
-def summary(model: Model) -> dict[str, str]:
+def summary_of_exported_model(model: Model) -> dict[str, str]:
     """Short texts by name, each on one line; an epsilon comes with its neighbour relation."""
     return {
         "producer": f"radoboost {version('radoboost')}",
-        "learner": one_line(model.learner["name"]),
-        "classes": _comma_separated(model.classes),
-        "features": _comma_separated(model.feature_names),
+        "learner": one_line_comment(model.learner["name"]),
+        "classes": _names_in_one_line(model.classes),
+        "features": _names_in_one_line(model.feature_names),
         "mechanism": "none: learned from examples" if model.statement is None else model.statement.mechanism,
-        "privacy": _privacy(model),
+        "privacy": _privacy_comment(model),
     }
 
 
-def one_line(words: Any) -> str:
+def one_line_comment(words: Any) -> str:
     """A text of any kind for a comment: without line breaks and other characters that are not printed."""
     return "".join(c if c.isprintable() else " " for c in str(words))
 
 
-def _comma_separated(values: Sequence[Any]) -> str:
+def _names_in_one_line(values: Sequence[Any]) -> str:
     return json.dumps(list(values), ensure_ascii=False)
 
 
-def _privacy(model: Model) -> str:
+def _privacy_comment(model: Model) -> str:
     statement = model.statement
     if statement is None:
         return "no privacy guarantee: the model was learned from examples, without a release"
     figures = (
-        f"epsilon {epsilon_text(statement.epsilon)}, delta {rounded_up(statement.delta, 6)}, for "
-        f"{one_line(statement.neighbours)} as neighbours"
+        f"epsilon {epsilon_text(statement.epsilon)}, delta {rounded_up_text(statement.delta, 6)}, for "
+        f"{one_line_comment(statement.neighbours)} as neighbours"
     )
     return figures if statement.promises else f"no privacy guarantee; {figures}"

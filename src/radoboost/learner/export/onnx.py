@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ModelError, install
-from radoboost.learner.export import summary
+from radoboost.learner.export import summary_of_exported_model
 from radoboost.learner.model import Model
 from radoboost.learner.probabilities import ProbabilityLink
 from radoboost.release.feature_map import FeatureMap
 from radoboost.tables.cells import FIRST, GAPS, LAST
-from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of
+from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
 from radoboost.tables.labels import LONGEST_LABEL, class_key
 
 # ---- A graph of ONNX operations while it is being written: names, constants, and operations made of others.
@@ -128,10 +128,10 @@ _NUMBER = r"[\t-\r ]*[+-]?(?:[0-9]{1,200}(?:\.[0-9]{0,200})?|\.[0-9]{1,200})(?:[
 _WORDS = {1.0: "[tT][rR][uU][eE]", 0.0: "[fF][aA][lL][sS][eE]"}
 
 
-def encoded_cells(nodes: Nodes, name: str, kind: Kind) -> str:
+def onnx_encoded_cells(nodes: Nodes, name: str, kind: Kind) -> str:
     """The encoded columns of a raw column, by its kind."""
     if isinstance(kind, Category):
-        return _category_nodes(nodes, nodes.input(name, "STRING"), kind)
+        return _onnx_category(nodes, nodes.input(name, "STRING"), kind)
     assert isinstance(kind, Number | Date)
     parts: list[str] = []
     if isinstance(kind, Date):
@@ -142,9 +142,9 @@ def encoded_cells(nodes: Nodes, name: str, kind: Kind) -> str:
         )
         known = nodes.both(after, before)
         seconds = nodes.op("Where", known, seconds, np.array(0))
-        since = nodes.cast(nodes.op("Sub", seconds, np.array(seconds_of(kind.origin))), "DOUBLE")
+        since = nodes.cast(nodes.op("Sub", seconds, np.array(seconds_of_iso_date(kind.origin))), "DOUBLE")
         number, missing = nodes.op("Div", since, float(UNITS[kind.unit])), nodes.op("Not", known)
-        parts = [_date_part(nodes, seconds, known, part) for part in kind.parts]
+        parts = [_onnx_date_part(nodes, seconds, known, part) for part in kind.parts]
     else:
         number = nodes.input(name, "DOUBLE")
         missing = nodes.either(nodes.op("IsNaN", number), nodes.op("IsInf", number))
@@ -152,7 +152,7 @@ def encoded_cells(nodes: Nodes, name: str, kind: Kind) -> str:
     return nodes.joined([number, *([nodes.cast(missing, "DOUBLE")] if kind.gaps else []), *parts])
 
 
-def _date_part(nodes: Nodes, seconds: str, known: str, part: str) -> str:
+def _onnx_date_part(nodes: Nodes, seconds: str, known: str, part: str) -> str:
     """Columns of 0 and 1 for the weekday or the month."""
 
     def whole(kind: str, x: str, by: int) -> str:
@@ -176,7 +176,7 @@ def _date_part(nodes: Nodes, seconds: str, known: str, part: str) -> str:
     return nodes.cast(nodes.both(slots, known), "DOUBLE")
 
 
-def _category_nodes(nodes: Nodes, text: str, kind: Category) -> str:
+def _onnx_category(nodes: Nodes, text: str, kind: Category) -> str:
     """Columns of 0 and 1, of which at most one is 1."""
     keys = [class_key(value) for value in kind.values or ()]
     short = nodes.matches(text, f"(?s:.{{0,1000}}.{{0,{LONGEST_LABEL - 1000}}})")
@@ -188,21 +188,21 @@ def _category_nodes(nodes: Nodes, text: str, kind: Category) -> str:
     slots = []
     for key in keys:
         if isinstance(key, str):
-            slot = nodes.matches(text, f"{_SPACE}{_quoted(key)}{_SPACE}")
+            slot = nodes.matches(text, f"{_SPACE}{_quote_for_onnx_pattern(key)}{_SPACE}")
         else:
             slot = nodes.op("Equal", numbers, float(key))
             if float(key) in _WORDS:
                 slot = nodes.either(slot, nodes.matches(text, f"{_SPACE}{_WORDS[float(key)]}{_SPACE}"))
         slots.append(nodes.both(slot, short))
     other = nodes.op("Not", nodes.either(*slots))
-    words = "|".join(_quoted(word) for word in sorted(GAPS))
+    words = "|".join(_quote_for_onnx_pattern(word) for word in sorted(GAPS))
     gap = nodes.both(nodes.both(nodes.matches(text, rf"[ \t]*(?:{words})[ \t]*"), short), other)
     slots += [nodes.both(other, nodes.op("Not", gap))] if kind.other else []
     slots += [gap] if kind.gaps else []
     return nodes.cast(nodes.joined(slots), "DOUBLE")
 
 
-def _quoted(word: str) -> str:
+def _quote_for_onnx_pattern(word: str) -> str:
     """A text for a pattern, to be taken as it is."""
     return "".join(c if c.isascii() and c.isalnum() else rf"\x{{{ord(c):x}}}" for c in word)
 
@@ -219,10 +219,10 @@ def onnx_bytes(model: Model) -> bytes:
     """
     nodes = Nodes([*_OUTPUTS, *model.feature_names])
     onnx = nodes.onnx
-    values, refused = _encoded(nodes, model)
+    values, refused = _onnx_encoded_columns(nodes, model)
     if model.map is not None:
-        values = _mapped(nodes, model, model.map, values)
-    scores = _scores(nodes, model, values)
+        values = _onnx_map_columns(nodes, model, model.map, values)
+    scores = _onnx_scores(nodes, model, values)
     usable = nodes.op("Less", nodes.op("Abs", scores), np.inf)
     if model.n_classes > 2:  # no score of a row counts where one is none
         least = nodes.op("ReduceMin", nodes.cast(usable, "DOUBLE"), np.array([1]))
@@ -230,11 +230,11 @@ def onnx_bytes(model: Model) -> bytes:
     if refused:
         usable = nodes.both(usable, nodes.op("Not", refused))
     scores = nodes.op("Where", usable, scores, np.nan)
-    outputs = _outputs(nodes, model, scores)
+    outputs = _onnx_outputs(nodes, model, scores)
     graph = onnx.helper.make_graph(
         nodes.nodes, "radoboost", nodes.inputs, outputs, [tensor for _, tensor in nodes.constants.values()]
     )
-    words = summary(model)
+    words = summary_of_exported_model(model)
     name, _, number = words["producer"].partition(" ")
     proto = onnx.helper.make_model(
         graph, producer_name=name, producer_version=number, opset_imports=[onnx.helper.make_opsetid("", OPSET)]
@@ -248,18 +248,18 @@ def onnx_bytes(model: Model) -> bytes:
     return bytes(proto.SerializeToString())
 
 
-def _input_name(name: str) -> str:
+def _onnx_input_name(name: str) -> str:
     """What a raw column is called in the graph, where outputs have names of their own."""
     return f"raw:{name}" if name in ("", *_OUTPUTS) else name
 
 
-def _encoded(nodes: Nodes, model: Model) -> tuple[str, str]:
+def _onnx_encoded_columns(nodes: Nodes, model: Model) -> tuple[str, str]:
     """All encoded columns, and, without a schema, where a row has an infinite value: it is refused."""
     if model.schema is not None:
         columns = model.schema.columns
-        parts = [encoded_cells(nodes, _input_name(name), columns[name]) for name in model.schema.used]
+        parts = [onnx_encoded_cells(nodes, _onnx_input_name(name), columns[name]) for name in model.schema.used]
         return nodes.joined(parts), ""
-    raw = nodes.joined([nodes.input(_input_name(name), "DOUBLE") for name in model.input_names])
+    raw = nodes.joined([nodes.input(_onnx_input_name(name), "DOUBLE") for name in model.input_names])
     filled = nodes.op("Where", nodes.op("IsNaN", raw), model.neutral[None, :], raw)
     infinite = nodes.op("IsInf", filled)
     count = nodes.op("ReduceMax", nodes.cast(infinite, "DOUBLE"), np.array([1]))
@@ -269,10 +269,10 @@ def _encoded(nodes: Nodes, model: Model) -> tuple[str, str]:
 # ---- feature maps
 
 
-def _mapped(nodes: Nodes, model: Model, feature_map: FeatureMap, values: str) -> str:
+def _onnx_map_columns(nodes: Nodes, model: Model, feature_map: FeatureMap, values: str) -> str:
     """The columns that a feature map makes, in order."""
-    inputs = _inputs(nodes, feature_map, model.input_names, values)
-    polynomials, ends = _polynomials(nodes, feature_map, inputs), np.cumsum([0, *feature_map.degrees])
+    inputs = _onnx_map_inputs(nodes, feature_map, model.input_names, values)
+    polynomials, ends = _onnx_polynomials(nodes, feature_map, inputs), np.cumsum([0, *feature_map.degrees])
     # By degree first, as the graph has them, and not by input.
     by_degree = {
         int(ends[k]) + degree: None
@@ -293,7 +293,7 @@ def _mapped(nodes: Nodes, model: Model, feature_map: FeatureMap, values: str) ->
     return nodes.columns(nodes.joined(parts), np.argsort(order).tolist())
 
 
-def _polynomials(nodes: Nodes, feature_map: FeatureMap, inputs: str) -> str:
+def _onnx_polynomials(nodes: Nodes, feature_map: FeatureMap, inputs: str) -> str:
     """The Legendre polynomials of all inputs: those of the first degree, then those of the second, and so on."""
     degrees = feature_map.degrees
     parts, before, last, some = [inputs], "", inputs, list(range(len(degrees)))
@@ -308,7 +308,7 @@ def _polynomials(nodes: Nodes, feature_map: FeatureMap, inputs: str) -> str:
     return nodes.joined(parts)
 
 
-def _inputs(nodes: Nodes, feature_map: FeatureMap, names: tuple[str, ...], values: str) -> str:
+def _onnx_map_inputs(nodes: Nodes, feature_map: FeatureMap, names: tuple[str, ...], values: str) -> str:
     entries = feature_map.inputs
     v = nodes.columns(values, [names.index(entry.name) for entry in entries])
     constants = [
@@ -326,10 +326,10 @@ def _inputs(nodes: Nodes, feature_map: FeatureMap, names: tuple[str, ...], value
     limits = np.array([[np.inf if entry.limit is None else entry.limit for entry in entries]], dtype=np.float64)
     v = nodes.clip(v, -limits, limits)
     ranked = np.array([[bool(entry.levels) for entry in entries]])
-    return nodes.op("Where", ranked, _levels(nodes, feature_map, v), v) if ranked.any() else v
+    return nodes.op("Where", ranked, _onnx_levels(nodes, feature_map, v), v) if ranked.any() else v
 
 
-def _levels(nodes: Nodes, feature_map: FeatureMap, v: str) -> str:
+def _onnx_levels(nodes: Nodes, feature_map: FeatureMap, v: str) -> str:
     """The lines through levels; for inputs without levels, anything."""
     levels = [entry.levels or (0.0, 0.0) for entry in feature_map.inputs]
     counts = np.array([[len(own) for own in levels]])
@@ -346,7 +346,7 @@ def _levels(nodes: Nodes, feature_map: FeatureMap, v: str) -> str:
 # ---- scores and classes
 
 
-def _scores(nodes: Nodes, model: Model, values: str) -> str:
+def _onnx_scores(nodes: Nodes, model: Model, values: str) -> str:
     """The score of each row, or of more than two classes one for each."""
     thetas = np.atleast_2d(model.theta)
     places, constants, rows = [], [], []
@@ -366,13 +366,13 @@ def _scores(nodes: Nodes, model: Model, values: str) -> str:
     return nodes.joined([nodes.row_sum(nodes.op("Mul", scaled, own), len(rows)) for own in weights])
 
 
-def _outputs(nodes: Nodes, model: Model, scores: str) -> list[Any]:
+def _onnx_outputs(nodes: Nodes, model: Model, scores: str) -> list[Any]:
     """Labels and probabilities, under their names."""
     if model.n_classes > 2:
         shares = nodes.op("Softmax", scores, axis=1)
         places = nodes.op("ArgMax", scores, axis=1, keepdims=0)
     else:
-        log_odds = scores if model.link is None else _log_odds(nodes, model.link, scores)
+        log_odds = scores if model.link is None else _onnx_log_odds(nodes, model.link, scores)
         shares = nodes.joined([nodes.op("Sigmoid", nodes.op("Neg", log_odds)), nodes.op("Sigmoid", log_odds)])
         places = nodes.op("Reshape", nodes.cast(nodes.op("Greater", scores, 0.0), "INT64"), np.array([-1]))
     classes = np.array(model.classes)
@@ -387,7 +387,7 @@ def _outputs(nodes: Nodes, model: Model, scores: str) -> list[Any]:
     ]
 
 
-def _log_odds(nodes: Nodes, link: ProbabilityLink, scores: str) -> str:
+def _onnx_log_odds(nodes: Nodes, link: ProbabilityLink, scores: str) -> str:
     if link.shifted:
         scores = nodes.op("Sub", scores, float(link.origin))
     bent = nodes.op("Abs", nodes.op("Mul", scores, float(np.sqrt(link.bend))))

@@ -5,40 +5,41 @@ from typing import Any
 
 import numpy as np
 
-from radoboost.learner.export import one_line, standalone, summary
+from radoboost.learner.export import one_line_comment, standalone, summary_of_exported_model
 from radoboost.learner.model import Model
-from radoboost.learner.predict import written_names
+from radoboost.learner.predict import prediction_column_names
 from radoboost.release.columns import Column
 from radoboost.release.feature_map import FeatureMap, Input
 from radoboost.tables.cells import GAPS
-from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of
+from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
 from radoboost.tables.csv_dialect import SEPARATORS
 from radoboost.tables.labels import class_key
 
 _PLACE = "MODEL: dict[str, Any] = {}\n"
 
 
-def python_file(model: Model) -> str:
+def python_program(model: Model) -> str:
     source = Path(standalone.__file__).read_text(encoding="utf-8")
     code = source[source.index("import csv") :]
     assert code.count(_PLACE) == 1
-    return f"{_header(model)}\n{code.replace(_PLACE, f'MODEL: dict[str, Any] = {_literal(description(model))}')}"
+    data = _python_literal(model_as_python_data(model))
+    return f"{_python_program_header(model)}\n{code.replace(_PLACE, f'MODEL: dict[str, Any] = {data}')}"
 
 
-def _header(model: Model) -> str:
-    words = summary(model)
+def _python_program_header(model: Model) -> str:
+    words = summary_of_exported_model(model)
     lines = [
         f"A classifier, written by {words.pop('producer')}. It needs Python 3.10 or later, and nothing else:",
         "",
         "    python FILE.py TABLE.csv > predictions.csv      without a name it reads standard input",
         "    predict(row), probabilities(row)                 in Python, for a dict from column to cell",
         "",
-        *(f"{name}: {one_line(text)}" for name, text in words.items()),
+        *(f"{name}: {one_line_comment(text)}" for name, text in words.items()),
     ]
     return "\n".join(f"# {line}".rstrip() for line in lines) + "\n"
 
 
-def _literal(entries: dict[str, Any]) -> str:
+def _python_literal(entries: dict[str, Any]) -> str:
     """A dict as Python text, with every entry of a list on a line of its own."""
     lines = []
     for key, value in entries.items():
@@ -49,16 +50,16 @@ def _literal(entries: dict[str, Any]) -> str:
     return "\n".join(["{", *lines, "}", ""])
 
 
-def description(model: Model) -> dict[str, Any]:
+def model_as_python_data(model: Model) -> dict[str, Any]:
     """The model as the data that `standalone` goes by, of plain Python values."""
     schema, link = model.schema, model.link
     separator = None if schema is None or schema.separator in SEPARATORS else schema.separator
     return {
         "classes": list(model.classes),
-        "written": tuple(written_names(model)),
-        "raw_columns": _raw_columns(model),
-        **_mapped(model.map, model.input_names),
-        "columns": _weighted_columns(model),
+        "written": tuple(prediction_column_names(model)),
+        "raw_columns": _raw_columns_as_python_data(model),
+        **_feature_map_as_python_data(model.map, model.input_names),
+        "columns": _weighted_columns_as_python_data(model),
         "link": None if link is None else (link.up, link.down, float(np.sqrt(link.bend)), link.origin, link.offset),
         "separator": separator,
         "decimal": "." if schema is None else schema.decimal,
@@ -67,14 +68,16 @@ def description(model: Model) -> dict[str, Any]:
     }
 
 
-def _raw_columns(model: Model) -> list[dict[str, Any]]:
+def _raw_columns_as_python_data(model: Model) -> list[dict[str, Any]]:
     if model.schema is not None:
-        return [{"name": name, **_column_encoding(model.schema.columns[name])} for name in model.schema.used]
+        return [
+            {"name": name, **_column_encoding_as_python_data(model.schema.columns[name])} for name in model.schema.used
+        ]
     fills = zip(model.input_names, model.neutral.tolist(), strict=True)
     return [{"name": name, "kind": "number", "fill": fill, "gaps": False, "strict": True} for name, fill in fills]
 
 
-def _column_encoding(kind: Kind) -> dict[str, Any]:
+def _column_encoding_as_python_data(kind: Kind) -> dict[str, Any]:
     """What becomes of the cells of a raw column."""
     if isinstance(kind, Category):
         keys = [class_key(value) for value in kind.values or ()]
@@ -84,40 +87,46 @@ def _column_encoding(kind: Kind) -> dict[str, Any]:
     entry: dict[str, Any] = {"kind": kind.kind, "fill": kind.filled(), "gaps": kind.gaps}
     if isinstance(kind, Date):
         parts = [(part, len(PARTS[part])) for part in kind.parts]
-        entry |= {"order": kind.order, "origin": seconds_of(kind.origin), "unit": UNITS[kind.unit], "parts": parts}
+        entry |= {
+            "order": kind.order,
+            "origin": seconds_of_iso_date(kind.origin),
+            "unit": UNITS[kind.unit],
+            "parts": parts,
+        }
     return entry
 
 
-def _weighted_columns(model: Model) -> list[dict[str, Any]]:
+def _weighted_columns_as_python_data(model: Model) -> list[dict[str, Any]]:
     """The columns that some weight is for."""
     entries, place = [], 0
     for weights, column in zip(np.atleast_2d(model.theta).T.tolist(), model.columns, strict=True):
         entry = {"name": column.name, "weights": weights}
         if column.scale != "constant":
-            entry |= {"of": place, "scale": _scale(column)}
+            entry |= {"of": place, "scale": _scale_as_python_data(column)}
             place += 1
         if any(weights) or column.scale == "constant":
             entries.append(entry)
     return entries or [{"name": "(none)", "weights": np.atleast_2d(model.theta)[:, 0].tolist()}]
 
 
-def _scale(column: Column) -> tuple[float | None, ...]:
+def _scale_as_python_data(column: Column) -> tuple[float | None, ...]:
     constants = tuple(map(float, column.constants))
     return column.low, column.high, *constants[2:]
 
 
-def _mapped(feature_map: FeatureMap | None, names: tuple[str, ...]) -> dict[str, Any]:
+def _feature_map_as_python_data(feature_map: FeatureMap | None, names: tuple[str, ...]) -> dict[str, Any]:
     if feature_map is None:
         return {"inputs": [], "terms": []}
     return {
         "inputs": [
-            _input(entry, degree, names) for entry, degree in zip(feature_map.inputs, feature_map.degrees, strict=True)
+            _map_input_as_python_data(entry, degree, names)
+            for entry, degree in zip(feature_map.inputs, feature_map.degrees, strict=True)
         ],
         "terms": [(places, term.factor) for places, term in zip(feature_map.factors, feature_map.terms, strict=True)],
     }
 
 
-def _input(entry: Input, degree: int, names: tuple[str, ...]) -> dict[str, Any]:
+def _map_input_as_python_data(entry: Input, degree: int, names: tuple[str, ...]) -> dict[str, Any]:
     scale = entry.low, entry.high, entry.shift, entry.factor, entry.divisor, entry.offset
     return {
         "name": entry.label,

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.export import one_line, summary
+from radoboost.learner.export import one_line_comment, summary_of_exported_model
 from radoboost.learner.model import Model
-from radoboost.learner.predict import written_names
+from radoboost.learner.predict import prediction_column_names
 from radoboost.release.columns import Column
 from radoboost.release.feature_map import FeatureMap, Input
 from radoboost.tables.cells import FIRST, GAPS, LAST
 from radoboost.tables.column_selection import list_names
-from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of
+from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
 from radoboost.tables.labels import LONGEST_LABEL, class_key
 
 # ---- Pieces of SQL that DuckDB and PostgreSQL understand alike, and a query that is built of them step by step.
@@ -23,7 +23,7 @@ from radoboost.tables.labels import LONGEST_LABEL, class_key
 _SUMMED = 64  # terms of one expression: databases limit how deep expressions may be
 
 
-def literal(value: Any) -> str:
+def sql_literal(value: Any) -> str:
     """A number, truth value or text as SQL has it; numbers are in double precision."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
@@ -36,31 +36,33 @@ def literal(value: Any) -> str:
     return str(value) if value >= 0 else f"({value})"
 
 
-def identifier(name: str) -> str:
+def sql_identifier(name: str) -> str:
     """A name of a column or a table, in quotes."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def choice(*cases: tuple[str, str], default: str = "NULL") -> str:
+def sql_case(*cases: tuple[str, str], default: str = "NULL") -> str:
     """The value of the first condition that holds."""
     return f"CASE {' '.join(f'WHEN {condition} THEN {value}' for condition, value in cases)} ELSE {default} END"
 
 
-def clip_sql(x: str, low: float | None, high: float | None) -> str:
+def sql_clip(x: str, low: float | None, high: float | None) -> str:
     """The nearest number between bounds; what is missing stays missing, as it would not with LEAST and GREATEST."""
     bounds = ((low, "<"), (high, ">"))
     cases = [
-        (f"{x} {sign} {literal(float(bound))}", literal(float(bound))) for bound, sign in bounds if bound is not None
+        (f"{x} {sign} {sql_literal(float(bound))}", sql_literal(float(bound)))
+        for bound, sign in bounds
+        if bound is not None
     ]
-    return choice(*cases, default=x) if cases else x
+    return sql_case(*cases, default=x) if cases else x
 
 
-def scale_sql(x: str, shift: float, factor: float, divisor: float, offset: float) -> str:
+def sql_scale(x: str, shift: float, factor: float, divisor: float, offset: float) -> str:
     """The one formula of columns, without the steps that change nothing."""
-    text = x if shift == 0 else f"({x} - {literal(float(shift))})"
-    text = text if factor == 1 else f"({text} * {literal(float(factor))})"
-    text = text if divisor == 1 else f"({text} / {literal(float(divisor))})"
-    return text if offset == 0 else f"({text} - {literal(float(offset))})"
+    text = x if shift == 0 else f"({x} - {sql_literal(float(shift))})"
+    text = text if factor == 1 else f"({text} * {sql_literal(float(factor))})"
+    text = text if divisor == 1 else f"({text} / {sql_literal(float(divisor))})"
+    return text if offset == 0 else f"({text} - {sql_literal(float(offset))})"
 
 
 @dataclass
@@ -102,25 +104,25 @@ class SqlSteps:
     def text(self, table: str, results: Sequence[tuple[str, str]]) -> str:
         """The whole query; `results` are expressions, or columns, and what they are called."""
         last = max(self.levels.values())
-        final = {name for name in self.expressions for text, _ in results if name in _identifiers_in(text)}
+        final = {name for name in self.expressions for text, _ in results if name in _sql_identifiers_in(text)}
         stages, source, stage = [], table, self._free("stage")
         for level in range(1, last + 1):
             later = {use for name in self.uses for use in self.uses[name] if self.levels[name] > level} | final
             kept = [name for name in self.expressions if self.levels[name] < level and name in later]
             made = [f"{self.expressions[name]} AS {name}" for name in self.expressions if self.levels[name] == level]
             columns = [*([", ".join(kept)] if kept else []), *made]
-            stages.append(f"{stage}{level} AS (\n{_select(columns, source, '  ')}\n  OFFSET 0\n)")
+            stages.append(f"{stage}{level} AS (\n{_sql_select_step(columns, source, '  ')}\n  OFFSET 0\n)")
             source = f"{stage}{level}"
-        columns = [f"{text} AS {identifier(name)}" for text, name in results]
-        return f"WITH {', '.join(stages)}\n{_select(columns, source, '')};"
+        columns = [f"{text} AS {sql_identifier(name)}" for text, name in results]
+        return f"WITH {', '.join(stages)}\n{_sql_select_step(columns, source, '')};"
 
 
-def _select(columns: Sequence[str], source: str, indent: str) -> str:
+def _sql_select_step(columns: Sequence[str], source: str, indent: str) -> str:
     lines = f",\n{indent}  ".join(columns)
     return f"{indent}SELECT\n{indent}  {lines}\n{indent}FROM {source}"
 
 
-def _identifiers_in(text: str) -> set[str]:
+def _sql_identifiers_in(text: str) -> set[str]:
     return set("".join(c if c.isalnum() or c == "_" else " " for c in text).split())
 
 
@@ -157,70 +159,77 @@ class Encoded:
     uses: tuple[str, ...] = ()
 
 
-def encoded_cells(query: SqlSteps, name: str, kind: Kind) -> list[Encoded]:
+def sql_encoded_cells(query: SqlSteps, name: str, kind: Kind) -> list[Encoded]:
     """The encoded columns of a raw column, by its kind."""
     if isinstance(kind, Category):
-        return _category_sql(query, name, kind)
+        return _sql_category(query, name, kind)
     assert isinstance(kind, Number | Date)
-    cell = trim_sql(query, name)
+    cell = sql_trim(query, name)
     parts: list[Encoded] = []
     if isinstance(kind, Date):
-        seconds = _seconds(query, cell, kind.order)
-        since = f"({seconds} - {literal(float(seconds_of(kind.origin)))}) / {literal(float(UNITS[kind.unit]))}"
-        missing, found = f"{seconds} IS NULL", choice((f"{seconds} IS NULL", literal(kind.filled())), default=since)
+        seconds = _sql_seconds(query, cell, kind.order)
+        origin = sql_literal(float(seconds_of_iso_date(kind.origin)))
+        since = f"({seconds} - {origin}) / {sql_literal(float(UNITS[kind.unit]))}"
+        missing, found = (
+            f"{seconds} IS NULL",
+            sql_case((f"{seconds} IS NULL", sql_literal(kind.filled())), default=since),
+        )
         number, uses = query.let(found, seconds), (seconds,)
         for part in kind.parts:
-            place = _date_part(query, seconds, part)
+            place = _sql_date_part(query, seconds, part)
             parts += [Encoded(condition=f"{place} = {k}", uses=(place,)) for k in range(len(PARTS[part]))]
     else:
-        read = query.let(number_of(cell), cell)
-        number, uses = query.let(f"COALESCE({read}, {literal(kind.filled())})", read), (read,)
+        read = query.let(sql_number(cell), cell)
+        number, uses = query.let(f"COALESCE({read}, {sql_literal(kind.filled())})", read), (read,)
         missing = f"{read} IS NULL"
     gaps = [Encoded(condition=missing, uses=uses)] if kind.gaps else []
     return [Encoded(number, uses=(number,)), *gaps, *parts]
 
 
-def strict_number(query: SqlSteps, name: str, neutral: float) -> Encoded:
+def sql_strict_number(query: SqlSteps, name: str, neutral: float) -> Encoded:
     """A column of a model without a schema: a gap has the neutral value, what is no finite number gives no score."""
-    cell = trim_sql(query, name)
-    number = query.let(choice((is_gap(cell), literal(neutral)), default=number_of(cell)), cell)
+    cell = sql_trim(query, name)
+    number = query.let(sql_case((sql_is_gap(cell), sql_literal(neutral)), default=sql_number(cell)), cell)
     return Encoded(number, uses=(number,))
 
 
-def trim_sql(query: SqlSteps, name: str) -> str:
+def sql_trim(query: SqlSteps, name: str) -> str:
     """The cells of a column as texts, without blanks around them."""
-    return query.let(f"trim(CAST({identifier(name)} AS varchar), {_BLANKS})")
+    return query.let(f"trim(CAST({sql_identifier(name)} AS varchar), {_BLANKS})")
 
 
-def is_gap(trimmed_text: str) -> str:
+def sql_is_gap(trimmed_text: str) -> str:
     """Where a cell is missing: nothing, or a word for it."""
-    return f"({trimmed_text} IS NULL OR {trimmed_text} IN ({', '.join(literal(word) for word in sorted(GAPS))}))"
+    return f"({trimmed_text} IS NULL OR {trimmed_text} IN ({', '.join(sql_literal(word) for word in sorted(GAPS))}))"
 
 
-def number_of(text: str) -> str:
+def sql_number(text: str) -> str:
     """The number in a text, NULL where there is none."""
-    return choice(
-        (f"length({text}) <= {_LONGEST} AND {text} ~ {literal(_NUMBER)}", f"CAST({text} AS float8)"),
+    return sql_case(
+        (f"length({text}) <= {_LONGEST} AND {text} ~ {sql_literal(_NUMBER)}", f"CAST({text} AS float8)"),
         (f"lower({text}) = 'true'", "1e0"),
-        (f"lower({text}) = 'false' OR {text} ~ {literal(_NEARLY_ZERO)}", "0e0"),
+        (f"lower({text}) = 'false' OR {text} ~ {sql_literal(_NEARLY_ZERO)}", "0e0"),
     )
 
 
-def _category_sql(query: SqlSteps, name: str, kind: Category) -> list[Encoded]:
+def _sql_category(query: SqlSteps, name: str, kind: Category) -> list[Encoded]:
     keys = [class_key(value) for value in kind.values or ()]
-    cell = query.let(f"CAST({identifier(name)} AS varchar)")
+    cell = query.let(f"CAST({sql_identifier(name)} AS varchar)")
     text = query.let(f"trim({cell}, {_SPACES})", cell)
     uses = [cell, text]
     if not all(isinstance(key, str) for key in keys):
-        number = query.let(number_of(text), text)
+        number = query.let(sql_number(text), text)
         uses.append(number)
     cases = [(f"length({cell}) > {LONGEST_LABEL}", "-1")]
     for k, key in enumerate(keys):
         cases.append(
-            (f"{text} = {literal(key)}" if isinstance(key, str) else f"{number} = {literal(float(key))}", str(k))
+            (
+                f"{text} = {sql_literal(key)}" if isinstance(key, str) else f"{number} = {sql_literal(float(key))}",
+                str(k),
+            )
         )
     blank = f"trim({cell}, {_BLANKS})"
-    place = query.let(choice(*cases, (is_gap(blank), str(len(keys))), default="-1"), *uses)
+    place = query.let(sql_case(*cases, (sql_is_gap(blank), str(len(keys))), default="-1"), *uses)
     wanted = [*range(len(keys)), *([-1] if kind.other else []), *([len(keys)] if kind.gaps else [])]
     return [Encoded(condition=f"{place} = {slot}", uses=(place,)) for slot in wanted]
 
@@ -228,67 +237,67 @@ def _category_sql(query: SqlSteps, name: str, kind: Category) -> list[Encoded]:
 # ---- dates
 
 
-def _seconds(query: SqlSteps, cell: str, order: str) -> str:
+def _sql_seconds(query: SqlSteps, cell: str, order: str) -> str:
     """Seconds since 1970, NULL where there is no date that can be read."""
     orders = [order] if order == "ymd" else [order, "ymd"]
     cases = []
     for own in orders:
-        pattern = literal(f"^{'[-./ ]'.join(_GROUPS[letter] for letter in own)}{_TIME}$")
+        pattern = sql_literal(f"^{'[-./ ]'.join(_GROUPS[letter] for letter in own)}{_TIME}$")
         groups = [*(own.index(letter) + 1 for letter in "ymd"), 4, 5, 6, 7]
         parts = "|".join(f"\\{group}" for group in groups)
         cases.append((f"{cell} ~ {pattern}", f"regexp_replace({cell}, {pattern}, '{parts}')"))
-    split = query.let(choice(*cases), cell)
+    split = query.let(sql_case(*cases), cell)
     year, month, day, hour, minute, second = (
         query.let(f"CAST('0' || split_part({split}, '|', {k}) AS float8)", split) for k in range(1, 7)
     )
     zone = query.let(f"split_part({split}, '|', 7)", split)
-    count = query.let(_days(year, month, day), year, month, day)
-    sign = choice((f"{zone} LIKE '-%'", "-1e0"), default="1e0")
+    count = query.let(_sql_days(year, month, day), year, month, day)
+    sign = sql_case((f"{zone} LIKE '-%'", "-1e0"), default="1e0")
     hours = f"CAST(substr({zone}, 2, 2) AS float8) * 3600e0"
     minutes = f"CAST('0' || substr(replace({zone}, ':', ''), 4, 2) AS float8) * 60e0"
-    size = choice((f"{zone} ~ '^[+-].*$'", f"{hours} + {minutes}"), default="0e0")
+    size = sql_case((f"{zone} ~ '^[+-].*$'", f"{hours} + {minutes}"), default="0e0")
     ahead = query.let(f"{sign} * {size}", zone)
     clock = f"{hour} < 24 AND {minute} < 60 AND {second} < 60"
     moment = query.let(
-        choice((clock, f"{count} * 86400e0 + {hour} * 3600e0 + {minute} * 60e0 + {second} - {ahead}")),
+        sql_case((clock, f"{count} * 86400e0 + {hour} * 3600e0 + {minute} * 60e0 + {second} - {ahead}")),
         count, hour, minute, second, ahead,
     )  # fmt: skip
-    return query.let(choice((f"{moment} >= {FIRST} AND {moment} <= {LAST}", moment)), moment)
+    return query.let(sql_case((f"{moment} >= {FIRST} AND {moment} <= {LAST}", moment)), moment)
 
 
-def _days(year: str, month: str, day: str) -> str:
+def _sql_days(year: str, month: str, day: str) -> str:
     """Days since 1970 of a date of the calendar, NULL where there is no such day."""
-    leap = f"({_rest(year, 4)} = 0 AND {_rest(year, 100)} <> 0 OR {_rest(year, 400)} = 0)"
-    longest = choice(
+    leap = f"({_sql_remainder(year, 4)} = 0 AND {_sql_remainder(year, 100)} <> 0 OR {_sql_remainder(year, 400)} = 0)"
+    longest = sql_case(
         (f"{month} = 2 AND {leap}", "29"), (f"{month} = 2", "28"), (f"{month} IN (4, 6, 9, 11)", "30"), default="31"
     )
     # Years and months from March on, so that the day that leap years have is the last one.
-    years = f"({year} - {choice((f'{month} <= 2', '1'), default='0')})"
-    months = f"({month} + {choice((f'{month} <= 2', '9'), default='-3')})"
+    years = f"({year} - {sql_case((f'{month} <= 2', '1'), default='0')})"
+    months = f"({month} + {sql_case((f'{month} <= 2', '9'), default='-3')})"
     count = (
         f"{years} * 365e0 + floor({years} / 4e0) - floor({years} / 100e0) + floor({years} / 400e0)"
         f" + floor(({months} * 153e0 + 2e0) / 5e0) + {day} - 719469e0"
     )
     valid = f"{year} >= 1 AND {month} >= 1 AND {month} <= 12 AND {day} >= 1 AND {day} <= {longest}"
-    return choice((valid, count))
+    return sql_case((valid, count))
 
 
-def _rest(x: str, by: int) -> str:
+def _sql_remainder(x: str, by: int) -> str:
     """What is left of a whole number, divided."""
     return f"({x} - floor({x} / {by}e0) * {by}e0)"
 
 
-def _date_part(query: SqlSteps, seconds: str, part: str) -> str:
+def _sql_date_part(query: SqlSteps, seconds: str, part: str) -> str:
     """The weekday, from 0 for Monday, or the month, from 0 for January; NULL where there is no date."""
     days = query.let(f"floor({seconds} / 86400e0)", seconds)
     if part == "weekday":
-        return query.let(_rest(f"({days} + 3e0)", 7), days)
+        return query.let(_sql_remainder(f"({days} + 3e0)", 7), days)
     # Days since the first of March of a year that 400 divides, then the year within these 400, then the month.
-    day = query.let(_rest(f"({days} + 719468e0)", 146097), days)
+    day = query.let(_sql_remainder(f"({days} + 719468e0)", 146097), days)
     leaps = f"floor({day} / 1460e0) - floor({day} / 36524e0) + floor({day} / 146096e0)"
     year = query.let(f"floor(({day} - ({leaps})) / 365e0)", day)
     of_year = query.let(f"{day} - ({year} * 365e0 + floor({year} / 4e0) - floor({year} / 100e0))", day, year)
-    return query.let(_rest(f"(floor(({of_year} * 5e0 + 2e0) / 153e0) + 2e0)", 12), of_year)
+    return query.let(_sql_remainder(f"(floor(({of_year} * 5e0 + 2e0) / 153e0) + 2e0)", 12), of_year)
 
 
 _LARGEST = 1.7976931348623157e308
@@ -296,25 +305,25 @@ _FARTHEST = 700.0  # log odds: beyond, a probability is 0 or 1 but for less than
 Terms = list[tuple[str, tuple[str, ...]]]  # expressions, each with the columns that it uses
 
 
-def select(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
+def sql_query_of_model(model: Model, table: str = "input", keep: Sequence[str] = ()) -> str:
     """The query: the columns to keep, and those that `rado predict` writes.
 
     A dot in `table` stands between a schema and a table. What is predicted is NULL where a row has no score.
     """
     query = SqlSteps([*model.feature_names, *keep, *table.split(".")])
-    written = _distinct(written_names(model))
+    written = _distinct_sql_names(prediction_column_names(model))
     if wrong := [name for name in dict.fromkeys(keep) if name in written or list(keep).count(name) > 1]:
         raise ArgumentError(f"cannot keep {list_names(wrong)}: the result has a column of that name already")
-    results = [(query.let(identifier(name)), name) for name in keep]
-    scores = _scores(query, model)
-    prediction, shares = _prediction(model, scores), _probabilities_sql(query, model, scores)
+    results = [(query.let(sql_identifier(name)), name) for name in keep]
+    scores = _sql_scores(query, model)
+    prediction, shares = _sql_predicted_class(model, scores), _sql_probabilities(query, model, scores)
     answers = [prediction, *shares] if len(scores) > 1 else [scores[0], shares[1], prediction]
     results += zip(answers, written, strict=True)
-    place = ".".join(identifier(part) for part in table.split("."))
-    return f"{_header(model)}\n{query.text(place, results)}\n"
+    place = ".".join(sql_identifier(part) for part in table.split("."))
+    return f"{_sql_header(model)}\n{query.text(place, results)}\n"
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
+def _distinct_sql_names(names: Sequence[str]) -> list[str]:
     """Names of columns, with a number behind those that differ from an earlier one in capitals alone.
 
     Columns of a view, or of a table that is made of the answer, are the same to a database then.
@@ -332,11 +341,11 @@ def _distinct(names: Sequence[str]) -> list[str]:
     return distinct
 
 
-def _header(model: Model) -> str:
-    words = summary(model)
+def _sql_header(model: Model) -> str:
+    words = summary_of_exported_model(model)
     lines = [
         f"A classifier, written by {words.pop('producer')}, for DuckDB and PostgreSQL.",
-        *(f"{name}: {one_line(text)}" for name, text in words.items()),
+        *(f"{name}: {one_line_comment(text)}" for name, text in words.items()),
     ]
     return "\n".join(f"-- {line}" for line in lines)
 
@@ -344,22 +353,22 @@ def _header(model: Model) -> str:
 # ---- scores
 
 
-def _scores(query: SqlSteps, model: Model) -> list[str]:
+def _sql_scores(query: SqlSteps, model: Model) -> list[str]:
     """The score, or of more than two classes one for each; NULL where there is none."""
     encoded: list[Encoded] = []
     if model.schema is not None:
         for name in model.schema.used:
-            encoded += encoded_cells(query, name, model.schema.columns[name])
+            encoded += sql_encoded_cells(query, name, model.schema.columns[name])
     else:
         fills = zip(model.input_names, model.neutral.tolist(), strict=True)
-        encoded = [strict_number(query, name, fill) for name, fill in fills]
+        encoded = [sql_strict_number(query, name, fill) for name, fill in fills]
     columns = [column for column in model.columns if column.scale != "constant"]
     if model.map is None:
-        values = [_scaled_cells(cells, column) for cells, column in zip(encoded, columns, strict=True)]
+        values = [_sql_scaled_cells(cells, column) for cells, column in zip(encoded, columns, strict=True)]
     else:
         of = dict(zip(model.input_names, encoded, strict=True))
-        terms = _terms(query, model.map, of)
-        values = [_scaled_term(query, term, column) for term, column in zip(terms, columns, strict=True)]
+        terms = _sql_map_terms(query, model.map, of)
+        values = [_sql_scaled_term(query, term, column) for term, column in zip(terms, columns, strict=True)]
     thetas, place = np.atleast_2d(model.theta), iter(values)
     used: list[tuple[list[float], tuple[str, tuple[str, ...]]]] = []
     for theta, column in zip(thetas.T, model.columns, strict=True):
@@ -367,17 +376,17 @@ def _scores(query: SqlSteps, model: Model) -> list[str]:
         if theta.any() or column.scale == "constant":
             used.append((theta.tolist(), value))
     if len(thetas) > 1:  # every class uses them
-        used = [(weights, _name_value(query, value)) for weights, value in used]
+        used = [(weights, _name_sql_value(query, value)) for weights, value in used]
     used = used or [([0.0] * len(thetas), ("1e0", ()))]
     totals = []
     for k in range(len(thetas)):
-        parts: Terms = [(f"{literal(weights[k])} * {text}", own) for weights, (text, own) in used]
+        parts: Terms = [(f"{sql_literal(weights[k])} * {text}", own) for weights, (text, own) in used]
         totals.append(query.sum(parts))
-    usable = " AND ".join(f"abs({total}) <= {literal(_LARGEST)}" for total in totals)
-    return [query.let(choice((usable, total)), *totals) for total in totals]
+    usable = " AND ".join(f"abs({total}) <= {sql_literal(_LARGEST)}" for total in totals)
+    return [query.let(sql_case((usable, total)), *totals) for total in totals]
 
 
-def _name_value(query: SqlSteps, value: tuple[str, tuple[str, ...]]) -> tuple[str, tuple[str, ...]]:
+def _name_sql_value(query: SqlSteps, value: tuple[str, tuple[str, ...]]) -> tuple[str, tuple[str, ...]]:
     """A value by a name of its own, unless it is a constant."""
     text, uses = value
     if not uses:
@@ -386,77 +395,76 @@ def _name_value(query: SqlSteps, value: tuple[str, tuple[str, ...]]) -> tuple[st
     return name, (name,)
 
 
-def _scaled_cells(cells: Encoded, column: Column) -> tuple[str, tuple[str, ...]]:
+def _sql_scaled_cells(cells: Encoded, column: Column) -> tuple[str, tuple[str, ...]]:
     """An encoded column, scaled; of 0 and 1 it is known what becomes."""
     if cells.condition:
-        return _either(cells.condition, column.apply(np.array([0.0, 1.0])).tolist()), cells.uses
+        return _sql_either(cells.condition, column.apply(np.array([0.0, 1.0])).tolist()), cells.uses
     _, _, *constants = column.constants
-    text = clip_sql(cells.number, column.low, column.high)
-    return scale_sql(text if text == cells.number else f"({text})", *constants), cells.uses
+    text = sql_clip(cells.number, column.low, column.high)
+    return sql_scale(text if text == cells.number else f"({text})", *constants), cells.uses
 
 
-def _scaled_term(query: SqlSteps, term: tuple[str, tuple[str, ...]], column: Column) -> tuple[str, tuple[str, ...]]:
+def _sql_scaled_term(query: SqlSteps, term: tuple[str, tuple[str, ...]], column: Column) -> tuple[str, tuple[str, ...]]:
     text, uses = term
     _, _, *constants = column.constants
     if column.low is not None or column.high is not None:
-        text, uses = _name_value(query, term)
-        text = f"({clip_sql(text, column.low, column.high)})"
-    return scale_sql(text, *constants), uses
+        text, uses = _name_sql_value(query, term)
+        text = f"({sql_clip(text, column.low, column.high)})"
+    return sql_scale(text, *constants), uses
 
 
-def _either(condition: str, values: list[float]) -> str:
+def _sql_either(condition: str, values: list[float]) -> str:
     """The second number where a condition holds, and the first elsewhere."""
     zero, one = values
-    return f"CAST({choice((condition, literal(one)), default=literal(zero))} AS float8)"
+    return f"CAST({sql_case((condition, sql_literal(one)), default=sql_literal(zero))} AS float8)"
 
 
 # ---- feature maps
 
 
-def _terms(query: SqlSteps, feature_map: FeatureMap, encoded: dict[str, Encoded]) -> Terms:
+def _sql_map_terms(query: SqlSteps, feature_map: FeatureMap, encoded: dict[str, Encoded]) -> Terms:
     """The columns that a feature map makes."""
     factors: list[str] = []
     for entry, degree in zip(feature_map.inputs, feature_map.degrees, strict=True):
-        factors += _polynomials(query, _input(query, entry, encoded[entry.name]), degree)
+        factors += _sql_polynomials(query, _sql_map_input(query, entry, encoded[entry.name]), degree)
     terms = zip(feature_map.factors, feature_map.terms, strict=True)
-    return [_product([factors[place] for place in places], float(term.factor)) for places, term in terms]
+    return [_sql_product([factors[place] for place in places], float(term.factor)) for places, term in terms]
 
 
-def _polynomials(query: SqlSteps, v: str, degree: int) -> list[str]:
+def _sql_polynomials(query: SqlSteps, v: str, degree: int) -> list[str]:
     """The Legendre polynomials of a number, from the first degree on."""
     found = ["1e0", v]
     for k in range(1, degree):
         used = dict.fromkeys((v, *found[max(k - 1, 1) :]))
-        text = (
-            f"({literal(2.0 * k + 1)} * {v} * {found[k]} - {literal(float(k))} * {found[k - 1]}) / {literal(k + 1.0)}"
-        )
+        twice, times, by = (sql_literal(number) for number in (2.0 * k + 1, float(k), k + 1.0))
+        text = f"({twice} * {v} * {found[k]} - {times} * {found[k - 1]}) / {by}"
         found.append(query.let(text, *used))
     return found[1:]
 
 
-def _product(factors: list[str], factor: float) -> tuple[str, tuple[str, ...]]:
+def _sql_product(factors: list[str], factor: float) -> tuple[str, tuple[str, ...]]:
     """One column that the map makes."""
-    parts = [*factors, *([] if factor == 1.0 else [literal(factor)])]
+    parts = [*factors, *([] if factor == 1.0 else [sql_literal(factor)])]
     return parts[0] if len(parts) == 1 else f"({' * '.join(parts)})", tuple(dict.fromkeys(factors))
 
 
-def _input(query: SqlSteps, entry: Input, cells: Encoded) -> str:
+def _sql_map_input(query: SqlSteps, entry: Input, cells: Encoded) -> str:
     if cells.condition:
-        return query.let(_either(cells.condition, entry.apply(np.array([0.0, 1.0])).tolist()), *cells.uses)
-    v = query.let(clip_sql(cells.number, entry.low, entry.high), cells.number)
-    v = query.let(scale_sql(v, entry.shift, entry.factor, entry.divisor, entry.offset), v)
+        return query.let(_sql_either(cells.condition, entry.apply(np.array([0.0, 1.0])).tolist()), *cells.uses)
+    v = query.let(sql_clip(cells.number, entry.low, entry.high), cells.number)
+    v = query.let(sql_scale(v, entry.shift, entry.factor, entry.divisor, entry.offset), v)
     if entry.log:
         v = query.let(f"sign({v}) * ln(1e0 + abs({v}))", v)
     if entry.limit is not None:
-        v = query.let(clip_sql(v, -entry.limit, entry.limit), v)
-    return _level(query, entry.levels, v) if entry.levels else v
+        v = query.let(sql_clip(v, -entry.limit, entry.limit), v)
+    return _sql_level(query, entry.levels, v) if entry.levels else v
 
 
-def _level(query: SqlSteps, levels: tuple[float, ...], v: str) -> str:
+def _sql_level(query: SqlSteps, levels: tuple[float, ...], v: str) -> str:
     """The line through two neighbours among levels."""
-    point = query.let(f"({v} + 1e0) * {literal((len(levels) - 1) / 2)}", v)
-    k = query.let(f"floor({clip_sql(point, 0.0, len(levels) - 2)})", point)
-    table = f"ARRAY[{', '.join(f'CAST({literal(float(level))} AS float8)' for level in levels)}]"
+    point = query.let(f"({v} + 1e0) * {sql_literal((len(levels) - 1) / 2)}", v)
+    k = query.let(f"floor({sql_clip(point, 0.0, len(levels) - 2)})", point)
+    table = f"ARRAY[{', '.join(f'CAST({sql_literal(float(level))} AS float8)' for level in levels)}]"
     low = query.let(f"({table})[CAST({k} AS integer) + 1]", k)
     high = query.let(f"({table})[CAST({k} AS integer) + 2]", k)
     return query.let(f"{low} + ({point} - {k}) * ({high} - {low})", low, high, point, k)
@@ -465,43 +473,45 @@ def _level(query: SqlSteps, levels: tuple[float, ...], v: str) -> str:
 # ---- classes
 
 
-def _prediction(model: Model, scores: list[str]) -> str:
+def _sql_predicted_class(model: Model, scores: list[str]) -> str:
     """The class: the first of those that have the largest score."""
-    labels = [literal(value) for value in model.classes]
+    labels = [sql_literal(value) for value in model.classes]
     if len(scores) == 1:
-        return choice((f"{scores[0]} > 0", labels[1]), (f"{scores[0]} <= 0", labels[0]))
+        return sql_case((f"{scores[0]} > 0", labels[1]), (f"{scores[0]} <= 0", labels[0]))
     cases = [(f"{scores[0]} IS NULL", "NULL")]
     for k, label in enumerate(labels[:-1]):
         cases.append((" AND ".join(f"{scores[k]} >= {other}" for other in scores[k + 1 :]), label))
-    return choice(*cases, default=labels[-1])
+    return sql_case(*cases, default=labels[-1])
 
 
-def _probabilities_sql(query: SqlSteps, model: Model, scores: list[str]) -> list[str]:
+def _sql_probabilities(query: SqlSteps, model: Model, scores: list[str]) -> list[str]:
     """The probabilities of the classes; no power is too large or too small for float64."""
     if len(scores) == 1:
-        odds = _log_odds(query, model, scores[0])
-        odds = query.let(clip_sql(odds, -_FARTHEST, _FARTHEST), odds)
+        odds = _sql_log_odds(query, model, scores[0])
+        odds = query.let(sql_clip(odds, -_FARTHEST, _FARTHEST), odds)
         return [f"1e0 / (1e0 + exp({odds}))", f"1e0 / (1e0 + exp(-{odds}))"]
     # GREATEST leaves out what is missing, but then all of a row's scores are.
     largest = query.let(f"GREATEST({', '.join(scores)})", *scores)
     powers = [
-        query.let(choice((f"{score} - {largest} >= {literal(-_FARTHEST)}", f"exp({score} - {largest})"),
-                         (f"{score} - {largest} < {literal(-_FARTHEST)}", "0e0")), score, largest)
+        query.let(sql_case((f"{score} - {largest} >= {sql_literal(-_FARTHEST)}", f"exp({score} - {largest})"),
+                         (f"{score} - {largest} < {sql_literal(-_FARTHEST)}", "0e0")), score, largest)
         for score in scores
     ]  # fmt: skip
     total = query.sum([(power, (power,)) for power in powers])
     return [f"{power} / {total}" for power in powers]
 
 
-def _log_odds(query: SqlSteps, model: Model, score: str) -> str:
+def _sql_log_odds(query: SqlSteps, model: Model, score: str) -> str:
     """The log odds of the positive class, by the link or as they are."""
     link = model.link
     if link is None:
         return score
     if link.shifted:
-        score = query.let(f"{score} - {literal(link.origin)}", score)
-    bent = query.let(f"abs({score} * {literal(float(np.sqrt(link.bend)))})", score)
-    length = choice((f"{bent} > 1e9", bent), default=f"sqrt(1e0 + {bent} * {bent})")  # beyond, 1 is below the last bit
-    slope = choice((f"{score} > 0", literal(float(link.up))), default=literal(float(link.down)))
-    offset = f" + {literal(link.offset)}" if link.shifted else ""
+        score = query.let(f"{score} - {sql_literal(link.origin)}", score)
+    bent = query.let(f"abs({score} * {sql_literal(float(np.sqrt(link.bend)))})", score)
+    length = sql_case(
+        (f"{bent} > 1e9", bent), default=f"sqrt(1e0 + {bent} * {bent})"
+    )  # beyond, 1 is below the last bit
+    slope = sql_case((f"{score} > 0", sql_literal(float(link.up))), default=sql_literal(float(link.down)))
+    offset = f" + {sql_literal(link.offset)}" if link.shifted else ""
     return query.let(f"{slope} * {score} / {length}{offset}", score, bent)

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.engines import Engine
-from radoboost.holder.feature_maps import value_blocks
-from radoboost.holder.rado_sums import counted_columns, counted_values, engine_values
-from radoboost.holder.row_counts import RowCounts, beyond_bounds
+from radoboost.holder.feature_maps import mapped_value_blocks
+from radoboost.holder.rado_sums import batch_values_for_engine, columns_of_row_counts, values_of_row_counts
+from radoboost.holder.row_counts import RowCounts, count_values_beyond_bounds
 from radoboost.holder.runners.row_cache import RowBatch
-from radoboost.holder.schema_file import limit_arrays
+from radoboost.holder.schema_file import declared_limits_as_arrays
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
-from radoboost.tables.gpu_arrays import on_host
+from radoboost.tables.gpu_arrays import copy_gpu_array_to_host
 from radoboost.tables.labels import LabelEncoder
 
 GRID = 2**15  # an edge vector has at most this norm, in integers
@@ -35,7 +35,7 @@ _MOST_ROWS, _MOST_NUMBERS = 1 << 15, 1 << 21
 _BLOCK_NUMBERS = 1 << 17  # that a feature map makes at a time
 
 
-def column_rows(width: int) -> int:
+def rows_per_moment_batch(width: int) -> int:
     """How many rows a batch should have whose columns lie one after the other.
 
     In 16 bits a column then takes an odd number of cache lines: else all columns of a row would compete for the same
@@ -75,8 +75,8 @@ class SphereRows:
 
     @property
     def rows_at_a_time(self) -> int:
-        """As many as suit the cache; see `column_rows`."""
-        return column_rows(self.width)
+        """As many as suit the cache; see `rows_per_moment_batch`."""
+        return rows_per_moment_batch(self.width)
 
     @property
     def width(self) -> int:
@@ -89,12 +89,12 @@ class SphereRows:
 
     @cached_property
     def _limits(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return _limit_arrays(self.columns)
+        return _column_limits_as_arrays(self.columns)
 
     @property
     def counted(self) -> tuple[Column, ...]:
         """The columns that the holder's counts are of."""
-        return counted_columns(self.columns, self.inputs)
+        return columns_of_row_counts(self.columns, self.inputs)
 
     def empty(self) -> MomentSums:
         d = self.width
@@ -103,30 +103,32 @@ class SphereRows:
     def add(self, sums: MomentSums, first_row: int, batch: Batch) -> None:
         """Add products, and count for the holder what was clipped and left out."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop, also not while it is converted
-            values = engine_values(batch, self.engine)
+            values = batch_values_for_engine(batch, self.engine)
             marks = self.rule.marks_or_zero(batch.labels)
             rows, good = self.put_on_sphere(values, marks)
             products, vector = self.engine.products(rows)
             sums.products += products
             sums.vector += vector
-            values = counted_values(batch, values)
+            values = values_of_row_counts(batch, values)
             clean = bool(good.all()) and self._within_bounds(values)
-            values = values if clean else on_host(values)  # a row that spoils nothing is not looked at
+            values = values if clean else copy_gpu_array_to_host(values)  # a row that spoils nothing is not looked at
             sums.counts.see(values, marks, good, batch)
             if not clean:
-                sums.counts.clipped += beyond_bounds(values, good, self.counted)
+                sums.counts.clipped += count_values_beyond_bounds(values, good, self.counted)
 
     def _within_bounds(self, values: NDArray[Any]) -> bool:
         """Whether no value lies beyond its bounds: mostly so, and found out sooner than a count."""
         endless = np.full(len(self.counted), np.inf)
         survey = self.engine.survey(-endless, endless, moments=False)
         survey.add(values)
-        extremes, (low, high) = survey.result(), _limit_arrays(self.counted)
+        extremes, (low, high) = survey.result(), _column_limits_as_arrays(self.counted)
         return bool((extremes.lowest >= low).all() and (extremes.highest <= high).all())
 
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         with np.errstate(all="ignore"):
-            return self.put_on_sphere(engine_values(batch, self.engine), self.rule.marks_or_zero(batch.labels))
+            return self.put_on_sphere(
+                batch_values_for_engine(batch, self.engine), self.rule.marks_or_zero(batch.labels)
+            )
 
     def put_on_sphere(
         self, values: NDArray[Any], marks: NDArray[np.int8]
@@ -136,8 +138,8 @@ class SphereRows:
         return self.engine.sphere(values, marks, *self._limits, constant, GRID)
 
 
-def _limit_arrays(columns: tuple[Column, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return limit_arrays({c.name: c.constants[:2] for c in columns}, [c.name for c in columns])
+def _column_limits_as_arrays(columns: tuple[Column, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return declared_limits_as_arrays({c.name: c.constants[:2] for c in columns}, [c.name for c in columns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +176,7 @@ class WhitenedRows(_FromSphere):
             if not self.by_class:
                 return whiten(rows, self.a, rule.signs_or_zero(batch.labels), GRID)
             white = whiten(rows, self.a, np.ones(batch.n_rows, np.int8), GRID)
-            return _beside(white, rule.marks_or_zero(batch.labels))
+            return _append_classes_to_rows(white, rule.marks_or_zero(batch.labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,15 +194,15 @@ class SphereEdges(_FromSphere):
             signs = self.sphere.rule.signs_or_zero(batch.labels)
             return self._on_sphere(batch, signs, signs)
         marks = self.sphere.rule.marks_or_zero(batch.labels)
-        return _beside(self._on_sphere(batch, marks, np.ones_like(marks)), marks)
+        return _append_classes_to_rows(self._on_sphere(batch, marks, np.ones_like(marks)), marks)
 
     def _on_sphere(self, batch: Batch, marks: NDArray[np.int8], signs: NDArray[np.int8]) -> NDArray[Any]:
         """Rows on the sphere times `signs`; one whose mark is 0 is zero."""
         edges, start = np.empty((self.sphere.width, batch.n_rows), np.int16), 0
         with np.errstate(all="ignore"):
-            blocks = value_blocks(batch, self.block_rows)
+            blocks = mapped_value_blocks(batch, self.block_rows)
             if batch.device_values is not None:
-                blocks = iter([engine_values(batch, self.sphere.engine)])
+                blocks = iter([batch_values_for_engine(batch, self.sphere.engine)])
             for values in blocks:
                 there = slice(start, start + len(values))
                 rows = self.sphere.put_on_sphere(values, marks[there])[0] * signs[there]
@@ -228,7 +230,7 @@ class Whiten:
 
     @property
     def rows_at_a_time(self) -> int:
-        return column_rows(self.width)
+        return rows_per_moment_batch(self.width)
 
     @property
     def width(self) -> int:
@@ -239,7 +241,7 @@ class Whiten:
         rows, ones = batch.rows(), np.ones(batch.n_rows, np.int8)
         if not self.by_class:
             return self.engine.whiten(rows, self.a, ones, GRID)
-        return _beside(self.engine.whiten(rows[:-1], self.a, ones, GRID), rows[-1])
+        return _append_classes_to_rows(self.engine.whiten(rows[:-1], self.a, ones, GRID), rows[-1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,8 +259,8 @@ class SumProducts:
 
     @property
     def rows_at_a_time(self) -> int:
-        """As many as suit the cache; see `column_rows`."""
-        return column_rows(self.width)
+        """As many as suit the cache; see `rows_per_moment_batch`."""
+        return rows_per_moment_batch(self.width)
 
     @property
     def worker_bytes(self) -> int:
@@ -275,7 +277,7 @@ class SumProducts:
         rows = batch.rows()
         products, vector = self.engine.products(rows[:-1] if self.by_class else rows)
         sums.products += products
-        sums.vector += slot_sums(rows, self.n_classes) if self.by_class else vector
+        sums.vector += moment_sums_by_class(rows, self.n_classes) if self.by_class else vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,8 +295,8 @@ class MeanRado:
 
     @property
     def rows_at_a_time(self) -> int:
-        """As many as suit the cache; see `column_rows`."""
-        return column_rows(self.theta.shape[-1])
+        """As many as suit the cache; see `rows_per_moment_batch`."""
+        return rows_per_moment_batch(self.theta.shape[-1])
 
     @property
     def title(self) -> str:
@@ -327,12 +329,12 @@ MOST_SQUARES = WEIGHTS**2 // 2  # of the class weights of one row
 CLASS_CAP = math.sqrt(MOST_SQUARES) / WEIGHTS  # on the norm of the class weights of a record
 
 
-def _beside(rows: NDArray[Any], marks: NDArray[Any]) -> NDArray[Any]:
+def _append_classes_to_rows(rows: NDArray[Any], marks: NDArray[Any]) -> NDArray[Any]:
     """Rows with their classes as the last integer of each."""
     return np.vstack([rows, marks.astype(rows.dtype)])
 
 
-def slot_sums(rows: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
+def moment_sums_by_class(rows: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
     """The sum of rows by class, which is the last integer of each; at most 2**16 rows, which are exact in float64."""
     slots = np.arange(1, n_classes + 1)[:, None] == rows[-1]
     sums: NDArray[np.int64] = (slots.astype(np.float64) @ rows[:-1].astype(np.float64).T).astype(np.int64)

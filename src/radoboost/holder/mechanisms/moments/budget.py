@@ -8,10 +8,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from radoboost.holder.gaussian_noise import TOTAL_VARIATION, round_scale_up
+from radoboost.holder.gaussian_noise import TOTAL_VARIATION, round_noise_scale_up
 from radoboost.holder.mechanisms.moments.aggregations import CAP, CLASS_CAP, GRID, WEIGHTS
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
-from radoboost.privacy.calibration import shared_variation
+from radoboost.privacy.calibration import variation_of_shared_noise
 from radoboost.privacy.events import OF_LABELS
 from radoboost.release.moment_math import EDGES
 
@@ -58,7 +58,7 @@ class NoiseShape:
     @property
     def variation(self) -> float:
         """How far one number with its noise may be from the Gaussian mechanism's."""
-        return shared_variation(TOTAL_VARIATION, self.shares)
+        return variation_of_shared_noise(TOTAL_VARIATION, self.shares)
 
     @property
     def slots(self) -> int:
@@ -111,7 +111,7 @@ class Stage:
         return one if self.times == 1 else Repeated(one, self.times)
 
 
-def planned_stages(
+def plan_stage_budget(
     unit: str, sharpen: bool, bounds_share: float, shape: NoiseShape, n_rounds: int, *, replaced: bool = False
 ) -> tuple[Stage, ...]:
     """The stages in their order, with `n_rounds` mean rados; those of no cost are exact.
@@ -125,7 +125,7 @@ def planned_stages(
     counts = COUNTS_SHARE if record else 0.0
     search = bounds_share if record and shape.n_searched else 0.0
     rest = 1 - counts - search - SCORES_SHARE
-    shares = {name: share * rest for name, share in _budget_shares(unit, sharpen, shape).items()}
+    shares = {name: share * rest for name, share in _stage_budget_shares(unit, sharpen, shape).items()}
     two = shape.n_classes == 2
     once = record and not replaced
     vector, tilted = GRID * (1 if once else 2), CAP if two else CLASS_CAP
@@ -136,21 +136,25 @@ def planned_stages(
         Stage(f"bounds {j + 1}", count * math.sqrt(shape.n_searched), search * share, bins * shape.n_searched)
         for j, (bins, share) in enumerate(SEARCHES if shape.n_searched else ())
     ]
-    first = [Stage("outline", square, shares["outline"], _pairs(shape.n_columns))] if shape.n_planned else []
+    first = (
+        [Stage("outline", square, shares["outline"], _number_of_column_pairs(shape.n_columns))]
+        if shape.n_planned
+        else []
+    )
     return (
         Stage("counts", count, counts, 2 + shape.raw),
         *searches,
         *first,
-        Stage("second", square, shares["second"], _pairs(d)),
+        Stage("second", square, shares["second"], _number_of_column_pairs(d)),
         Stage("sum", k * total, shares["sum"], shape.slots * d),
-        Stage("whitened", square, shares["whitened"], _pairs(d)),
+        Stage("whitened", square, shares["whitened"], _number_of_column_pairs(d)),
         Stage("rounds", k * tilted * vector, shares["rounds"], shape.slots * d, n_rounds, 1 if two else WEIGHTS),
         # A row is in one cell; a flipped label or another record moves one from a cell to another (M14, M19).
         Stage("scores", k * GRID * (1 if once else math.sqrt(2)), SCORES_SHARE, SCORE_CELLS if two else HIT_CELLS),
     )
 
 
-def _budget_shares(unit: str, sharpen: bool, shape: NoiseShape) -> dict[str, float]:
+def _stage_budget_shares(unit: str, sharpen: bool, shape: NoiseShape) -> dict[str, float]:
     """The share of each stage but counts and searches; that of the first moments is the same for every plan.
 
     Beyond the table's own columns their second moments are the outline, and those of the plan's columns come after.
@@ -165,17 +169,19 @@ def _budget_shares(unit: str, sharpen: bool, shape: NoiseShape) -> dict[str, flo
     return shares
 
 
-def _pairs(n_columns: int) -> int:
+def _number_of_column_pairs(n_columns: int) -> int:
     return n_columns * (n_columns + 1) // 2
 
 
-def released_noise(scales: Mapping[str, float]) -> dict[str, float]:
+def released_stage_noise(scales: Mapping[str, float]) -> dict[str, float]:
     """The noise of each stage in units of what its block holds, from grid steps: a row counts 1, and has length 1."""
     unit = {"outline": GRID**2, "second": GRID**2, "whitened": GRID**2}
-    return {stage: round_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()}
+    return {
+        stage: round_noise_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()
+    }
 
 
-def compose_stages(parts: Sequence[Stage], mu: float, relation: Relation, shape: NoiseShape) -> Event:
+def compose_stage_events(parts: Sequence[Stage], mu: float, relation: Relation, shape: NoiseShape) -> Event:
     """What these stages together are accounted as."""
     events = tuple(stage.event(mu, relation, shape) for stage in parts if stage.share and stage.times)
     return events[0] if len(events) == 1 else Composed(events)

@@ -19,19 +19,25 @@ import numpy as np
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.feature_maps import map_table
-from radoboost.holder.grid import check_size
+from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.mechanisms.mechanism import KeyUse, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
-from radoboost.holder.mechanisms.moments.feature_plan import FeatureCandidates, planned_columns
-from radoboost.holder.mechanisms.moments.stages import Stages, check_memory
-from radoboost.holder.mechanisms.record_level import check_width, released_columns
+from radoboost.holder.mechanisms.moments.feature_plan import FeatureCandidates, columns_of_plan
+from radoboost.holder.mechanisms.moments.stages import Stages, check_memory_for_stages
+from radoboost.holder.mechanisms.record_level import check_width_of_records, released_record_columns
 from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, make_statement
-from radoboost.holder.mechanisms.table_survey import TableSurvey, check_scale, check_unchanged, outliers_of, survey
+from radoboost.holder.mechanisms.table_survey import (
+    TableSurvey,
+    check_scale_argument,
+    check_table_unchanged,
+    outliers_of_survey,
+    survey_table,
+)
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.schema_file import check_bounds, check_names
+from radoboost.holder.schema_file import check_declared_bounds, check_declared_feature_names
 from radoboost.privacy import NotPrivate, Relation
-from radoboost.release.rado_sampling import require_memory_for_draws
+from radoboost.release.rado_sampling import require_memory_for_drawn_rados
 from radoboost.release.release import Statement
 
 if TYPE_CHECKING:
@@ -56,44 +62,44 @@ _PLANNED = (
 )
 
 
-def check_exact(asked: CraftRequest) -> None:
+def check_exact_moments(asked: CraftRequest) -> None:
     """Refuse what only serves a promise, what cannot be, and what exact sums have no use for."""
     if asked.scale not in ("auto", "bounds"):
         raise ArgumentError("moments scales columns by bounds, declared or the table's own; leave scale out (--scale)")
     asked.refuse("moments", "first_row")
     if asked.rows is not None:
         raise ArgumentError("exact moments have no noise for rows to outweigh; leave rows out (--rows)")
-    check_scale(replace(asked, scale="auto"))  # also refuses a person, and private bounds
+    check_scale_argument(replace(asked, scale="auto"))  # also refuses a person, and private bounds
 
 
-def make_exact(
+def make_exact_moments(
     mechanism: "Moments", asked: CraftRequest, run: Curator, outlook: FeatureCandidates | None
 ) -> ReleaseDraft:
     """The sum of edge vectors and of their products, without noise."""
     names = run.source.features
-    check_names(names, asked.intercept)
-    facts = survey(replace(asked, scale="standard"), run, passes=3)
-    check_size(run.source.name, facts.all_rows, MOST_ROWS, "learn from all: rado learn A B")
-    limits, estimated = _limits(asked, facts, names)
-    odd = {name: value for name, value in outliers_of(facts, run.source).items() if name in estimated}
+    check_declared_feature_names(names, asked.intercept)
+    facts = survey_table(replace(asked, scale="standard"), run, passes=3)
+    check_rows_sum_exactly(run.source.name, facts.all_rows, MOST_ROWS, "learn from all: rado learn A B")
+    limits, estimated = _bounds_for_exact_moments(asked, facts, names)
+    odd = {name: value for name, value in outliers_of_survey(facts, run.source).items() if name in estimated}
     asked = replace(asked, declared=replace(asked.declared, limits=limits), features=names)
-    columns, through = released_columns(replace(asked, columns="linear") if outlook else asked, names, 1 / GRID)
+    columns, through = released_record_columns(replace(asked, columns="linear") if outlook else asked, names, 1 / GRID)
     inputs, feature_map = None, None
     if through is not None:
         run.source, inputs, feature_map = map_table(run.source, through.map), through.inputs, through.map
     shape = NoiseShape(len(columns), n_classes=facts.rule.n_classes)
     shape = shape if outlook is None else outlook.shaped(shape)
-    widest = check_width(max(shape.n_columns, shape.widest))
-    check_memory(run, widest, shape.slots)
-    require_memory_for_draws(asked.n_rados, widest)
+    widest = check_width_of_records(max(shape.n_columns, shape.widest))
+    check_memory_for_stages(run, widest, shape.slots)
+    require_memory_for_drawn_rados(asked.n_rados, widest)
     features = columns[: len(columns) - asked.intercept]
     sphere = SphereRows(run.engine, facts.rule, features, asked.intercept, inputs)
     stages = Stages(mechanism, shape, run, sphere, outlook=outlook)
     stages.run_exactly()
     counts = stages.counts  # without values beyond bounds which nobody declared
-    check_unchanged(run, facts, counts)
+    check_table_unchanged(run, facts, counts)
     if stages.map is not None:
-        feature_map, columns = stages.map, (*planned_columns(stages.map), columns[-1])
+        feature_map, columns = stages.map, (*columns_of_plan(stages.map), columns[-1])
     return ReleaseDraft(
         blocks=stages.blocks,
         columns=columns,
@@ -113,11 +119,11 @@ def make_exact(
     )  # fmt: skip
 
 
-def _limits(
+def _bounds_for_exact_moments(
     asked: CraftRequest, facts: TableSurvey, names: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
     """The bounds of all columns, and which of them are estimated: as far as values go, and some deviations at most."""
-    declared = check_bounds(asked.declared, names, "standard")
+    declared = check_declared_bounds(asked.declared, names, "standard")
     slots = {name: (0.0, 1.0) for name in names if name in asked.groups}
     estimated = {}
     for k, name in enumerate(names):
@@ -132,7 +138,7 @@ def _limits(
     return {**slots, **declared, **estimated}, tuple(estimated)
 
 
-def exact_statement(circumstances: StatementFacts) -> Statement:
+def exact_moments_statement(circumstances: StatementFacts) -> Statement:
     """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
     number = "two" if circumstances.n_classes == 2 else f"{circumstances.n_classes:,}"
     statement = make_statement(

@@ -26,15 +26,15 @@ from radoboost.holder.feature_maps import (
     DEGREES,
     MOST_COLUMNS,
     Degrees,
-    check_degree,
-    classes_within,
-    n_products,
+    check_product_degree,
+    number_of_products_in_class,
+    product_classes_that_fit,
     product_terms,
 )
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.release.columns import Column
-from radoboost.release.feature_map import FeatureMap, Input, Term, repeated_names
+from radoboost.release.feature_map import FeatureMap, Input, Term, repeated_map_names
 from radoboost.release.moment_math import LEAST
 from radoboost.tables.column_selection import list_names
 
@@ -101,11 +101,11 @@ class FeatureCandidates:
         """The classes that a table of this size and strength has."""
         degree = DEGREES.get(self.word)
         if degree is not None:
-            return classes_within(len(self.numbers), self.n_ranked, lambda _: MOST_COLUMNS, degree)
+            return product_classes_that_fit(len(self.numbers), self.n_ranked, lambda _: MOST_COLUMNS, degree)
         if strength < _LEAST_STRENGTH:
             return []
         each = _STRENGTH * (_IF_DOUBLED if doubled else 1.0)
-        return classes_within(
+        return product_classes_that_fit(
             len(self.numbers), self.n_ranked, lambda g: min(MOST_COLUMNS, strength / (each * g), size / (_SIZE * g))
         )
 
@@ -119,14 +119,18 @@ class FeatureCandidates:
 
     def width(self, classes: list[Degrees]) -> int:
         """How many columns there are with these classes, the constant among them."""
-        return self.n_ranked + sum(n_products(len(self.numbers), each) for each in classes) if classes else self.n_own
+        return (
+            self.n_ranked + sum(number_of_products_in_class(len(self.numbers), each) for each in classes)
+            if classes
+            else self.n_own
+        )
 
     def shaped(self, shape: NoiseShape) -> NoiseShape:
         """What noise depends on, with as many columns as a plan may have."""
         return replace(shape, widest=self.widest if self.classes() else 0)
 
 
-def choose(
+def choose_feature_plan(
     outlook: FeatureCandidates,
     size: float,
     strength: float,
@@ -141,10 +145,10 @@ def choose(
     """
     classes = outlook.classes(size * crowding, strength * crowding, doubled=doubled)
     width = outlook.width(classes)
-    return FeaturePlan(tuple(classes), width, *rounds_for(bool(classes), strength / width, sharpen))
+    return FeaturePlan(tuple(classes), width, *planned_number_of_rounds(bool(classes), strength / width, sharpen))
 
 
-def rounds_for(beyond: bool, strength: float, sharpen: bool = True) -> tuple[int, float]:
+def planned_number_of_rounds(beyond: bool, strength: float, sharpen: bool = True) -> tuple[int, float]:
     """How many mean rados there are at so much strength for each column, and how far each one goes."""
     if not sharpen:
         return 0, 0.0
@@ -177,18 +181,18 @@ class InputMoments:
     deviation: NDArray[np.float64]
 
 
-def read_outline(second: NDArray[np.float64], noise: float) -> InputMoments:
+def read_input_moments(second: NDArray[np.float64], noise: float) -> InputMoments:
     """Means and deviations by the released second moments of rows on the sphere, whose constant is last.
 
     `noise` is the deviation of the noise on the diagonal.
     """
     weight = max(float(second[-1, -1]), noise, LEAST)
-    mean = _snapped(np.clip(CONSTANT_VALUE * second[-1, :-1] / weight, -1.0, 1.0))
+    mean = _snap_plan_constants(np.clip(CONSTANT_VALUE * second[-1, :-1] / weight, -1.0, 1.0))
     variance = CONSTANT_VALUE**2 * np.diag(second)[:-1] / weight - np.square(mean)
-    return InputMoments(mean, _snapped(np.sqrt(np.clip(variance, _LEAST_VARIANCE, 1.0))))
+    return InputMoments(mean, _snap_plan_constants(np.sqrt(np.clip(variance, _LEAST_VARIANCE, 1.0))))
 
 
-def plan_map(
+def feature_map_of_plan(
     outlook: FeatureCandidates, plan: FeaturePlan, columns: Sequence[Column], outline: InputMoments
 ) -> FeatureMap:
     """The columns of a plan as a feature map of the table's `columns`, which have bounds."""
@@ -197,12 +201,12 @@ def plan_map(
         if column.name in outlook.groups:
             own.append(Input(column.name, 0.5, 0.5, column.low, column.high))
         else:
-            own.append(_centred(column, mean, deviation))
-            ranks.append(_ranked(column, mean, deviation))
-    return FeatureMap((*own, *ranks), tuple(_terms(outlook, plan.classes)))
+            own.append(_centred_map_input(column, mean, deviation))
+            ranks.append(_ranked_map_input(column, mean, deviation))
+    return FeatureMap((*own, *ranks), tuple(_terms_of_plan(outlook, plan.classes)))
 
 
-def _centred(column: Column, mean: float, deviation: float) -> Input:
+def _centred_map_input(column: Column, mean: float, deviation: float) -> Input:
     """A number, centred by its mean within its bounds, which are -1 and 1, in units of two to 2.5 deviations."""
     assert column.low is not None
     assert column.high is not None
@@ -212,14 +216,14 @@ def _centred(column: Column, mean: float, deviation: float) -> Input:
     return Input(column.name, shift, width * (reach / 2), column.low, column.high, limit=1.0)
 
 
-def _ranked(column: Column, mean: float, deviation: float) -> Input:
+def _ranked_map_input(column: Column, mean: float, deviation: float) -> Input:
     """The rank of a number, from -1 to 1."""
     low, high, shift, factor, divisor, offset = column.constants
-    levels = beta_levels(mean, deviation)
+    levels = beta_rank_levels(mean, deviation)
     return Input(column.name, shift, divisor, low, high, 1.0, factor=factor, offset=offset, levels=levels)
 
 
-def beta_levels(mean: float, deviation: float) -> tuple[float, ...]:
+def beta_rank_levels(mean: float, deviation: float) -> tuple[float, ...]:
     """The distribution function, onto [-1, 1], of the Beta distribution on [-1, 1] with this mean and deviation.
 
     It is taken at equally spaced points, and rounded so far that every machine has the same levels.
@@ -233,35 +237,35 @@ def beta_levels(mean: float, deviation: float) -> tuple[float, ...]:
     largest = middle * (1 - middle)
     size = largest / min(deviation**2 / 4, _WIDEST * largest) - 1
     a, b = (max(share * size, _LEAST_PARAMETER) for share in (middle, 1 - middle))
-    levels = _snapped(2 * betainc(a, b, np.linspace(0.0, 1.0, _BINS + 1)) - 1)
+    levels = _snap_plan_constants(2 * betainc(a, b, np.linspace(0.0, 1.0, _BINS + 1)) - 1)
     return tuple(np.maximum.accumulate(levels).tolist())
 
 
-def _terms(outlook: FeatureCandidates, classes: Sequence[Degrees]) -> list[Term]:
+def _terms_of_plan(outlook: FeatureCandidates, classes: Sequence[Degrees]) -> list[Term]:
     """The columns of a plan, in order: the table's, ranks, and products of ranks."""
     ranks = [f"rank({name})" for name in outlook.numbers]
     return [*(Term("linear", (name,)) for name in (*outlook.names, *ranks)), *product_terms(classes, ranks)]
 
 
-def planned_columns(feature_map: FeatureMap) -> tuple[Column, ...]:
+def columns_of_plan(feature_map: FeatureMap) -> tuple[Column, ...]:
     """The columns that a map makes, which lie in [-1, 1], without the constant one."""
     return tuple(Column(name, "bounds", 1 / GRID, -1.0, 1.0) for name in feature_map.output_names)
 
 
-def check_outlook(outlook: FeatureCandidates) -> None:
+def check_feature_candidates(outlook: FeatureCandidates) -> None:
     """Refuse too many columns, or names that columns of some plan would share, before anything is spent."""
     if outlook.word in DEGREES:
-        check_degree(outlook.word, len(outlook.numbers), outlook.classes())
+        check_product_degree(outlook.word, len(outlook.numbers), outlook.classes())
     if not outlook.classes():
         return
     room = MOST_COLUMNS - outlook.n_ranked
-    possible = [degrees for degrees in CLASSES if n_products(len(outlook.numbers), degrees) <= room]
-    if double := repeated_names([term.name for term in _terms(outlook, possible)]):
+    possible = [degrees for degrees in CLASSES if number_of_products_in_class(len(outlook.numbers), degrees) <= room]
+    if double := repeated_map_names([term.name for term in _terms_of_plan(outlook, possible)]):
         raise ArgumentError(
             f"several columns would be called {list_names(double)}, among those that are made of others; rename "
             "columns of the table, or take columns='linear' (--columns linear)"
         )
 
 
-def _snapped(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _snap_plan_constants(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(values / _SNAP) * _SNAP + 0.0)  # never -0.0

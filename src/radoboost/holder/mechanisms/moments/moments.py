@@ -15,7 +15,7 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.feature_maps import DEGREES, map_table
 from radoboost.holder.gaussian_noise import LARGEST_SCALE
-from radoboost.holder.grid import check_size
+from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import (
@@ -23,48 +23,56 @@ from radoboost.holder.mechanisms.moments.budget import (
     SCORE_CELLS,
     NoiseShape,
     Stage,
-    compose_stages,
-    planned_stages,
-    released_noise,
+    compose_stage_events,
+    plan_stage_budget,
+    released_stage_noise,
 )
-from radoboost.holder.mechanisms.moments.exact_moments import check_exact, exact_statement, make_exact
+from radoboost.holder.mechanisms.moments.exact_moments import (
+    check_exact_moments,
+    exact_moments_statement,
+    make_exact_moments,
+)
 from radoboost.holder.mechanisms.moments.feature_plan import (
     AUTO,
     LINEAR_ROUNDS,
     MOST_ROUNDS,
     FeatureCandidates,
     FeaturePlan,
-    check_outlook,
-    choose,
-    planned_columns,
+    check_feature_candidates,
+    choose_feature_plan,
+    columns_of_plan,
 )
-from radoboost.holder.mechanisms.moments.private_bounds import bounds_text, check_rows_carry, find_bounds
-from radoboost.holder.mechanisms.moments.stages import Stages, check_memory
+from radoboost.holder.mechanisms.moments.private_bounds import (
+    check_rows_for_private_bounds,
+    find_private_bounds,
+    private_bounds_text,
+)
+from radoboost.holder.mechanisms.moments.stages import Stages, check_memory_for_stages
 from radoboost.holder.mechanisms.record_level import (
-    check_declared,
-    check_width,
-    declared_features,
-    declared_rule,
+    check_declared_records,
+    check_width_of_records,
+    declared_label_encoder,
+    declared_record_features,
     limit_persons,
-    person_parameters,
-    released_columns,
+    person_parameters_of_release,
+    released_record_columns,
 )
 from radoboost.holder.mechanisms.statements import (
     COMMON,
     DEFAULT_DELTA,
     OFF_THE_TABLE,
     RECORD_UNIT,
-    check_epsilon,
+    check_epsilon_and_delta,
     make_statement,
     privacy_unit_text,
 )
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.schema_file import check_names
+from radoboost.holder.schema_file import check_declared_feature_names
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release.kind import EXACT_MOMENTS, NOISY_MOMENTS
-from radoboost.release.rado_sampling import require_memory_for_draws
+from radoboost.release.rado_sampling import require_memory_for_drawn_rados
 from radoboost.release.release import Statement
-from radoboost.tables.labels import check_classes, check_n_classes
+from radoboost.tables.labels import check_classes, check_number_of_classes
 
 if TYPE_CHECKING:
     from radoboost.holder.mechanisms.moments.preview import PlanPreview
@@ -109,7 +117,7 @@ class Moments:
                 "with an infinite epsilon nothing is protected, and nothing sharpened: leave unit, relation, sharpen "
                 "and bounds_share out, or take a finite epsilon, such as 1"
             )
-        check_epsilon(1.0 if self.exact else self.epsilon, self.delta)
+        check_epsilon_and_delta(1.0 if self.exact else self.epsilon, self.delta)
         if self.protects not in UNITS:
             raise ArgumentError(f"unit must be 'record' or 'label'; it is {self.unit!r}")
         if not isinstance(self.sharpen, bool):
@@ -171,7 +179,7 @@ class Moments:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, noise that cannot be sampled, or an epsilon that so few rows cannot carry."""
-        if asked.n_rados and _n_classes(asked) > 2:
+        if asked.n_rados and _declared_number_of_classes(asked) > 2:
             raise ArgumentError(
                 "moments of more than two classes have one second moment for all of them, from which no rados of a "
                 "class can be drawn; leave n_rados out (-n)"
@@ -181,7 +189,7 @@ class Moments:
         if not asked.subsets.by_coins:
             raise ArgumentError("moments draws rados from the moments it releases; leave signatures out")
         if self.exact:
-            check_exact(asked)
+            check_exact_moments(asked)
             return
         if self._replaced and asked.person is not None:
             raise ArgumentError(
@@ -192,9 +200,11 @@ class Moments:
                 f"sums of products of {asked.rows:,} rows may not fit 64 bits; at most {MOST_ROWS:,} do: make several "
                 "releases, each of some of the rows"
             )
-        check_declared(replace(asked, columns="linear") if _is_planned(asked) else asked, may_search=True)
+        check_declared_records(
+            replace(asked, columns="linear") if _columns_are_planned(asked) else asked, may_search=True
+        )
         if not asked.declared.all_private:
-            self._check_shape(asked, _known_features(asked))
+            self._check_shape(asked, _features_known_beforehand(asked))
 
     def foresee(self, asked: CraftRequest, features: Sequence[str] | None = None) -> str | None:
         """Which columns about so many declared rows carry; None where that, or how many columns there are, is open.
@@ -207,29 +217,29 @@ class Moments:
     def _foreseen(self, asked: CraftRequest, features: Sequence[str] | None = None) -> "PlanPreview | None":
         if self.exact or asked.rows is None or (features is None and asked.declared.all_private):
             return None
-        from radoboost.holder.mechanisms.moments.preview import preview
+        from radoboost.holder.mechanisms.moments.preview import preview_columns
 
-        names = _known_features(asked) if features is None else features
-        outlook = _outlook(asked, names)
-        return preview(self, asked.rows, outlook, _shape(asked, names, outlook))
+        names = _features_known_beforehand(asked) if features is None else features
+        outlook = _feature_candidates(asked, names)
+        return preview_columns(self, asked.rows, outlook, _noise_shape(asked, names, outlook))
 
     def _check_shape(self, asked: CraftRequest, features: Sequence[str]) -> None:
         """Refuse noise that cannot be sampled, or an epsilon that so few declared rows cannot carry."""
-        outlook = _outlook(asked, features)
-        shape = _shape(asked, features, outlook)
+        outlook = _feature_candidates(asked, features)
+        shape = _noise_shape(asked, features, outlook)
         mu = self.distance(shape)
         if asked.rows is not None:
             self._check_carries(asked.rows, outlook, shape)
             if shape.n_searched and self.protects == "record":
                 cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation_for(shape).value}"
                 mu /= shape.max_rows * math.sqrt(1 + self._replaced)
-                check_rows_carry(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
+                check_rows_for_private_bounds(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
 
     def _check_carries(self, rows: int, outlook: FeatureCandidates | None, shape: NoiseShape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
-        from radoboost.holder.mechanisms.moments.preview import preview
+        from radoboost.holder.mechanisms.moments.preview import preview_columns
 
-        expectation = preview(self, rows, outlook, shape).forecast()
+        expectation = preview_columns(self, rows, outlook, shape).forecast()
         if not expectation.carries:
             raise ArgumentError(
                 f"epsilon {self.epsilon:g} at delta {self.delta:g}, for {self.relation_for(shape).value}, would be "
@@ -239,26 +249,28 @@ class Moments:
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Stages, each with its noise; `craft` draws rados from what they release, if it is asked for any (M9)."""
         if self.exact:
-            return make_exact(self, asked, run, _outlook(asked, run.source.features))
-        names, rule, rows = run.source.features, declared_rule(asked), None
+            return make_exact_moments(self, asked, run, _feature_candidates(asked, run.source.features))
+        names, rule, rows = run.source.features, declared_label_encoder(asked), None
         searched = asked.declared.searched(names)
-        outlook = _outlook(asked, names)
-        shape = _shape(asked, names, outlook)
+        outlook = _feature_candidates(asked, names)
+        shape = _noise_shape(asked, names, outlook)
         if not self.hides_size:
-            check_size(run.source.name, run.source.n_rows or 0, MOST_ROWS, "learn from all: rado learn A B")
+            check_rows_sum_exactly(run.source.name, run.source.n_rows or 0, MOST_ROWS, "learn from all: rado learn A B")
         # All that the table's columns can be refused for comes before anything is spent.
-        check_names(names, asked.intercept)
-        check_width(max(shape.n_columns, shape.widest))
-        check_memory(run, max(shape.n_columns, shape.widest), shape.slots)
-        require_memory_for_draws(asked.n_rados, max(shape.n_columns, shape.widest))
+        check_declared_feature_names(names, asked.intercept)
+        check_width_of_records(max(shape.n_columns, shape.widest))
+        check_memory_for_stages(run, max(shape.n_columns, shape.widest), shape.slots)
+        require_memory_for_drawn_rados(asked.n_rados, max(shape.n_columns, shape.widest))
         columns_from_table = asked.declared.all_private and asked.features is None
         if searched:
             self._check_shape(asked, names)
         persons = limit_persons(asked, run, rule, with_label=self.protects == "record")
         if searched:
-            found, rows = find_bounds(self, shape, run, rule, searched)
+            found, rows = find_private_bounds(self, shape, run, rule, searched)
             asked = replace(asked, declared=asked.declared.with_found(found))
-        columns, through = released_columns(replace(asked, columns="linear") if outlook else asked, names, 1 / GRID)
+        columns, through = released_record_columns(
+            replace(asked, columns="linear") if outlook else asked, names, 1 / GRID
+        )
         inputs, feature_map = None, None
         if through is not None:
             run.source, inputs, feature_map = map_table(run.source, through.map), through.inputs, through.map
@@ -269,7 +281,7 @@ class Moments:
         plan = stages.plan
         if stages.map is not None:
             feature_map = stages.map
-            columns = (*planned_columns(feature_map), columns[-1])
+            columns = (*columns_of_plan(feature_map), columns[-1])
         n_rows = None if self.hides_size else run.total_rows(stages.counts.n_rows)
         return ReleaseDraft(
             blocks=stages.blocks,
@@ -280,7 +292,7 @@ class Moments:
                 columns_from_table, asked.person, asked.max_rows, mapped=feature_map is not None, shape=shape,
             ),
             parameters={
-                **person_parameters(asked),
+                **person_parameters_of_release(asked),
                 **({"relation": self.relation} if self._replaced else {}),
                 "unit": self.protects, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
                 "noise": stages.noise(), "rows": stages.rows, "rounds": plan.rounds, "eta": plan.eta,
@@ -296,7 +308,9 @@ class Moments:
 
     def stages(self, shape: NoiseShape, n_rounds: int) -> tuple[Stage, ...]:
         """The stages, with `n_rounds` mean rados."""
-        return planned_stages(self.protects, self.sharpen, self.bounds_share, shape, n_rounds, replaced=self._replaced)
+        return plan_stage_budget(
+            self.protects, self.sharpen, self.bounds_share, shape, n_rounds, replaced=self._replaced
+        )
 
     def strength(self, size: float, shape: NoiseShape) -> float:
         """About so many rows, in units of the noise that hides what is protected: plans go by it (M11, M15).
@@ -330,7 +344,9 @@ class Moments:
     def choose(self, outlook: FeatureCandidates, size: float, strength: float, shape: NoiseShape) -> FeaturePlan:
         """The plan of a table of about so many rows, with so much `strength` (M11, M13)."""
         doubled = self.neighbours is not Relation.RECORD
-        return choose(outlook, size, strength, sharpen=self.sharpen, crowding=shape.crowding, doubled=doubled)
+        return choose_feature_plan(
+            outlook, size, strength, sharpen=self.sharpen, crowding=shape.crowding, doubled=doubled
+        )
 
     def scales(self, n_rounds: int, shape: NoiseShape = NoiseShape()) -> dict[str, float]:  # noqa: B008 - it is frozen
         """The noise of each stage in grid steps; 0 where a stage is exact or not there.
@@ -342,7 +358,7 @@ class Moments:
 
     def event(self, shape: NoiseShape, n_rounds: int) -> Event:
         """What all stages together do, with `n_rounds` mean rados (M8)."""
-        return compose_stages(self.stages(shape, n_rounds), self.distance(shape), self.relation_for(shape), shape)
+        return compose_stage_events(self.stages(shape, n_rounds), self.distance(shape), self.relation_for(shape), shape)
 
     def dearest(self, shape: NoiseShape, *, but: Collection[str] = ()) -> Event:
         """What the stages do, `but` some, with the plan that draws the most deviates, whichever is chosen (M6, M11).
@@ -352,7 +368,7 @@ class Moments:
         """
         stages = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
         kept = [stage for stage in stages if stage.name not in but]
-        return compose_stages(kept, self.distance(shape) * _ROUNDING, self.relation_for(shape), shape)
+        return compose_stage_events(kept, self.distance(shape) * _ROUNDING, self.relation_for(shape), shape)
 
     def bookings(self, shape: NoiseShape) -> tuple[Event, ...]:
         """What is booked, in this order: the noisy counts of rows, where they have noise, and everything else (M10).
@@ -367,14 +383,14 @@ class Moments:
 
     def foreseen_bookings(self, asked: CraftRequest) -> tuple[Event, ...]:
         """What will be booked, as far as what was declared says; of unknown columns, for as few as there can be."""
-        features = _known_features(asked)
+        features = _features_known_beforehand(asked)
         if not features:
-            return self.bookings(_shape_about(asked, NoiseShape(2, int(asked.declared.all_private))))
-        return self.bookings(_shape(asked, features, _outlook(asked, features)))
+            return self.bookings(_noise_shape_of_request(asked, NoiseShape(2, int(asked.declared.all_private))))
+        return self.bookings(_noise_shape(asked, features, _feature_candidates(asked, features)))
 
     def numbers_at_most(self, asked: CraftRequest, features: Sequence[str]) -> tuple[int, int]:
         """How many numbers a release has at most, and of how many columns, whichever plan is chosen."""
-        shape = _shape(asked, features, _outlook(asked, features))
+        shape = _noise_shape(asked, features, _feature_candidates(asked, features))
         d, width = shape.n_columns, max(shape.n_columns, shape.widest)
         vectors = shape.slots * (2 * MOST_ROUNDS + 2 + asked.n_rados)
         return d * (d + EQUAL_BINS) + width * (3 * width + vectors) + SCORE_CELLS, width + d + SCORE_CELLS
@@ -382,7 +398,7 @@ class Moments:
     def statement(self, circumstances: StatementFacts) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
         if self.exact:
-            return exact_statement(circumstances)
+            return exact_moments_statement(circumstances)
         shape = circumstances.shape or NoiseShape(
             circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or "",
             bool(circumstances.schema),
@@ -396,11 +412,11 @@ class Moments:
         promises = [promise.format(whom.anyone) for promise in self._words[0]]
         exposed = list(self._words[1])
         if circumstances.searched:  # in the label unit they are no part of the promise
-            (promises if record else exposed).append(bounds_text(circumstances.searched, self.protects))
+            (promises if record else exposed).append(private_bounds_text(circumstances.searched, self.protects))
         declared = _OTHERS_DECLARED if circumstances.searched else _DECLARED
         if circumstances.columns_from_table:
             declared = _COLUMNS_OF_THE_TABLE
-        words = _of_classes(shape.n_classes)
+        words = _words_for_more_classes(shape.n_classes)
         return make_statement(
             self.name,
             self.dearest(shape),
@@ -426,13 +442,13 @@ class Moments:
         part of the answer here, and no reason to refuse.
         """
         self.check(replace(asked, rows=None))
-        names = _known_features(asked)
-        event = self.dearest(_shape(asked, names, _outlook(asked, names)))
+        names = _features_known_beforehand(asked)
+        event = self.dearest(_noise_shape(asked, names, _feature_candidates(asked, names)))
         foreseen = self._foreseen(asked)
         if foreseen is None:
             return event, {}
         plans = {}
-        for word in ("linear", *DEGREES) if _is_planned(asked) else ():
+        for word in ("linear", *DEGREES) if _columns_are_planned(asked) else ():
             with suppress(ArgumentError):  # it would make too many columns
                 plans[word] = self._foreseen(replace(asked, columns=word)) or foreseen
         return event, foreseen.account(asked.columns, plans, len(names))
@@ -455,22 +471,22 @@ class Moments:
         mechanism = cls(epsilon, question.delta, question.unit, question.sharpen, relation=question.relation)
         n_features = 1 if features is None else features
         if rows is not None and features is not None:
-            from radoboost.holder.mechanisms.moments.preview import all_plans, preview_plan
+            from radoboost.holder.mechanisms.moments.preview import preview_all_plans, preview_plan
 
             about: Any = {"private_bounds": question.private_bounds, "n_classes": question.n_classes}
             foreseen = preview_plan(mechanism, rows, features, question.columns, **about)
-            answer = foreseen.account(question.columns, all_plans(mechanism, rows, features, **about), features)
+            answer = foreseen.account(question.columns, preview_all_plans(mechanism, rows, features, **about), features)
             return mechanism.dearest(replace(foreseen.shape, n_planned=0)), answer
-        check_n_classes(question.n_classes)
+        check_number_of_classes(question.n_classes)
         searched = n_features if question.private_bounds else 0
         shape = NoiseShape(n_features + 1, searched, n_classes=question.n_classes)
-        by_rounds = {rounds: released_noise(mechanism.scales(rounds, shape)) for _, rounds, _ in LINEAR_ROUNDS}
+        by_rounds = {rounds: released_stage_noise(mechanism.scales(rounds, shape)) for _, rounds, _ in LINEAR_ROUNDS}
         rounds = {str(rounds): noise["rounds"] for rounds, noise in by_rounds.items()}
         noise = {**by_rounds[MOST_ROUNDS], "rounds": rounds if question.sharpen else 0.0}
         return mechanism.dearest(shape), {"noise": noise}
 
 
-def _of_classes(n_classes: int) -> Callable[[str], str]:
+def _words_for_more_classes(n_classes: int) -> Callable[[str], str]:
     """What makes words about two classes words about so many, from which no rados can be drawn."""
 
     def words(text: str) -> str:
@@ -481,14 +497,14 @@ def _of_classes(n_classes: int) -> Callable[[str], str]:
     return words
 
 
-def _is_planned(asked: CraftRequest) -> bool:
+def _columns_are_planned(asked: CraftRequest) -> bool:
     """Whether columns follow from what is released first: they are then the table's own at first."""
     return asked.columns in tuple(DEGREES) or (asked.columns == AUTO and asked.intercept)
 
 
-def _outlook(asked: CraftRequest, features: Sequence[str]) -> FeatureCandidates | None:
+def _feature_candidates(asked: CraftRequest, features: Sequence[str]) -> FeatureCandidates | None:
     """What a plan may be made of; None where which columns there are is fixed beforehand."""
-    if not _is_planned(asked):
+    if not _columns_are_planned(asked):
         return None
     assert isinstance(asked.columns, str)
     if not asked.intercept:
@@ -498,37 +514,37 @@ def _outlook(asked: CraftRequest, features: Sequence[str]) -> FeatureCandidates 
         )
     groups = {name: group for name, group in asked.groups.items() if name in features}
     outlook = FeatureCandidates(tuple(features), groups, asked.columns)
-    check_outlook(outlook)
+    check_feature_candidates(outlook)
     return outlook
 
 
-def _shape(asked: CraftRequest, features: Sequence[str], outlook: FeatureCandidates | None) -> NoiseShape:
+def _noise_shape(asked: CraftRequest, features: Sequence[str], outlook: FeatureCandidates | None) -> NoiseShape:
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
     width = asked.width(features) if outlook is None else outlook.n_own
-    shape = _shape_about(asked, NoiseShape(width, len(searched)))
+    shape = _noise_shape_of_request(asked, NoiseShape(width, len(searched)))
     return shape if outlook is None else outlook.shaped(shape)
 
 
-def _shape_about(asked: CraftRequest, columns: NoiseShape) -> NoiseShape:
+def _noise_shape_of_request(asked: CraftRequest, columns: NoiseShape) -> NoiseShape:
     return replace(
         columns,
         max_rows=asked.max_rows,
         person=asked.person or "",
         raw=asked.declared.schema is not None,
-        n_classes=_n_classes(asked),
+        n_classes=_declared_number_of_classes(asked),
         label=asked.which_label,
         shares=asked.shares,
     )
 
 
-def _known_features(asked: CraftRequest) -> Sequence[str]:
+def _features_known_beforehand(asked: CraftRequest) -> Sequence[str]:
     """The features as far as they are known before the table is opened; those of arrays are called by their places."""
-    names = declared_features(asked)
+    names = declared_record_features(asked)
     return [f"x{k}" for k in range(len(asked.declared.limits))] if names is None else names
 
 
-def _n_classes(asked: CraftRequest) -> int:
+def _declared_number_of_classes(asked: CraftRequest) -> int:
     """How many classes are declared; two where they are missing, which is refused elsewhere."""
     return 2 if asked.classes is None else len(check_classes(asked.classes))
 

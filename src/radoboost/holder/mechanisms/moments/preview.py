@@ -12,18 +12,18 @@ from typing import Any
 from radoboost.errors import ArgumentError, whole_number
 from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms.moments.aggregations import GRID
-from radoboost.holder.mechanisms.moments.budget import NoiseShape, released_noise
+from radoboost.holder.mechanisms.moments.budget import NoiseShape, released_stage_noise
 from radoboost.holder.mechanisms.moments.feature_plan import (
     AUTO,
     FEW_ROUNDS,
     FeatureCandidates,
     FeaturePlan,
-    check_outlook,
-    rounds_for,
+    check_feature_candidates,
+    planned_number_of_rounds,
 )
 from radoboost.holder.mechanisms.moments.moments import Moments
 from radoboost.release.statement_text import plan_text
-from radoboost.tables.labels import check_n_classes
+from radoboost.tables.labels import check_number_of_classes
 
 LINEAR = "linear"
 
@@ -40,7 +40,7 @@ class PlanPreview:
     @property
     def noise(self) -> dict[str, float]:
         """The noise of each stage, in units of what its block holds."""
-        return released_noise(self.mechanism.scales(self.plan.rounds, self.shape))
+        return released_stage_noise(self.mechanism.scales(self.plan.rounds, self.shape))
 
     def sentence(self) -> str:
         return (
@@ -53,7 +53,7 @@ class PlanPreview:
 
     def forecast(self) -> "ErrorForecast":
         """What error to expect."""
-        return expect(self.mechanism, self.n_examples, self.shape)
+        return forecast_of_release(self.mechanism, self.n_examples, self.shape)
 
     def account(self, word: Any, others: Mapping[str, "PlanPreview"], n_features: int) -> dict[str, Any]:
         """The plan, its noise, and what error to expect, also of what `others` give for columns, as JSON data."""
@@ -78,14 +78,17 @@ class PlanPreview:
         return {"plan": {"word": word, **self.to_dict()}, "noise": self.noise, "expected": expected}
 
 
-def preview(mechanism: Moments, rows: int, outlook: FeatureCandidates | None, shape: NoiseShape) -> PlanPreview:
+def preview_columns(mechanism: Moments, rows: int, outlook: FeatureCandidates | None, shape: NoiseShape) -> PlanPreview:
     """The plan of about so many rows; without an outlook, columns are fixed beforehand."""
     whole_number(rows, "the number of rows")
     strength = mechanism.strength(float(rows), shape)
     if outlook is None:
         width = shape.n_columns
         return PlanPreview(
-            mechanism, rows, FeaturePlan((), width, *rounds_for(False, strength / width, mechanism.sharpen)), shape
+            mechanism,
+            rows,
+            FeaturePlan((), width, *planned_number_of_rounds(False, strength / width, mechanism.sharpen)),
+            shape,
         )
     plan = mechanism.choose(outlook, float(rows), strength, shape)
     return PlanPreview(mechanism, rows, plan, replace(shape, n_planned=plan.n_columns) if plan.beyond else shape)
@@ -111,30 +114,30 @@ def preview_plan(
     >>> [rb.preview_plan(rb.Moments(1.0), 19_000, 10, n_classes=k).plan.n_columns for k in (2, 4, 16)]
     [441, 76, 11]
     """
-    check_n_classes(n_classes)
+    check_number_of_classes(n_classes)
     whole_number(columns, "the number of columns")
-    outlook, searched = outlook_of(columns, word), columns if private_bounds else 0
+    outlook, searched = candidates_for_preview(columns, word), columns if private_bounds else 0
     shape = NoiseShape(columns + 1, searched, n_classes=n_classes)
     if outlook is None:
-        return preview(mechanism, rows, None, shape)
-    check_outlook(outlook)
-    return preview(mechanism, rows, outlook, outlook.shaped(shape))
+        return preview_columns(mechanism, rows, None, shape)
+    check_feature_candidates(outlook)
+    return preview_columns(mechanism, rows, outlook, outlook.shaped(shape))
 
 
-def outlook_of(n_columns: int, word: str) -> FeatureCandidates | None:
+def candidates_for_preview(n_columns: int, word: str) -> FeatureCandidates | None:
     """What a plan of so many numbers may be made of; None where they stay as they are."""
     if word not in (AUTO, LINEAR, *DEGREES):
         raise ArgumentError(f"columns follow from one of {', '.join((AUTO, LINEAR, *DEGREES))}; it is {word!r}")
     return None if word == LINEAR else FeatureCandidates(tuple(f"x{k}" for k in range(n_columns)), {}, word)
 
 
-def all_plans(
+def preview_all_plans(
     mechanism: Moments, rows: int, columns: int, *, private_bounds: bool = False, n_classes: int = 2
 ) -> dict[str, PlanPreview]:
     """What each word would give, but for those that would make too many columns."""
     plans = {}
     for word in (LINEAR, *DEGREES):
-        outlook = outlook_of(columns, word)
+        outlook = candidates_for_preview(columns, word)
         if outlook is None or outlook.classes():
             plans[word] = preview_plan(
                 mechanism, rows, columns, word, private_bounds=private_bounds, n_classes=n_classes
@@ -210,7 +213,7 @@ class ErrorForecast:
         return f"; from {' or '.join(ways)} on, noise costs at most {100 * (NEAR - TYPICAL):.0f} points" if ways else ""
 
 
-def expected_error(
+def forecast_error(
     mechanism: Moments, n_examples: int, shape: NoiseShape, best_error: float, *, related: bool = True
 ) -> float:
     """The error to expect, where the same rows without noise would have `best_error`.
@@ -226,19 +229,19 @@ def expected_error(
     t = -float(ndtri(best_error))
     width, n_classes = float(shape.n_planned or shape.n_columns), shape.n_classes
     shape = NoiseShape(shape.n_columns, shape.n_searched, shape.max_rows, n_planned=shape.n_planned)
-    directions = min(width, _standing_out(mechanism, n_examples, shape)) if related else width
+    directions = min(width, _directions_above_noise(mechanism, n_examples, shape)) if related else width
     length = n_examples * (2 / n_classes) * t / math.sqrt(directions * (1 + t**2))
-    cosine2 = length**2 / (length**2 + max(directions - 1, 1) * _noise_on_sum(mechanism, shape) ** 2)
+    cosine2 = length**2 / (length**2 + max(directions - 1, 1) * _forecast_noise_on_sum(mechanism, shape) ** 2)
     return float(ndtr(-t * math.sqrt(cosine2 / (1 + t**2 * (1 - cosine2)))))
 
 
-def _standing_out(mechanism: Moments, n_examples: int, shape: NoiseShape) -> float:
+def _directions_above_noise(mechanism: Moments, n_examples: int, shape: NoiseShape) -> float:
     """How many directions stand out of the noise on second moments, a few at least; all where there is none."""
     noise = mechanism.scales(0, shape)["second"] / GRID**2
     return max(_FEWEST, (_STANDING_OUT * n_examples / noise) ** (2 / 3)) if noise else math.inf
 
 
-def _noise_on_sum(mechanism: Moments, shape: NoiseShape) -> float:
+def _forecast_noise_on_sum(mechanism: Moments, shape: NoiseShape) -> float:
     """Noise in each direction, as if all of it were on the sum of the edge vectors.
 
     A mean rado without a classifier is half the sum, and the classifier is a mean over the second half of the rounds.
@@ -249,17 +252,17 @@ def _noise_on_sum(mechanism: Moments, shape: NoiseShape) -> float:
     return 2 * mechanism.scales(rounds, shape)["rounds"] / GRID / math.sqrt(rounds / 2)
 
 
-def expect(mechanism: Moments, n_examples: int, shape: NoiseShape) -> ErrorForecast:
+def forecast_of_release(mechanism: Moments, n_examples: int, shape: NoiseShape) -> ErrorForecast:
     """What to expect of a table with so many rows that contribute; what would be enough is for the same plan."""
     for name, value in (("rows", n_examples), ("columns", shape.n_columns)):
         whole_number(value, f"the number of {name}")
 
     def near_with_rows(rows: int) -> bool:
-        return expected_error(mechanism, rows, shape, TYPICAL) <= NEAR
+        return forecast_error(mechanism, rows, shape, TYPICAL) <= NEAR
 
     def near_with(epsilon: float) -> bool:
         try:
-            return expected_error(replace(mechanism, epsilon=epsilon), n_examples, shape, TYPICAL) <= NEAR
+            return forecast_error(replace(mechanism, epsilon=epsilon), n_examples, shape, TYPICAL) <= NEAR
         except ArgumentError:  # it takes more noise than can be sampled
             return False
 
@@ -269,7 +272,7 @@ def expect(mechanism: Moments, n_examples: int, shape: NoiseShape) -> ErrorForec
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if near_with_rows(middle) else (middle, high)
-        enough_rows = _two_digits_up(high)
+        enough_rows = _round_up_to_two_digits(high)
     enough_epsilon = None
     if near_with(_MOST_EPSILON):
         small, large = _LEAST_EPSILON, _MOST_EPSILON
@@ -277,12 +280,12 @@ def expect(mechanism: Moments, n_examples: int, shape: NoiseShape) -> ErrorForec
             between = math.sqrt(small * large)
             small, large = (small, between) if near_with(between) else (between, large)
         enough_epsilon = large
-    errors = tuple((best, expected_error(mechanism, n_examples, shape, best)) for best in BEST_ERRORS)
-    unrelated = expected_error(mechanism, n_examples, shape, TYPICAL, related=False)
+    errors = tuple((best, forecast_error(mechanism, n_examples, shape, best)) for best in BEST_ERRORS)
+    unrelated = forecast_error(mechanism, n_examples, shape, TYPICAL, related=False)
     n_columns = shape.n_planned or shape.n_columns
     return ErrorForecast(n_examples, n_columns, errors, unrelated, enough_rows, enough_epsilon)
 
 
-def _two_digits_up(number: int) -> int:
+def _round_up_to_two_digits(number: int) -> int:
     unit: int = 10 ** max(len(str(number)) - 2, 0)
     return -(-number // unit) * unit

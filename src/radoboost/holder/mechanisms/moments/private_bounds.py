@@ -23,7 +23,7 @@ from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.holder.mechanisms.moments.budget import EQUAL_BINS, POWER_BINS, SEARCHES, NoiseShape
-from radoboost.holder.mechanisms.moments.stages import begin
+from radoboost.holder.mechanisms.moments.stages import begin_stages
 from radoboost.holder.row_counts import RowCounts
 from radoboost.tables import Batch
 from radoboost.tables.labels import LabelEncoder
@@ -123,7 +123,7 @@ _MOST_POWERS = 8  # values smaller than the largest by this many powers of two n
 # ---- what the noisy counts say
 
 
-def shortest_run(
+def shortest_run_of_bins(
     counts: NDArray[np.float64], held: float, caution: float = 0.0, longest: int | None = None
 ) -> tuple[int, int] | None:
     """The first and the last bin of the shortest run that holds `held`, and `caution` times its root length more."""
@@ -136,7 +136,7 @@ def shortest_run(
     return None
 
 
-def largest_power(counts: NDArray[np.float64], held: float, noise: float) -> int | None:
+def largest_occupied_power(counts: NDArray[np.float64], held: float, noise: float) -> int | None:
     """The largest bin of `Powers` in the run that holds most rows; None if nothing but zeros stands out of the noise.
 
     Zeros lie within any bounds around zero, so they count for every run.
@@ -145,7 +145,7 @@ def largest_power(counts: NDArray[np.float64], held: float, noise: float) -> int
     if zeros >= held:
         return None
     threshold = _ABOVE_NOISE * noise
-    run = shortest_run(others, held - zeros, longest=_MOST_POWERS)
+    run = shortest_run_of_bins(others, held - zeros, longest=_MOST_POWERS)
     if run is None or others[run[0] : run[1] + 1].sum() <= threshold * math.sqrt(run[1] - run[0] + 1):
         excess = {}
         for length in range(1, _MOST_POWERS + 1):
@@ -156,7 +156,7 @@ def largest_power(counts: NDArray[np.float64], held: float, noise: float) -> int
     return None if run is None else run[1] + 1
 
 
-def rounded_outwards(low: float, high: float) -> tuple[float, float]:
+def round_bounds_outwards(low: float, high: float) -> tuple[float, float]:
     """Bounds with few digits: to a hundredth of the leading digit of their distance."""
     with localcontext(Context(prec=100)):  # not the caller's, which may have few digits
         unit = Decimal(1).scaleb(Decimal(high - low).adjusted() - 2)
@@ -169,7 +169,7 @@ def rounded_outwards(low: float, high: float) -> tuple[float, float]:
 # ---- the searches
 
 
-def find_bounds(
+def find_private_bounds(
     budget: "Moments", shape: NoiseShape, run: Curator, rule: LabelEncoder, searched: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], dict[str, float]]:
     """The bounds of the `searched` columns, and the noisy numbers of good and spoiled rows, on which they build.
@@ -181,13 +181,13 @@ def find_bounds(
     task = CountBins(rule, len(features), places, Powers(), "bounds 1")
     run.expect(len(SEARCHES) + 2)
     first = run.sum(task)
-    rows = begin(budget, shape, run, first.counts)
+    rows = begin_stages(budget, shape, run, first.counts)
     scales = budget.scales(0, shape)
     noises = [scales[f"bounds {j + 1}"] for j in range(len(SEARCHES))]
     run.add_noise(first, NoiseSpec("bins", noises[0]))
     noise, counts = noises[0] * run.noise_factor / GRID, first.bins / GRID
     tops = run.agreed_data(
-        lambda: [largest_power(row, HELD[0] * rows["good"], noise) for row in counts], _checked_powers
+        lambda: [largest_occupied_power(row, HELD[0] * rows["good"], noise) for row in counts], _check_powers_of_holders
     )
     high = np.array([OF_ZEROS[1] if top is None else math.ldexp(1.0, top + LEAST_POWER) for top in tops])
     low = -high
@@ -196,22 +196,22 @@ def find_bounds(
         task = CountBins(rule, len(features), places, EqualBins(low.copy(), high.copy()), f"bounds {j + 1}")
         counts = run.noisy_sum(task, NoiseSpec("bins", noises[j])).bins / GRID
         about = HELD[j] * rows["good"], noises[j] * run.noise_factor / GRID
-        low, high = run.agreed(partial(_all_narrowed, counts, tops, low, high, *about, margin=not last))
+        low, high = run.agreed(partial(_narrow_all_bounds, counts, tops, low, high, *about, margin=not last))
     found = {
-        name: OF_ZEROS if top is None else rounded_outwards(float(low[k]), float(high[k]))
+        name: OF_ZEROS if top is None else round_bounds_outwards(float(low[k]), float(high[k]))
         for k, (name, top) in enumerate(zip(searched, tops, strict=True))
     }
     return found, rows
 
 
-def _checked_powers(tops: Sequence[int | None]) -> Sequence[int | None]:
+def _check_powers_of_holders(tops: Sequence[int | None]) -> Sequence[int | None]:
     """Powers as another holder sent them, if there are bins of them."""
     if any(top is not None and not 0 <= top <= Powers.n_bins for top in tops):
         raise ValueError("no such bin")
     return tops
 
 
-def _all_narrowed(
+def _narrow_all_bounds(
     counts: NDArray[np.float64],
     tops: Sequence[int | None],
     low: NDArray[np.float64],
@@ -223,17 +223,17 @@ def _all_narrowed(
 ) -> NDArray[np.float64]:
     """The ends of all columns, lower ones first; those of a column in which nothing was found stay."""
     ends = [
-        (low[k], high[k]) if top is None else _narrowed(counts[k], low[k], high[k], held, noise, margin=margin)
+        (low[k], high[k]) if top is None else _narrow_bounds(counts[k], low[k], high[k], held, noise, margin=margin)
         for k, top in enumerate(tops)
     ]
     return np.array(ends).T.copy()
 
 
-def _narrowed(
+def _narrow_bounds(
     counts: NDArray[np.float64], low: float, high: float, held: float, noise: float, *, margin: bool
 ) -> tuple[float, float]:
     """The ends of the bins that hold most rows, with one more on either side if asked for; else as they were."""
-    run = shortest_run(counts, held, _CAUTION * noise)
+    run = shortest_run_of_bins(counts, held, _CAUTION * noise)
     if run is None:
         return low, high
     first, last = max(run[0] - margin, 0), min(run[1] + margin, len(counts) - 1)
@@ -241,7 +241,7 @@ def _narrowed(
     return low + first * width, low + (last + 1) * width
 
 
-def check_rows_carry(rows: int, mu: float, n_searched: int, share: float, cost: str) -> None:
+def check_rows_for_private_bounds(rows: int, mu: float, n_searched: int, share: float, cost: str) -> None:
     """Refuse, before anything is spent, to look for bounds among so few declared rows that noise would choose them."""
     pull = rows * mu * math.sqrt(share / n_searched)
     if pull >= LEAST_PULL:
@@ -255,7 +255,7 @@ def check_rows_carry(rows: int, mu: float, n_searched: int, share: float, cost: 
     )
 
 
-def bounds_text(searched: Sequence[str], unit: str) -> str:
+def private_bounds_text(searched: Sequence[str], unit: str) -> str:
     """What a statement says of bounds that were found."""
     names = ", ".join(repr(name) for name in searched[:8])
     names += f" and {len(searched) - 8} more columns" if len(searched) > 8 else ""

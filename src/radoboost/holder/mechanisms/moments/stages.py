@@ -29,30 +29,30 @@ from radoboost.holder.mechanisms.moments.aggregations import (
     Whiten,
     WhitenedRows,
 )
-from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, released_noise
+from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, released_stage_noise
 from radoboost.holder.mechanisms.moments.feature_plan import (
     MOST_ROUNDS,
     FeatureCandidates,
     FeaturePlan,
-    plan_map,
-    planned_columns,
-    read_outline,
-    rounds_for,
+    columns_of_plan,
+    feature_map_of_plan,
+    planned_number_of_rounds,
+    read_input_moments,
 )
 from radoboost.holder.mechanisms.moments.score_histogram import SIZES, HitCounts, ScoreCounts
 from radoboost.holder.row_counts import RowCounts
-from radoboost.holder.schema_inference import names_in_doubt
+from radoboost.holder.schema_inference import column_names_in_doubt
 from radoboost.release.columns import CONSTANT, constant_column
 from radoboost.release.feature_map import FeatureMap
 from radoboost.release.moment_math import (
     HESSIAN_FLOOR,
-    centre_classes,
-    class_step,
-    discriminant,
-    floor_noise,
-    inverse_power,
-    noise_floor,
-    weights_and_unit,
+    centre_class_vectors,
+    class_newton_step,
+    column_weights_and_score_unit,
+    discriminant_weights,
+    eigenvalue_noise_floor,
+    inverse_matrix_power,
+    noise_for_eigenvalue_floor,
 )
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ _NAMED = 8  # columns in a message
 _SNAP_A, _SNAP_THETA = 2.0**-30, 2.0**-20
 
 
-def check_memory(run: Curator, n_columns: int, slots: int = 1) -> None:
+def check_memory_for_stages(run: Curator, n_columns: int, slots: int = 1) -> None:
     """Refuse moments that do not fit into memory, before anything is spent; a slot has one vector in each round."""
     numbers = n_columns**2 * (3 * run.threads + 6) + (slots - 1) * n_columns * (4 * MOST_ROUNDS + 3 * run.threads)
-    memory.require(8 * numbers, f"moments of {n_columns:,} columns", "use fewer columns")
+    memory.require_memory(8 * numbers, f"moments of {n_columns:,} columns", "use fewer columns")
 
 
-def begin(budget: "Moments", shape: NoiseShape, run: Curator, counts: RowCounts) -> dict[str, float]:
+def begin_stages(budget: "Moments", shape: NoiseShape, run: Curator, counts: RowCounts) -> dict[str, float]:
     """The noisy numbers of good and spoiled rows, and the rest of the budget booked (M10).
 
     It stops here if most of the budget would be spent on nothing. The counts are booked on their own, so that nothing
@@ -92,38 +92,38 @@ def begin(budget: "Moments", shape: NoiseShape, run: Curator, counts: RowCounts)
     good, spoiled, *unforeseen = (run.noisy(exact, scale)[0] / GRID).tolist()
     deviation = scale * run.noise_factor / GRID
     if unforeseen:
-        _stop_unforeseen(unforeseen[0], good, deviation, run)
+        _stop_at_unforeseen_cells(unforeseen[0], good, deviation, run)
         good += unforeseen[0]
     doubt = deviation * math.sqrt(2 + shape.raw)  # of all rows together
     if shape.person and good + spoiled <= 3 * doubt:
         if not scale:
             raise TableError(
                 f"no row has a person in {shape.person!r}: name the column that says whose row it is, {BY_DOCUMENTS}. "
-                f"{_spent(deviation, run)}"
+                f"{_cost_of_counts_text(deviation, run)}"
             )
         raise TableError(
             f"about {max(0.0, good + spoiled):,.0f} rows have a person in {shape.person!r}, by counts with noise of "
             f"deviation {doubt:,.0f}, so there may be none: name the column that says whose row it is, {BY_DOCUMENTS}, "
             f"or take a larger epsilon. These counts are all that was spent, and {ONLY_A_LEDGER}"
-            f"{_of_holders(run)}"
+            f"{_advice_to_several_holders(run)}"
         )
     excess = spoiled - MOST_SPOILED * (good + spoiled)
     spread = deviation * math.sqrt((1 - MOST_SPOILED) ** 2 + (1 + shape.raw) * MOST_SPOILED**2)
     if excess > 3 * spread and spoiled > 6 * deviation:
         value = "" if shape.raw else "a value is missing, no number or not finite, or "
-        searched = _all_numbers(run.source.features) if shape.n_searched and not shape.raw else ""
+        searched = _numbers_for_bounds_text(run.source.features) if shape.n_searched and not shape.raw else ""
         raise TableError(
-            f"{_about(deviation)}{spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} would: {value}"
-            f"the class is not one of those declared; {searched}correct the declaration, {BY_DOCUMENTS}. "
-            f"{_spent(deviation, run)}"
+            f"{_about_if_noisy(deviation)}{spoiled:,.0f} rows would contribute nothing, and {max(0.0, good):,.0f} "
+            f"would: {value}the class is not one of those declared; {searched}correct the declaration, {BY_DOCUMENTS}. "
+            f"{_cost_of_counts_text(deviation, run)}"
         )
     run.book(of_the_rest)
     return {"good": good, "spoiled": spoiled, **({"unforeseen": unforeseen[0]} if unforeseen else {})}
 
 
-def _all_numbers(names: Sequence[str]) -> str:
+def _numbers_for_bounds_text(names: Sequence[str]) -> str:
     """What bounds to be found ask of columns, and which may not give it: by their names, for no value may be told."""
-    doubts = [f"{name!r} ({kind})" for name, kind in names_in_doubt(names).items()]
+    doubts = [f"{name!r} ({kind})" for name, kind in column_names_in_doubt(names).items()]
     more = f" and {len(doubts) - _NAMED} more" if len(doubts) > _NAMED else ""
     named = f", by their names alone perhaps {', '.join(doubts[:_NAMED])}{more}" if doubts else ""
     return (
@@ -132,42 +132,42 @@ def _all_numbers(names: Sequence[str]) -> str:
     )
 
 
-def _stop_unforeseen(unforeseen: float, foreseen: float, deviation: float, run: Curator) -> None:
+def _stop_at_unforeseen_cells(unforeseen: float, foreseen: float, deviation: float, run: Curator) -> None:
     """Stop where most rows have a cell that the schema does not foresee: most likely a line of it is wrong (M10)."""
     excess = unforeseen - MOST_UNFORESEEN * (unforeseen + foreseen)
     spread = deviation * np.hypot(1 - MOST_UNFORESEEN, MOST_UNFORESEEN)
     if excess > 3 * spread and unforeseen > 6 * deviation:
         raise TableError(
-            f"{_about(deviation)}{unforeseen:,.0f} rows have a cell that the schema does not foresee, and "
+            f"{_about_if_noisy(deviation)}{unforeseen:,.0f} rows have a cell that the schema does not foresee, and "
             f"{max(0.0, foreseen):,.0f} have none: a value that is missing or cannot be read, or is not among those of "
             "its category; correct "
             f'kinds, values or marks in the schema, or declare "gaps": true or "other": true, {BY_DOCUMENTS}. '
-            f"{_spent(deviation, run)}"
+            f"{_cost_of_counts_text(deviation, run)}"
         )
 
 
-def _of_holders(run: Curator) -> str:
+def _advice_to_several_holders(run: Curator) -> str:
     """What to do where the rows are those of several holders, none of whom knows whose are at fault."""
     if not run.several:
         return ""
     return ". These are the rows of all holders together; each holder: rado check TABLE; then open a new room"
 
 
-def _about(deviation: float) -> str:
+def _about_if_noisy(deviation: float) -> str:
     """A number is near the truth if it has noise, and else is it."""
     return "about " if deviation else ""
 
 
-def _spent(deviation: float, run: Curator) -> str:
+def _cost_of_counts_text(deviation: float, run: Curator) -> str:
     """What counts of rows with noise of this deviation cost, for a message: nothing, if they are exact (M10).
 
     They are exact where a label is what is protected.
     """
     if not deviation:
         whose = "of all holders, each of whom sees them" if run.several else "for the holder alone"
-        return EXACT_COUNTS.format(whose) + _of_holders(run)
+        return EXACT_COUNTS.format(whose) + _advice_to_several_holders(run)
     spent = f"These counts have noise of deviation {deviation:,.0f}, and are all that was spent; {ONLY_A_LEDGER}"
-    return spent + _of_holders(run)
+    return spent + _advice_to_several_holders(run)
 
 
 class Stages:
@@ -199,11 +199,11 @@ class Stages:
     def noise(self) -> dict[str, float]:
         """The noise of each stage, in units of what its block holds: that of those who are still here."""
         factor = self._run.noise_factor
-        return released_noise({stage: scale * factor for stage, scale in self._scales().items()})
+        return released_stage_noise({stage: scale * factor for stage, scale in self._scales().items()})
 
     def run(self) -> None:
         """All stages, in order; linear algebra on one thread, so that its bits do not depend on how many there are."""
-        with _linear_algebra().limit(limits=1, user_api="blas"):
+        with _linear_algebra_libraries().limit(limits=1, user_api="blas"):
             self._run_all()
 
     def run_exactly(self) -> None:
@@ -234,7 +234,7 @@ class Stages:
         first = run.sum(self._sphere)
         self.counts = first.counts
         if not self.rows:
-            self.rows = begin(self._budget, self._shape, run, self.counts)
+            self.rows = begin_stages(self._budget, self._shape, run, self.counts)
         scale = self._scales()["second"]  # the same for every plan
         run.add_noise(first, NoiseSpec("products", scale, symmetric=True))
         second = first.products / GRID**2
@@ -270,7 +270,7 @@ class Stages:
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width
-            self.plan = FeaturePlan((), width, *rounds_for(False, strength / width, self._budget.sharpen))
+            self.plan = FeaturePlan((), width, *planned_number_of_rounds(False, strength / width, self._budget.sharpen))
         else:
             self.plan = self._budget.choose(outlook, size, strength, self._shape)
         if self.plan.beyond:
@@ -285,12 +285,12 @@ class Stages:
     def _see_through(self, second: NDArray[np.float64], noise: float) -> None:
         outlook, run, sphere = self._outlook, self._run, self._sphere
         assert outlook is not None
-        outline, plan = read_outline(second, noise), self.plan
+        outline, plan = read_input_moments(second, noise), self.plan
         self.map = run.agreed_data(
-            lambda: plan_map(outlook, plan, sphere.columns, outline).to_dict(), FeatureMap.from_dict
+            lambda: feature_map_of_plan(outlook, plan, sphere.columns, outline).to_dict(), FeatureMap.from_dict
         )
         run.source = map_table(run.source, self.map)
-        outputs = planned_columns(self.map)
+        outputs = columns_of_plan(self.map)
         self._sphere = SphereRows(run.engine, sphere.rule, outputs, sphere.intercept, sphere.columns)
 
     def _whiten(
@@ -303,7 +303,11 @@ class Stages:
         sharpen, run, width, scales = self._budget.sharpen, self._run, self._sphere.width, self._scales()
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
         noise = self.noise()
-        a = run.agreed(lambda: _snapped_root(second, noise_floor(floor_noise(noise, "second"), width, floor)))
+        a = run.agreed(
+            lambda: _inverse_root_on_grid(
+                second, eigenvalue_noise_floor(noise_for_eigenvalue_floor(noise, "second"), width, floor)
+            )
+        )
         edges = run.keep(whitened_by(a), self.counts.n_rows if sharpen else None, source=kept)
         sums = run.noisy_sum(
             self._products("whitened moments"),
@@ -314,8 +318,8 @@ class Stages:
         total, whitened = sums.vector / GRID, sums.products / GRID**2
         self.blocks |= {"moment:C": second, "whitening": a, "moment:b": np.atleast_2d(total), "moment:C2": whitened}
         if sharpen:
-            least = noise_floor(floor_noise(noise, "whitened"), width, HESSIAN_FLOOR)
-            hessian = inverse_power(whitened, least, 1.0)
+            least = eigenvalue_noise_floor(noise_for_eigenvalue_floor(noise, "whitened"), width, HESSIAN_FLOOR)
+            hessian = inverse_matrix_power(whitened, least, 1.0)
             self._sharpen(edges, hessian, total)
         self._count_scores()
 
@@ -326,7 +330,7 @@ class Stages:
         released = {"noise": self.noise(), "rounds": self.plan.rounds, "constant": CONSTANT_VALUE}
 
         def scoring() -> list[Any]:
-            weights, unit = weights_and_unit(self.blocks, released, columns)
+            weights, unit = column_weights_and_score_unit(self.blocks, released, columns)
             return [weights.tolist(), unit]
 
         weights, self.score_unit = run.agreed_data(scoring)
@@ -344,13 +348,15 @@ class Stages:
         unit = 1 if self._two else WEIGHTS
 
         def first() -> NDArray[np.float64]:
-            start = 4 * hessian @ total if self._two else discriminant(total, hessian, self.noise()["sum"])
-            return _snapped(start)
+            start = 4 * hessian @ total if self._two else discriminant_weights(total, hessian, self.noise()["sum"])
+            return _theta_on_grid(start)
 
         def following() -> NDArray[np.float64]:
             if self._two:
-                return _snapped(theta[-1] + 4 * eta * (hessian @ means[-1]))
-            return _snapped(theta[-1] + class_step(len(total), eta) * (centre_classes(means[-1]) @ hessian))
+                return _theta_on_grid(theta[-1] + 4 * eta * (hessian @ means[-1]))
+            return _theta_on_grid(
+                theta[-1] + class_newton_step(len(total), eta) * (centre_class_vectors(means[-1]) @ hessian)
+            )
 
         theta, means, scale = [run.agreed(first)], list[NDArray[np.float64]](), self._scales()["rounds"] * unit
         for k in range(rounds):
@@ -362,17 +368,17 @@ class Stages:
 
 
 @cache
-def _linear_algebra() -> ThreadpoolController:
+def _linear_algebra_libraries() -> ThreadpoolController:
     """The libraries that are loaded, which takes a while to find out."""
     return ThreadpoolController()
 
 
-def _snapped_root(matrix: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
+def _inverse_root_on_grid(matrix: NDArray[np.float64], floor: float) -> NDArray[np.float64]:
     """The inverse square root, up to a factor, on a grid: it is part of the release, so it is what everybody uses."""
-    root = inverse_power(matrix, floor, 0.5)
+    root = inverse_matrix_power(matrix, floor, 0.5)
     root = (root + root.T) / 2
     return np.asarray(np.rint(root / np.abs(root).max() / _SNAP_A) * _SNAP_A)
 
 
-def _snapped(theta: NDArray[np.float64]) -> NDArray[np.float64]:
+def _theta_on_grid(theta: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(np.clip(theta, -(2.0**30), 2.0**30) / _SNAP_THETA) * _SNAP_THETA)
