@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 import types
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -290,25 +291,40 @@ def main(words):
         print(f"{name:34}{figure:>9}{f'   limit {limits[name]}' if name in limits else ''}")
 
 
-WINGS = sorted(file for file in PACKAGE.rglob("__init__.py") if file.parent != PACKAGE)
+WINGS = sorted(PACKAGE.rglob("__init__.py"))
 
 
-def unlisted(init):
-    """The modules beside a wing's `__init__` that its docstring does not name."""
+def contents(init):
+    """What the docstring of a wing's `__init__` says of each of its modules, by their names."""
     doc = ast.get_docstring(ast.parse(init.read_text())) or ""
-    beside = {f"{other.parent.name}/" for other in init.parent.glob("*/__init__.py")}
-    beside |= {file.stem for file in init.parent.glob("*.py")} - {"__init__", "__main__"}
-    return sorted(name for name in beside if f"`{name}`" not in doc)
+    entries = re.findall(r"`(\w+/?)`:\s(.*?)(?=\n\n|\s`\w+/?`:\s|\Z)", doc, re.S)
+    return len(doc.splitlines()), entries
+
+
+def wrongly_listed(init):
+    """Modules that are not listed once, or are not there, and names that do not stand in the module beside them."""
+    _, entries = contents(init)
+    beside = {file.stem: file.read_text() for file in init.parent.glob("*.py")}
+    del beside["__init__"]
+    beside.pop("__main__", None)
+    folders = {f"{other.parent.name}/" for other in init.parent.glob("*/__init__.py") if init.parent != PACKAGE}
+    listed = Counter(name for name, _ in entries)
+    wrong = [name for name in {*listed, *beside, *folders} if listed[name] != 1 or name not in {*beside, *folders}]
+    for module, text in entries:
+        names = re.findall(r"\b(?:[a-z]+_\w+|[A-Z][a-z]+[A-Z]\w+)\b", text)
+        wrong += [f"{module}: {name}" for name in names if not re.search(rf"\b{name}\b", beside.get(module, name))]
+    return sorted(wrong)
 
 
 @pytest.mark.parametrize("init", WINGS, ids=[str(file.parent.relative_to(PACKAGE)) for file in WINGS])
 def test_a_wing_says_what_it_is_for_and_lists_its_modules(init, tmp_path):
-    doc = ast.get_docstring(ast.parse(init.read_text())) or ""
-    assert unlisted(init) == [] and len(doc.splitlines()) <= 30
-    copy = tmp_path / "__init__.py"
-    copy.write_text(init.read_text())
-    (tmp_path / "unheard_of.py").touch()
-    assert unlisted(copy) == ["unheard_of"]
+    assert wrongly_listed(init) == [] and contents(init)[0] <= 30
+    copy = tmp_path / "wing"
+    copy.mkdir()
+    (copy / "__init__.py").write_text('"""A wing.\n\n`one`: Planted, no_such_name.\n`gone`: nothing.\n"""\n')
+    (copy / "one.py").write_text("class Planted: ...\n")
+    (copy / "unheard_of.py").touch()
+    assert wrongly_listed(copy / "__init__.py") == ["gone", "one: no_such_name", "unheard_of"]
 
 
 if __name__ == "__main__":

@@ -7,15 +7,26 @@
 >>> clf = rb.MomentsClassifier().fit_rados(release)
 >>> clf.predict([[2.5, 0.3]]).shape
 (1,)
+
+Folders: `holder/` (table to release), `learner/` (release to model), `tables/`, `release/` and `privacy/` (both sides
+import them), `estimators/`, `report/`, `cli/`, `studio/`, `encrypted/`, `examples/`, `lab/` (attacks, audits, theory).
+
+- `errors`: RadoError and its kinds, warnings, install advice, what stays spent
+- `jit`: functions compiled by numba, its cache
+- `memory`: available_memory, require_memory
+- `outputs`: refuse_overwrite
+- `private_score`: score, noisy counts of errors and hits, their interval
+- `progress`: progress bars on stderr
+- `serving`: sockets and servers of studio and mailboxes
 """
 
 # A file's folder says on which side of the trust boundary it is, and tests/test_boundary.py keeps it so.
 #
 #   holder      from a table to a release; never imports learner
 #   learner     from a release to a classifier; never imports holder
-#   errors, memory, progress, numba_cache, tables, release, privacy
+#   errors, memory, progress, jit, tables, release, privacy
 #               what both sides import; these import neither
-#   the rest    both sides in one process: estimators, findings, adversary, paper, studio, cli
+#   the rest    both sides in one process: estimators, report, lab, studio, cli
 
 import re
 from importlib import import_module

@@ -1,9 +1,19 @@
 """The command rado: results on stdout, commentary and progress on stderr, one line for an expected failure.
 
-Commands that belong together share a module, and `options` has what all of them share. Other packages bring commands by
-entry points.
+Commands that belong together share a module. Other packages bring commands by entry points.
 
-Modules: `craft`, `demo`, `learn`, `ledger`, `merge`, `options`, `predict`, `room`, `room_server`, `schema`, `show`.
+- `options`: what all share: chosen mechanism, classes, table and signatures; output paths checked, default output,
+  failures in one line, print_release, print_model, completion of words
+- `craft`: `rado craft`; an undeclared schema and what it must decide
+- `learn`: `rado learn`: learner, weak oracle, penalty, strength, prior, report
+- `predict`: `rado predict`, `rado score`, `rado export`; confusion_lines
+- `schema`: `rado schema`, `rado check`: decisions, facts of columns, open questions
+- `ledger`: `rado ledger` (create, show, verify) and `rado account`; what is amiss with a release
+- `merge`: `rado merge`, `rado join`, `rado share`: share files, their keys, crafts from shares
+- `room`: `rado room` (open, identity, join, show, close): room state, times, standing of a holder
+- `room_server`: `rado room serve`, its token
+- `show`: `rado show`, `rado sign-off`: pages, events
+- `demo`: `rado demo`, `rado rehearse`: the rehearsal's table and view
 """
 
 import io

@@ -1,11 +1,12 @@
 """The paper's encrypted route, real: rows that a crafter sums without being able to read them.
 
-Modules: `encrypted_rows`, `paillier`.
-
 The learner makes a pair of keys and gives out the public one; senders encrypt rows; a crafter sums them over signatures
 that it forgets; the learner decrypts the sums, and has the plain release, to the last bit. It needs gmpy2, of the extra
 `secure`. Two servers with shares of rows (`rado share`) rest on the same assumption, that two parties keep apart, and
 are far faster: see docs/encrypted.md.
+
+- `encrypted_rows`: encrypt, craft, open_sums, load_rows: senders, ciphertext products over tiles, packing
+- `paillier`: keygen, PublicKey, PrivateKey, load_key: Paillier's arithmetic
 
 >>> from radoboost import secure
 >>> keys = secure.keygen()                                                         # the learner

@@ -2,7 +2,17 @@
 
 It knows nothing of tables. The ledger is imported where it is needed.
 
-Modules: `accountants`, `budget_filter`, `calibration`, `conversions`, `events`, `ledger`, `spending`.
+- `events`: Event and Relation as frozen data: Gaussian, SubsampledGaussian, Composed; fields checked, labels and
+  persons of events, convert_relation, to_dict
+- `accountants`: epsilon_at, delta_at, best_guess, trade_off: privacy curves, losses convolved on a grid, mixtures,
+  Gaussians
+- `calibration`: the inverse: gaussian_multiplier, subsampled_multiplier, band; noise shares of several holders,
+  colluders
+- `conversions`: groups of records, figures, dp-accounting events and code, advice on delta
+- `budget_filter`: Filter, Cost, what an event costs of a total
+- `ledger`: Ledger and Entry, the SQLite books of a table: totals, relations by short names, bookings, headers and
+  journals
+- `spending`: Account, what a failure leaves spent
 """
 
 from radoboost.privacy.accountants import (

@@ -1,13 +1,19 @@
 """What is computed for a block of rows, by several engines that give the same integers.
 
 An engine turns values into integers on the grid (`snap`), adds integer rows to the rados whose signature has them
-(`sum_rows`), takes exact statistics (`survey`), and has the row kernels of the mechanism `moments`: `sphere`, `whiten`,
-`tilt`, `tilt_classes` and `products`. It knows nothing of tables, labels or mechanisms. The caller owns the sums, and
-adds those of several threads or machines in the end: integers do not mind the order.
+(`sum_rows`), takes exact statistics (`survey`), and has the row kernels of the mechanism `moments`. It knows nothing of
+tables, labels or mechanisms. The caller owns the sums, and adds those of several threads or machines in the end. It is
+an object without state that can be pickled. Here: get_engine, auto_engine, and the protocols.
 
-An engine is an object without state that can be pickled, so that a pass can carry it to wherever rows are.
-
-Modules: `cpu`, `cpu_blas`, `cpu_rows`, `cpu_sparse`, `cuda`, `cuda_device`, `reference`, `self_test`, `simd`.
+- `cpu`: Kernel, the fast engine; tables of subset sums, panels and lanes, blocks, padded and aligned arrays
+- `cpu_rows`: compiled row kernels of moments (sphere, whiten, tilt, products, class weights), in blocks of rows
+- `cpu_blas`: whiten and products of many columns by BLAS
+- `cpu_sparse`: compiled sparse entries, exact-sum bins, masks
+- `simd`: vector instructions as LLVM text, simd_scan_rows, simd_add_subset_sums
+- `reference`: Reference, the plain NumPy twin of all kernels; exponentials, exact sums, class weights
+- `cuda`: Cuda, the engine on a GPU; panels, words and keystream made there, tiles split into blocks
+- `cuda_device`: the device through CuPy, kernel source
+- `self_test`: digests that prove an engine or machine: engine_passes_self_test, made-up blocks and batches
 """
 
 import importlib

@@ -3,8 +3,16 @@
 A mechanism is a frozen description that makes its own release. It says whether it promises something about records
 (`private`), what kind of numbers it releases (`law`), and what its statement may claim.
 
-Modules: `feature_band`, `mechanism`, `moments/`, `noisy_examples`, `noisy_rados`, `plain`, `record_level`,
-`statements`, `table_survey`.
+- `mechanism`: Mechanism, StatementFacts, ReleaseDraft, NoisePlan: what `craft` expects
+- `plain`: Plain, exact sums without a promise; what its statement discloses of scale, of sharing
+- `feature_band`: FeatureBand, DP-Feat for one binary column
+- `noisy_rados`: NoisyRados, noise on each rado; noise scale, epsilon or noise
+- `noisy_examples`: NoisyExamples, noise on every edge vector
+- `record_level`: rules for promises about records: clip rows, declared columns, persons, SumContributions
+- `table_survey`: passes of mechanisms that may look at the table: survey_table, sums after it, shared columns,
+  unchanged
+- `statements`: make_statement, its sentences on units of privacy, trust, rooms, CSV records, cluster keys
+- `moments/`: the mechanism Moments: stages, budget, plan
 """
 
 from radoboost.holder.mechanisms.feature_band import FeatureBand

@@ -1,10 +1,16 @@
-"""Where sums run: a runner feeds the partitions of a table to an aggregation and adds up what they give.
+"""Where sums run: a Runner feeds the partitions of a table to an aggregation and adds up what they give.
 
-Whatever a runner does, the sums are the same to the last bit. `worker` is what a worker of any cluster does; `cluster`
-finds the runner for an address.
+Whatever a runner does, the sums are the same to the last bit.
 
-Modules: `cluster`, `dask_connection`, `dask_runner`, `row_cache`, `spark_connection`, `spark_runner`, `threads`,
-`worker`.
+- `threads`: ThreadRunner, worker threads of one process, batches for them
+- `cluster`: cluster_runner finds the runner; ClusterRunner, encrypted networks, loopback addresses, who answers
+- `worker`: what a worker does for one part: worker_sum_part, kept rows, versions, files it cannot reach, pages of
+  memory
+- `row_cache`: rows kept for later passes: CachedRows, MemoryCache, DiskCache, 16-bit integers
+- `dask_connection`: Dask clients opened and checked, hosts for tasks, TLS, timeouts and other causes of errors
+- `dask_runner`: DaskRunner, its jobs (sum, keep, map, merge), futures released
+- `spark_connection`: Spark sessions, masters, Spark Connect, TLS, Java started silently
+- `spark_runner`: SparkRunner, its tasks, payloads and jobs, rows kept by Spark
 """
 
 from typing import Protocol

@@ -1,9 +1,21 @@
 """What an adversary gets: the paper's hardness results as running code, and attacks on our own releases.
 
-Every attack says what it assumes the adversary to know, and ends within its time limit.
+Every attack says what it assumes the adversary to know, and ends within its time limit. An attack's `study` measures it
+on made-up tables; study_attack and run_attack_study run one by name.
 
-Modules: `adversary_knowledge`, `attack_suite`, `exact_reconstruction`, `feature_band_leak`, `linear_reconstruction`,
-`mechanism_from_release`, `membership`, `plain_likelihood`, `roc`, `row_probe`, `subset_sum`.
+- `adversary_knowledge`: rados as integers, edge vectors of a table on the grid, inclusion bits of a seed,
+  attack_deadline
+- `attack_suite`: all attacks on one release and their report: AttackOutcome, AttackInputs, asked with seed or table,
+  verdict, attempts
+- `exact_reconstruction`: records by solving integers modulo a prime: seeds, parity, class sizes
+- `linear_reconstruction`: one column in spite of noise: least squares, linear program, box corners
+- `feature_band_leak`: the bit that a feature band protects, by counts or by lattice
+- `row_probe`: which rows of a table are in a release: members, mixtures
+- `subset_sum`: subsets that sum to a target: halves, hashes, masks, lattices, bits
+- `membership`: likelihood-ratio attack on a record: Membership in moments, noisy sums, rows, plain tables; runs, judged
+- `plain_likelihood`: laws and likelihoods of rados without noise: counted_rado_law, normal_rado_law
+- `mechanism_from_release`: the mechanism, columns and claim that a release states, refused if it is another
+- `roc`: Roc, Rate, Claim, thresholds
 """
 
 import time

@@ -1,7 +1,16 @@
-"""The paper's tables and figures: each is a list of jobs, and a page made of their results.
+"""The paper's tables and figures: each is a list of jobs, and a page made of their results. Here: `reproduce`.
 
-Modules: `domains`, `feature_privacy`, `gaussian_noise_figures`, `jobs`, `protocol`, `table1`, `table3`,
-`versus_paper`.
+An experiment has `cells` (its jobs), `work` (one of them), `plan` and `findings`.
+
+- `domains`: Domain, the UCI data sets: found, chosen, loaded, digests, where to get them
+- `jobs`: Task, Options, run_cells in processes that are kept as they finish: hashes, timing, workers, environment
+- `protocol`: standardise, stratified folds, uniform and fixed-support rados, share of errors, paired t-tests
+- `table1`: AdaBoost_SS against RadoBoost: folds, variants that explain the examples column, draws, printed weights
+- `table3`: the clamp on edges: what it changes, helps, tends to; luck
+- `versus_paper`: our errors beside the printed ones: agreement, cells outside, picture
+- `feature_privacy`: Table 2 left, learning from band rados: marginals, totals, interval, errors by epsilon
+- `gaussian_noise_figures`: boosting under Gaussian noise: noisy copies, curves, families of differences, conclusions
+  (competes, gains, harms)
 """
 
 import os

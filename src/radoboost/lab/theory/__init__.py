@@ -2,11 +2,17 @@
 
 `rado reproduce theory` runs the theorems, each by numbers. A module of `SECTIONS` has `cells`, `PARTS` (which function
 does a cell's work, by its part) and `findings`, besides the formulas of its statement. What chance decides has a
-false-alarm probability of at most one in a million for each check; the rest is exact or a matter of counting. The
-other modules are the paper's hardness results as running code: confounders, decision problems, reductions.
+false-alarm probability of at most one in a million for each check; the rest is exact or a matter of counting.
 
-Modules: `boosting_bound`, `concentration`, `confounder`, `decision_problems`, `dp_feat`, `gaussian_theorem`,
-`rejection_sampling`, `solver_limits`, `sphere_packing`.
+- `boosting_bound`: lem_radoboost: the rado-risk after each round and its bound
+- `concentration`: thm_concentration: penalty, balls of theta, varrho and ell, gaps, all rados, logistic classifier
+- `dp_feat`: thm_dpfreal and beta: deltas of a column under the band, losses, factors, order and growth of delta, draws
+- `rejection_sampling`: thm_rrs: rejection runs, grid of failures, f(beta), signature sizes
+- `gaussian_theorem`: thm_random_gau: norms of noise, cap on edges, kappa, mean-zero example, proof step, conclusion
+- `sphere_packing`: spheres, holes, covering radius, lattice points, gaps of the printed proof
+- `confounder`: Confounder: another data set with the same rados; farthest points, balls
+- `decision_problems`: Sparse-Approximation and Probe-Sample-Subsumption: questions, witnesses, the solver's model
+- `solver_limits`: 3-sets, exact covers, printed reductions, seconds of the solver
 """
 
 from collections import defaultdict

@@ -1,6 +1,12 @@
 """A model in forms that run elsewhere, from raw columns to classes, without this package.
 
-Modules: `onnx`, `python`, `sql`, `standalone`.
+Here: `export` itself, and what an exported model says of its origin and privacy.
+
+- `onnx`: onnx_bytes, a graph: encoded cells, date parts, categories, scores, log odds; names begin with onnx
+- `sql`: one SELECT: literals, identifiers, number and date cells, levels, terms, probabilities; names begin with sql
+- `python`: python_program, the model as Python data: column encodings, scales, inputs of the map
+- `standalone`: the text of that program: plain helpers without a prefix (number, place, seconds, slots, encoded, clip,
+  scaled, polynomials, scores, shares, chosen, predict, predict_file)
 """
 
 import json
