@@ -525,8 +525,7 @@ def told(work, most=10**9):
 @pytest.fixture
 def long_csv(tmp_path, rng, monkeypatch):
     """A file of several blocks."""
-    for module in ("csv_files", "raw_table"):
-        monkeypatch.setattr(f"radoboost.tables.{module}.CSV_BLOCK_BYTES", 100_000)
+    monkeypatch.setattr("radoboost.tables.csv_files.CSV_BLOCK_BYTES", 100_000)
     ages, wards = rng.integers(0, 100, 50_000), rng.integers(0, 3, 50_000)
     rows = [f"{age},ward {ward},{'yes' if age > 50 else 'no'}\n" for age, ward in zip(ages, wards, strict=True)]
     path = tmp_path / "long.csv"

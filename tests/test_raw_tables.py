@@ -121,8 +121,7 @@ def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
 @pytest.mark.parametrize("late", ["x", "", "NA", "1;2"], ids=["text", "empty", "NA", "text with a semicolon"])
 def test_a_cell_far_down_is_enough(late, tmp_path, monkeypatch):
     """What the first block of a CSV file suggests may be wrong: then everything starts again, with a schema."""
-    for module in ("csv_files", "raw_table"):
-        monkeypatch.setattr(f"radoboost.tables.{module}.CSV_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("radoboost.tables.csv_files.CSV_BLOCK_BYTES", 20_000)
     lines = [f"{k % 15},{k % 2}" for k in range(20_000)]
     lines[-2] = f"{late},1"
     path = tmp_path / "t.csv"

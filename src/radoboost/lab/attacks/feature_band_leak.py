@@ -337,7 +337,7 @@ def study(
     }  # fmt: skip
     figure_panels = {name: _leak_panel(*panels[name], planned[name], counts) for name in planned if planned[name]}
     main = (middle, _RADOS, 1, 2**22)
-    statement = _BAND.statement(StatementFacts("standard", False, main[1], 1 + main[2], main[0]))
+    statement = _leak_statement(main)
     right, n_done = counts[main].right, counts[main].trials
     low, counted = _clopper_pearson_interval(right, n_done)[0], f"{right} of {n_done}"
     alone = _count_right_bits(rng, (middle, _RADOS, 0, 1), 10 * trials, left)
@@ -462,6 +462,10 @@ def _check_delta_floor_of_rados(counts: _LeakCounts, small: float) -> Check:
     if low <= small:
         return Check(statement, None, f"{why}. That shows nothing: the rest may need any epsilon")
     return Check(statement, False, why)
+
+
+def _leak_statement(cell: _Cell) -> Statement:
+    return _BAND.statement(StatementFacts("standard", False, cell[1], 1 + cell[2], cell[0]))
 
 
 def _clopper_pearson_interval(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float]:
