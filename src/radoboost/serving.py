@@ -91,9 +91,9 @@ class Listener(socket.socket):
     one. Its client, if it is an honest one, dials again.
     """
 
-    def __init__(self, *args: Any, most: int | None = None, **options: Any) -> None:
+    def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._most = most_server_connections() if most is None else most
+        self._most = most_server_connections()
         self._connections: list[socket.socket] = []
         self._closed_until = 0.0
 

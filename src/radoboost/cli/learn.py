@@ -183,9 +183,9 @@ def learn(
             *_learner_command_words(learner, options, one_holder),
             *([] if output is None else ["-o", str(output)]),
         ]
-        found = _write_learn_report(model, source, place, report, words, table, label, took)
-        heading += describe_measured_errors(found.reliability)
-        inside = {"inside": found.to_dict()}
+        seen = _write_learn_report(model, source, place, report, words, table, label, took)
+        heading += describe_measured_errors(seen.reliability)
+        inside = {"inside": seen.to_dict()}
     if "drawn_rados" in model.learner:
         say_on_stderr(
             f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments"

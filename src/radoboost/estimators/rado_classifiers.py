@@ -461,15 +461,15 @@ class RadoBoostClassifier(_RadoShell):
 
         check_rows_to_boost(rows, self.n_rounds)
         boosted, did = boost_rados(rows, plain, self.n_rounds, restraint, release)
-        own = {} if self.penalty is not None else boosting_options_of_shell(self, weak, kappa, self.update)
-        return boosted, {**own, "rounds": boosted.n_used, **did}
+        options = {} if self.penalty is not None else boosting_options_of_shell(self, weak, kappa, self.update)
+        return boosted, {**options, "rounds": boosted.n_used, **did}
 
     def _check_penalty(self, oracle: WeakOracle | None) -> None:
         """Refuse options of boosting without a penalty where there is one."""
         if self.penalty is None:
             return
-        own = {"weak": isinstance(oracle, Strongest), "kappa": self.kappa == 1, "clamp": self.clamp == 0}
-        if others := [name for name, default in own.items() if not default]:
+        at_default = {"weak": isinstance(oracle, Strongest), "kappa": self.kappa == 1, "clamp": self.clamp == 0}
+        if others := [name for name, default in at_default.items() if not default]:
             raise ArgumentError(f"{others[0]} is for boosting without a penalty; leave it out, or the penalty")
 
     def _learn_each(self, release: Release, oracle: WeakOracle | None) -> Model:
@@ -478,8 +478,8 @@ class RadoBoostClassifier(_RadoShell):
         sorted_places = np.argsort(np.array(release.classes))
         self.rounds_ = [fits[place][0].rounds for place in sorted_places]
         self.n_used_ = [fits[place][0].n_used for place in sorted_places]
-        own = [name for name in _OF_EACH_CLASS if name in fits[0][1]]
-        learner: dict[str, Any] = {name: [did[name] for _, did in fits] for name in own}
+        each_class = [name for name in _OF_EACH_CLASS if name in fits[0][1]]
+        learner: dict[str, Any] = {name: [did[name] for _, did in fits] for name in each_class}
         theta, lines = comparable_one_vs_rest_weights(release, np.stack([boosted.theta for boosted, _ in fits]))
         form = {"name": "boost", "form": "one against the others"}
         scaled = {"slopes": lines[:, 0].tolist(), "offsets": lines[:, 1].tolist()}

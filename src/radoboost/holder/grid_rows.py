@@ -106,19 +106,19 @@ def grid_rows(
             return surveys[-1].made
 
         with collect_schema_errors(kept, asked):
-            made, used_schema, lines = prepare_plain_table(
+            draft, used_schema, lines = prepare_plain_table(
                 make, kept, y, asked, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
                 engine=engine, withheld={}, bar=silent,
             )  # fmt: skip
         if lines:
             warnings.warn(SchemaWarning(lines), stacklevel=5)
-        facts = replace(made.circumstances, schema=origin_of_schema(asked.declared.schema, used_schema))
+        facts = replace(draft.circumstances, schema=origin_of_schema(asked.declared.schema, used_schema))
         assert facts.n_examples is not None
         statement = Plain().statement(facts)
         release = Release(
             blocks={},
-            columns=made.columns,
-            classes=made.classes,
+            columns=draft.columns,
+            classes=draft.classes,
             mechanism={"name": Plain.name, "law": Plain.law},
             signatures={},
             statement=replace(
@@ -129,10 +129,10 @@ def grid_rows(
             ),
             n_examples=None,
             schema=used_schema,
-            map=made.map,
+            map=draft.map,
         )
         yield GridRows(PendingRelease(release), facts.n_examples, surveys[-1].batches)
-        warn_of_clipping(made.counted, made.counts.clipped, stacklevel=5)
+        warn_of_clipping(draft.counted, draft.counts.clipped, stacklevel=5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -337,8 +337,8 @@ class SumClasses(RadoPass):
         values, places = batch_values_for_engine(batch, self.engine), self.rule.places(batch.labels, batch.place)
         rows, clipped = self.engine.snap(values, np.ones(batch.n_rows, np.int8), self.columns)
         for place in np.unique(places):
-            own = ClassSignatures.over(self.prepared, first_row, places == place)
-            self.engine.sum_rows(rows, first_row, own, sums.totals[place])
+            of_class = ClassSignatures.over(self.prepared, first_row, places == place)
+            self.engine.sum_rows(rows, first_row, of_class, sums.totals[place])
         if batch.inputs is not None and self.inputs is not None:
             clipped = count_values_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]

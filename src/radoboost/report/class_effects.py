@@ -17,6 +17,7 @@ from radoboost.report.effects_report import (
     effect_value_at,
     effects_by_importance,
     pair_effect_figures,
+    pairs_table,
     residual_effect_text,
     shorten_effect_name,
 )
@@ -25,7 +26,6 @@ from radoboost.report.findings import Figure, Findings, Panel, ReportColumn, Rep
 MOST_CLASSES = 10  # in a picture
 _COLOURS = 7  # classes that a colour tells apart; further ones are dashed
 _WITH_BANDS = 5  # classes in a picture, beyond which bands would hide each other
-_PAIRS = 10  # in a table
 _CLASS_LINES, _ITEM_LINES = 6, 4  # on a terminal
 _EFFECT = "effect on the score of each class"
 Items = list[NumberEffect | CategoryEffect]  # of a column, one for each class, in their order
@@ -36,7 +36,7 @@ def class_effect_findings(explanations: Explanations) -> Findings:
     columns = _class_effects_by_column(explanations)
     tables = [_classes_effect_table(explanations), _class_columns_table(explanations, columns)]
     if any(each.pairs for each in explanations.by_class):
-        tables.append(_class_pairs_table(explanations))
+        tables.append(pairs_table(_pairs_of_all_classes(explanations), of_classes=True))
     places, figures, notes = explanations.strongest(MOST_CLASSES), [], []
     if columns:
         drawn = columns[:DRAWN]
@@ -154,19 +154,6 @@ def _pairs_of_all_classes(explanations: Explanations) -> list[tuple[Pair, Any]]:
         for pair in each.pairs
     ]
     return sorted(found, key=lambda entry: -entry[0].importance)
-
-
-def _class_pairs_table(explanations: Explanations) -> ReportTable:
-    names = ["both low", "low and high", "high and low", "both high"]
-    heads = [ReportColumn("pair"), ReportColumn("class"), ReportColumn("importance", "standard deviation", 3)]
-    heads += [*(ReportColumn(name, None, 2) for name in names), ReportColumn("band", "largest, ±", 2)]
-    found = _pairs_of_all_classes(explanations)[:_PAIRS]
-    rows = [[" and ".join(pair.names), str(value), pair.importance, *pair.corners, pair.band] for pair, value in found]
-    note = (
-        "What two columns add together to the score of a class, beyond what each adds alone. Low and high are one "
-        f"standard deviation below and above the mean, or absent and present. The strongest {len(rows)}."
-    )
-    return ReportTable("pairs", "Pairs of columns", heads, rows, note)
 
 
 def _class_effect_panel(explanations: Explanations, places: Sequence[int], items: Items) -> Panel:

@@ -119,8 +119,9 @@ def effect_findings(explanation: Explanation | Explanations) -> Findings:
     positive = explanation.positive
     shown = effects_by_importance(explanation)
     tables = [_effects_columns_table(shown)]
-    if explanation.pairs:
-        tables.append(_effects_pairs_table(explanation))
+    pairs = [(pair, "") for pair in explanation.pairs]
+    if pairs:
+        tables.append(pairs_table(pairs))
     figures = []
     if shown:
         caption = (
@@ -129,7 +130,6 @@ def effect_findings(explanation: Explanation | Explanations) -> Findings:
         )
         panels = [_effect_panel(item) for item in shown[:DRAWN]]
         figures.append(Figure("effects", "Effects of columns", caption, panels))
-    pairs = [(pair, "") for pair in explanation.pairs]
     figures += pair_effect_figures(pairs, explanation.curves)
     chance = 1 / (1 + np.exp(-explanation.log_odds))
     notes = [f"At the score of an average row the probability of {positive!r} is {chance:.3f}."]
@@ -376,20 +376,20 @@ def _effects_columns_table(shown: list[NumberEffect | CategoryEffect]) -> Report
     return ReportTable("columns", "Columns, by importance", columns, rows, note)
 
 
-def _effects_pairs_table(explanation: Explanation) -> ReportTable:
+def pairs_table(pairs: Sequence[tuple[Pair, Any]], of_classes: bool = False) -> ReportTable:
+    """The strongest pairs, each with its class where these are `of_classes`."""
     names = ["both low", "low and high", "high and low", "both high"]
-    columns = [
-        ReportColumn("pair"),
-        ReportColumn("importance", "standard deviation", 3),
-        *(ReportColumn(name, None, 2) for name in names),
-    ]
+    columns = [ReportColumn("pair"), *([ReportColumn("class")] if of_classes else [])]
+    columns += [ReportColumn("importance", "standard deviation", 3), *(ReportColumn(name, None, 2) for name in names)]
     columns.append(ReportColumn("band", "largest, ±", 2))
     rows = [
-        [" and ".join(pair.names), pair.importance, *pair.corners, pair.band] for pair in explanation.pairs[:_PAIRS]
+        [" and ".join(pair.names), *([str(value)] if of_classes else []), pair.importance, *pair.corners, pair.band]
+        for pair, value in pairs[:_PAIRS]
     ]
+    whose, among = (" to the score of a class", "") if of_classes else ("", f" of {len(pairs):,} pairs")
     note = (
-        "What two columns add together, beyond what each adds alone. Low and high are one standard deviation below and "
-        f"above the mean, or absent and present. The strongest {len(rows)} of {len(explanation.pairs):,} pairs."
+        f"What two columns add together{whose}, beyond what each adds alone. Low and high are one standard deviation "
+        f"below and above the mean, or absent and present. The strongest {len(rows)}{among}."
     )
     return ReportTable("pairs", "Pairs of columns", columns, rows, note)
 

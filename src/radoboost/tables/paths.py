@@ -206,13 +206,13 @@ def is_gzip(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def open_file(path: Path, window: int | None = None, stop: int | None = None) -> pa.NativeFile:
+def open_file(path: Path, window: int | None = None) -> pa.NativeFile:
     """A file to read from. Arrow's own format is mapped, so that a record batch of any size takes no memory.
 
-    A file in a store is read through windows of that size, and not beyond `stop`; on this machine both are ignored.
+    A file in a store is read through windows of that size; on this machine it is ignored.
     """
     if isinstance(path, StorePath):
-        return pa.PythonFile(WindowedFile(path, window, stop), mode="r")
+        return pa.PythonFile(WindowedFile(path, window), mode="r")
     place = os.fsencode(path)  # as bytes: the name of a folder may not be UTF-8
     return pa.memory_map(place) if file_kind(path) == "arrow" else pa.OSFile(place)
 

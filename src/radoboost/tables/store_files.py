@@ -124,14 +124,13 @@ class _PlacedFile(io.RawIOBase):
 
 
 class WindowedFile(_PlacedFile):
-    """A file in a store, read through windows, and nowhere beyond `stop`."""
+    """A file in a store, read through windows."""
 
-    def __init__(self, path: StorePath, window: int | None = None, stop: int | None = None) -> None:
+    def __init__(self, path: StorePath, window: int | None = None) -> None:
         super().__init__(path.file.size())
         self._path = path
         self._window = WINDOW_BYTES if window is None else window
         self._version = path.version_seen
-        self._stop = self._size if stop is None else min(stop, self._size)
         # What a file says about itself may stand at its end, and is read whenever it is opened.
         self._tail = self._size - (self._window // 32 if self._size > self._window else 0)
 
@@ -144,11 +143,11 @@ class WindowedFile(_PlacedFile):
     def read(self, size: int | None = -1) -> bytes:
         """The next bytes, all that there are if no number is given."""
         start = self._place
-        end = self._stop if size is None or size < 0 else min(start + size, self._stop)
+        end = self._size if size is None or size < 0 else min(start + size, self._size)
         pieces = []
         while start < end:
             first = self._tail if start >= self._tail else start - start % self._window
-            last = min(first + self._window, self._stop, self._tail if first < self._tail else self._size)
+            last = min(first + self._window, self._tail if first < self._tail else self._size)
             block = _WINDOWS.window(self._path, self._version, first, last)
             pieces.append(block[start - first : end - first])
             start += len(pieces[-1])

@@ -100,8 +100,8 @@ class SumShared:
         self.task.add(sums.rados, first_row, batch._replace(values=lambda: values, device_values=None))
         columns = self.task.columns
         chosen = [*(columns[place] for place in self.places), columns[-1]]
-        own = np.ascontiguousarray(values[:, self.places])
-        rows, _ = self.engine.snap(own, np.ones(batch.n_rows, np.int8), chosen)
+        chosen_values = np.ascontiguousarray(values[:, self.places])
+        rows, _ = self.engine.snap(chosen_values, np.ones(batch.n_rows, np.int8), chosen)
         self.engine.sum_rows(rows, first_row + self.task.offset, self.prepared, sums.shared)
 
 
@@ -179,10 +179,10 @@ def survey_feature_map(asked: CraftRequest, run: Curator) -> tuple[CraftRequest,
     )  # all that can be refused by the names comes before the first pass
     facts = survey_table(asked, run, passes=3)
     inputs = make_grid_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
-    feature_map, odd = make_feature_map(columns, inputs, groups), outliers_of_survey(facts, run.source)
+    feature_map, outliers = make_feature_map(columns, inputs, groups), outliers_of_survey(facts, run.source)
     run.source = map_table(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
-    return replace(asked, declared=Declared(limits)), MappedInputs(feature_map, inputs, odd)
+    return replace(asked, declared=Declared(limits)), MappedInputs(feature_map, inputs, outliers)
 
 
 def outliers_of_survey(facts: TableSurvey, source: Table) -> dict[str, float]:
@@ -233,9 +233,9 @@ def sum_rados_after_survey(
     prepared = subsets.prepare(asked.signature_key, n_rados, n_rows, run.threads)
     inputs = None if through is None else through.inputs
     steps = np.array([column.step for column in columns])  # times a total it is exact: that is below 2**53
-    own: dict[str, tuple[str, ...]] = {}
+    own_columns: dict[str, tuple[str, ...]] = {}
     if asked.share is not None:
-        counts, blocks, own = _sum_shared_columns_beside(asked, run, facts, columns, prepared)
+        counts, blocks, own_columns = _sum_shared_columns_beside(asked, run, facts, columns, prepared)
     elif facts.rule.n_classes == 2:
         task = SumRados(
             run.engine, columns, facts.rule, n_rados, prepared, turned, inputs=inputs, offset=asked.first_row
@@ -270,7 +270,7 @@ def sum_rados_after_survey(
         signatures={"name": subsets.name, **subsets.parameters(n_rows), **asked.numbering},
         counts=counts,
         map=None if through is None else through.map,
-        block_columns=own,
+        block_columns=own_columns,
     )
 
 

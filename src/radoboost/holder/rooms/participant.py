@@ -215,9 +215,9 @@ class Participant:
         """What says for whom this holder waits, and with `what` they are late."""
         return Whom(self._tell, what)
 
-    def waited(self, look: Callable[[], T | None], times: float = 1.0) -> T | None:
-        """What `look` finds, as soon as it does; None if it finds nothing in so many times the patience."""
-        return wait_for_message(look, times * self._patience, self._stop)
+    def waited(self, look: Callable[[], T | None]) -> T | None:
+        """What `look` finds, as soon as it does; None if patience runs out before."""
+        return wait_for_message(look, self._patience, self._stop)
 
     def gathering(self) -> RoomParticipation:
         parts = tuple(

@@ -40,11 +40,10 @@ def spark_session(cluster: Any, table: Any = None, *, trust_network: bool) -> tu
     if cluster is None:
         cluster = table.sparkSession
     elif cluster_kind_of_frame(table) and not isinstance(cluster, str) and cluster is not table.sparkSession:
-        cluster = (
-            table.sparkSession
-            if _same_spark_application(cluster, table.sparkSession)
-            else _refuse_other_spark_session()
-        )
+        session = table.sparkSession
+        if is_spark_connect(cluster) or is_spark_connect(session) or cluster.sparkContext is not session.sparkContext:
+            raise ArgumentError("the table is a frame of another Spark session than the cluster; leave the cluster out")
+        cluster = session
     elif cluster_kind_of_frame(table) and isinstance(cluster, str):
         raise ArgumentError("a Spark frame is crafted in its own session; leave the cluster out")
     session, started = _start_spark_session(cluster) if isinstance(cluster, str) else (cluster, False)
@@ -57,15 +56,6 @@ def spark_session(cluster: Any, table: Any = None, *, trust_network: bool) -> tu
             session.stop()
         raise
     return session, started
-
-
-def _same_spark_application(one: Any, other: Any) -> bool:
-    """Whether two sessions are of one application of Spark."""
-    return not is_spark_connect(one) and not is_spark_connect(other) and one.sparkContext is other.sparkContext
-
-
-def _refuse_other_spark_session() -> Any:
-    raise ArgumentError("the table is a frame of another Spark session than the cluster; leave the cluster out")
 
 
 def _start_spark_session(address: str) -> tuple[Any, bool]:
