@@ -23,6 +23,7 @@ import radoboost as rb
 from radoboost import private_score
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
+from radoboost.holder.privacy_cost import privacy_cost_by_schema
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Declared
@@ -38,6 +39,7 @@ from radoboost.lab.audits.exact_audit import (
 )
 from radoboost.lab.audits.replay import ABSURD, Honest
 from radoboost.privacy import epsilon_at
+from radoboost.release.composition import earlier_releases
 from radoboost.tables import csv_files, csv_records, open_table
 from radoboost.tables.csv_dialect import CsvDialect, guess_header_separator, separator_of_csv_file
 from radoboost.tables.csv_records import Records, csv_record_starts, split_first_record
@@ -467,6 +469,37 @@ def test_records_that_are_declared_to_be_lines(tmp_path):
     assert Schema.from_dict(schema.to_dict()) == schema and schema.to_dict()["records"] == "lines"
     with pytest.raises(rb.ArgumentError, match='records must be "lines"'):
         Schema({"a": rb.Number(0, 1)}, records="words")
+
+
+def test_releases_of_lines_and_of_rows_do_not_add_up(tmp_path):
+    """A row with a note of a hundred lines is one record of the one, and a hundred of the other."""
+    frame = pd.DataFrame({"a": [0.25, 0.5] * 5, "y": ["no", "yes"] * 5})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    rows = Schema({"a": rb.Number(0, 1)}, "y", ("no", "yes"))
+    lines = replace(rows, records="lines")
+    books = rb.Ledger.create(tmp_path / "books", "t", epsilon=9.0)
+
+    def craft(name, schema, **more):
+        kind = rb.NoisyRados(1.0)
+        return rb.craft(tmp_path / name, schema=schema, mechanism=kind, n_rados=2, counts=None, **more)
+
+    first = craft("t.csv", lines, ledger=books)
+    second = craft("t.csv", lines, ledger=books, compose=[first])
+    assert math.isfinite(second.statement.composed["epsilon"])
+    for name, schema in (("t.csv", rows), ("t.parquet", lines)):
+        with pytest.raises(rb.BudgetError, match="records that are rows do not add up with them"):
+            craft(name, schema, ledger=books)
+        other = craft(name, schema, compose=[second])
+        total = other.statement.composed
+        assert total["epsilon"] == "infinite" and "lines of CSV files and about rows do not add up" in total["why"]
+        other.save(tmp_path / "other.rado.parquet")
+        assert rb.load(tmp_path / "other.rado.parquet").statement == other.statement
+    assert len(books.entries()) == 2 and not books.problems()
+    mechanism = rb.Moments(1.0)
+    for schema, is_finite in ((lines, True), (rows, False)):
+        total = privacy_cost_by_schema(mechanism, schema, earlier=earlier_releases([second]))["composed"]
+        assert (total["epsilon"] != "infinite") == is_finite
 
 
 def test_a_header_may_have_line_breaks_too(tmp_path):

@@ -57,6 +57,7 @@ from radoboost.holder.table_preparation import (
     refuse_label_as_feature,
 )
 from radoboost.privacy import Event, delta_advice, event_from_dict
+from radoboost.privacy.events import event_about_lines
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.privacy.spending import Account
 from radoboost.progress import Progress, bar_for
@@ -64,6 +65,7 @@ from radoboost.release.composition import earlier_releases
 from radoboost.release.rado_sampling import draw_rados
 from radoboost.release.release import Release
 from radoboost.tables import Table, open_table
+from radoboost.tables.csv_dialect import LINES
 from radoboost.tables.frames import check_cluster_frame_determined, cluster_kind_of_frame
 from radoboost.tables.gpu_arrays import ONLY_HERE
 from radoboost.tables.schema import Schema
@@ -321,7 +323,9 @@ def planned_event(mechanism: Mechanism, asked: CraftRequest) -> Event | None:
     """All that a release in a room does, as its statement will have it; None where one booking says so."""
     account = getattr(mechanism, "account_declared", None)
     if mechanism.private:
-        return None if account is None else account(replace(asked, rows=None))[0]
+        event: Event | None = None if account is None else account(replace(asked, rows=None))[0]
+        lines = csv_records_statement(asked.declared.schema, True) == LINES
+        return event_about_lines(event) if lines and event is not None else event
     about = StatementFacts("bounds", asked.seeded, asked.n_rados, n_columns=2, n_examples=1)
     return event_from_dict(mechanism.statement(about).event)
 

@@ -25,7 +25,9 @@ from radoboost.holder.keystream import Key
 from radoboost.holder.runners import Runner
 from radoboost.privacy import Event
 from radoboost.privacy.calibration import LEAST_SHARE
+from radoboost.privacy.events import event_about_lines
 from radoboost.tables import Table
+from radoboost.tables.csv_dialect import LINES
 
 
 @dataclass(frozen=True)
@@ -98,11 +100,14 @@ class Curator:
     ) -> None:
         self.source, self.engine, self._runner, self._pool = source, engine, runner, pool
         self._given_key, self._ledger = noise_key, ledger
+        # Any of several holders may have CSV files.
+        self._lines = (source.csv or pool is not None) and getattr(source.schema, "records", None) == LINES
         self._key: Key | None = None
         self._bookings = self._plane = 0
 
     def book(self, event: Event) -> None:
         """Book what is about to be spent, whatever comes of it, and make a fresh key for its noise."""
+        event = event_about_lines(event) if self._lines else event
         if self._ledger is not None:
             self._ledger(event)
         if self._pool is not None:

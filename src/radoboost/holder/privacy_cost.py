@@ -7,14 +7,16 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.feature_maps import check_feature_map_argument
 from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Question
 from radoboost.holder.mechanisms.record_level import check_rows_per_person
-from radoboost.holder.mechanisms.statements import SHOWN_DELTAS
+from radoboost.holder.mechanisms.statements import SHOWN_DELTAS, csv_records_statement
 from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
 from radoboost.holder.schema_file import Bounds, declaration_fields, warning_of_whose_rows
 from radoboost.holder.signatures import check_number_of_rados
 from radoboost.privacy import Event, accountant_name, best_guess, delta_advice, epsilon_at, figures
 from radoboost.privacy.conversions import GROUPS
+from radoboost.privacy.events import event_about_lines
 from radoboost.release.composition import EarlierRelease, compose_with_earlier
 from radoboost.release.release import epsilon_as_json
+from radoboost.tables.csv_dialect import LINES
 
 
 def privacy_cost_of_mechanism(mechanism: str, *, group: int | None = None, **fields: Any) -> dict[str, Any]:
@@ -53,6 +55,8 @@ def privacy_cost_by_schema(
     if account is None:
         raise ArgumentError(f"there is no account of a schema for the mechanism {mechanism.name}; leave the schema out")
     event, details = account(asked)
+    if csv_records_statement(asked.declared.schema, True) == LINES:
+        event = event_about_lines(event)
     delta = getattr(mechanism, "delta", 0.0)
     answer = _privacy_cost_as_json(mechanism.name, event, details, delta, rows, group)
     if (sentence := warning_of_whose_rows(asked.declared, person, getattr(mechanism, "unit", None))) is not None:

@@ -48,6 +48,10 @@ _STEPS = {
 }
 _TWO_COLUMNS = "claims about the marginals of different columns do not add up: each release exposes the other's column"
 _TWO_PERSONS = "claims about persons by different columns do not add up: one person may be several by the other"
+_LINES_AND_ROWS = (
+    "claims about records that are lines of CSV files and about rows do not add up: a row with line ends within is "
+    "several lines"
+)
 _TWO_LABELS = (
     "claims about labels of different columns or classes do not add up: each release has exact figures of the rows "
     "that have one of its own classes, and of its features, among which the other's label may be"
@@ -98,6 +102,11 @@ def _parse_relation(value: Any, allowed: tuple[Relation, ...]) -> Relation:
     return relation
 
 
+def _check_bool_event_field(value: Any, name: str) -> None:
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be true or false; it is {value!r}")
+
+
 def _check_person_column_of_event(column: Any, relation: Relation) -> None:
     """Refuse a column of persons where the relation is about something else."""
     if not isinstance(column, str) or (column and relation not in OF_PERSONS):
@@ -119,7 +128,7 @@ class Gaussian:
     is the column that says whose row it is, where the relation is about persons. With a `group` of k, neighbours differ
     in up to k of what the relation names, and the noise multiplier counts that already. `label` is the label's column
     and its declared classes in one spelling, where the relation is about labels: "any" where the claim follows from one
-    about whole rows, and empty where nobody says.
+    about whole rows, and empty where nobody says. With `lines` records are lines of CSV files, and not rows.
     """
 
     noise_multiplier: float
@@ -129,6 +138,7 @@ class Gaussian:
     person: str = ""
     group: int = 1
     label: str = ""
+    lines: bool = False
 
     def __post_init__(self) -> None:
         _set_event_fields(self, noise_multiplier=positive_event_field(self.noise_multiplier, "noise_multiplier"))
@@ -137,8 +147,8 @@ class Gaussian:
             relation=_parse_relation(self.relation, _JOINT),
             total_variation=_variation_event_field(self.total_variation),
         )
-        if not isinstance(self.own_noise, bool):
-            raise ArgumentError(f"own_noise must be true or false; it is {self.own_noise!r}")
+        _check_bool_event_field(self.own_noise, "own_noise")
+        _check_bool_event_field(self.lines, "lines")
         _set_event_fields(self, group=_integer_event_field(self.group, "group", 1))
         _check_person_column_of_event(self.person, self.relation)
         _check_label_of_event(self.label, self.relation)
@@ -151,7 +161,7 @@ class SubsampledGaussian:
     Each record is in with `probability`, on its own; `noise_multiplier` is the noise over the largest norm of one
     record. Under a relation in which something is replaced it is charged as two steps (A4). With a `group` of k,
     neighbours differ in up to k records, each in the sample by its own coin (A12). `person` is the column that says
-    whose record it is, where the relation is about persons, and `label` the label's, as in `Gaussian`.
+    whose record it is, where the relation is about persons; `label` and `lines` are as in `Gaussian`.
     """
 
     noise_multiplier: float
@@ -161,6 +171,7 @@ class SubsampledGaussian:
     group: int = 1
     person: str = ""
     label: str = ""
+    lines: bool = False
 
     def __post_init__(self) -> None:
         _set_event_fields(self, noise_multiplier=positive_event_field(self.noise_multiplier, "noise_multiplier"))
@@ -173,6 +184,7 @@ class SubsampledGaussian:
         if self.probability > 1:
             raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
         _set_event_fields(self, group=_group_event_field(self.group, "group"))
+        _check_bool_event_field(self.lines, "lines")
         _check_person_column_of_event(self.person, self.relation)
         _check_label_of_event(self.label, self.relation)
 
@@ -297,7 +309,7 @@ EVENTS: dict[str, type[Event]] = {
 
 
 # Fields that are written only where they say something.
-_LATER = {"own_noise": False, "group": 1, "shift": 1, "person": "", "label": ""}
+_LATER = {"own_noise": False, "group": 1, "shift": 1, "person": "", "label": "", "lines": False}
 
 
 def _set_event_fields(event: Any, **values: Any) -> None:
@@ -322,8 +334,11 @@ def flatten(event: Event) -> dict[Leaf, int]:
         return {NotPrivate(_MARGINAL_WITH_JOINT, joint): 1}
     if len({leaf.column for leaf in counts if isinstance(leaf, TruncatedBinomialShift)}) > 1:
         return {NotPrivate(_TWO_COLUMNS, Relation.VALUE): 1}
-    if len({leaf.person for leaf in counts if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}) > 1:
+    noisy = [leaf for leaf in counts if isinstance(leaf, Gaussian | SubsampledGaussian)]
+    if len({leaf.person for leaf in noisy if leaf.person}) > 1:
         return {NotPrivate(_TWO_PERSONS, next(iter(relations))): 1}
+    if len({leaf.lines for leaf in noisy}) > 1:
+        return {NotPrivate(_LINES_AND_ROWS, next(iter(relations))): 1}
     if len(_label_claims_of_events(counts)) > 1:
         return {NotPrivate(_TWO_LABELS, next(iter(relations))): 1}
     return counts
@@ -334,6 +349,21 @@ def person_column_of_event(event: Event) -> str | None:
     leaves = flatten(event)
     columns = {leaf.person for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian) and leaf.person}
     return next(iter(columns), None)
+
+
+def event_about_lines(event: Event) -> Event:
+    """The same computation, where records are lines of CSV files."""
+    if isinstance(event, Repeated):
+        return replace(event, event=event_about_lines(event.event))
+    if isinstance(event, Composed):
+        return Composed(tuple(map(event_about_lines, event.events)))
+    return replace(event, lines=True) if isinstance(event, Gaussian | SubsampledGaussian) else event
+
+
+def records_of_event(event: Event) -> str | None:
+    """What the records are that noise protects, in words; None for an event without any."""
+    noisy = (leaf for leaf in flatten(event) if isinstance(leaf, Gaussian | SubsampledGaussian))
+    return next(("lines of CSV files" if leaf.lines else "rows" for leaf in noisy), None)
 
 
 def label_of_event(event: Event) -> str | None:

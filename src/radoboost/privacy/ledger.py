@@ -43,6 +43,7 @@ from radoboost.privacy.events import (
     from_dict,
     label_of_event,
     person_column_of_event,
+    records_of_event,
     to_dict,
 )
 
@@ -242,6 +243,7 @@ class Ledger:
                 cost = self._cost(books[0], event)
             self._check_alone(connection)
             self._check_claims(event, connection)
+            self._check_records(event, connection)
             earlier = connection.execute("SELECT 1 FROM bookings WHERE release = ?", (release,)).fetchone()
             self._check_room(*books, cost, n_releases, "this was not booked" if earlier else _NOTHING)
             row = (
@@ -426,9 +428,7 @@ class Ledger:
 
     def _check_claims(self, event: Event, connection: sqlite3.Connection) -> None:
         """Refuse persons by another column, or other labels, than those of any other booking (P7, M21)."""
-        column, label = person_column_of_event(event), label_of_event(event)
-        rows = connection.execute("SELECT DISTINCT event FROM bookings WHERE name = ?", (self.table,))
-        others = [from_dict(json.loads(text)) for (text,) in rows]
+        column, label, others = person_column_of_event(event), label_of_event(event), self._booked(connection)
         for booked in {person_column_of_event(other) for other in others} - {column}:
             raise BudgetError(
                 f"the books of {self.table!r} are about persons by {booked!r}, and claims about persons by {column!r} "
@@ -436,6 +436,20 @@ class Ledger:
             )
         for booked_label in {label_of_event(other) for other in others} - {label, None} if label is not None else ():
             raise BudgetError(_two_labels_on_ledger_text(self.table, booked_label or "", label or ""))
+
+    def _check_records(self, event: Event, connection: sqlite3.Connection) -> None:
+        """Refuse records that are lines beside ones that are rows (L6); which they are, only an open table tells."""
+        records, others = records_of_event(event), map(records_of_event, self._booked(connection))
+        for booked in set(others) - {records, None} if records else ():
+            raise BudgetError(
+                f"the books of {self.table!r} are about records that are {booked}, and claims about records that are "
+                f"{records} do not add up with them, on this ledger or another; nothing was booked: take the same "
+                '"records" in the schema'
+            )
+
+    def _booked(self, connection: sqlite3.Connection) -> list[Event]:
+        rows = connection.execute("SELECT DISTINCT event FROM bookings WHERE name = ?", (self.table,))
+        return [from_dict(json.loads(text)) for (text,) in rows]
 
     def _check_room(
         self, total: Filter, allowance: Cost, spent: Cost, wanted: Cost, n_releases: int = 0, what: str = _NOTHING

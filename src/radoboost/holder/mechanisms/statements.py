@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from radoboost.errors import ArgumentError
 from radoboost.holder.mechanisms.mechanism import KeyUse, RoomParticipation, StatementFacts
 from radoboost.privacy import Event, NotPrivate, accountant_name, best_guess, epsilon_at, event_to_dict
+from radoboost.privacy.events import event_about_lines
 from radoboost.release.composition import compose_with_earlier
 from radoboost.release.parties import ROOM, Parties, room_party_guarantees
 from radoboost.release.release import Statement, percent_up_text
@@ -172,15 +173,18 @@ OF_CSV = {
     "rows": (
         "In CSV files a record is one row of the table, however many lines it has, in a file that a CSV writer wrote "
         "as RFC 4180 says: each row by itself, cells with line ends, separators or quotes between quotes, quotes "
-        "doubled, with the separator that was declared or that the header shows, and a line end behind each row (the "
-        "last one may lack it, unless it is empty). Nothing is promised for other files. "
+        "doubled, with the separator that was declared or that the header shows, a line end behind each row (the last "
+        "one may lack it, unless it is empty), in UTF-8 or another encoding in which the bytes of quote, separator and "
+        "line end stand for nothing else. Nothing is promised for other files. "
         "A record of more than 1 MiB, or with cells behind the last column that are not empty, counts with all cells "
         "empty but its person."
     ),
     "lines": (
-        "In CSV files a record is a line, as was declared, whatever is in it: a row of the table with line ends within "
-        "is several records. A line of more than 1 MiB, or with cells behind the last column that are not empty, "
-        "counts with all cells empty but its person; one with a quoted cell that is not closed, with all cells empty."
+        "In CSV files a record is a line, as was declared: a row of the table with line ends within is several "
+        "records. A line of more than 1 MiB, or with cells behind the last column that are not empty, counts with all "
+        "cells empty but its person; one with a quoted cell that is not closed counts with all cells empty, so where "
+        "persons are protected it is nobody's and is not counted. Lines within a row may count as rows of other "
+        "persons. Where the number of rows is released, a quote left open, or a last line emptied, changes it."
     ),
 }
 CORRECTED = (
@@ -256,6 +260,7 @@ def make_statement(
 
     `secrets` says which keys there are, for where a cluster gets some, or each holder of a room has its own.
     """
+    event = event_about_lines(event) if circumstances.records == LINES else event
     relation = event.relation
     assert relation is not None
     if circumstances.seeded:
