@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,13 @@ import oracles
 from radoboost.holder.engines import cpu_blas, cpu_rows, get_engine, reference
 
 GRID, CAP = 1 << 15, 0.5
-ENGINES = (reference, cpu_rows, get_engine("kernel"))
+ROW_KERNELS = SimpleNamespace(
+    sphere=cpu_rows.compiled_sphere_rows,
+    whiten=cpu_rows.compiled_whiten_rows,
+    tilt=cpu_rows.compiled_tilt_rows,
+    products=cpu_rows.compiled_row_products,
+)
+ENGINES = (get_engine("reference"), ROW_KERNELS, get_engine("kernel"))
 WIDEST = np.finfo(np.float64).max
 SIZES = (0, 1, 31, 32, 33, 129, 256, 257, 600)  # around the ends of blocks
 
@@ -154,7 +161,7 @@ def random_table(rng, n, f):
 def test_what_a_row_gives_depends_neither_on_other_rows_nor_on_its_place(n_columns, rng):
     for n in SIZES if n_columns < 300 else (70,):
         values, signs, *rest = random_table(rng, n, n_columns)
-        (rows, good, edges), totals = all_four(reference, values, signs, *rest)
+        (rows, good, edges), totals = all_four(get_engine("reference"), values, signs, *rest)
         order, cut = rng.permutation(n), int(rng.integers(0, n + 1))
         padded = np.vstack([rng.normal(size=(37, n_columns)), values])
         for engine in ENGINES:
@@ -196,9 +203,9 @@ def test_rows_too_long_by_far_are_left_out_in_16_bits_too():
 
 def test_threads_that_run_at_once_do_not_meet(rng):
     table = random_table(rng, 5000, 6)
-    expected = [s.tolist() for s in all_four(reference, *table)[1]]
+    expected = [s.tolist() for s in all_four(get_engine("reference"), *table)[1]]
     with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(all_four, cpu_rows, *table) for _ in range(16)]:
+        for done in [pool.submit(all_four, ROW_KERNELS, *table) for _ in range(16)]:
             assert [s.tolist() for s in done.result()[1]] == expected
 
 
