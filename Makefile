@@ -34,7 +34,7 @@ format: .venv/ready  ## put the code in shape
 
 # All of them run; it fails at the end where a figure of any falls short.
 bench: .venv/ready  ## speed, privacy and accuracy against peers; accuracy needs RADO_DATA
-	@short=; for name in crafting signatures learning predicting protocol audits exact_audits private beyond_linear large_file streams sparse clusters holders mailbox_load utility classes learners private_bounds exact_moments polynomials hospital persons shrinkage; do \
+	@short=; for name in crafting signatures learning predicting protocol audits exact_audits private beyond_linear large_file streams sparse clusters holders mailbox_load utility classes learners private_bounds exact_moments polynomials hospital shrinkage; do \
 		echo $(BIN)/python benchmarks/$$name.py; \
 		$(BIN)/python benchmarks/$$name.py || short="$$short $$name"; \
 	done; \

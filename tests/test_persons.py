@@ -31,7 +31,6 @@ from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import read_bounds
 from radoboost.holder.table_check import check_table
 from radoboost.lab.attacks.mechanism_from_release import mechanism_of_release
-from radoboost.lab.audits import person_audit
 from radoboost.lab.audits.audit import lower_rate_bound, upper_rate_bound
 from radoboost.lab.audits.canaries import SingleRowSignatures
 from radoboost.privacy import (
@@ -622,29 +621,6 @@ def test_the_check_counts_rows_of_persons():
 
 
 # ---- attacked
-
-
-AUDIT = b"an audit of persons"
-
-
-def test_an_attack_on_a_person_finds_less_than_the_statement_says():
-    """And on the same table, without a bound, more than the statement about a record says. At 1 - 1e-6 each."""
-    mechanism = rb.Moments(4.0)
-    table = person_audit.person_canary_of_few_visits(mechanism, 4)
-    bounded = person_audit.audit_person(mechanism, table, 4, runs=100, key=AUDIT)
-    assert bounded.holds
-    assert bounded.neighbours == "one person added or removed" and bounded.claim <= 4.0
-    free = person_audit.audit_person(mechanism, table, None, runs=80, key=AUDIT)
-    assert not free.holds and free.found > 1.3 * free.claim and free.neighbours == "one record added or removed"
-
-
-def test_noise_for_one_row_of_a_person_is_caught(monkeypatch):
-    mechanism = rb.Moments(4.0, sharpen=False)
-    table = person_audit.person_canary_of_few_visits(mechanism, 4)
-    assert person_audit.audit_person(mechanism, table, 4, runs=150, key=AUDIT).holds
-    honest = rb.Moments.scales
-    monkeypatch.setattr(rb.Moments, "scales", lambda self, n, shape: honest(self, n, replace(shape, max_rows=1)))
-    assert not person_audit.audit_person(mechanism, table, 4, runs=150, key=AUDIT).holds
 
 
 def contradicted(event, present, absent):

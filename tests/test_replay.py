@@ -309,6 +309,12 @@ def test_more_rows_of_a_person_than_their_noise_is_for(monkeypatch):
     caught(exact_audit_of_moments(moments(), Scenario(columns="linear", max_rows=3, thorough=False)))
 
 
+def test_noise_for_one_row_of_a_person(monkeypatch):
+    honest = rb.Moments.scales
+    monkeypatch.setattr(rb.Moments, "scales", lambda self, n, shape: honest(self, n, replace(shape, max_rows=1)))
+    caught(exact_audit_of_moments(moments(), Scenario(columns="linear", max_rows=3, thorough=False)))
+
+
 def test_norms_that_are_not_tested(monkeypatch):
     original = record_level.clip_record_rows
 

@@ -5,7 +5,6 @@
 - `canaries`: Canary, Scenario, Runs: canary rows of numbers or raw cells, keys and scores of runs
 - `moments_audit`: the attack on stages of moments: statistics by stage, likelihood ratios, differences between stages
   and slots, numbers without noise
-- `person_audit`: PersonCanary, the same for a whole person with few visits
 - `exact_audit`: ExactAudit: one run replayed on neighbours, ratios of distances to noise; exact_audit_of_moments,
   scripts, axes
 - `replay`: recording curator, Log, NoisySum, Draw; scripts such as Honest, Lying; faults of noise, squared distances
