@@ -194,7 +194,7 @@ def test_a_frame_finds_a_client_or_starts_one(client, table, one_key):
 def test_only_columns_that_are_read_are_computed(client, folder):
     frame = dd.read_parquet(f"{folder}/*.parquet")
     frame = frame.map_partitions(lambda part: part, meta=frame._meta)
-    run = runners.dask_runner(client, frame, silent, 1, trust_network=False, once=False)
+    run = runners.dask_runner(client, frame, silent, 1, trust_network=False, promises=False)
     crafted(frame, features=["c1"], n_rados=3, cluster=run)
     assert list(client.compute(run._partitions[0]).result().columns) == ["c1", "y"]
 
@@ -362,7 +362,7 @@ def test_rows_that_were_let_go_are_made_again(client, folder, one_key):
     from radoboost.holder.engines import get_engine
 
     source = open_table(f"{folder}/*.parquet", label="y", features=["c0", "c1"], row_by_row=True)
-    run = runners.dask_runner(client, None, silent, 1, trust_network=False, once=True)
+    run = runners.dask_runner(client, None, silent, 1, trust_network=False, promises=True)
     first = run.keep(source, Rounded(1), 5003)
     second = run.keep(first, Rounded(2), 5003)
     assert get_engine("reference")  # the worker's proof is not asked for without an engine
@@ -719,7 +719,7 @@ def test_predictions_wait_for_one_another(client, folder, models, tmp_path, monk
     monkeypatch.setattr(runners, "SMALL_WORK", 0)
     source = open_table(f"{folder}/*.parquet", label="y", features=["c0"])
     source = replace(source, pieces=list(source.pieces) * 10)
-    run = runners.dask_runner(client, None, silent, 1, trust_network=False, once=False)
+    run = runners.dask_runner(client, None, silent, 1, trust_network=False, promises=False)
     results = run.map_parts(methodcaller("count"), source)
     assert next(results) == 700
     assert len(client.futures) <= 2 * 2 + 2 + 1

@@ -205,7 +205,7 @@ def test_files_of_tables_with_old_versions_are_refused(tmp_path, notes, kind):
 
 def test_a_runner_that_is_given_changes_nothing_about_that(here):
     frame = dd.from_pandas(ROWS, npartitions=2).map_partitions(lambda part: part.sample(frac=1.0, replace=True))
-    run = runners.dask_runner(here, None, silent, 1, trust_network=False, once=False)
+    run = runners.dask_runner(here, None, silent, 1, trust_network=False, promises=False)
     for cluster in (run, here):
         with pytest.raises(ArgumentError, match="after map_partitions that is not certain"):
             rb.craft(frame, mechanism=rb.NoisyRados(1.0), n_rados=3, cluster=cluster, **PRIVATE)
@@ -261,7 +261,7 @@ def test_words_of_dask_are_withheld_where_something_is_promised(here, caplog):
     assert str(dask_error(failure, "tcp://h:1", withheld=True)) == WITHHELD
     assert "SSN" in str(dask_error(failure, "tcp://h:1"))
     assert "SSN" not in str(dask_error(ImportError("SSN 123-45"), "tcp://h:1", withheld=True))
-    run = runners.dask_runner(here, None, silent, 1, trust_network=False, once=True)
+    run = runners.dask_runner(here, None, silent, 1, trust_network=False, promises=True)
     with pytest.raises(ClusterError) as told, run._in_one_line():
         raise failure
     assert str(told.value) == WITHHELD

@@ -131,7 +131,7 @@ def test_a_dask_worker_dies_with_several_parts(dask, paths, monkeypatch, tmp_pat
         return state
 
     monkeypatch.setattr(dask_module, "dask_sum_job", deadly)
-    run = dask_module.dask_runner(dask, None, silent, 1, trust_network=False, once=True)
+    run = dask_module.dask_runner(dask, None, silent, 1, trust_network=False, promises=True)
     assert_kept_sums_are_right(run, paths)
     assert os.path.exists(marker)
     dask.wait_for_workers(2, timeout=300)
@@ -169,7 +169,9 @@ def test_a_spark_worker_dies_with_several_parts(request, paths, monkeypatch, tmp
         whole = getattr(spark_runner, name)
         monkeypatch.setattr(spark_module, name, dying_at_last(whole, tmp_path / name, pickle.loads))
     same(paths, spark, **CASES["noisy-rados"])
-    assert_kept_sums_are_right(spark_module.spark_runner(spark, None, silent, 1, trust_network=False, once=True), paths)
+    assert_kept_sums_are_right(
+        spark_module.spark_runner(spark, None, silent, 1, trust_network=False, promises=True), paths
+    )
     assert sorted(os.listdir(tmp_path)) == ["sum_jobs", "sum_kept"]
 
 

@@ -53,7 +53,7 @@ class Aggregation(Protocol[S]):
 
 
 class RowSource(Protocol):
-    """Where a runner reads batches: a table's `Source`, or rows that were kept."""
+    """Where a runner reads batches: a `Table`, or rows that were kept."""
 
     @property
     def name(self) -> str:

@@ -394,15 +394,15 @@ def _table_ready_to_craft(
     whichever runner there is. Whatever ends the work says what stays booked on the account.
     """
     check_cluster_reaches_table(cluster, table)
-    once = protection.private or bool(getattr(protection, "withheld", {}))
-    if once:
+    promises = protection.private or bool(getattr(protection, "withheld", {}))
+    if promises:
         check_cluster_frame_determined(table, person)
     with (
         on_failure(account.add_to),
         bar_for(progress) as bar,
         spool_for_rereading(table, row_by_row=protection.private, bar=bar) as kept,
     ):
-        runner = cluster_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
+        runner = cluster_runner(cluster, table, bar, threads, trust_network=trust_network, promises=promises)
         try:
             yield kept, runner or ThreadRunner(threads, bar), bar
         finally:

@@ -1,7 +1,8 @@
 """Signature sets Sigma_r: which subsets of the examples a rado may sum.
 
 A set is described as data, prepared once for a key and a number of examples, and then addressed by (tile, rado):
-nothing of size m x n is ever stored. Bit i % 64 of word (i // 64, j) says whether example i is in rado j.
+of fair coins nothing is stored, and FixedSupport keeps its corrections. Bit i % 64 of word (i // 64, j) says whether
+example i is in rado j.
 """
 
 import math
@@ -154,7 +155,8 @@ class FeatureInterval:
     their number is within the interval, that is F already. Otherwise K is drawn from Binomial(m, 1/2) truncated to the
     interval, and rows are switched until there are K. Example i is in the rado iff (i in F) differs from (y_i x_i = +1
     in the column), so that the column's value in the rado is the number of its +1 edges, less K. What `prepare` gives
-    is F; the caller inverts it where y_i x_i = +1. In total variation K is within `size_law_error(m)` of its exact law.
+    is F; the caller inverts it where y_i x_i = +1. In total variation K is within `signature_size_law_error(m)` of its
+    exact law.
     """
 
     low: int

@@ -121,8 +121,8 @@ def _run_boosting_rounds(
 ) -> tuple[NDArray[Any], ...]:
     """Feature, edge, leverage (of the scaled column) and log(rado-risk) of each round.
 
-    `losses` are exp(-margin) of every row as a running product. They are computed again from the margins every few
-    rounds, so that rounding and underflow do not pile up.
+    `losses` are exp(-margin) of every row as a running product, divided by their sum. They are computed again from the
+    margins every few rounds, so that rounding and underflow do not pile up.
     """
     d, n = scaled.shape
     compute_edges, take_step = _compile_boosting_kernels()
@@ -139,16 +139,16 @@ def _run_boosting_rounds(
             risk = np.log(losses.mean()) - smallest
             losses /= losses.sum()
         compute_edges(scaled, weights, edges)
-        best = oracle.choose(shown)
-        if not isinstance(best, int | np.integer) or not -1 <= best < d:
+        chosen = oracle.choose(shown)
+        if not isinstance(chosen, int | np.integer) or not -1 <= chosen < d:
             raise ArgumentError(
-                f"the weak oracle {oracle.name!r} chose {best!r}; it must choose a feature from 0 to {d - 1}, or -1"
+                f"the weak oracle {oracle.name!r} chose {chosen!r}; it must choose a feature from 0 to {d - 1}, or -1"
             )
-        if best < 0 or abs(edges[best]) < LEAST_EDGE:
+        if chosen < 0 or abs(edges[chosen]) < LEAST_EDGE:
             return feature[:t], edge[:t], leverage[:t], log_risk[:t]
-        r, half, change = take_step(scaled[best], edges[best], kappa, exponential, clamp, weights, margins, losses)
+        r, step, change = take_step(scaled[chosen], edges[chosen], kappa, exponential, clamp, weights, margins, losses)
         risk += change
-        feature[t], edge[t], leverage[t], log_risk[t] = best, r, half, risk
+        feature[t], edge[t], leverage[t], log_risk[t] = chosen, r, step, risk
     return feature, edge, leverage, log_risk
 
 
@@ -170,9 +170,9 @@ def _compile_boosting_kernels() -> tuple[Callable[..., Any], Callable[..., Any]]
         factor = np.empty(n)
         c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12 = SERIES
         r = np.copysign(min(max(abs(edge), clamp), 1.0 - LEAST_EDGE), edge)
-        half = (np.log1p(r) - np.log1p(-r)) / (2.0 * kappa)
-        # exp(-half column): its series, good to the last bit within 1/4, squared as often as it was halved.
-        unit, squarings = -half, 0
+        step = (np.log1p(r) - np.log1p(-r)) / (2.0 * kappa)
+        # exp(-step column): its series, good to the last bit within 1/4, squared as often as it was halved.
+        unit, squarings = -step, 0
         while abs(unit) > 0.25:
             unit, squarings = unit / 2.0, squarings + 1
         for j in range(n):
@@ -187,14 +187,14 @@ def _compile_boosting_kernels() -> tuple[Callable[..., Any], Callable[..., Any]]
         for j in range(n):
             weights[j] *= factor[j] if exponential else 1.0 - r * column[j]
             total += weights[j]
-            margins[j] += half * column[j]
+            margins[j] += step * column[j]
             losses[j] *= factor[j]
             risk += losses[j]
         scale, risk_scale = 1.0 / total, 1.0 / risk
         for j in range(n):
             weights[j] *= scale
             losses[j] *= risk_scale
-        return r, half, np.log(risk)
+        return r, step, np.log(risk)
 
     # Sums may be taken in any order, so that dot products can use vectors; nothing else is relaxed.
     relaxed = {"reassoc", "contract"}

@@ -269,7 +269,8 @@ class Schema:
         products = _product_pairs(entry.get("products"))
         if problems:
             problems += _schema_column_problems(kinds)
-            known_ones = tuple(pair for pair in products if set(pair) & set(kinds) or not set(pair) & set(columns))
+            unread = set(columns) - set(kinds)  # columns whose own problem was told above
+            known_ones = tuple(pair for pair in products if not set(pair) & unread)
             problems += _schema_product_problems(known_ones, kinds, entry.get("label"))
             raise ArgumentError(f"the schema cannot be used: {'; '.join(problems)}")
         classes = entry.get("classes")

@@ -295,7 +295,7 @@ def _rows_in_rados(rows: NDArray[np.int64], prepared: SignatureStream, n_rados: 
 def count_sparse_values_beyond_bounds(
     rows: SparseRows, entry_constants: NDArray[np.float64], constants: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """How many values lie beyond their bounds, by column, zeros among them; `own` are the constants of entries."""
+    """How many values lie beyond their bounds, by column, zeros among them; `entry_constants` has a row for each."""
     n_columns = len(constants)
     outside = (rows.values < entry_constants[:, 0]) | (rows.values > entry_constants[:, 1])
     clipped = np.bincount(rows.places[outside], minlength=n_columns).astype(np.int64)

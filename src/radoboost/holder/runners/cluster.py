@@ -216,17 +216,17 @@ def cluster_runner(
     threads: int | None = None,
     *,
     trust_network: bool = False,
-    once: bool = False,
+    promises: bool = False,
 ) -> Runner | None:
     """The runner for a cluster that the caller names, or whose data frame the table is; None for this machine.
 
     `cluster` is a Dask client, a Spark session, an address such as tls://host:8786, spark://host:7077 or
-    sc://host:15002, or a runner. `once` says that something is promised: messages then have no words of the cluster's
-    library.
+    sc://host:15002, or a runner. `promises` says that something is promised: messages then have no
+    words of the cluster's library.
     """
     if all(callable(getattr(cluster, name, None)) for name in ("run", "keep", "sizes")):
         runner: Runner = cluster
-        if once and isinstance(runner, ClusterRunner):
+        if promises and isinstance(runner, ClusterRunner):
             runner.withheld = True
         return runner
     if isinstance(cluster, str):
@@ -241,10 +241,10 @@ def cluster_runner(
     if kind == "dask":
         from radoboost.holder.runners.dask_runner import dask_runner
 
-        return dask_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
+        return dask_runner(cluster, table, bar, threads, trust_network=trust_network, promises=promises)
     from radoboost.holder.runners.spark_runner import spark_runner
 
-    return spark_runner(cluster, table, bar, threads, trust_network=trust_network, once=once)
+    return spark_runner(cluster, table, bar, threads, trust_network=trust_network, promises=promises)
 
 
 def check_cluster_reaches_table(cluster: Any, table: Any) -> None:

@@ -426,14 +426,14 @@ class DaskRunner(ClusterRunner):
 
 
 def dask_runner(
-    cluster: Any, table: Any, bar: Progress, threads: int | None, *, trust_network: bool, once: bool
+    cluster: Any, table: Any, bar: Progress, threads: int | None, *, trust_network: bool, promises: bool
 ) -> DaskRunner:
     """The runner of a Dask cluster: a client, a cluster, an address, or None for the current client or a new one.
 
-    `once` says that something is promised: Dask's words are then withheld. Whoever crafts checks the frame.
+    `promises` says that something is promised: Dask's words are then withheld. Whoever crafts checks the frame.
     """
     client, name, opened = open_dask_client(cluster, check_threads(threads), trust_network=trust_network)
-    return DaskRunner(client, name, opened, bar, threads, trust_network=trust_network, withheld=once)
+    return DaskRunner(client, name, opened, bar, threads, trust_network=trust_network, withheld=promises)
 
 
 def _release_dask_futures(futures: Sequence[Any]) -> None:

@@ -317,14 +317,14 @@ _MOST_STATES = 1 << 28  # bytes of states that come here: fewer partitions where
 
 
 def spark_runner(
-    cluster: Any, table: Any, bar: Progress, threads: int | None, *, trust_network: bool, once: bool
+    cluster: Any, table: Any, bar: Progress, threads: int | None, *, trust_network: bool, promises: bool
 ) -> "SparkRunner":
     """The runner of a Spark session, of that at an address, or of that of a frame.
 
-    `once` says that something is promised: Spark's words are then withheld. Whoever crafts checks the frame (S3).
+    `promises` says that something is promised: Spark's words are then withheld. Whoever crafts checks the frame (S3).
     """
     session, started = spark_session(cluster, table, trust_network=trust_network)
-    return SparkRunner(session, started, bar, threads, withheld=once)
+    return SparkRunner(session, started, bar, threads, withheld=promises)
 
 
 @dataclass(frozen=True, eq=False)
