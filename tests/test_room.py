@@ -106,7 +106,7 @@ def test_every_holder_ends_with_the_same_release(agreed):
     assert rb.close_room(box, code=verification_code(seats_of(box))).digest == release.digest
     if agreed["mechanism"].private:
         assert release.statement.epsilon <= agreed["mechanism"].epsilon
-        assert len(release.statement.holders.figures) == 4
+        assert len(release.statement.holders.figures) == 5
     else:
         assert release.n_examples == len(x)
     if release.law == "noisy moments":
@@ -186,7 +186,7 @@ def test_persons_and_labels_in_a_column():
         columns = {"a": x[part, 0], "b": x[part, 1], "ill": np.where(y[part], "yes", "no").tolist()}
         return pa.table({**columns, "who": (part // 6).tolist()}), None, {}
 
-    ends, _ = meet(
+    ends, box = meet(
         table_of,
         bounds={"a": (0, 9), "b": (0, 9)},
         label="ill",
@@ -198,6 +198,7 @@ def test_persons_and_labels_in_a_column():
     )
     release = one_release(ends)
     assert release.statement.neighbours == "one person added or removed" and release.mechanism["max_rows"] == 2
+    assert "at most 2 rows of each at each holder" in Agreement.from_bytes(box.get(PLACE)).as_text()[1]
     # A person at two holders has twice as many rows in the sums.
     assert release.statement.holders.figures[-1].epsilon > release.statement.epsilon
 

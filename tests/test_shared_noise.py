@@ -25,6 +25,9 @@ from radoboost.privacy.calibration import (
     noise_share_of_holder,
     variation_of_shared_noise,
 )
+from radoboost.release.composition import compose_with_earlier
+from radoboost.release.statement_check import check_statement
+from radoboost.release.statement_text import promise_text, statement_text
 from radoboost.tables import open_table
 
 DIGITS = 120  # differences of iterated integrals cancel; 60 digits are left
@@ -242,12 +245,12 @@ def test_repeated_and_sampled_noise_is_scaled_too():
         event_against_colluders(event, 0, 5, 1)
 
 
-def statement(present, mechanism=rb.Moments(1.0), holders=6, tolerate=2):  # noqa: B008 - frozen
+def statement(present, mechanism=rb.Moments(1.0), holders=6, tolerate=2, **person):  # noqa: B008 - frozen
     parts = tuple({"name": f"h{k}", "fingerprint": "", "until": None} for k in range(holders))
     opening = Roster(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(holders)), tolerate).opening
     room = RoomParticipation(holders, tolerate, opening, present, parts)
     return mechanism.statement(
-        StatementFacts("bounds", False, 20, 4, None, shape=NoiseShape(4, shares=holders), room=room)
+        StatementFacts("bounds", False, 20, 4, None, shape=NoiseShape(4, shares=holders, **person), room=room, **person)
     )
 
 
@@ -261,6 +264,29 @@ def test_a_statement_says_against_whom_it_holds():
     assert figures["a person with records at two holders"].epsilon == pytest.approx(2.12, abs=0.005)
     assert made.promises[-1].startswith("This holds against anyone outside the room, and against any 2 of the holders")
     assert rb.Statement.from_dict(made.to_dict()) == made
+
+
+@pytest.mark.parametrize("mechanism", [rb.Moments(1.0), rb.Moments(1.0, unit="label"), rb.NoisyRados(1.0)])
+def test_a_person_of_a_room_is_protected_at_one_holder(mechanism):
+    """Rows are bounded at each holder; the statement said that at most 3 of all contribute."""
+    made = statement(6, mechanism, person="who", max_rows=3)
+    for words in ("the column 'who' at one holder, whole", "at most 3 of its rows contribute there"):
+        assert words in made.unit_of_privacy
+    assert "any one person" in made.promises[0] and " at one holder" in made.promises[0]
+    assert any("which of two neighbours, which differ at one holder, the" in promise for promise in made.promises)
+    assert any("'who' or is at several holders, which count as several persons" in line for line in made.not_protected)
+    event, last = event_from_dict(made.event), made.holders.figures[-1]
+    assert (last.case, last.epsilon) == ("a person with records at all 6 holders", group_epsilon(event, 1e-6, 6))
+    assert promise_text(made).endswith(" at one holder")
+    assert statement_text(made)["What is promised"][len(made.promises)].endswith(" at one holder as neighbours")
+    total = compose_with_earlier(event, (), 1e-6)
+    assert total["holds_if"].endswith("each person is at one holder of every room among them")
+    assert check_statement(made) == event
+
+
+def test_a_group_that_is_not_accounted_for_has_an_infinite_figure():
+    made = statement(6, rb.NoisyRados(1.0), person="who", max_rows=300)
+    assert [figure.epsilon for figure in made.holders.figures][-1] == math.inf and check_statement(made)
 
 
 @pytest.mark.parametrize(("holders", "tolerate", "many"), [(6, 2, 4), (10, 1, 4), (10, 4, 6), (3, 1, 2), (4, 1, 2)])
@@ -287,7 +313,7 @@ def test_lost_holders_are_colluders_that_are_no_longer_borne():
 
 def test_other_mechanisms_say_so_too():
     rados, plain = statement(6, rb.NoisyRados(1.0)), statement(6, rb.Plain())
-    assert [figure.case for figure in rados.holders.figures][-1] == "a person with records at two holders"
+    assert [figure.case for figure in rados.holders.figures][-2] == "a person with records at two holders"
     assert "Each holder draws the coins of its own rows" in rados.trust_model and rados.epsilon <= 1.0
     assert plain.holders.figures == () and plain.promises == () and plain.epsilon == math.inf
     assert any("Anyone who knows another's coins must not see" in line for line in plain.not_protected)

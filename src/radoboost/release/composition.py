@@ -31,6 +31,7 @@ from radoboost.privacy import (
     flatten,
     group_event,
 )
+from radoboost.privacy.events import OF_PERSONS
 from radoboost.release.compatibility import PartyRelease
 from radoboost.release.file_format import RADOS
 from radoboost.release.kind import MOMENT_BLOCKS
@@ -111,6 +112,11 @@ HOLDS_IF = (
     "earlier ones, the total of a ledger that was set beforehand holds in its place; and these are all: private "
     "scores, and attempts that stopped after noisy counts, are in no release, and only a ledger counts them"
 )
+_AT_ONE = "; and each person is at one holder of every room among them"
+
+
+def _holds_if(relation: Relation) -> str:
+    return HOLDS_IF + (_AT_ONE if relation in OF_PERSONS else "")
 
 
 @dataclass(frozen=True)
@@ -242,7 +248,7 @@ def compose_with_earlier(event: Event, earlier: Sequence[EarlierRelease], delta:
         "epsilon": epsilon_as_json(inf if why else epsilon_at(together, delta)),
         "delta": delta,
         **({} if why is None else {"why": why}),
-        "holds_if": HOLDS_IF,
+        "holds_if": _holds_if(relation),
         "releases": [other.to_dict() for other in earlier],
     }
 
@@ -272,7 +278,7 @@ def account_for_releases(
         "epsilon_at": [{"delta": other, "epsilon": epsilon(other)} for other in shown],
         "best_guess": 1.0 if why else best_guess(together),
         "accountant": "none" if why else accountant_name(together),
-        "holds_if": HOLDS_IF,
+        "holds_if": _holds_if(relation),
         "releases": [earlier.to_dict() for earlier in all_of_them],
     }
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from radoboost.errors import ReleaseError
-from radoboost.privacy import Event, epsilon_at, event_from_dict, event_to_dict, group_event, group_words
+from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.privacy import Event, NotPrivate, epsilon_at, event_from_dict, event_to_dict, group_event, group_words
 from radoboost.privacy.calibration import event_against_colluders
 
 MERGED, AVERAGED, ROOM, JOINED = "merged", "averaged", "room", "joined"
@@ -18,6 +18,7 @@ ONE_TABLE = "one table"  # several releases of one holder, averaged
 SHARED, ENCRYPTED = "shared", "encrypted"  # rows went in two shares, or encrypted, to those who crafted
 AT_SEVERAL = "one who is at "
 AT_TWO = AT_SEVERAL + "two of the holders"
+AT_ONE = " at one holder"  # where a promise about persons holds, if there are several holders
 WAYS = (MERGED, AVERAGED, ONE_TABLE, ROOM, JOINED, SHARED, ENCRYPTED)
 
 
@@ -120,11 +121,15 @@ def room_party_guarantees(
         figures.append(figure(whom, holders - tolerate))
     else:
         figures.append(figure("any one of the holders", present - 1))
-    return (
-        *figures,
-        figure("all other holders together", 1),
-        PartyGuarantee.of("a person with records at two holders", group_event(event, 2), delta, 2),
-    )
+    figures.append(figure("all other holders together", 1))
+    assert event.relation is not None
+    for size, where in ((2, "two holders"), (holders, f"all {holders} holders")):
+        try:
+            at_all = group_event(event, size)
+        except ArgumentError as error:  # a group beyond what is accounted for
+            at_all = NotPrivate(str(error), event.relation)
+        figures.append(PartyGuarantee.of(f"a person with records at {where}", at_all, delta, size))
+    return tuple(figures)
 
 
 def _party_key_fingerprints(part: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,8 @@ from typing import Any
 
 from radoboost.errors import ArgumentError
 from radoboost.privacy import Relation, Repeated, best_guess, epsilon_at, event_from_dict, figures
-from radoboost.release.parties import AVERAGED, ENCRYPTED, JOINED, ONE_TABLE, ROOM, SHARED, Parties
+from radoboost.privacy.events import OF_PERSONS
+from radoboost.release.parties import AT_ONE, AVERAGED, ENCRYPTED, JOINED, ONE_TABLE, ROOM, SHARED, Parties
 from radoboost.release.release import Release, Statement, rounded_up_text
 
 _LENGTHS = "standard deviations, where one row counts 1 and has length 1"
@@ -44,7 +45,7 @@ def statement_text(statement: Statement) -> dict[str, list[str]]:
     promised = [
         *(statement.promises or ("Nothing: this release carries no privacy guarantee.",)),
         f"epsilon {epsilon_text(statement.epsilon)}, delta {rounded_up_text(statement.delta, 6)}, for "
-        f"{statement.neighbours} as neighbours",
+        f"{statement.neighbours}{at_one_holder(statement)} as neighbours",
     ]
     if not math.isinf(statement.epsilon):
         at = ", ".join(f"{epsilon_text(epsilon)} at delta {delta:g}" for delta, epsilon in statement.epsilon_at)
@@ -61,6 +62,12 @@ def statement_text(statement: Statement) -> dict[str, list[str]]:
     if statement.holders is not None:
         promised += holders_text(statement.holders)
     return {"What is promised": promised, "What is not protected": list(statement.not_protected)}
+
+
+def at_one_holder(statement: Statement) -> str:
+    """Where neighbours differ that are about persons: of several holders, at one, for rows are bounded at each."""
+    several = statement.holders is not None and statement.holders.how in (ROOM, AVERAGED)
+    return AT_ONE if several and statement.neighbours in OF_PERSONS else ""
 
 
 def holders_text(holders: Parties) -> list[str]:
@@ -163,9 +170,9 @@ _WHO = {
     Relation.EDGE: "Every single row: what it says, its label included. How many rows there are is told.",
     Relation.LABEL: "The label of every single row, and nothing else: all other columns count as known.",
     Relation.VALUE: "Single values of one column, as far as that column of the rados tells; other columns tell more.",
-    Relation.PERSON: "Every single person with all of their rows: whether they were in the table at all.",
-    Relation.PERSON_ROWS: "Every single person: all that their rows say. How many rows each person has is told.",
-    Relation.PERSON_LABELS: "The labels of every single person, and nothing else: all other columns count as known.",
+    Relation.PERSON: "Every single person with all of their rows{}: whether they were in the table at all.",
+    Relation.PERSON_ROWS: "Every single person{}: all that their rows say. How many rows each person has is told.",
+    Relation.PERSON_LABELS: "The labels of every single person{}, and nothing else: all other columns count as known.",
 }
 _NO_ORIGIN = (
     "The digest shows that the file is not damaged. It does not show who made it: ask the maker, by another way than "
@@ -203,7 +210,7 @@ def promise_text(statement: Statement) -> str:
     """The promise in a few words, with its neighbours."""
     if math.isinf(statement.epsilon):
         return "no promise"
-    return f"promise of epsilon {epsilon_text(statement.epsilon)} for {statement.neighbours}"
+    return f"promise of epsilon {epsilon_text(statement.epsilon)} for {statement.neighbours}{at_one_holder(statement)}"
 
 
 def verdict_of(statement: Statement) -> Verdict:
@@ -275,7 +282,10 @@ def _who_is_protected_text(statement: Statement) -> tuple[str, ...]:
     if math.isinf(statement.epsilon):
         return ("Nobody.",)
     unit = statement.unit_of_privacy
-    return (_WHO[Relation(statement.neighbours)], f"In the words of the statement: {unit}.")
+    return (
+        _WHO[Relation(statement.neighbours)].format(at_one_holder(statement)),
+        f"In the words of the statement: {unit}.",
+    )
 
 
 def _protected_from_whom_text(statement: Statement) -> tuple[str, ...]:
@@ -296,8 +306,8 @@ def _how_well_protected_text(statement: Statement) -> tuple[str, ...]:
     sentences = [
         f"Somebody who would otherwise toss a coin is right at most {out_of_hundred(statement.best_guess)} about "
         "which of two neighbouring tables it was. A coin is right 50 of 100 times, certainty 100.",
-        f"Neighbouring tables differ by this: {statement.neighbours}. In figures it is epsilon "
-        f"{epsilon_text(statement.epsilon)} at delta {rounded_up_text(statement.delta, 6)}.",
+        f"Neighbouring tables differ by this: {statement.neighbours}{at_one_holder(statement)}. In figures it is "
+        f"epsilon {epsilon_text(statement.epsilon)} at delta {rounded_up_text(statement.delta, 6)}.",
     ]
     groups = [
         line

@@ -345,12 +345,12 @@ def _effects_overview_table(model: Model, more: Sequence[Sequence[str]]) -> Repo
         ["columns of the release", f"{len(model.column_names):,}"],
     ]
     if model.statement is not None:
-        from radoboost.release.statement_text import epsilon_text
+        from radoboost.release.statement_text import at_one_holder, epsilon_text
 
         statement = model.statement
         rows.append(["learned from", f"a release by {statement.mechanism}"])
         promise = f"{epsilon_text(statement.epsilon)} at delta {statement.delta:g}, for {statement.neighbours}"
-        rows.append(["epsilon", promise])
+        rows.append(["epsilon", promise + at_one_holder(statement)])
     if "empty_chance" in model.learner:
         rows.append(["noise", how_little_release_says(model.learner["empty_chance"], model.learner["noise_share"])])
     return ReportTable("overview", "The model", ["what", "it is"], [*rows, *more])

@@ -10,7 +10,7 @@ from radoboost.holder.mechanisms.mechanism import KeyUse, RoomParticipation, Sta
 from radoboost.privacy import Event, NotPrivate, accountant_name, best_guess, epsilon_at, event_to_dict
 from radoboost.privacy.events import event_about_lines
 from radoboost.release.composition import compose_with_earlier
-from radoboost.release.parties import ROOM, Parties, room_party_guarantees
+from radoboost.release.parties import AT_ONE, ROOM, Parties, room_party_guarantees
 from radoboost.release.release import Statement, percent_up_text
 from radoboost.tables.csv_dialect import LINES
 from radoboost.tables.schema import Schema
@@ -30,9 +30,9 @@ class PrivacyUnitText(NamedTuple):
 
 _ROWS = {"record": "any one record", "content": "any one row holds", "label": "any one row has"}
 _PERSONS = {
-    "record": ("", "any one person, with all rows,", ()),
-    "content": ("the content of the rows of ", "the rows of any one person hold", (WHO,)),
-    "label": ("the labels of ", "the rows of any one person have", (WHO,)),
+    "record": ("", "any one person, with all rows{},", ()),
+    "content": ("the content of the rows of ", "the rows of any one person{} hold", (WHO,)),
+    "label": ("the labels of ", "the rows of any one person{} have", (WHO,)),
 }
 
 
@@ -40,20 +40,22 @@ def privacy_unit_text(circumstances: StatementFacts, what: str, unit: str, *seve
     """The words for a mechanism that protects a "record", or the "content" or "label" of rows: `unit`.
 
     `several_rows` says what that means for a person with more than one. Where a column says whose row it is, the words
-    are about persons.
+    are about persons; in a room at one holder, for rows are bounded at each (D8).
     """
     column, most = circumstances.person, circumstances.max_rows
     if column is None:
         return PrivacyUnitText(unit, _ROWS[what], several_rows)
     of_whom, anyone, exposed = _PERSONS[what]
     rows = "one of its rows contributes" if most == 1 else f"{most:,} of its rows contribute"
+    where, there, several = (AT_ONE, " there", " or is at several holders") if circumstances.room else ("", "", "")
     return PrivacyUnitText(
-        f"{of_whom}one value of the column {column!r}, whole numbers being one value in any spelling; at most {rows}",
-        anyone,
+        f"{of_whom}one value of the column {column!r}{where}, whole numbers being one value in any spelling; at most "
+        f"{rows}{there}",
+        anyone.format(where),
         (
             *exposed,
-            f"A person who goes by several values of {column!r}, which count as several persons; a household, or any "
-            "other group of persons.",
+            f"A person who goes by several values of {column!r}{several}, which count as several persons; a household, "
+            "or any other group of persons.",
             f"The name of the column {column!r} and the most rows that contribute are in the release.",
         ),
     )
@@ -279,10 +281,11 @@ def make_statement(
     if math.isinf(epsilon):
         promises = ()
     else:
+        apart = "" if circumstances.room is None or circumstances.person is None else ", which differ at one holder,"
         promises = [
             *promises,
             f"{adversary}, and otherwise would toss a coin, is right about which of two "
-            f"neighbours the table was at most {percent_up_text(guess)} % of the time.",
+            f"neighbours{apart} the table was at most {percent_up_text(guess)} % of the time.",
         ]
     statement = Statement(
         mechanism=mechanism,

@@ -201,7 +201,12 @@ class Agreement:
         unused = () if self.asked().declared.searched(names) else ("bounds_share",)
         shown = {name: value for name, value in self.parameters.items() if value is not None and name not in unused}
         given = ", ".join(f"{name} {value}" for name, value in shown.items())
-        whose = "" if self.person is None else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each"
+        whose = (
+            ""
+            if self.person is None
+            else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each at each holder: one who is at "
+            "several counts as several persons"
+        )
         lost = self.most_lost
         many = self.tolerate > 1
         gone = f"{'are' if many else 'is'} lost or " if lost else ""

@@ -23,6 +23,7 @@ from radoboost.release.kind import NOISY_MOMENTS
 from radoboost.release.parties import ROOM
 from radoboost.release.release import Release, epsilon_as_json
 from radoboost.release.statement_check import fitting_room_figures
+from radoboost.release.statement_text import at_one_holder
 from radoboost.report.findings import Findings, ReportColumn, ReportTable
 
 NAME = "program"
@@ -69,7 +70,7 @@ def program_audit_text(release: Release, result: ExactAudit) -> str:
     rows = "" if most is None else f", at most {most:,} rows of each"
     found = (
         f"For {release.mechanism['name']} at epsilon {stated.epsilon:.4g} and delta {stated.delta:g}, for "
-        f"{stated.neighbours}{rows}, "
+        f"{stated.neighbours}{rows}{at_one_holder(stated)}, "
     )
     if result.holds:
         several = "s" if result.transcripts > 1 else ""
