@@ -165,7 +165,7 @@ def test_what_is_too_large_says_so_before_it_takes_memory(monkeypatch, rng):
     release = rb.craft(
         X, y, n_rados=40, bounds=[(-1, 1)] * 2, classes=(0, 1), mechanism=rb.NoisyRados(1.0), seed=1, i_know=True
     )
-    monkeypatch.setattr(module, "inclusion_bits_of_seed", None)
+    monkeypatch.setattr(module.adversary_knowledge, "inclusion_bits_of_seed", None)
     for method in METHODS:
         recovered = recover_release_column(release, 1, rows=10**12, method=method)
         assert recovered.status == "unknown" and recovered.to_dict()["rows"] == 10**12

@@ -164,7 +164,7 @@ def test_the_time_limit_is_kept(rng, monkeypatch):
     assert found.sentence().endswith("stays unknown: the time was over.")
     assert time.process_time() - begun < 60
     looks = iter([1.0] * 7)  # a clock that is looked at before each rado
-    monkeypatch.setattr(attack, "attack_deadline", lambda seconds: lambda: next(looks, 0.0))
+    monkeypatch.setattr(attack.adversary_knowledge, "attack_deadline", lambda seconds: lambda: next(looks, 0.0))
     edges = rng.integers(-(2**22), 2**22, (12, 1))
     found = probe_members_of_rados(edges, rng.integers(0, 2, (40, 12)) @ edges, rados_read=40)
     assert found.n_read == 7 and found.why == "the time was over"

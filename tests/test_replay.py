@@ -265,7 +265,9 @@ def test_rows_that_are_not_put_on_the_sphere(monkeypatch):
 def test_weights_without_a_cap(monkeypatch):
     original = Kernel.tilt
     monkeypatch.setattr(Kernel, "tilt", staticmethod(lambda rows, theta, grid, cap: original(rows, theta, grid, 1.0)))
-    monkeypatch.setattr(exact_audit, "LYING", exact_audit.LYING[-1:])  # a classifier that gives rows their most
+    monkeypatch.setattr(
+        exact_audit.replay, "LYING", exact_audit.replay.LYING[-1:]
+    )  # a classifier that gives rows their most
     result = exact_audit_of_moments(moments(), Scenario(columns="linear", thorough=False))
     caught(result)
     assert max(result.stages, key=lambda one: one.ratio).stage == "mean rados"

@@ -144,7 +144,7 @@ def test_the_domains_are_those_with_a_binary_feature(domains):
 def _recorded(monkeypatch, options, folds):
     """What `work` boosts over and tests on, in these folds of the first copy: one list each per fold."""
     boosted, tested = [], []
-    true_boost, true_test = gaussian_noise_figures.boost, gaussian_noise_figures.share_of_test_errors
+    true_boost, true_test = gaussian_noise_figures.boost, gaussian_noise_figures.protocol.share_of_test_errors
 
     def boost(rows, **options):
         boosted[-1].append(np.array(rows))
@@ -155,7 +155,7 @@ def _recorded(monkeypatch, options, folds):
         return true_test(theta, edges, generator)
 
     monkeypatch.setattr(gaussian_noise_figures, "boost", boost)
-    monkeypatch.setattr(gaussian_noise_figures, "share_of_test_errors", share_wrong)
+    monkeypatch.setattr(gaussian_noise_figures.protocol, "share_of_test_errors", share_wrong)
     for fold in folds:
         boosted.append([])
         tested.append([])
@@ -185,7 +185,7 @@ def test_folds_of_a_copy_share_noise_and_leave_out_every_example_once(small, mon
     chosen = gaussian_noise_figures.noisy_copies_plan(small)
     _, tested = _recorded(monkeypatch, small, range(chosen.folds))
     domain = load_domain("banknote", small.data)
-    edges = gaussian_noise_figures.standardise(domain.x) * domain.signs[:, None]
+    edges = gaussian_noise_figures.protocol.standardise(domain.x) * domain.signs[:, None]
 
     def in_order(rows):
         return rows[np.lexsort(rows.T)]

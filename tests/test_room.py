@@ -264,7 +264,7 @@ def test_a_lost_holder_is_left_out_and_said_to_be():
 
 @pytest.mark.parametrize("classes", [(0, 1), (0, 1, 2)])
 def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_sent(monkeypatch, classes):
-    surveyed = plain.survey_table
+    surveyed = plain.table_survey.survey_table
 
     def one_row_more(asked, run, **options):
         facts = surveyed(asked, run, **options)
@@ -273,7 +273,7 @@ def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_
     def _whose(run):
         return run._pool._identity.party.name
 
-    monkeypatch.setattr(plain, "survey_table", one_row_more)
+    monkeypatch.setattr(plain.table_survey, "survey_table", one_row_more)
     x, y = tables(90)
     ends, box = meet(parts_of(x, y), add=secure_sum, classes=classes, n_rados=4)
     assert "had 31 rows at first and 30 when read again" in str(ends["north"])

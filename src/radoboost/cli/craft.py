@@ -6,50 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from radoboost.cli import options
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
 from radoboost.cli.merge import KeyOption, NewKeyOption, are_share_files, craft_from_shares, refuse_share_keys
-from radoboost.cli.options import (
-    BoundsOption,
-    ClassesOption,
-    ClassOption,
-    ClusterOption,
-    ColumnsOption,
-    DecimalOption,
-    DropOption,
-    EngineOption,
-    FeatureOption,
-    FormatOption,
-    InterceptFlag,
-    JsonFlag,
-    LabelOption,
-    MaxRowsOption,
-    MissingOption,
-    PersonOption,
-    QueryOption,
-    RelationOption,
-    SchemaOption,
-    SeparatorOption,
-    SharpenOption,
-    TableArgument,
-    ThreadsOption,
-    TrustNetworkFlag,
-    UnitOption,
-    UnlabelledOption,
-    WeightsOption,
-    check_trust_network_option,
-    chosen_classes,
-    chosen_mechanism,
-    chosen_output,
-    chosen_signatures,
-    chosen_table,
-    complete_mechanism,
-    default_output_path,
-    keep_warnings_for_later,
-    output_option,
-    print_release,
-    say_on_stderr,
-    shown_table_name,
-)
 from radoboost.errors import ArgumentError
 from radoboost.outputs import ForceFlag, refuse_overwrite
 
@@ -60,10 +19,10 @@ MORE_ACCURATE = (
 
 
 def craft(
-    table: TableArgument,
-    label: LabelOption = None,
-    query: QueryOption = None,
-    form: FormatOption = None,
+    table: options.TableArgument,
+    label: options.LabelOption = None,
+    query: options.QueryOption = None,
+    form: options.FormatOption = None,
     n_rados: Annotated[
         int | None,
         typer.Option(
@@ -76,7 +35,7 @@ def craft(
         str | None,
         typer.Option(
             metavar="NAME",
-            autocompletion=complete_mechanism,
+            autocompletion=options.complete_mechanism,
             help="What protects the release: moments, noisy-rados, noisy-examples, feature-band or plain. By default "
             "moments with --epsilon, noisy-rados with --noise-std, and else plain.",
         ),
@@ -88,8 +47,8 @@ def craft(
         ),
     ] = None,
     delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
-    person: PersonOption = None,
-    max_rows: MaxRowsOption = None,
+    person: options.PersonOption = None,
+    max_rows: options.MaxRowsOption = None,
     rows: Annotated[
         int | None,
         typer.Option(
@@ -106,14 +65,14 @@ def craft(
             "before ended, and rado merge then gives the release of all rows, to the last bit.",
         ),
     ] = 0,
-    weights: WeightsOption = None,
+    weights: options.WeightsOption = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
     noise_std: Annotated[
         float | None, typer.Option(help="The standard deviation of the noise, instead of --epsilon.")
     ] = None,
-    unit: UnitOption = None,
-    relation: RelationOption = None,
-    sharpen: SharpenOption = None,
+    unit: options.UnitOption = None,
+    relation: options.RelationOption = None,
+    sharpen: options.SharpenOption = None,
     bounds_share: Annotated[
         float | None,
         typer.Option(
@@ -126,7 +85,7 @@ def craft(
     support: Annotated[
         str | None, typer.Option(metavar="S", help="Let every rado sum S examples, or a fraction S such as 0.5.")
     ] = None,
-    columns: ColumnsOption = "auto",
+    columns: options.ColumnsOption = "auto",
     share: Annotated[
         str | None,
         typer.Option(
@@ -135,17 +94,17 @@ def craft(
         ),
     ] = None,
     scale: Annotated[str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]) or none.")] = "auto",
-    schema: SchemaOption = None,
-    bounds: BoundsOption = None,
-    missing: MissingOption = "fill",
-    unlabelled: UnlabelledOption = "error",
-    separator: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    classes: ClassesOption = None,
-    class_: ClassOption = None,
-    feature: FeatureOption = None,
-    drop: DropOption = None,
-    intercept: InterceptFlag = True,
+    schema: options.SchemaOption = None,
+    bounds: options.BoundsOption = None,
+    missing: options.MissingOption = "fill",
+    unlabelled: options.UnlabelledOption = "error",
+    separator: options.SeparatorOption = None,
+    decimal: options.DecimalOption = None,
+    classes: options.ClassesOption = None,
+    class_: options.ClassOption = None,
+    feature: options.FeatureOption = None,
+    drop: options.DropOption = None,
+    intercept: options.InterceptFlag = True,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -171,11 +130,11 @@ def craft(
     ledger_table: TableOption = None,
     key: KeyOption = None,
     new_key: NewKeyOption = None,
-    engine: EngineOption = "auto",
-    threads: ThreadsOption = None,
-    cluster: ClusterOption = None,
-    trust_network: TrustNetworkFlag = False,
-    output: Annotated[Path | None, output_option("The release; STEM.rado.parquet by default.")] = None,
+    engine: options.EngineOption = "auto",
+    threads: options.ThreadsOption = None,
+    cluster: options.ClusterOption = None,
+    trust_network: options.TrustNetworkFlag = False,
+    output: Annotated[Path | None, options.output_option("The release; STEM.rado.parquet by default.")] = None,
     counts: Annotated[
         Path | None,
         typer.Option(
@@ -187,7 +146,7 @@ def craft(
         bool, typer.Option("--quiet", "-q", help="No progress and no counts: results and failures only.")
     ] = False,
     force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Craft rados from a table and write them as a release.
 
@@ -226,24 +185,26 @@ def craft(
         craft_from_shares(given, {name: option.default for name, option in signature(craft).parameters.items()})
         return
     refuse_share_keys(key, new_key)
-    options = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
-    protection = chosen_mechanism(
-        mechanism, {**options, "unit": unit, "relation": relation, "sharpen": sharpen, "bounds_share": bounds_share}
+    privacy = {"feature": protect, "epsilon": epsilon, "delta": delta, "clip": clip, "noise_std": noise_std}
+    protection = options.chosen_mechanism(
+        mechanism, {**privacy, "unit": unit, "relation": relation, "sharpen": sharpen, "bounds_share": bounds_share}
     )
-    signatures = chosen_signatures(support)
+    signatures = options.chosen_signatures(support)
     if protection.private and schema is None and bounds is None:
         left_out = [*(drop or ()), *([] if person is None else [person])]
         about = (label, feature, left_out, separator, classes or class_)
         raise _undeclared_schema_error(
-            _undecided_schema_lines(chosen_table(table, query, form), *about), shown_table_name(table), label
+            _undecided_schema_lines(options.chosen_table(table, query, form), *about),
+            options.shown_table_name(table),
+            label,
         )
-    check_trust_network_option(cluster, trust_network)
-    declared_classes = chosen_classes(classes, class_, table)
-    content = chosen_table(table, query, form)
-    place = chosen_output(output, default_output_path(table[0], "rado.parquet"), table, force)
+    options.check_trust_network_option(cluster, trust_network)
+    declared_classes = options.chosen_classes(classes, class_, table)
+    content = options.chosen_table(table, query, form)
+    place = options.chosen_output(output, options.default_output_path(table[0], "rado.parquet"), table, force)
     if counts is not None:
         refuse_overwrite(counts, None, force, "--counts")
-    with keep_warnings_for_later(quiet) as notices:
+    with options.keep_warnings_for_later(quiet) as notices:
         release = rb.craft(
             content, label=label, classes=declared_classes, features=feature or None, drop=drop or (), n_rados=n_rados,
             mechanism=protection, signatures=signatures, columns=columns,
@@ -257,13 +218,13 @@ def craft(
         release.save(place)
     for warning in () if quiet else notices:
         for line in getattr(warning, "lines", (warning,)):
-            say_on_stderr(f"rado: {' '.join(str(line).split())}")
+            options.say_on_stderr(f"rado: {' '.join(str(line).split())}")
     if release.law == SUMS and not quiet:
-        say_on_stderr(f"rado: {MORE_ACCURATE}")
+        options.say_on_stderr(f"rado: {MORE_ACCURATE}")
     advice = None if declared_classes or schema or quiet else many_classes_advice(label or "", release.classes)
     if advice:
-        say_on_stderr(f"rado: {advice}")
-    print_release(release, place, as_json, f"wrote {place}")
+        options.say_on_stderr(f"rado: {advice}")
+    options.print_release(release, place, as_json, f"wrote {place}")
 
 
 def _undeclared_schema_error(decisions: str, table: str, label: str | None) -> ArgumentError:

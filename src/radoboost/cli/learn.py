@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.options import (
-    JsonFlag,
-    check_html_page_path,
-    chosen_output,
-    chosen_table,
-    complete_from_words,
-    default_output_path,
-    output_option,
-    print_model,
-    say_on_stderr,
-    shown_table_name,
-)
+from radoboost.cli import options
 from radoboost.errors import ArgumentError, OutputError, RadoError
 from radoboost.outputs import ForceFlag
 
@@ -51,13 +40,13 @@ def learn(
         typer.Argument(metavar="RELEASE...", help="A release file; or those of moments of several holders."),
     ],
     learner: Annotated[
-        str, typer.Option(autocompletion=complete_from_words(*_LEARNERS), help="moments, or boost (RadoBoost).")
+        str, typer.Option(autocompletion=options.complete_from_words(*_LEARNERS), help="moments, or boost (RadoBoost).")
     ] = _BY_DEFAULT,
     rounds: Annotated[int | None, typer.Option(help="Rounds of boosting; 1000 by default.")] = None,
     weak: Annotated[
         str | None,
         typer.Option(
-            autocompletion=complete_from_words("strongest", "median"),
+            autocompletion=options.complete_from_words("strongest", "median"),
             help="Which feature boosting takes: strongest or median.",
         ),
     ] = None,
@@ -101,7 +90,7 @@ def learn(
         typer.Option("--one-holder", help="Several releases are of one holder's table: their epsilons compose."),
     ] = False,
     output: Annotated[
-        Path | None, output_option("The model; STEM.model.json by default, of several average.model.json.")
+        Path | None, options.output_option("The model; STEM.model.json by default, of several average.model.json.")
     ] = None,
     report: Annotated[
         Path | None,
@@ -124,7 +113,7 @@ def learn(
         str | None, typer.Option("--label", "-l", metavar="COL", help="The column of true classes of --table.")
     ] = None,
     force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Learn a classifier from a release alone.
 
@@ -148,18 +137,18 @@ def learn(
     from radoboost.release.parties import AVERAGED
     from radoboost.report.describe import describe_measured_errors
 
-    options: dict[str, Any] = {"rounds": rounds, "weak": weak, "penalty": penalty, "strength": strength}
-    options |= {"stop": stop, "seed": seed, "prior": prior}
-    shell = chosen_learner(learner, **options)
+    choices: dict[str, Any] = {"rounds": rounds, "weak": weak, "penalty": penalty, "strength": strength}
+    choices |= {"stop": stop, "seed": seed, "prior": prior}
+    shell = chosen_learner(learner, **choices)
     sources = [str(path) for path in releases]
     _check_rows_for_report(report, table, label)
     if one_holder and len(sources) == 1:
         raise ArgumentError("--one-holder is about several releases; give them, or leave it out")
-    default = default_output_path(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json")
+    default = options.default_output_path(sources[0], "model.json") if len(sources) == 1 else Path("average.model.json")
     read = [*sources, *(word for word in table or () if word != "-")]
-    place = chosen_output(output, default, read, force)
+    place = options.chosen_output(output, default, read, force)
     if report is not None:
-        check_html_page_path(report, read, "--report", place, force)
+        options.check_html_page_path(report, read, "--report", place, force)
     if table and label is not None:
         _check_label_for_report(table, label)
     start = time.monotonic()
@@ -170,27 +159,29 @@ def learn(
     took = time.monotonic() - start
     model.save(place)
     if model.statement.holders is not None and model.statement.holders.how == AVERAGED:
-        say_on_stderr(_ASSUMED)
+        options.say_on_stderr(_ASSUMED)
     for notice in notices:
-        say_on_stderr(f"rado: {notice.message}")
+        options.say_on_stderr(f"rado: {notice.message}")
     if model.learner.get("used_features") == []:
-        say_on_stderr("rado: no column has a weight, so all rows have one score; a smaller --strength lets columns in")
+        options.say_on_stderr(
+            "rado: no column has a weight, so all rows have one score; a smaller --strength lets columns in"
+        )
     heading, inside = [f"wrote {place}"], {}
     if report is not None:
         source = shell.release_ if len(releases) == 1 else None
         words = [
             *sources,
-            *_learner_command_words(learner, options, one_holder),
+            *_learner_command_words(learner, choices, one_holder),
             *([] if output is None else ["-o", str(output)]),
         ]
         seen = _write_learn_report(model, source, place, report, words, table, label, took)
         heading += describe_measured_errors(seen.reliability)
         inside = {"inside": seen.to_dict()}
     if "drawn_rados" in model.learner:
-        say_on_stderr(
+        options.say_on_stderr(
             f"rado: the release has no rados, so {model.learner['drawn_rados']:,} were drawn from its moments"
         )
-    print_model(model, place, as_json, "\n".join(heading), inside)
+    options.print_model(model, place, as_json, "\n".join(heading), inside)
 
 
 def chosen_learner(
@@ -210,14 +201,14 @@ def chosen_learner(
     if learner not in _LEARNERS:
         raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
     chosen: dict[str, Any] = {"n_rounds": rounds, "weak": weak, "penalty": penalty, "stop": stop, "random_state": seed}
-    options = {name: value for name, value in chosen.items() if value is not None}
+    choices = {name: value for name, value in chosen.items() if value is not None}
     if strength is not None:
-        options["strength"] = _read_penalty_strength(strength, penalty)
+        choices["strength"] = _read_penalty_strength(strength, penalty)
     _check_learn_words(penalty, stop)
-    if options and learner != "boost":
+    if choices and learner != "boost":
         names = "--rounds, --weak, --penalty, --strength, --stop and --seed"
         raise ArgumentError(f"{names} are for boosting; add --learner boost")
-    return getattr(rb, _LEARNERS[learner])(**options, prior=_read_class_prior(prior))
+    return getattr(rb, _LEARNERS[learner])(**choices, prior=_read_class_prior(prior))
 
 
 def _check_learn_words(penalty: str | None, stop: str | None) -> None:
@@ -267,17 +258,18 @@ def _check_label_for_report(table: list[str], label: str) -> None:
 
     if "-" in table:
         return
-    names = list(column_storage_of_table(chosen_table(table, None, None)))
+    names = list(column_storage_of_table(options.chosen_table(table, None, None)))
     if not any(label in name for name in names):  # in one, if another sign than a comma separates them
         raise ArgumentError(
-            f"{shown_table_name(table)} has no column {label!r} for the label; its columns are {list_names(names)}"
+            f"{options.shown_table_name(table)} has no column {label!r} for the label; "
+            f"its columns are {list_names(names)}"
         )
 
 
-def _learner_command_words(learner: str, options: Mapping[str, Any], one_holder: bool) -> list[str]:
+def _learner_command_words(learner: str, choices: Mapping[str, Any], one_holder: bool) -> list[str]:
     """The words of a command that choose a learner, but for those that say what holds anyway."""
     words = [] if learner == _BY_DEFAULT else ["--learner", learner]
-    for name, value in options.items():
+    for name, value in choices.items():
         for each in () if value is None else value if isinstance(value, list) else [value]:
             words += [f"--{name}", str(each)]
     return words + (["--one-holder"] if one_holder else [])
@@ -306,7 +298,7 @@ def _write_learn_report(
         words += ["--table", mask_passwords(word)]
     words += [] if label is None else ["--label", label]
     try:
-        rows = None if not table else chosen_table(table, None, None)
+        rows = None if not table else options.chosen_table(table, None, None)
         with show_progress("steps") as bar:
             inside = model_report(release, model=model, table=rows, label=label, progress=bar)
         inside.seconds["learned"] += took
@@ -314,7 +306,7 @@ def _write_learn_report(
     except RadoError as error:
         raise OutputError(f"{error}; the model itself is in {place}") from None
     except KeyboardInterrupt:
-        say_on_stderr(f"rado: there is no page, but the model itself is in {place}")
+        options.say_on_stderr(f"rado: there is no page, but the model itself is in {place}")
         raise
-    say_on_stderr(f"wrote {report}")
+    options.say_on_stderr(f"wrote {report}")
     return inside

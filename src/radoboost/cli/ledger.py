@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.options import (
-    JsonFlag,
-    RelationOption,
-    SharpenOption,
-    UnitOption,
-    complete_mechanism,
-    failures_in_one_line,
-    say_on_stderr,
-)
+from radoboost.cli import options
 from radoboost.errors import ArgumentError, RadoError
 
 if TYPE_CHECKING:
@@ -78,7 +70,7 @@ def chosen_ledger(place: Path | None, table: str | None) -> "Ledger | None":
 
 
 @app.command()
-@failures_in_one_line
+@options.failures_in_one_line
 def create(
     ledger: LedgerArgument,
     table: Annotated[str, typer.Option("--table", metavar="NAME", help="Your name for the table.")],
@@ -93,7 +85,7 @@ def create(
             "person, person-rows or person-labels for releases with --person.",
         ),
     ] = "record",
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Set the total of a table, in advance.
 
@@ -113,8 +105,8 @@ def create(
 
 
 @app.command()
-@failures_in_one_line
-def show(ledger: LedgerArgument, table: TableOption = None, as_json: JsonFlag = False) -> None:
+@options.failures_in_one_line
+def show(ledger: LedgerArgument, table: TableOption = None, as_json: options.JsonFlag = False) -> None:
     """Show the total of a table, what was spent of it by which release, and what is left.
 
     \b
@@ -134,14 +126,14 @@ def show(ledger: LedgerArgument, table: TableOption = None, as_json: JsonFlag = 
 
 
 @app.command()
-@failures_in_one_line
+@options.failures_in_one_line
 def verify(
     ledger: LedgerArgument,
     releases: Annotated[
         list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Releases that should be booked.")
     ] = None,
     table: TableOption = None,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Check that a ledger is whole and within its total, and that releases are booked on it, as the files they are.
 
@@ -166,9 +158,9 @@ def verify(
     else:
         print("\n".join(problems) or f"all is well: {len(books.entries()):,} bookings within the total")
         if books.beside():
-            say_on_stderr(f"rado: {other_totals_text(books.beside())}")
+            options.say_on_stderr(f"rado: {other_totals_text(books.beside())}")
         if unfinished:
-            say_on_stderr(f"rado: {unfinished:,} bookings have no file; they are spent all the same")
+            options.say_on_stderr(f"rado: {unfinished:,} bookings have no file; they are spent all the same")
     if problems:
         raise typer.Exit(1)
 
@@ -247,7 +239,7 @@ def account(
         str,
         typer.Option(
             metavar="NAME",
-            autocompletion=complete_mechanism,
+            autocompletion=options.complete_mechanism,
             help="moments, noisy-rados, noisy-examples or feature-band.",
         ),
     ] = "moments",
@@ -274,9 +266,9 @@ def account(
     n_classes: Annotated[
         int, typer.Option(metavar="K", help="How many classes, for moments: two unless you say so.")
     ] = 2,
-    unit: UnitOption = None,
-    relation: RelationOption = None,
-    sharpen: SharpenOption = None,
+    unit: options.UnitOption = None,
+    relation: options.RelationOption = None,
+    sharpen: options.SharpenOption = None,
     bounds: Annotated[
         str | None,
         typer.Option(metavar="private", help="With the word private: moments finds the bounds of all columns."),
@@ -298,7 +290,7 @@ def account(
     max_rows: Annotated[
         int | None, typer.Option(metavar="K", help="With --person: how many rows of each contribute at most.")
     ] = None,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Say what an epsilon costs in noise, or what noise buys, without any data; or what releases amount to together.
 
@@ -339,12 +331,16 @@ def account(
     if schema is not None:
         if any(option is not None for option in (noise, columns, bounds)) or n_classes != 2 or columns_word != "auto":
             raise ArgumentError("a schema says itself what the columns and classes are; leave options about them out")
-        from radoboost.cli.options import chosen_mechanism
         from radoboost.holder.privacy_cost import privacy_cost_by_schema
 
-        options = {"epsilon": epsilon, "delta": delta, "unit": unit, "relation": relation, "sharpen": sharpen}
+        privacy = {"epsilon": epsilon, "delta": delta, "unit": unit, "relation": relation, "sharpen": sharpen}
         declared = privacy_cost_by_schema(
-            chosen_mechanism(mechanism, options), schema, rows=rows, person=person, max_rows=max_rows, group=group
+            options.chosen_mechanism(mechanism, privacy),
+            schema,
+            rows=rows,
+            person=person,
+            max_rows=max_rows,
+            group=group,
         )
         print(json.dumps(declared, indent=2, ensure_ascii=False) if as_json else describe_account(declared))
         return

@@ -8,38 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.options import (
-    BoundsOption,
-    ClassesOption,
-    ClassOption,
-    ColumnsOption,
-    DecimalOption,
-    DropOption,
-    FeatureOption,
-    FormatOption,
-    InterceptFlag,
-    JsonFlag,
-    LabelOption,
-    MissingOption,
-    QueryOption,
-    SchemaOption,
-    SeparatorOption,
-    TableArgument,
-    UnlabelledOption,
-    WeightsOption,
-    check_html_page_path,
-    check_output_path,
-    chosen_classes,
-    chosen_output,
-    chosen_signatures,
-    chosen_table,
-    complete_from_words,
-    default_output_path,
-    output_option,
-    print_model,
-    print_release,
-    say_on_stderr,
-)
+from radoboost.cli import options
 from radoboost.errors import ArgumentError, OutputError, RadoError
 from radoboost.outputs import ForceFlag, refuse_overwrite
 
@@ -71,7 +40,7 @@ def merge(
         str,
         typer.Option(
             metavar="auto|sum|moments",
-            autocompletion=complete_from_words("auto", "sum", "moments"),
+            autocompletion=options.complete_from_words("auto", "sum", "moments"),
             help="Add rado j of each, which is exact; or keep the rados of all, moved so that mean and covariance are "
             "those of all rows, for different numbers of rados. auto sums where it can.",
         ),
@@ -80,9 +49,9 @@ def merge(
         bool,
         typer.Option("--shares", help="Put together what rado craft made of the two shares of rows, at the learner."),
     ] = False,
-    output: Annotated[Path, output_option("The release; merged.rado.parquet by default.")] = _MERGED,
+    output: Annotated[Path, options.output_option("The release; merged.rado.parquet by default.")] = _MERGED,
     force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Merge plain releases of several holders into one release of all their rows.
 
@@ -98,11 +67,11 @@ def merge(
     """
     import radoboost as rb
 
-    check_output_path(output, [str(path) for path in releases])
+    options.check_output_path(output, [str(path) for path in releases])
     refuse_overwrite(output, _MERGED, force)
     release = merged_shares(releases, how) if shares else rb.merge(releases, how)
     release.save(output)
-    print_release(release, output, as_json, f"wrote {output}")
+    options.print_release(release, output, as_json, f"wrote {output}")
 
 
 # ---- rado join: releases of two holders of different columns become one model.
@@ -121,12 +90,12 @@ def join(
         float | None,
         typer.Option(metavar="R", help="How far weights are shrunk, as a share of second moments; 0.01 by default."),
     ] = None,
-    output: Annotated[Path, output_option("The model.")] = _JOINT,
+    output: Annotated[Path, options.output_option("The model.")] = _JOINT,
     report: Annotated[
         Path | None, typer.Option(metavar="PAGE", help="A page that shows what the model does: effects of columns.")
     ] = None,
     force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Learn a classifier over the columns of two holders; nobody's rows are matched.
 
@@ -146,16 +115,16 @@ def join(
     from radoboost.tables.column_selection import split_column_names
 
     sources = [str(left), str(right)]
-    check_output_path(output, sources)
+    options.check_output_path(output, sources)
     refuse_overwrite(output, _JOINT, force)
     if report is not None:
-        check_html_page_path(report, sources, "--report", output, force)
+        options.check_html_page_path(report, sources, "--report", output, force)
     names = None if on is None else split_column_names(on)
     model = rb.join(left, right, names, ridge=RIDGE if ridge is None else ridge)
     model.save(output)
     if report is not None:
         _write_join_report(model, output, report, shlex.join(["rado", "join", *sources]))
-    print_model(model, output, as_json, f"wrote {output}")
+    options.print_model(model, output, as_json, f"wrote {output}")
 
 
 def _write_join_report(model: object, place: Path, report: Path, command: str) -> None:
@@ -166,7 +135,7 @@ def _write_join_report(model: object, place: Path, report: Path, command: str) -
         write_effects_page(model, report, name=place.name, command=command)  # type: ignore[arg-type]
     except RadoError as error:
         raise OutputError(f"{error}; the model itself is in {place}") from None
-    say_on_stderr(f"wrote {report}")
+    options.say_on_stderr(f"wrote {report}")
 
 
 # ---- rado share: a table becomes two shares, for two servers; and rado craft, where a server has a share.
@@ -188,33 +157,33 @@ _FOR_SHARES = (
 
 
 def share(
-    table: TableArgument,
-    label: LabelOption = None,
-    query: QueryOption = None,
-    form: FormatOption = None,
-    columns: ColumnsOption = "auto",
+    table: options.TableArgument,
+    label: options.LabelOption = None,
+    query: options.QueryOption = None,
+    form: options.FormatOption = None,
+    columns: options.ColumnsOption = "auto",
     scale: Annotated[
         str, typer.Option(help="auto, standard (z-scores), bounds (onto [-1, 1]; for several senders) or none.")
     ] = "auto",
-    schema: SchemaOption = None,
-    bounds: BoundsOption = None,
-    missing: MissingOption = "fill",
-    unlabelled: UnlabelledOption = "error",
-    separator: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    classes: ClassesOption = None,
-    class_: ClassOption = None,
-    feature: FeatureOption = None,
-    drop: DropOption = None,
-    weights: WeightsOption = None,
-    intercept: InterceptFlag = True,
+    schema: options.SchemaOption = None,
+    bounds: options.BoundsOption = None,
+    missing: options.MissingOption = "fill",
+    unlabelled: options.UnlabelledOption = "error",
+    separator: options.SeparatorOption = None,
+    decimal: options.DecimalOption = None,
+    classes: options.ClassesOption = None,
+    class_: options.ClassOption = None,
+    feature: options.FeatureOption = None,
+    drop: options.DropOption = None,
+    weights: options.WeightsOption = None,
+    intercept: options.InterceptFlag = True,
     output: Annotated[
         tuple[Path, Path] | None,
-        output_option("The two shares; STEM.a.share and STEM.b.share by default.", "A B"),
+        options.output_option("The two shares; STEM.a.share and STEM.b.share by default.", "A B"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress: results and failures only.")] = False,
     force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Split the rows of a table into two shares, for two servers that keep apart.
 
@@ -232,21 +201,25 @@ def share(
     """
     import radoboost as rb
 
-    places = output or (default_output_path(table[0], "a.share"), default_output_path(table[0], "b.share"))
+    places = output or (
+        options.default_output_path(table[0], "a.share"),
+        options.default_output_path(table[0], "b.share"),
+    )
     for place in places:
-        check_output_path(place, table)
+        options.check_output_path(place, table)
         refuse_overwrite(place, None, force)  # a share fits the one beside it alone, which may be at a server by now
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", UserWarning)
         a, _ = rb.share(
-            chosen_table(table, query, form), to=places, label=label, classes=chosen_classes(classes, class_, table),
-            features=feature or None, drop=drop or (), schema=schema, bounds=bounds, missing=missing,
-            unlabelled=unlabelled, separator=separator, decimal=decimal, weights=weights, columns=columns,
-            scale=None if scale == "none" else scale, intercept=intercept, progress=not quiet,
+            options.chosen_table(table, query, form), to=places, label=label,
+            classes=options.chosen_classes(classes, class_, table), features=feature or None, drop=drop or (),
+            schema=schema, bounds=bounds, missing=missing, unlabelled=unlabelled, separator=separator, decimal=decimal,
+            weights=weights, columns=columns, scale=None if scale == "none" else scale, intercept=intercept,
+            progress=not quiet,
         )  # fmt: skip
     for warning in () if quiet else notices:
         for line in getattr(warning.message, "lines", (warning.message,)):
-            say_on_stderr(f"rado: {' '.join(str(line).split())}")
+            options.say_on_stderr(f"rado: {' '.join(str(line).split())}")
     if as_json:
         print(json.dumps({"paths": [str(place) for place in places], **a.to_dict()}, indent=2, ensure_ascii=False))
         return
@@ -278,19 +251,19 @@ def refuse_share_keys(key: Path | None, new_key: Path | None) -> None:
         raise ArgumentError("--key and --new-key are for shares of rows, files that rado share wrote: NAME.share")
 
 
-def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """What rado craft does where a server gives it shares; `options` are all of its options, by their names."""
+def craft_from_shares(values: dict[str, Any], defaults: dict[str, Any]) -> None:
+    """What rado craft does where a server gives it shares; `values` are those of all its options, by their names."""
     import radoboost as rb
 
-    table = options["table"]
-    given = [name for name, value in options.items() if value != defaults[name]]
+    table = values["table"]
+    given = [name for name, value in values.items() if value != defaults[name]]
     strange = [name for name in given if name not in _FOR_SHARES]
     if strange:
         raise ArgumentError(
             f"--{strange[0].rstrip('_').replace('_', '-')} is not for shares of rows: who shared them said what they "
             "are, and nothing is added to them; leave it out"
         )
-    key, new_key = options["key"], options["new_key"]
+    key, new_key = values["key"], values["new_key"]
     if (key is None) == (new_key is None):
         raise ArgumentError(
             "shares are crafted under a key that both servers have: make one with --new-key FILE at one server, send "
@@ -298,19 +271,19 @@ def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None
         )
     if not all(word.endswith(SHARE_ENDING) for word in table):
         raise ArgumentError("shares and tables are not crafted together; give shares of rows alone")
-    place = chosen_output(
-        options["output"], default_output_path(Path(table[0]).stem, "partial"), table, options["force"]
+    place = options.chosen_output(
+        values["output"], options.default_output_path(Path(table[0]).stem, "partial"), table, values["force"]
     )
     parts = [rb.load_share(word) for word in table]
     if new_key is not None:
-        check_output_path(new_key, table, "--new-key")
+        options.check_output_path(new_key, table, "--new-key")
         if new_key.exists():
             raise OutputError(f"{new_key} is there already; use it with --key, or choose another place")
     secret: Any = key if key is not None else rb.new_share_key()
     partial = rb.craft_shares(
-        parts, key=secret, n_rados=1000 if options["n_rados"] is None else options["n_rados"],
-        signatures=chosen_signatures(options["support"]), engine=options["engine"], threads=options["threads"],
-        progress=not options["quiet"],
+        parts, key=secret, n_rados=1000 if values["n_rados"] is None else values["n_rados"],
+        signatures=options.chosen_signatures(values["support"]), engine=values["engine"], threads=values["threads"],
+        progress=not values["quiet"],
     )  # fmt: skip
     if new_key is not None:
         rb.new_share_key(new_key, secret)
@@ -320,7 +293,7 @@ def craft_from_shares(options: dict[str, Any], defaults: dict[str, Any]) -> None
         if new_key is not None:
             new_key.unlink(missing_ok=True)
         raise
-    if options["as_json"]:
+    if values["as_json"]:
         print(json.dumps({"path": str(place), **partial.to_dict()}, indent=2, ensure_ascii=False))
         return
     print(

@@ -7,25 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from radoboost.cli import options
 from radoboost.cli.ledger import chosen_ledger
-from radoboost.cli.options import (
-    ClusterOption,
-    FormatOption,
-    JsonFlag,
-    QueryOption,
-    SeparatorOption,
-    TableArgument,
-    ThreadsOption,
-    TrustNetworkFlag,
-    check_trust_network_option,
-    chosen_output,
-    chosen_table,
-    complete_from_words,
-    default_output_path,
-    keep_warnings_for_later,
-    output_option,
-    say_on_stderr,
-)
 from radoboost.errors import ArgumentError, on_failure
 from radoboost.holder.runners.cluster import cluster_runner
 from radoboost.learner.model import Model
@@ -45,27 +28,29 @@ _WIDTH = 12  # of a class in such a table
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
-    table: TableArgument,
+    table: options.TableArgument,
     label: Annotated[
         str | None,
         typer.Option("--label", "-l", metavar="COL", help="A column of true classes: count wrong predictions."),
     ] = None,
-    query: QueryOption = None,
-    form: FormatOption = None,
+    query: options.QueryOption = None,
+    form: options.FormatOption = None,
     keep: Annotated[
         list[str] | None,
         typer.Option("--keep", metavar="COL", help="A column, such as an id, to carry through as it is; repeatable."),
     ] = None,
-    separator: SeparatorOption = None,
+    separator: options.SeparatorOption = None,
     decimal: Annotated[
         str | None,
         typer.Option("--decimal", metavar="MARK", help="The decimal mark of a CSV file; by default the model's."),
     ] = None,
-    cluster: ClusterOption = None,
-    trust_network: TrustNetworkFlag = False,
-    output: Annotated[Path | None, output_option("The scores, .csv or .parquet; STEM.scores.csv by default.")] = None,
+    cluster: options.ClusterOption = None,
+    trust_network: options.TrustNetworkFlag = False,
+    output: Annotated[
+        Path | None, options.output_option("The scores, .csv or .parquet; STEM.scores.csv by default.")
+    ] = None,
     force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Predict the class of every row of a table.
 
@@ -88,19 +73,21 @@ def predict(
     pass
     from radoboost.progress import show_progress
 
-    chosen = chosen_table(table, query, form)
-    check_trust_network_option(cluster, trust_network)
-    place = chosen_output(output, default_output_path(table[0], "scores.csv"), [str(model), *table], force)
+    chosen = options.chosen_table(table, query, form)
+    options.check_trust_network_option(cluster, trust_network)
+    place = options.chosen_output(
+        output, options.default_output_path(table[0], "scores.csv"), [str(model), *table], force
+    )
     classifier = load_model(model)
-    options = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
+    reading = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
     with show_progress() as bar:
         predicted = predict_table_on_cluster(
-            cluster, classifier, chosen, place, bar, trust_network=trust_network, **options
+            cluster, classifier, chosen, place, bar, trust_network=trust_network, **reading
         )
     if words := predicted.filled.sentence():
-        say_on_stderr(words)
+        options.say_on_stderr(words)
     if words := predicted.unjudged.sentence(label or ""):
-        say_on_stderr(words)
+        options.say_on_stderr(words)
     if as_json:
         print(json.dumps({"path": str(place), **predicted.to_dict()}, indent=2, ensure_ascii=False))
         return
@@ -141,14 +128,14 @@ def confusion_lines(predicted: "PredictionSummary") -> list[str]:
 
 
 def predict_table_on_cluster(
-    cluster: Any, model: Model, table: Any, place: Path, bar: Progress, *, trust_network: bool = False, **options: Any
+    cluster: Any, model: Model, table: Any, place: Path, bar: Progress, *, trust_network: bool = False, **reading: Any
 ) -> PredictionSummary:
     """As `predict_table`, by the workers of a cluster unless it is None: they read and predict parts of the table.
 
     The file is written here, part by part, and has the same bytes. Columns that are carried through are read here.
     """
     if cluster is None:
-        return predict_table(model, table, place, bar, **options)
+        return predict_table(model, table, place, bar, **reading)
     if is_query_or_stream(table):
         raise ArgumentError(
             "queries, streams and standard input come to this machine alone, and no worker of a cluster can read them; "
@@ -156,7 +143,7 @@ def predict_table_on_cluster(
         )
     runner: Any = cluster_runner(cluster, table, bar, trust_network=trust_network)
     try:
-        return predict_table(model, table, place, bar, spread=runner.map_parts, **options)
+        return predict_table(model, table, place, bar, spread=runner.map_parts, **reading)
     finally:
         if runner is not cluster:
             runner.close()
@@ -167,11 +154,11 @@ def predict_table_on_cluster(
 
 def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
-    table: TableArgument,
+    table: options.TableArgument,
     epsilon: Annotated[float, typer.Option(help="The privacy loss to allow.")],
     label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column of true classes.")],
-    query: QueryOption = None,
-    form: FormatOption = None,
+    query: options.QueryOption = None,
+    form: options.FormatOption = None,
     delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
     ledger: Annotated[
         list[Path] | None,
@@ -189,12 +176,12 @@ def score(
         ),
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of the interval, which covers the noise.")] = 0.95,
-    threads: ThreadsOption = None,
+    threads: options.ThreadsOption = None,
     unit: Annotated[
         str | None,
         typer.Option(metavar="record", help="Say that each row is another person, which nobody is reminded of then."),
     ] = None,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Score a model on a table privately: noisy numbers of errors and hits, for one record added or removed.
 
@@ -214,15 +201,15 @@ def score(
     if len(names) != len(places):
         raise ArgumentError("give one --table for each --ledger, in the same order, or none")
     books = [chosen_ledger(place, name) for place, name in zip(places, names, strict=True)]
-    chosen = chosen_table(table, query, form)
-    with keep_warnings_for_later() as notices:
+    chosen = options.chosen_table(table, query, form)
+    with options.keep_warnings_for_later() as notices:
         result = score_table(
             model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
             confidence=confidence, threads=threads, progress=True, unit=unit,
         )  # fmt: skip
     with on_failure(result.unless_shown):
         for warning in notices:
-            say_on_stderr(f"rado: {warning}")
+            options.say_on_stderr(f"rado: {warning}")
         print(
             json.dumps(result.to_dict(), indent=2) if as_json else _private_score_text(result, bool(books)), flush=True
         )
@@ -257,7 +244,7 @@ def export(
         typer.Option(
             "--to",
             metavar="FORM",
-            autocompletion=complete_from_words("onnx", "python", "sql"),
+            autocompletion=options.complete_from_words("onnx", "python", "sql"),
             help="onnx (double precision), python (one file without dependencies) or sql (DuckDB and PostgreSQL).",
         ),
     ],
@@ -269,9 +256,11 @@ def export(
         list[str] | None,
         typer.Option("--keep", metavar="COL", help="For SQL: a column, such as an id, to carry along; repeatable."),
     ] = None,
-    output: Annotated[Path | None, output_option("The program; STEM.onnx, STEM.py or STEM.sql by default.")] = None,
+    output: Annotated[
+        Path | None, options.output_option("The program; STEM.onnx, STEM.py or STEM.sql by default.")
+    ] = None,
     force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Write a model as a program that runs without radoboost.
 
@@ -292,7 +281,9 @@ def export(
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
     stem = model.name.removesuffix(".json").removesuffix(".model")
-    place = chosen_output(output, default_output_path(stem, FORMATS[to].removeprefix(".")), [str(model)], force)
+    place = options.chosen_output(
+        output, options.default_output_path(stem, FORMATS[to].removeprefix(".")), [str(model)], force
+    )
     classifier = load_model(model)
     content = exported(classifier, to, table=table, keep=keep or ())
     data = content if isinstance(content, bytes) else content.encode()

@@ -13,36 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from radoboost.cli import options
 from radoboost.cli.demo import rehearse
 from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.options import (
-    ClassesOption,
-    ClassOption,
-    ColumnsOption,
-    DropOption,
-    EngineOption,
-    FeatureOption,
-    FormatOption,
-    InterceptFlag,
-    JsonFlag,
-    LabelOption,
-    PersonOption,
-    QueryOption,
-    RelationOption,
-    SharpenOption,
-    TableArgument,
-    ThreadsOption,
-    UnitOption,
-    check_output_path,
-    chosen_classes,
-    chosen_mechanism,
-    chosen_output,
-    chosen_table,
-    failures_in_one_line,
-    output_option,
-    print_release,
-    say_on_stderr,
-)
 from radoboost.cli.room_server import TrustFlag, serve
 from radoboost.errors import ArgumentError, PersonWarning, RoomError
 from radoboost.outputs import ForceFlag, refuse_overwrite
@@ -79,7 +52,7 @@ def complete_mechanism(incomplete: str) -> list[str]:
 
 
 @app.command("open")
-@failures_in_one_line
+@options.failures_in_one_line
 def open_(
     agreement: Annotated[
         Path,
@@ -93,9 +66,9 @@ def open_(
             help="For how many who are lost, or tell each other all, there is noise enough; more costs more noise.",
         ),
     ] = 1,
-    label: LabelOption = None,
-    classes: ClassesOption = None,
-    class_: ClassOption = None,
+    label: options.LabelOption = None,
+    classes: options.ClassesOption = None,
+    class_: options.ClassOption = None,
     mechanism: Annotated[
         str | None,
         typer.Option(
@@ -116,24 +89,24 @@ def open_(
     n_rados: Annotated[
         int | None, typer.Option("-n", "--n-rados", help="How many rados; 1000 by default, none with moments.")
     ] = None,
-    columns: ColumnsOption = "auto",
-    person: PersonOption = None,
+    columns: options.ColumnsOption = "auto",
+    person: options.PersonOption = None,
     max_rows: Annotated[
         int | None, typer.Option(metavar="N", help="How many rows of each person contribute at most, at each holder.")
     ] = None,
     rows: Annotated[
         int | None, typer.Option(metavar="M", help="About how many rows all have together, from public knowledge.")
     ] = None,
-    unit: UnitOption = None,
-    relation: RelationOption = None,
-    sharpen: SharpenOption = None,
+    unit: options.UnitOption = None,
+    relation: options.RelationOption = None,
+    sharpen: options.SharpenOption = None,
     clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
-    feature: FeatureOption = None,
-    drop: DropOption = None,
-    intercept: InterceptFlag = True,
+    feature: options.FeatureOption = None,
+    drop: options.DropOption = None,
+    intercept: options.InterceptFlag = True,
     output: Annotated[
         str | None,
-        output_option("A folder, STEM.room by default, or the address of rado room serve.", "ROOM"),
+        options.output_option("A folder, STEM.room by default, or the address of rado room serve.", "ROOM"),
     ] = None,
     token: Annotated[
         str,
@@ -142,7 +115,7 @@ def open_(
         ),
     ] = "",
     trust_network: TrustFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Open a room: fix what is agreed on, and say where the others find it.
 
@@ -159,20 +132,20 @@ def open_(
 
     if mechanism in MECHANISMS:
         check_mechanism_for_rooms(mechanism)
-    options = {"epsilon": epsilon, "delta": delta, "clip": clip, "unit": unit, "relation": relation, "sharpen": sharpen}
+    privacy = {"epsilon": epsilon, "delta": delta, "clip": clip, "unit": unit, "relation": relation, "sharpen": sharpen}
     agreed = make_agreement(
-        agreement, parties=parties, tolerate=tolerate, label=label, classes=chosen_classes(classes, class_),
-        mechanism=chosen_mechanism(mechanism, {"noise_std": None, **options}), n_rados=n_rados, columns=columns,
+        agreement, parties=parties, tolerate=tolerate, label=label, classes=options.chosen_classes(classes, class_),
+        mechanism=options.chosen_mechanism(mechanism, {"noise_std": None, **privacy}), n_rados=n_rados, columns=columns,
         person=person, max_rows=max_rows, rows=rows, features=feature or None, drop=drop or (), intercept=intercept,
     )  # fmt: skip
     room = lay_agreement_in_room(agreed, output or _stem_of_room_name(str(agreement)) + ".room", trust_network, token)
     if as_json:
         print(json.dumps({"room": room, "agreement": json.loads(agreed.to_bytes())}, indent=2, ensure_ascii=False))
         if agreed.advice is not None:
-            say_on_stderr(f"rado: {agreed.advice}")
+            options.say_on_stderr(f"rado: {agreed.advice}")
     else:
         print("\n".join([f"opened {room}", *(f"  {line}" for line in agreed.as_text())]))
-        say_on_stderr(f"rado: each holder now runs: rado room join {shlex.quote(room)} TABLE --as NAME")
+        options.say_on_stderr(f"rado: each holder now runs: rado room join {shlex.quote(room)} TABLE --as NAME")
 
 
 def _joint_release_path(room: str) -> Path:
@@ -188,13 +161,13 @@ def _stem_of_room_name(place: str) -> str:
 
 
 @app.command()
-@failures_in_one_line
+@options.failures_in_one_line
 def identity(
     place: Annotated[
         Path | None,
         typer.Argument(metavar="[FILE]", help="Where the private key lies; in your configuration by default."),
     ] = None,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Make your key, or show the fingerprint of the one that is there.
 
@@ -218,13 +191,13 @@ def identity(
 
 
 @app.command()
-@failures_in_one_line
+@options.failures_in_one_line
 def join(
     room: RoomArgument,
-    table: TableArgument,
+    table: options.TableArgument,
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="What the others call you, such as north-clinic.")],
-    query: QueryOption = None,
-    form: FormatOption = None,
+    query: options.QueryOption = None,
+    form: options.FormatOption = None,
     identity: IdentityOption = None,
     code: Annotated[
         str | None,
@@ -241,9 +214,9 @@ def join(
     patience: Annotated[
         float, typer.Option(metavar="S", help="Seconds to wait for a holder within a sum, before it counts as lost.")
     ] = 120.0,
-    engine: EngineOption = "auto",
-    threads: ThreadsOption = None,
-    output: Annotated[Path | None, output_option("The joint release; ROOM.rado.parquet by default.")] = None,
+    engine: options.EngineOption = "auto",
+    threads: options.ThreadsOption = None,
+    output: Annotated[Path | None, options.output_option("The joint release; ROOM.rado.parquet by default.")] = None,
     force: ForceFlag = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no counts.")] = False,
     other_members: Annotated[
@@ -255,7 +228,7 @@ def join(
         ),
     ] = False,
     trust_network: TrustFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Take part in a room with your table: wait for all, compare the code, and get the joint release.
 
@@ -277,8 +250,8 @@ def join(
         raise RoomError(f"you have no key yet, at {identity_path()}; make it, and tell the others: rado room identity")
     if table == ["-"] and code is None:
         raise ArgumentError("with the table on standard input nobody can be asked; give the code with --code")
-    chosen = chosen_table(table, query, form)
-    place = chosen_output(output, _joint_release_path(room), table, force)
+    chosen = options.chosen_table(table, query, form)
+    place = options.chosen_output(output, _joint_release_path(room), table, force)
     question = _Question()
     # Counts are for this holder's eyes: a log would give them away, and nobody there is asked nothing.
     attended = code is None and sys.stdin.isatty() and sys.stderr.isatty()
@@ -294,8 +267,8 @@ def join(
         )  # fmt: skip
     for warning in () if quiet else notices:
         if not issubclass(warning.category, PersonWarning):  # which was said with what is agreed on
-            say_on_stderr(f"rado: {' '.join(str(warning.message).split())}")
-    print_release(release, place, as_json, f"wrote {place}, {_with_which_holders_text(release)}")
+            options.say_on_stderr(f"rado: {' '.join(str(warning.message).split())}")
+    options.print_release(release, place, as_json, f"wrote {place}, {_with_which_holders_text(release)}")
 
 
 def _with_which_holders_text(release: "Release") -> str:
@@ -324,7 +297,7 @@ class _Question:
     def say(self, agreement: "Agreement") -> None:
         """Say what is agreed on, where there will be no question."""
         for line in agreement.as_text():
-            say_on_stderr(f"rado: {line}")
+            options.say_on_stderr(f"rado: {line}")
 
     def own_rows(self, contribute: int, rows: int) -> None:
         """Keep how many of the holder's rows contribute, to show it above the question; if none does, ask at once."""
@@ -337,10 +310,10 @@ class _Question:
     def confirmed(self, code: str, parties: Sequence["Party"]) -> bool:
         """Show what is agreed on and who is there, and ask whether all see the same code."""
         width = max(len(party.name) for party in parties)
-        say_on_stderr("\n".join([*self._rows, "what is agreed on:", *(f"  {line}" for line in self._agreed)]))
+        options.say_on_stderr("\n".join([*self._rows, "what is agreed on:", *(f"  {line}" for line in self._agreed)]))
         for party in parties:
-            say_on_stderr(f"  {party.name:{width}}  {party.fingerprint}")
-        say_on_stderr(f"the code of this room: {code}")
+            options.say_on_stderr(f"  {party.name:{width}}  {party.fingerprint}")
+        options.say_on_stderr(f"the code of this room: {code}")
         return _question_answered_yes("Call the others: has each of them this code? [y/N] ")
 
 
@@ -348,15 +321,15 @@ def _question_answered_yes(question: str) -> bool:
     print(question, end="", file=sys.stderr, flush=True)
     answer = sys.stdin.readline()  # not input(), which may write to stdout, where JSON may be awaited
     if not sys.stdin.isatty():
-        say_on_stderr("")  # nobody pressed return where the question stands
+        options.say_on_stderr("")  # nobody pressed return where the question stands
     if not answer:
         raise RoomError("nobody confirmed the code of the room; give it with --code, or answer the question")
     return answer.strip().lower() in ("y", "yes")
 
 
 @app.command()
-@failures_in_one_line
-def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag = False) -> None:
+@options.failures_in_one_line
+def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: options.JsonFlag = False) -> None:
     """Show a room: what is agreed on, who is there, the code, and how far it is.
 
     \b
@@ -369,16 +342,16 @@ def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: JsonFlag
 
 
 @app.command()
-@failures_in_one_line
+@options.failures_in_one_line
 def close(
     room: RoomArgument,
     code: Annotated[
         str | None, typer.Option(metavar="CODE", help="The code that a holder told you, not through the room.")
     ] = None,
-    output: Annotated[Path | None, output_option("The joint release; ROOM.rado.parquet by default.")] = None,
+    output: Annotated[Path | None, options.output_option("The joint release; ROOM.rado.parquet by default.")] = None,
     force: ForceFlag = False,
     trust_network: TrustFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Fetch the joint release of a room, and check that its holders have signed it. Anyone may, at any time.
 
@@ -390,16 +363,16 @@ def close(
     import radoboost as rb
 
     place = output or _joint_release_path(room)
-    check_output_path(place, [])
+    options.check_output_path(place, [])
     refuse_overwrite(
         place, _joint_release_path(room), force, advice="its noise cannot be drawn again; choose another place with -o"
     )
     release = rb.close_room(room, output=place, code=code, trust_network=trust_network)
-    print_release(release, place, as_json, f"wrote {place}, signed by its holders")
+    options.print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 
 
-app.command()(failures_in_one_line(serve))
-app.command()(failures_in_one_line(rehearse))
+app.command()(options.failures_in_one_line(serve))
+app.command()(options.failures_in_one_line(rehearse))
 
 
 # ---- How far a room is, in words.

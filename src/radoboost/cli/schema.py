@@ -7,29 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.options import (
-    TABLE_HELP,
-    BoundsOption,
-    ClassesOption,
-    ClassOption,
-    DecimalOption,
-    DropOption,
-    FeatureOption,
-    FormatOption,
-    JsonFlag,
-    LabelOption,
-    MaxRowsOption,
-    PersonOption,
-    QueryOption,
-    SchemaOption,
-    SeparatorOption,
-    TableArgument,
-    chosen_classes,
-    chosen_output,
-    chosen_table,
-    default_output_path,
-    output_option,
-)
+from radoboost.cli import options
 from radoboost.errors import ArgumentError
 from radoboost.outputs import ForceFlag
 
@@ -40,19 +18,19 @@ if TYPE_CHECKING:
 def schema(
     table: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TABLE", help=TABLE_HELP),
+        typer.Argument(metavar="TABLE", help=options.TABLE_HELP),
     ] = None,
-    label: LabelOption = None,
-    query: QueryOption = None,
-    form: FormatOption = None,
+    label: options.LabelOption = None,
+    query: options.QueryOption = None,
+    form: options.FormatOption = None,
     from_data: Annotated[
         bool,
         typer.Option(
             "--from-data", help="Propose everything from the table, for plain releases; promises refuse such a schema."
         ),
     ] = False,
-    classes: ClassesOption = None,
-    class_: ClassOption = None,
+    classes: options.ClassesOption = None,
+    class_: options.ClassOption = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
@@ -61,8 +39,8 @@ def schema(
             help='What a column is, as the file has it: \'age={"kind": "number", "low": 0, "high": 120}\'; repeat it.',
         ),
     ] = None,
-    separator: SeparatorOption = None,
-    decimal: DecimalOption = None,
+    separator: options.SeparatorOption = None,
+    decimal: options.DecimalOption = None,
     corrected: Annotated[
         list[str] | None,
         typer.Option(
@@ -75,9 +53,9 @@ def schema(
         bool,
         typer.Option("--editor", help="Only print the JSON Schema of such files, for editors; no table is needed."),
     ] = False,
-    output: Annotated[Path | None, output_option("The schema; STEM.schema.json by default.")] = None,
+    output: Annotated[Path | None, options.output_option("The schema; STEM.schema.json by default.")] = None,
     force: ForceFlag = False,
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Write a schema of a table: what each column is, to be completed from public knowledge.
 
@@ -104,14 +82,14 @@ def schema(
     from radoboost.holder.schema_inference import infer_schema, schema_template
     from radoboost.release.release import atomic_write
 
-    chosen = chosen_table(table, query, form)
-    place = chosen_output(output, default_output_path(table[0], "schema.json"), table, force)
+    chosen = options.chosen_table(table, query, form)
+    place = options.chosen_output(output, options.default_output_path(table[0], "schema.json"), table, force)
     proposal = infer_schema(chosen, label, separator=separator) if from_data else None
     first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
     result = apply_schema_decisions(
         first,
         columns_of_schema_options(column or (), first),
-        chosen_classes(classes, class_, table),
+        options.chosen_classes(classes, class_, table),
         decimal,
         corrected or (),
     )
@@ -226,21 +204,21 @@ def _open_schema_questions(schema: Any) -> str:
 
 
 def check(
-    table: TableArgument,
-    schema: SchemaOption = None,
-    bounds: BoundsOption = None,
-    label: LabelOption = None,
-    query: QueryOption = None,
-    form: FormatOption = None,
-    classes: ClassesOption = None,
-    class_: ClassOption = None,
-    feature: FeatureOption = None,
-    drop: DropOption = None,
-    person: PersonOption = None,
-    max_rows: MaxRowsOption = None,
-    separator: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    as_json: JsonFlag = False,
+    table: options.TableArgument,
+    schema: options.SchemaOption = None,
+    bounds: options.BoundsOption = None,
+    label: options.LabelOption = None,
+    query: options.QueryOption = None,
+    form: options.FormatOption = None,
+    classes: options.ClassesOption = None,
+    class_: options.ClassOption = None,
+    feature: options.FeatureOption = None,
+    drop: options.DropOption = None,
+    person: options.PersonOption = None,
+    max_rows: options.MaxRowsOption = None,
+    separator: options.SeparatorOption = None,
+    decimal: options.DecimalOption = None,
+    as_json: options.JsonFlag = False,
 ) -> None:
     """Count which rows would contribute to a private release, before anything is spent.
 
@@ -258,11 +236,11 @@ def check(
     """
     from radoboost.holder.table_check import OUTSIDE, check_table
 
-    chosen = chosen_table(table, query, form)
+    chosen = options.chosen_table(table, query, form)
     result = check_table(
-        chosen, label=label, classes=chosen_classes(classes, class_, table), features=feature or None, drop=drop or (),
-        schema=schema, bounds=bounds, person=person, max_rows=max_rows, separator=separator, decimal=decimal,
-        progress=True,
+        chosen, label=label, classes=options.chosen_classes(classes, class_, table), features=feature or None,
+        drop=drop or (), schema=schema, bounds=bounds, person=person, max_rows=max_rows, separator=separator,
+        decimal=decimal, progress=True,
     )  # fmt: skip
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))

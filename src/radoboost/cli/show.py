@@ -10,22 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from radoboost.cli.options import (
-    JsonFlag,
-    check_html_page_path,
-    default_output_path,
-    output_option,
-    print_model,
-    print_release,
-    say_on_stderr,
-)
+from radoboost.cli import options
 from radoboost.errors import ArgumentError, OutputError
 from radoboost.outputs import ForceFlag
 
 
 def show(
     file: Annotated[Path, typer.Argument(metavar="RELEASE|MODEL", help="A release or a model.")],
-    as_json: JsonFlag = False,
+    as_json: options.JsonFlag = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -60,9 +52,9 @@ def show(
     if event is not None:
         print(_event_as_text(content.statement, event))
     elif isinstance(content, rb.Model):
-        print_model(content, file, as_json, str(file))
+        options.print_model(content, file, as_json, str(file))
     else:
-        print_release(content, file, as_json, str(file))
+        options.print_release(content, file, as_json, str(file))
 
 
 def _write_show_page(content: Any, file: Path, place: Path, force: bool) -> None:
@@ -71,10 +63,10 @@ def _write_show_page(content: Any, file: Path, place: Path, force: bool) -> None
     from radoboost.report.effects_report import write_effects_page
     from radoboost.report.release_report import write_release_page
 
-    check_html_page_path(place, [str(file)], "--html", force=force)
+    options.check_html_page_path(place, [str(file)], "--html", force=force)
     write: Any = write_release_page if isinstance(content, Release) else write_effects_page
     write(content, place, name=file.name, command=shlex.join(["rado", "show", str(file), "--html", str(place)]))
-    say_on_stderr(f"wrote {place}")
+    options.say_on_stderr(f"wrote {place}")
 
 
 def _event_as_text(statement: Any, form: str) -> str:
@@ -128,7 +120,7 @@ def sign_off(
         str,
         typer.Option(metavar="TEXT", help='"no promise", to approve a release that promises nothing; else it asks.'),
     ] = "",
-    output: Annotated[Path | None, output_option("The page; STEM.signoff.html by default.")] = None,
+    output: Annotated[Path | None, options.output_option("The page; STEM.signoff.html by default.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a page that is there.")] = False,
 ) -> None:
     """Write an officer's decision about a release as one page, with its verdict, statement and digest.
@@ -146,11 +138,11 @@ def sign_off(
     import radoboost as rb
     from radoboost.report.sign_off import NO_PROMISE, SignOff, sign_off_must_be_confirmed, write_sign_off
 
-    place = output or default_output_path(str(release), "signoff.html")
+    place = output or options.default_output_path(str(release), "signoff.html")
     signed = SignOff(officer, decision, remarks, day)
     sources = [str(release), *([] if report is None else [str(report)])]
     keep_sign_off(place, force)
-    check_html_page_path(place, sources, "-o", force=force)
+    options.check_html_page_path(place, sources, "-o", force=force)
     loaded = rb.load(release)
     if sign_off_must_be_confirmed(loaded, decision):
         if not confirm and sys.stdin is not None and sys.stdin.isatty():
@@ -160,7 +152,7 @@ def sign_off(
         signed = replace(signed, confirmed=NO_PROMISE)
     line = sign_off_command(release, signed, place, report, force)
     write_sign_off(loaded, signed, place, name=release.name, command=shlex.join(line), report=report)
-    say_on_stderr(f"wrote {place}")
+    options.say_on_stderr(f"wrote {place}")
 
 
 def keep_sign_off(

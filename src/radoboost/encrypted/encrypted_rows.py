@@ -38,16 +38,9 @@ from radoboost.holder.signatures import (
     check_number_of_rados,
 )
 from radoboost.progress import Progress, no_progress, show_progress
+from radoboost.release import secret_shares
 from radoboost.release.parties import ENCRYPTED, Parties
 from radoboost.release.release import Release
-from radoboost.release.secret_shares import (
-    GRID_BITS,
-    PendingRelease,
-    check_share_parts,
-    read_share_file,
-    refuse_shares_of_other_release,
-    write_share_file,
-)
 
 # ---- A row of integers in one number, so that numbers add up as rows do.
 #
@@ -71,7 +64,7 @@ class Packing:
     @cached_property
     def slot_bytes(self) -> int:
         """Bytes of a slot: sums of `most_rows` integers of at most 2**22 lie strictly within half of its range."""
-        return (GRID_BITS + self.most_rows.bit_length() + 1 + 7) // 8
+        return (secret_shares.GRID_BITS + self.most_rows.bit_length() + 1 + 7) // 8
 
     @cached_property
     def slots(self) -> int:
@@ -89,8 +82,10 @@ class Packing:
         return sum(1 << (8 * self.slot_bytes * (k + 1) - 1) for k in range(self.slots))
 
     def pack(self, rows: NDArray[np.int64]) -> list[list[int]]:
-        if rows.size and max(int(rows.max()), -int(rows.min())) > 1 << GRID_BITS:
-            raise ArgumentError(f"integers of rows must be at most 2**{GRID_BITS} in magnitude, or slots run over")
+        if rows.size and max(int(rows.max()), -int(rows.min())) > 1 << secret_shares.GRID_BITS:
+            raise ArgumentError(
+                f"integers of rows must be at most 2**{secret_shares.GRID_BITS} in magnitude, or slots run over"
+            )
         half = np.uint64(1 << (8 * self.slot_bytes - 1))
         padded = np.zeros((len(rows), self.n_numbers * self.slots), np.int64)
         padded[:, : self.width] = rows
@@ -139,7 +134,7 @@ class _Encrypted:
     """Ciphertexts of rows or of sums, shape (rows or rados, numbers of each, bytes), big-endian, under a public key."""
 
     key: PublicKey
-    awaited: PendingRelease
+    awaited: secret_shares.PendingRelease
     most_rows: int
     parts: tuple[tuple[str, int], ...]
     ciphertexts: NDArray[np.uint8]
@@ -185,7 +180,7 @@ class _Encrypted:
             )
             for k in range(len(names))
         ]
-        with write_share_file(Path(path), kind, schema, self.to_dict()) as writer:
+        with secret_shares.write_share_file(Path(path), kind, schema, self.to_dict()) as writer:
             writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
 
@@ -226,20 +221,20 @@ def _read_encrypted_rows(path: Path, document: dict[str, Any]) -> dict[str, Any]
     ]
     return {
         "key": key,
-        "awaited": PendingRelease.from_dict(document["release"]),
+        "awaited": secret_shares.PendingRelease.from_dict(document["release"]),
         "most_rows": int(document["most_rows"]),
-        "parts": check_share_parts(document["parts"]),
+        "parts": secret_shares.check_share_parts(document["parts"]),
         "ciphertexts": np.stack(columns, axis=1),
     }
 
 
 def load_rows(path: str | os.PathLike[str]) -> EncryptedRows:
-    with read_share_file(Path(path), "encrypted-rows") as document:
+    with secret_shares.read_share_file(Path(path), "encrypted-rows") as document:
         return EncryptedRows(**_read_encrypted_rows(Path(path), document))
 
 
 def load_sums(path: str | os.PathLike[str]) -> EncryptedSums:
-    with read_share_file(Path(path), "encrypted-sums") as document:
+    with secret_shares.read_share_file(Path(path), "encrypted-sums") as document:
         signatures = {"name": document["signatures"]["name"], **document["signatures"]}
         return EncryptedSums(**_read_encrypted_rows(Path(path), document), signatures=signatures)
 
@@ -353,7 +348,7 @@ def _check_senders_of_encrypted_rows(senders: Sequence[EncryptedRows]) -> None:
                 f"the rows of sender {k} are packed for sums of {other.most_rows:,} rows and those of the first for "
                 f"{first.most_rows:,}; let all senders agree on most_rows"
             )
-        refuse_shares_of_other_release(first.awaited, other.awaited, ("the first sender", f"sender {k}"))
+        secret_shares.refuse_shares_of_other_release(first.awaited, other.awaited, ("the first sender", f"sender {k}"))
 
 
 def _ciphertext_products(

@@ -7,16 +7,10 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.estimators.linear_classifier import LinearShell, boost_shell, unchanged_by_failure, weak_oracle_of_shell
+from radoboost.holder import schema_file
 from radoboost.holder.craft import warn_of_clipping
 from radoboost.holder.engines import get_engine
 from radoboost.holder.grid import edge_vectors_on_grid, make_grid_columns, resolve_scale_name
-from radoboost.holder.schema_file import (
-    Bounds,
-    check_declared_bounds,
-    check_declared_feature_names,
-    declared_limits_as_arrays,
-    read_bounds,
-)
 from radoboost.learner.model import Model
 from radoboost.learner.weak_oracles import WeakOracle
 from radoboost.release.columns import Column
@@ -63,7 +57,7 @@ class AdaBoostSSClassifier(LinearShell):
         clamp: float = 0.0,
         keep: str = "last",
         scale: str | None = "standard",
-        bounds: Bounds = None,
+        bounds: schema_file.Bounds = None,
         intercept: bool = True,
     ) -> None:
         self.n_rounds = n_rounds
@@ -100,14 +94,16 @@ class AdaBoostSSClassifier(LinearShell):
 
     def _columns(self, values: NDArray[np.float64], names: list[str]) -> tuple[Column, ...]:
         """The columns that `craft` would make."""
-        check_declared_feature_names(names, self.intercept)
-        declared = read_bounds(self.bounds)
+        schema_file.check_declared_feature_names(names, self.intercept)
+        declared = schema_file.read_bounds(self.bounds)
         scale = resolve_scale_name(self.scale, "standard", len(declared.limits) > 0)
-        limits = check_declared_bounds(declared, names, scale)
-        survey = get_engine("auto").survey(*declared_limits_as_arrays(limits, names), moments=scale == "standard")
+        limits = schema_file.check_declared_bounds(declared, names, scale)
+        survey = get_engine("auto").survey(
+            *schema_file.declared_limits_as_arrays(limits, names), moments=scale == "standard"
+        )
         survey.add(values)
         columns = make_grid_columns(names, scale, limits, survey.result(), intercept=self.intercept)
-        low, high = declared_limits_as_arrays(limits, names)
+        low, high = schema_file.declared_limits_as_arrays(limits, names)
         beyond = ((values < low) | (values > high)).sum(axis=0)
         warn_of_clipping(names, beyond, stacklevel=4)
         return columns

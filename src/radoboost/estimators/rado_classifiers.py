@@ -18,20 +18,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from radoboost.errors import ArgumentError, NoiseWarning, ReleaseError, on_failure
-from radoboost.estimators.linear_classifier import (
-    LinearShell,
-    boost_rows_with_shell,
-    boosting_options_of_shell,
-    unchanged_by_failure,
-    weak_oracle_of_shell,
-)
-from radoboost.estimators.tuning import (
-    changed_mechanism,
-    chosen_mechanism,
-    mechanism_parameters,
-    note_exact_score,
-    note_private_fit,
-)
+from radoboost.estimators import linear_classifier, tuning
 from radoboost.holder.craft import craft
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
@@ -74,7 +61,7 @@ _NEEDS_CLASSES = (
 _OF_EACH_CLASS = ("kappa", "cap", "rounds", "strength", "weight", "held_out_ratio")  # what boosting says
 
 
-class _RadoShell(LinearShell, ABC):
+class _RadoShell(linear_classifier.LinearShell, ABC):
     """What the shells over rados share: crafting in `fit`, and learning from a release."""
 
     release_: Release
@@ -113,7 +100,7 @@ class _RadoShell(LinearShell, ABC):
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters; `deep` adds those of the mechanism, as mechanism__epsilon."""
         params: dict[str, Any] = super().get_params(deep)
-        return {**params, **mechanism_parameters(self.mechanism)} if deep else params
+        return {**params, **tuning.mechanism_parameters(self.mechanism)} if deep else params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; mechanism__epsilon replaces the mechanism, which is frozen, by a changed copy."""
@@ -121,13 +108,13 @@ class _RadoShell(LinearShell, ABC):
         changes = {name.removeprefix(prefix): value for name, value in params.items() if name.startswith(prefix)}
         super().set_params(**{name: value for name, value in params.items() if not name.startswith(prefix)})
         if changes:
-            self.mechanism = changed_mechanism(self.mechanism, changes)
+            self.mechanism = tuning.changed_mechanism(self.mechanism, changes)
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The mean accuracy, exactly: no promise covers it, nor a choice that was made by it."""
         if self.ledger is not None:
-            note_exact_score(type(self).__name__)
+            tuning.note_exact_score(type(self).__name__)
         return float(super().score(X, y, sample_weight))
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -135,12 +122,12 @@ class _RadoShell(LinearShell, ABC):
 
         A `sample_weight` is a whole number for each row, which counts as often; private mechanisms refuse it.
         """
-        with unchanged_by_failure(self):
+        with linear_classifier.unchanged_by_failure(self):
             self._fit(X, y, sample_weight)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        mechanism = chosen_mechanism(self.mechanism)
+        mechanism = tuning.chosen_mechanism(self.mechanism)
         private = getattr(mechanism, "private", False)
         names: list[str] | None = None
         if self.schema is not None:
@@ -181,7 +168,7 @@ class _RadoShell(LinearShell, ABC):
             if release.n_rados and not takes_seed and self.random_state is not None:
                 release = draw_rados(release, release.n_rados, self.random_state)
             if private:
-                note_private_fit(type(self).__name__, booked=self.ledger is not None)
+                tuning.note_private_fit(type(self).__name__, booked=self.ledger is not None)
             self._learn_from(_release_with_caller_classes(release, values))
         self._set_classes(values)
         if self.schema is not None:
@@ -232,7 +219,7 @@ class _RadoShell(LinearShell, ABC):
 
     def _fit_several(self, parts: Sequence[PartyRelease], one_holder: bool) -> Self:
         """Learn from releases of several holders."""
-        with unchanged_by_failure(self):
+        with linear_classifier.unchanged_by_failure(self):
             model = self._learn_several(parts, one_holder)
             if self.prior is not None:
                 model = model.with_prior(self.prior, old=class_shares_of_releases([part.release for part in parts]))
@@ -423,7 +410,7 @@ class RadoBoostClassifier(_RadoShell):
         return list(self.model_.learner["used_features"])
 
     def _learn(self, release: Release) -> Model:
-        oracle, drawn = weak_oracle_of_shell(self.weak), dict[str, Any]()
+        oracle, drawn = linear_classifier.weak_oracle_of_shell(self.weak), dict[str, Any]()
         self._check_penalty(oracle)
         if not release.n_rados:
             release = draw_rados(release, N_RADOS if self.n_rados is None else self.n_rados, self.random_state)
@@ -454,14 +441,18 @@ class RadoBoostClassifier(_RadoShell):
             weak, least = prudential_oracle_for_noise(rows, rado_noise_std(release))
             kappa = max(kappa, least)
         if restraint.absent:
-            return boost_rows_with_shell(self, rows, weak, kappa, self.update)
+            return linear_classifier.boost_rows_with_shell(self, rows, weak, kappa, self.update)
 
         def plain(some: NDArray[np.float64], most: int) -> BoostingResult:
-            return boost_rows_with_shell(self, some, weak, kappa, self.update, most)[0]
+            return linear_classifier.boost_rows_with_shell(self, some, weak, kappa, self.update, most)[0]
 
         check_rows_to_boost(rows, self.n_rounds)
         boosted, did = boost_rados(rows, plain, self.n_rounds, restraint, release)
-        options = {} if self.penalty is not None else boosting_options_of_shell(self, weak, kappa, self.update)
+        options = (
+            {}
+            if self.penalty is not None
+            else linear_classifier.boosting_options_of_shell(self, weak, kappa, self.update)
+        )
         return boosted, {**options, "rounds": boosted.n_used, **did}
 
     def _check_penalty(self, oracle: WeakOracle | None) -> None:

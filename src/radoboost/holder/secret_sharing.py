@@ -40,17 +40,7 @@ from radoboost.holder.signatures import (
     check_number_of_rados,
 )
 from radoboost.progress import no_progress, show_progress
-from radoboost.release.secret_shares import (
-    MOST_ROWS,
-    SIDES,
-    PartialSums,
-    Share,
-    load_share,
-    refuse_shares_of_other_release,
-    share_number_schema,
-    share_number_table,
-    write_share_file,
-)
+from radoboost.release import secret_shares
 from radoboost.tables.table import round_to_whole_tiles
 
 ROUTE = Route(
@@ -69,7 +59,9 @@ ROUTE = Route(
 Places = tuple[str | os.PathLike[str], str | os.PathLike[str]]
 
 
-def share(table: Any, y: Any = None, *, to: Places | None = None, **options: Any) -> tuple[Share, Share]:
+def share(
+    table: Any, y: Any = None, *, to: Places | None = None, **options: Any
+) -> tuple[secret_shares.Share, secret_shares.Share]:
     """Split the rows of a table into two shares, for two servers that keep apart.
 
     Every integer x of a row on the grid, y_i x_i scaled and rounded as in a plain release, becomes a + b = x modulo
@@ -105,21 +97,22 @@ def share(table: Any, y: Any = None, *, to: Places | None = None, **options: Any
         if os.path.realpath(places[0]) == os.path.realpath(places[1]):
             raise OutputError(f"cannot write both shares to {places[0]}; name two files")
         _shares_to_files(rows, pair, key, places)
-    return load_share(places[0]), load_share(places[1])
+    return secret_shares.load_share(places[0]), secret_shares.load_share(places[1])
 
 
-def _shares_in_memory(rows: GridRows, pair: str, key: Key) -> tuple[Share, Share]:
+def _shares_in_memory(rows: GridRows, pair: str, key: Key) -> tuple[secret_shares.Share, secret_shares.Share]:
     width = rows.awaited.width
     memory.require_memory(
         16 * rows.n_rows * width, f"two shares of {rows.n_rows:,} rows", "write them to files, with to="
     )
-    both = [np.empty((rows.n_rows, width), np.uint64) for _ in SIDES]
+    both = [np.empty((rows.n_rows, width), np.uint64) for _ in secret_shares.SIDES]
     done = 0
     for a, b in _split_rows_into_shares(rows, key):
         both[0][done : done + len(a)], both[1][done : done + len(a)] = a, b
         done += len(a)
     first, second = (
-        Share(pair, side, rows.awaited, rows.n_rows, numbers) for side, numbers in zip(SIDES, both, strict=True)
+        secret_shares.Share(pair, side, rows.awaited, rows.n_rows, numbers)
+        for side, numbers in zip(secret_shares.SIDES, both, strict=True)
     )
     return first, second
 
@@ -130,13 +123,13 @@ def _shares_to_files(rows: GridRows, pair: str, key: Key, places: tuple[Path, Pa
     try:
         with ExitStack() as stack:
             writers = []
-            for side, place in zip(SIDES, places, strict=True):
+            for side, place in zip(secret_shares.SIDES, places, strict=True):
                 document = {"pair": pair, "side": side, "rows": rows.n_rows, "release": rows.awaited.to_dict()}
-                schema = share_number_schema(rows.awaited.width)
-                writers.append(stack.enter_context(write_share_file(place, "share", schema, document)))
+                schema = secret_shares.share_number_schema(rows.awaited.width)
+                writers.append(stack.enter_context(secret_shares.write_share_file(place, "share", schema, document)))
             for both in _split_rows_into_shares(rows, key):
                 for writer, numbers in zip(writers, both, strict=True):
-                    writer.write_table(share_number_table(numbers))
+                    writer.write_table(secret_shares.share_number_table(numbers))
     except BaseException:
         # One file was perhaps renamed before the other could not be; half a pair is of no use.
         if not before[1] and not places[0].exists():
@@ -225,7 +218,7 @@ def share_job_keys(key: bytes, job: Any) -> tuple[Key, Key, str]:
 
 
 def craft_shares(
-    shares: Share | str | os.PathLike[str] | Sequence[Share | str | os.PathLike[str]],
+    shares: secret_shares.Share | str | os.PathLike[str] | Sequence[secret_shares.Share | str | os.PathLike[str]],
     *,
     key: bytes | str | os.PathLike[str],
     n_rados: int = DEFAULT_RADOS,
@@ -233,7 +226,7 @@ def craft_shares(
     engine: str | Engine = "auto",
     threads: int | None = None,
     progress: bool = False,
-) -> PartialSums:
+) -> secret_shares.PartialSums:
     """Sum one share of every row, at one of two servers: partial sums, which alone are random.
 
     Shares of several senders are summed as one table, in the order given, which must be the same at both servers. `key`
@@ -245,10 +238,10 @@ def craft_shares(
     >>> rb.craft_shares(a, key=rb.new_share_key(), n_rados=5).sums.shape
     (5, 2)
     """
-    given = [shares] if isinstance(shares, Share | str | os.PathLike) else list(shares)
+    given = [shares] if isinstance(shares, secret_shares.Share | str | os.PathLike) else list(shares)
     if not given:
         raise ArgumentError("there are no shares to sum; give at least one")
-    parts = [share if isinstance(share, Share) else load_share(share) for share in given]
+    parts = [share if isinstance(share, secret_shares.Share) else secret_shares.load_share(share) for share in given]
     secret, count, subsets = read_share_key(key), check_number_of_rados(n_rados), signatures or AllSignatures()
     _check_shares_of_one_side(parts)
     rows = _SharedRows(parts)
@@ -269,15 +262,15 @@ def craft_shares(
         task = SumLimbs(machine, count, width, subsets.prepare(coins, count, rows.n_rows, runner.threads))
         sums = runner.run(task, rows).numbers()
     blind = keystream.keystream_words(blinds, width, 0, count)
-    sums = sums + blind if parts[0].side == SIDES[0] else sums - blind
+    sums = sums + blind if parts[0].side == secret_shares.SIDES[0] else sums - blind
     pairs = tuple((part.pair, part.n_rows) for part in parts)
-    return PartialSums(parts[0].side, pairs, parts[0].awaited, chosen, tag, sums)
+    return secret_shares.PartialSums(parts[0].side, pairs, parts[0].awaited, chosen, tag, sums)
 
 
-def _check_shares_of_one_side(parts: Sequence[Share]) -> None:
+def _check_shares_of_one_side(parts: Sequence[secret_shares.Share]) -> None:
     """Refuse both shares of the same rows, the same one twice, shares of both sides, and rows of other releases."""
     first = parts[0]
-    seen: dict[str, Share] = {}
+    seen: dict[str, secret_shares.Share] = {}
     for part in parts:
         if (other := seen.get(part.pair)) is not None:
             raise ArgumentError(
@@ -291,7 +284,7 @@ def _check_shares_of_one_side(parts: Sequence[Share]) -> None:
                 f"{first.name} is of side {first.side} and {part.name} of side {part.side}; give one server the shares "
                 "of one side alone"
             )
-        refuse_shares_of_other_release(first.awaited, part.awaited, (first.name, part.name))
+        secret_shares.refuse_shares_of_other_release(first.awaited, part.awaited, (first.name, part.name))
         seen[part.pair] = part
 
 
@@ -304,13 +297,13 @@ class _Rows:
 class _SharedRows:
     """Shares of several senders as one table of numbers."""
 
-    def __init__(self, parts: Sequence[Share]) -> None:
+    def __init__(self, parts: Sequence[secret_shares.Share]) -> None:
         self._parts, self.name = parts, ", ".join(part.name for part in parts)
         self.features = tuple(map(str, range(parts[0].awaited.width)))
         self.n_rows = sum(part.n_rows for part in parts)
 
     def batches(self, rows: int | None = None) -> Iterator[_Rows]:
-        most = round_to_whole_tiles(min(rows or MOST_ROWS, _BATCH_NUMBERS // len(self.features)))
+        most = round_to_whole_tiles(min(rows or secret_shares.MOST_ROWS, _BATCH_NUMBERS // len(self.features)))
         return (_Rows(len(batch), batch) for part in self._parts for batch in part.batches(most))
 
     def expected_rows(self, rows_read: int) -> int | None:

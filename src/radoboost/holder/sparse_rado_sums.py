@@ -13,20 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost import memory
+from radoboost.holder import rado_sums
 from radoboost.holder.engines import Engine, SparseEngine, sparse_engine
 from radoboost.holder.engines.reference import count_sparse_values_beyond_bounds
 from radoboost.holder.grid import ExactSums, grid_snapping_constants, snap_to_grid
-from radoboost.holder.rado_sums import (
-    MOST_ROWS,
-    FlippedSignatures,
-    SumClasses,
-    SumRados,
-    SurveyResult,
-    SurveyRows,
-    binary_column_bits,
-    check_memory_for_rados,
-    rows_per_sum_batch,
-)
 from radoboost.holder.row_counts import RowCounts
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, Table
@@ -53,7 +43,7 @@ def _engine_for_sparse_entries(engine: Engine) -> SparseEngine:
 def require_memory_for_sparse_rados(engine: Engine, source: Table, n_rados: int, n_columns: int) -> None:
     """Refuse rados that do not fit into memory, before rows are read."""
     if not sums_over_sparse_entries(engine, source):
-        check_memory_for_rados(engine, n_rados, n_columns)
+        rado_sums.check_memory_for_rados(engine, n_rados, n_columns)
         return
     memory.require_memory(
         3 * 8 * n_rados * n_columns + _ENTRY_BYTES * _BATCH_ENTRIES,
@@ -62,14 +52,14 @@ def require_memory_for_sparse_rados(engine: Engine, source: Table, n_rados: int,
     )
 
 
-def survey_sparse_entries(task: SurveyRows, source: Table) -> SurveyRows:
+def survey_sparse_entries(task: rado_sums.SurveyRows, source: Table) -> rado_sums.SurveyRows:
     """The same survey, over entries where the table's rows are sparse."""
     if not sums_over_sparse_entries(task.engine, source):
         return task
     return SurveyEntries(**_aggregation_fields(task), sparse_rows=source.sparse_rows)
 
 
-def sum_sparse_entries(task: SumRados, source: Table) -> SumRados:
+def sum_sparse_entries(task: rado_sums.SumRados, source: Table) -> rado_sums.SumRados:
     """The same sum, over entries where the table's rows are sparse."""
     if not sums_over_sparse_entries(task.engine, source):
         return task
@@ -78,7 +68,7 @@ def sum_sparse_entries(task: SumRados, source: Table) -> SumRados:
     return SumEntries(**_aggregation_fields(task), sparse_rows=source.sparse_rows, n_entries=n_entries)
 
 
-def sum_sparse_class_entries(task: SumClasses, source: Table) -> SumClasses:
+def sum_sparse_class_entries(task: rado_sums.SumClasses, source: Table) -> rado_sums.SumClasses:
     """The same sums by class, over entries where the table's rows are sparse."""
     if not sums_over_sparse_entries(task.engine, source):
         return task
@@ -94,7 +84,7 @@ def sparse_entries_of_batch(batch: Batch) -> SparseRows:
 
 
 @dataclass(frozen=True, eq=False)
-class SurveyEntries(SurveyRows):
+class SurveyEntries(rado_sums.SurveyRows):
     """As `SurveyRows`, over the entries of sparse rows."""
 
     sparse_rows: int | None = None
@@ -108,11 +98,11 @@ class SurveyEntries(SurveyRows):
         """Exact sums as Python integers, and a batch."""
         return 1024 * len(self.low) + _ENTRY_BYTES * _BATCH_ENTRIES
 
-    def empty(self) -> SurveyResult:
+    def empty(self) -> rado_sums.SurveyResult:
         survey = _engine_for_sparse_entries(self.engine).sparse_survey(self.low, self.high, moments=self.moments)
-        return SurveyResult(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
+        return rado_sums.SurveyResult(self.labels.merge(self.labels), ExactSums(len(self.low)), survey)
 
-    def add(self, sums: SurveyResult, first_row: int, batch: Batch) -> None:
+    def add(self, sums: rado_sums.SurveyResult, first_row: int, batch: Batch) -> None:
         sums.labels.see(batch.labels, batch.place)
         rows = sparse_entries_of_batch(batch)
         assert sums.survey is not None
@@ -168,11 +158,14 @@ class _OverEntries:
     @property
     def rows_at_a_time(self) -> int | None:
         """As the table suggests, and few enough that an interrupt does not wait long."""
-        return min(self.sparse_rows or MOST_ROWS, rows_per_sum_batch(self.n_rados, 64) or MOST_ROWS)
+        return min(
+            self.sparse_rows or rado_sums.MOST_ROWS,
+            rado_sums.rows_per_sum_batch(self.n_rados, 64) or rado_sums.MOST_ROWS,
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class SumEntries(_OverEntries, SumRados):
+class SumEntries(_OverEntries, rado_sums.SumRados):
     """As `SumRados`, over the entries of sparse rows, of which there are about `n_entries`."""
 
     sparse_rows: int | None = None
@@ -197,8 +190,8 @@ class SumEntries(_OverEntries, SumRados):
         prepared = self.prepared
         if self.turned is not None:
             place, coding = self.turned
-            prepared = FlippedSignatures.over(
-                prepared, first_row, binary_column_bits(rows.column(place), signs, coding)
+            prepared = rado_sums.FlippedSignatures.over(
+                prepared, first_row, rado_sums.binary_column_bits(rows.column(place), signs, coding)
             )
         clipped = _engine_for_sparse_entries(self.engine).sum_sparse(
             rows, signs, self.constants, first_row, prepared, sums.differences, sums.label_sums
@@ -227,7 +220,7 @@ class ClassEntrySums:
 
 
 @dataclass(frozen=True, eq=False)
-class SumClassEntries(_OverEntries, SumClasses):
+class SumClassEntries(_OverEntries, rado_sums.SumClasses):
     """As `SumClasses`, over the entries of sparse rows; a row is in the sums of its own class alone."""
 
     sparse_rows: int | None = None

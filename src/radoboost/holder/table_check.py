@@ -14,13 +14,7 @@ from radoboost.errors import ArgumentError, DoesNotFit, RadoError
 from radoboost.holder.column_profile import CategoryProfile, plain_column_cells
 from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms.record_level import (
-    check_declared_records,
-    check_rows_per_person,
-    declared_label_encoder,
-    declared_record_columns,
-    declared_record_features,
-)
+from radoboost.holder.mechanisms import record_level
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts, Where, count_values_beyond_bounds
 from radoboost.holder.runners.threads import ThreadRunner
@@ -185,19 +179,19 @@ def check_table(
         n_rados=1,
         signature_key=make_key(None),
         person=person,
-        max_rows=check_rows_per_person(person, max_rows),
+        max_rows=record_level.check_rows_per_person(person, max_rows),
     )
     if asked.declared.inferred:
         raise ArgumentError(
             f"{', '.join(asked.declared.inferred)}: read off the table, so the schema fits it; check a declared one"
         )
-    check_declared_records(asked, may_search=True)
+    record_level.check_declared_records(asked, may_search=True)
     return check_request(table, y, asked, progress=progress)
 
 
 def check_request(table: Any, y: Any, asked: CraftRequest, *, progress: bool = False) -> TableCheck:
     """As `check_table`, for what `craft` would be asked for."""
-    declared, names = asked.declared, declared_record_features(asked)
+    declared, names = asked.declared, record_level.declared_record_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
     with (
         (show_progress if progress else no_progress)() as bar,
@@ -209,12 +203,12 @@ def check_request(table: Any, y: Any, asked: CraftRequest, *, progress: bool = F
         )  # fmt: skip
         # Bounds that are to be found cannot be checked: nothing is beyond these.
         declared = declared.with_found(dict.fromkeys(declared.searched(source.features), (-_ENDLESS, _ENDLESS)))
-        columns = declared_record_columns(replace(asked, declared=declared), source.features, 1.0)[
+        columns = record_level.declared_record_columns(replace(asked, declared=declared), source.features, 1.0)[
             : len(source.features)
         ]
         run, rule, persons, csv = (
             ThreadRunner(1, bar).run,
-            declared_label_encoder(asked),
+            record_level.declared_label_encoder(asked),
             None,
             count_csv_record_fates(source.parts()),
         )

@@ -115,9 +115,9 @@ def audit(
             epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show
         )
     else:
-        options = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
+        privacy = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
         result = attack(
-            mechanism_to_audit(name, options), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
+            mechanism_to_audit(name, privacy), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
             private_bounds=bounds is not None, raw=raw, columns=columns, n_classes=n_classes,
             room=None if parties is None else (parties, 1 if tolerate is None else tolerate), exact=exact,
             progress=not as_json,
@@ -127,13 +127,13 @@ def audit(
         raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")
 
 
-def mechanism_to_audit(name: str, options: dict[str, Any]) -> Any:
+def mechanism_to_audit(name: str, privacy: dict[str, Any]) -> Any:
     """The mechanism to audit; one without an epsilon of its own has none, and the canary's column has any name."""
     from radoboost.holder.mechanisms import MECHANISMS
 
     fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
-    epsilon = options["epsilon"] if "epsilon" in fields else None
-    return chosen_mechanism(name, {**options, "epsilon": epsilon, "feature": "x" if "feature" in fields else None})
+    epsilon = privacy["epsilon"] if "epsilon" in fields else None
+    return chosen_mechanism(name, {**privacy, "epsilon": epsilon, "feature": "x" if "feature" in fields else None})
 
 
 # ---- rado attack: what an adversary gets from a release.

@@ -35,15 +35,8 @@ from scipy.special import ndtri, softmax
 from radoboost import memory
 from radoboost.errors import ReleaseError
 from radoboost.learner.uncertainty import Curvature, StageResponse, Uncertainty, chance_of_empty_table
+from radoboost.release import moment_math
 from radoboost.release.kind import POOLED_SUMS, SUMS
-from radoboost.release.moment_math import (
-    EDGES,
-    LEAST,
-    ClassMeans,
-    centre_class_vectors,
-    class_newton_step,
-    discriminant_weights,
-)
 from radoboost.release.release import Release, class_block_name
 
 
@@ -123,8 +116,10 @@ class ClassGaussians:
     def of(cls, release: Release, inverse: NDArray[np.float64], theta: NDArray[np.float64]) -> "ClassGaussians":
         """Those of the classifier `theta` of whitened rows, whose second moment has this `inverse`."""
         second, n_classes = release.blocks["moment:C2"], release.n_classes
-        by_class = ClassMeans.of(release.blocks["moment:b"], inverse, float(release.mechanism["noise"]["sum"]))
-        whole, sizes = max(float(np.trace(second)), LEAST), by_class.sizes
+        by_class = moment_math.ClassMeans.of(
+            release.blocks["moment:b"], inverse, float(release.mechanism["noise"]["sum"])
+        )
+        whole, sizes = max(float(np.trace(second)), moment_math.LEAST), by_class.sizes
         means = (by_class.sums / sizes[:, None]) @ theta.T
         within = theta @ second @ theta.T / whole - (means.T * (sizes / sizes.sum())) @ means
         values, vectors = np.linalg.eigh(within)
@@ -144,7 +139,7 @@ class ClassGaussians:
         """How much a mean rado of a row takes back of a change of the scores, on average: (classes, classes)."""
         p = softmax(self.scores, axis=1)
         u = np.eye(p.shape[1])[self.places] - p
-        length = np.maximum(np.linalg.norm(u, axis=1), LEAST)
+        length = np.maximum(np.linalg.norm(u, axis=1), moment_math.LEAST)
         capped = length > CLASS_CAP
         masses = (np.where(capped, CLASS_CAP / length, 1.0) * self.masses / self.masses.sum())[:, None]
         # What is scaled to the cap does not change along itself.
@@ -169,8 +164,8 @@ def fit_class_score_scale(counts: NDArray[np.float64], noise_std: float, unit: f
     `counts` are noisy: [class has the largest score][size of its lead, by `EDGES` times `unit`]. The posterior mean of
     its logarithm is taken.
     """
-    sizes = np.searchsorted(np.array(EDGES) * unit, clouds.lead, side="right")
-    members = np.array([(sizes == k) * clouds.masses for k in range(len(EDGES) + 1)])
+    sizes = np.searchsorted(np.array(moment_math.EDGES) * unit, clouds.lead, side="right")
+    members = np.array([(sizes == k) * clouds.masses for k in range(len(moment_math.EDGES) + 1)])
     known = members.sum(axis=1) > 0
     members = members[known] / members[known].sum(axis=1, keepdims=True)
     misses, hits = counts[:, known]
@@ -248,7 +243,7 @@ def _class_weight_variances(
     rounds, n_classes = int(mechanism["rounds"]), len(own)
     if not rounds:
         return start
-    step = class_newton_step(n_classes, float(mechanism["eta"]))
+    step = moment_math.class_newton_step(n_classes, float(mechanism["eta"]))
     factors = np.clip(1 - step * np.outer(slopes, seconds * curvature.inverses), _SHORTEST, 1.0)
     kept = np.arange(rounds // 2 + 1, rounds + 1)
     total = start * np.square(np.mean([factors**t for t in kept], axis=0))
@@ -263,12 +258,14 @@ def _class_weight_variances(
 def _class_start_variances(release: Release, curvature: Curvature, own: NDArray[np.float64]) -> NDArray[np.float64]:
     noise, sums = release.mechanism["noise"], release.blocks["moment:b"]
     inverse = curvature.inverse
-    first = discriminant_weights(sums, inverse, float(noise["sum"]))
+    first = moment_math.discriminant_weights(sums, inverse, float(noise["sum"]))
     draws = np.random.default_rng(0).standard_normal((_AGAIN, *sums.shape))
     total = np.zeros(sums.shape)
     for draw in draws:
-        moved = discriminant_weights(sums + _PART * float(noise["sum"]) * draw, inverse, float(noise["sum"]))
-        total += np.square(own.T @ centre_class_vectors(moved - first) @ curvature.vectors)
+        moved = moment_math.discriminant_weights(
+            sums + _PART * float(noise["sum"]) * draw, inverse, float(noise["sum"])
+        )
+        total += np.square(own.T @ moment_math.centre_class_vectors(moved - first) @ curvature.vectors)
     return total / (_AGAIN * _PART**2)
 
 

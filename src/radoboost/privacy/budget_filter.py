@@ -15,22 +15,9 @@ from math import exp, inf, isinf, nextafter
 import numpy as np
 
 from radoboost.errors import ArgumentError
+from radoboost.privacy import events
 from radoboost.privacy.accountants import check_delta_figure, delta_curve, epsilon_at
 from radoboost.privacy.calibration import gaussian_multiplier
-from radoboost.privacy.events import (
-    ADDED,
-    Event,
-    Gaussian,
-    Leaf,
-    NotPrivate,
-    Relation,
-    Repeated,
-    SubsampledGaussian,
-    TruncatedBinomialShift,
-    convert_relation,
-    flatten,
-    positive_event_field,
-)
 
 # Of the total's delta, in advance: for all delta0 together, and for total variation (L6).
 DELTA0_SHARE, VARIATION_SHARE = Fraction(1, 100), Fraction(1, 10_000)
@@ -89,19 +76,17 @@ class Filter:
 
     epsilon: float
     delta: float
-    relation: Relation = Relation.RECORD
+    relation: events.Relation = events.Relation.RECORD
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", positive_event_field(self.epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", events.positive_event_field(self.epsilon, "epsilon"))
         if self.epsilon > LARGEST_EPSILON:
             raise ArgumentError(f"a total's epsilon can be {LARGEST_EPSILON:g} at most; it is {self.epsilon:g}")
         object.__setattr__(self, "delta", check_delta_figure(self.delta))
-        relation = next((choice for choice in Relation if choice == self.relation), None)
-        if relation is None or relation is Relation.VALUE:
-            raise ArgumentError(
-                f"a total is about {', '.join(repr(choice.value) for choice in Relation if choice != Relation.VALUE)}; "
-                f"the relation given is {self.relation!r}"
-            )
+        relation = next((choice for choice in events.Relation if choice == self.relation), None)
+        if relation is None or relation is events.Relation.VALUE:
+            choices = ", ".join(repr(choice.value) for choice in events.Relation if choice != events.Relation.VALUE)
+            raise ArgumentError(f"a total is about {choices}; the relation given is {self.relation!r}")
         object.__setattr__(self, "relation", relation)
 
     @property
@@ -109,7 +94,7 @@ class Filter:
         """All that may be spent: delta of the Gaussian, delta0 and total variation together stay within delta (L6)."""
         return _filter_allowance(self.epsilon, self.delta)
 
-    def cost(self, event: Event) -> Cost:
+    def cost(self, event: events.Event) -> Cost:
         """What an event takes of this total, refused where no finite cost is proved (L5)."""
         return cost_in_filter(event, self.relation, _next_float_down(self.allowance.delta0 / _MOST_DELTA0))
 
@@ -126,7 +111,7 @@ def _filter_allowance(epsilon: float, delta: float) -> Cost:
     )
 
 
-def cost_in_filter(event: Event, relation: Relation, delta0: float = 1e-10) -> Cost:
+def cost_in_filter(event: events.Event, relation: events.Relation, delta0: float = 1e-10) -> Cost:
     """What an event costs under a relation: exactly for Gaussians, and by a pair (mu, `delta0`) for Poisson samples.
 
     Where the accountant cannot resolve so small a `delta0`, eight times as much is booked.
@@ -134,32 +119,32 @@ def cost_in_filter(event: Event, relation: Relation, delta0: float = 1e-10) -> C
     Whatever has no such cost is refused: a claim about one column's marginal, or something that is not private.
     """
     total = Cost()
-    for leaf, count in flatten(_convert_event_for_filter(event, relation)).items():
+    for leaf, count in events.flatten(_convert_event_for_filter(event, relation)).items():
         total += _cost_of_single_event(leaf, count, delta0)
     return Cost(*(Fraction(_next_float_up(part)) for part in (total.mu_squared, total.delta0, total.total_variation)))
 
 
-def _convert_event_for_filter(event: Event, relation: Relation) -> Event:
+def _convert_event_for_filter(event: events.Event, relation: events.Relation) -> events.Event:
     try:
-        return convert_relation(event, relation)
+        return events.convert_relation(event, relation)
     except ArgumentError as error:
         raise ArgumentError(f"{error}, so it cannot be booked here") from None
 
 
-def _cost_of_single_event(leaf: Leaf, count: int, delta0: float) -> Cost:
-    if isinstance(leaf, NotPrivate):
+def _cost_of_single_event(leaf: events.Leaf, count: int, delta0: float) -> Cost:
+    if isinstance(leaf, events.NotPrivate):
         raise ArgumentError(f"it has no finite cost, so it cannot be booked: {leaf.reason}")
-    if isinstance(leaf, TruncatedBinomialShift):
+    if isinstance(leaf, events.TruncatedBinomialShift):
         raise ArgumentError(
             "a claim about one column's marginal has no cost for whole records, so it cannot be booked; take a "
             "mechanism that protects records, such as Moments"
         )
     variation = count * Fraction(leaf.total_variation)
-    if isinstance(leaf, Gaussian):
+    if isinstance(leaf, events.Gaussian):
         return Cost(count / Fraction(leaf.noise_multiplier) ** 2, total_variation=variation)
     if leaf.probability == 1:
         # A replacement moves a sum by up to two norms, and a group of records by as many as there are.
-        reach = leaf.group * (1 if leaf.relation in ADDED else 2)
+        reach = leaf.group * (1 if leaf.relation in events.ADDED else 2)
         return Cost(count * (reach / Fraction(leaf.noise_multiplier)) ** 2, total_variation=variation)
     bare = replace(leaf, total_variation=0.0)
     try:
@@ -171,12 +156,12 @@ def _cost_of_single_event(leaf: Leaf, count: int, delta0: float) -> Cost:
 
 
 @lru_cache(maxsize=256)
-def mu_of_subsampled_uses(leaf: SubsampledGaussian, count: int, delta0: float) -> float:
+def mu_of_subsampled_uses(leaf: events.SubsampledGaussian, count: int, delta0: float) -> float:
     """The least mu, rounded up, such that all uses of `leaf` are a post-processing of (mu, delta0) (L4, L5).
 
     That is a Gaussian of distance mu which with probability delta0 gives everything away.
     """
-    event = Repeated(leaf, count)
+    event = events.Repeated(leaf, count)
     least = delta0 * (1 - 1e-9)  # what is compared with is a little less than what is booked
     last = epsilon_at(event, least)
     if isinf(last) or last > 200:

@@ -7,25 +7,16 @@ from math import ceil, exp, expm1, inf, log, log1p, nextafter, sqrt
 from typing import Any
 
 from radoboost.errors import ArgumentError
+from radoboost.privacy import events
 from radoboost.privacy.accountants import LEAST_MULTIPLIER, check_delta_figure, delta_at, epsilon_at
-from radoboost.privacy.events import (
-    Composed,
-    Event,
-    Gaussian,
-    Relation,
-    Repeated,
-    SubsampledGaussian,
-    TruncatedBinomialShift,
-    positive_event_field,
-)
 
 
 def gaussian_multiplier(
-    epsilon: float, delta: float, relation: Relation = Relation.RECORD, total_variation: float = 0.0
+    epsilon: float, delta: float, relation: events.Relation = events.Relation.RECORD, total_variation: float = 0.0
 ) -> float:
     """The least noise, in units of the L2 sensitivity, that makes one Gaussian (epsilon, delta)-private."""
     epsilon, delta = _check_epsilon_to_calibrate(epsilon, delta)
-    event = partial(Gaussian, relation=relation, total_variation=total_variation)
+    event = partial(events.Gaussian, relation=relation, total_variation=total_variation)
     return _least_noise_multiplier(event, epsilon, delta, 1.0, 0.0)
 
 
@@ -39,8 +30,8 @@ def subsampled_multiplier(
     """
     epsilon, delta = _check_epsilon_to_calibrate(epsilon, delta)
 
-    def event(noise: float) -> Event:
-        return Repeated(SubsampledGaussian(noise, probability, total_variation, group=group), count)
+    def event(noise: float) -> events.Event:
+        return events.Repeated(events.SubsampledGaussian(noise, probability, total_variation, group=group), count)
 
     event(1.0)  # refuses what is not a probability or a count before anything is computed
     guess = group * probability * sqrt(count) * gaussian_multiplier(epsilon, delta)
@@ -50,7 +41,7 @@ def subsampled_multiplier(
 
 def band(n_trials: int, epsilon: float) -> tuple[int, int]:
     """The band [low, high] of the paper's DP-Feat for n_trials examples and epsilon."""
-    TruncatedBinomialShift(n_trials, 0, n_trials)
+    events.TruncatedBinomialShift(n_trials, 0, n_trials)
     epsilon, _ = _check_epsilon_to_calibrate(epsilon, 0.5)
     low = _low_end_of_band(n_trials, epsilon)
     if low > n_trials - low:
@@ -64,7 +55,7 @@ def least_band_epsilon(n_trials: int, count: int, delta: float) -> float | None:
     A rado at the edge of the band gives the value away, so delta cannot be below 1 - (1 - P(edge))^count.
     """
     delta = check_delta_figure(delta)
-    Repeated(TruncatedBinomialShift(n_trials, 0, n_trials), count)
+    events.Repeated(events.TruncatedBinomialShift(n_trials, 0, n_trials), count)
 
     def enough(low: int) -> bool:
         mass = _mass_at_band_edge(n_trials, low)
@@ -93,15 +84,15 @@ def _low_end_of_band(n_trials: int, epsilon: float) -> int:
 @lru_cache(maxsize=4096)
 def _mass_at_band_edge(n_trials: int, low: int) -> float:
     """P(K = high) under the band [low, n_trials - low], rounded up: delta at an epsilon that only the edge exceeds."""
-    return delta_at(TruncatedBinomialShift(n_trials, low, n_trials - low), 1e6)
+    return delta_at(events.TruncatedBinomialShift(n_trials, low, n_trials - low), 1e6)
 
 
 def _check_epsilon_to_calibrate(epsilon: Any, delta: Any) -> tuple[float, float]:
-    return positive_event_field(epsilon, "epsilon"), check_delta_figure(delta)
+    return events.positive_event_field(epsilon, "epsilon"), check_delta_figure(delta)
 
 
 def _least_noise_multiplier(
-    event: Callable[[float], Event], epsilon: float, delta: float, guess: float, floor: float
+    event: Callable[[float], events.Event], epsilon: float, delta: float, guess: float, floor: float
 ) -> float:
     """The least noise, to a relative 1e-6, whose event is (epsilon, delta)-private."""
     from scipy.optimize import brentq
@@ -161,7 +152,7 @@ def variation_of_shared_noise(variation: float, holders: int) -> float:
     return variation if holders == 1 else nextafter(holders * variation + LATTICE_VARIATION, inf)
 
 
-def event_against_colluders(event: Event, honest: int, holders: int, tolerate: int) -> Event:
+def event_against_colluders(event: events.Event, honest: int, holders: int, tolerate: int) -> events.Event:
     """An event whose noise is that of `honest` holders alone, where its own is that of K - t of them (D6, D7)."""
     if not 1 <= honest <= holders:
         raise ArgumentError(f"of {holders} holders 1 to {holders} are honest, not {honest}")
@@ -174,13 +165,13 @@ def _fewest_honest_holders(holders: int, tolerate: int) -> int:
     return holders - tolerate
 
 
-def _event_with_noise_factor(event: Event, factor: float) -> Event:
+def _event_with_noise_factor(event: events.Event, factor: float) -> events.Event:
     """The same event with so many times the noise, rounded down."""
-    if isinstance(event, Repeated):
-        return Repeated(_event_with_noise_factor(event.event, factor), event.count)
-    if isinstance(event, Composed):
-        return Composed(tuple(_event_with_noise_factor(part, factor) for part in event.events))
-    if isinstance(event, Gaussian | SubsampledGaussian) and factor != 1.0:
+    if isinstance(event, events.Repeated):
+        return events.Repeated(_event_with_noise_factor(event.event, factor), event.count)
+    if isinstance(event, events.Composed):
+        return events.Composed(tuple(_event_with_noise_factor(part, factor) for part in event.events))
+    if isinstance(event, events.Gaussian | events.SubsampledGaussian) and factor != 1.0:
         noise = event.noise_multiplier * factor
         return replace(event, noise_multiplier=nextafter(nextafter(nextafter(noise, 0.0), 0.0), 0.0))
     return event

@@ -6,19 +6,8 @@ from math import nextafter, sqrt
 from typing import Any
 
 from radoboost.errors import ArgumentError
+from radoboost.privacy import events
 from radoboost.privacy.accountants import check_delta_figure, epsilon_at, gaussian_distance
-from radoboost.privacy.events import (
-    ADDED,
-    OF_PERSONS,
-    Composed,
-    Event,
-    Gaussian,
-    NotPrivate,
-    Relation,
-    Repeated,
-    SubsampledGaussian,
-    flatten,
-)
 
 # ---- What an event costs several records of one person together (A12 of docs/proofs/accounting.md).
 
@@ -34,39 +23,39 @@ _WORDS = {
 }
 
 
-def group_event(event: Event, size: int) -> Event:
+def group_event(event: events.Event, size: int) -> events.Event:
     """The same computation, between tables that differ in up to `size` of what the event's relation names (A12).
 
     Records, or persons, are all added or all removed: some of each are not a group.
     """
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise ArgumentError(f"a group is a whole number of records, at least 1; it is {size!r}")
-    if size == 1 or isinstance(event, NotPrivate):
+    if size == 1 or isinstance(event, events.NotPrivate):
         return event
-    if isinstance(event, Repeated):
-        return Repeated(group_event(event.event, size), event.count)
-    if isinstance(event, Composed):
-        return Composed(tuple(group_event(part, size) for part in event.events))
-    if isinstance(event, Gaussian):
+    if isinstance(event, events.Repeated):
+        return events.Repeated(group_event(event.event, size), event.count)
+    if isinstance(event, events.Composed):
+        return events.Composed(tuple(group_event(part, size) for part in event.events))
+    if isinstance(event, events.Gaussian):
         noise = event.noise_multiplier / (sqrt(size) if event.own_noise else size)
         return replace(event, noise_multiplier=nextafter(nextafter(noise, 0.0), 0.0), group=event.group * size)
-    if isinstance(event, SubsampledGaussian):
+    if isinstance(event, events.SubsampledGaussian):
         return replace(event, group=event.group * size)
     return replace(event, shift=event.shift * size)
 
 
-def group_epsilon(event: Event, delta: float, size: int) -> float:
+def group_epsilon(event: events.Event, delta: float, size: int) -> float:
     """The epsilon, at the same delta, of `size` records of one person together: an upper bound."""
     return epsilon_at(group_event(event, size), delta)
 
 
 def group_words(relation: Any, size: int) -> str:
     """The neighbours that a group's figure speaks of."""
-    relation = Relation(relation)
+    relation = events.Relation(relation)
     return _WORDS[relation.name].format(f"{size:,}") if size > 1 else relation.value
 
 
-def to_dp_accounting(event: Event) -> Any:
+def to_dp_accounting(event: events.Event) -> Any:
     """The event as a `DpEvent` of dp-accounting, to be read with neighbours that differ in one record added or removed.
 
     A noise multiplier counts the sensitivity under the event's own relation already, so epsilon is about that relation.
@@ -75,28 +64,28 @@ def to_dp_accounting(event: Event) -> Any:
     """
     import dp_accounting
 
-    if isinstance(event, Repeated):
+    if isinstance(event, events.Repeated):
         return dp_accounting.SelfComposedDpEvent(to_dp_accounting(event.event), event.count)
-    if isinstance(event, Composed):
+    if isinstance(event, events.Composed):
         return dp_accounting.ComposedDpEvent([to_dp_accounting(part) for part in event.events])
-    if isinstance(event, NotPrivate):
+    if isinstance(event, events.NotPrivate):
         return dp_accounting.NonPrivateDpEvent()
-    if isinstance(event, Gaussian):
+    if isinstance(event, events.Gaussian):
         return dp_accounting.GaussianDpEvent(event.noise_multiplier)
-    if isinstance(event, SubsampledGaussian):
+    if isinstance(event, events.SubsampledGaussian):
         return _subsampled_to_dp_accounting(event)
     raise ArgumentError(
         "dp-accounting has no event for a truncated binomial, which is what feature-band adds; export it as json"
     )
 
 
-def _subsampled_to_dp_accounting(event: SubsampledGaussian) -> Any:
+def _subsampled_to_dp_accounting(event: events.SubsampledGaussian) -> Any:
     import dp_accounting
 
-    if event.probability == 1 and not (event.group > 1 and event.relation in OF_PERSONS):
-        steps = event.group * (1 if event.relation in ADDED else 2)
+    if event.probability == 1 and not (event.group > 1 and event.relation in events.OF_PERSONS):
+        steps = event.group * (1 if event.relation in events.ADDED else 2)
         return dp_accounting.GaussianDpEvent(event.noise_multiplier / steps)
-    if event.group > 1 or event.relation not in ADDED:  # of persons, a group is all rows of one, or of several
+    if event.group > 1 or event.relation not in events.ADDED:  # of persons, a group is all rows of one, or of several
         raise ArgumentError(
             "dp-accounting has no event for a sample in which several records differ, or one is replaced; export it as "
             "json"
@@ -105,13 +94,16 @@ def _subsampled_to_dp_accounting(event: SubsampledGaussian) -> Any:
     return dp_accounting.PoissonSampledDpEvent(event.probability, one)
 
 
-def dp_accounting_text(event: Event) -> str:
+def dp_accounting_text(event: events.Event) -> str:
     """A Python program that makes the event of `to_dp_accounting`, with what it leaves out as a comment."""
     exported = to_dp_accounting(event)
     assert event.relation is not None
-    variation = sum(getattr(leaf, "total_variation", 0.0) * count for leaf, count in flatten(event).items())
+    variation = sum(getattr(leaf, "total_variation", 0.0) * count for leaf, count in events.flatten(event).items())
     # In how many the neighbours of every part may differ; what is not private says nothing of it.
-    size = min((leaf.group for leaf in flatten(event) if isinstance(leaf, Gaussian | SubsampledGaussian)), default=1)
+    size = min(
+        (leaf.group for leaf in events.flatten(event) if isinstance(leaf, events.Gaussian | events.SubsampledGaussian)),
+        default=1,
+    )
     lines = [
         f"# between tables with {group_words(event.relation, size)}; compute epsilon for neighbours of one record "
         "added or removed"
@@ -153,7 +145,7 @@ GROUPS = (2, 5, 10)
 MOST_GIVEN_AWAY = 0.1  # rows that a mechanism which keeps to delta alone may give away on average
 
 
-def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dict[str, Any]:
+def figures(event: events.Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dict[str, Any]:
     """What else can be said of an event, as JSON data, next to its epsilon at `delta`.
 
     `mu` is that of Gaussian differential privacy and `rho` = mu^2 / 2 that of zero-concentrated differential privacy,
@@ -162,7 +154,7 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
     and of the usual sizes those are left out that are not accounted for.
     """
     check_delta_figure(delta)
-    counts = flatten(event)
+    counts = events.flatten(event)
     answer: dict[str, Any] = {}
     mu = gaussian_distance(event)
     if mu is not None:
@@ -178,7 +170,7 @@ def figures(event: Event, delta: float, groups: tuple[int, ...] = GROUPS) -> dic
     return answer
 
 
-def group_figure(event: Event, delta: float, size: int) -> dict[str, Any]:
+def group_figure(event: events.Event, delta: float, size: int) -> dict[str, Any]:
     """What `size` records of one person pay together; an upper bound."""
     epsilon = group_epsilon(event, delta, size)
     return {

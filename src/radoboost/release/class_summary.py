@@ -13,13 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.release import moment_math
 from radoboost.release.columns import CONSTANT
-from radoboost.release.moment_math import (
-    HESSIAN_FLOOR,
-    eigenvalue_noise_floor,
-    inverse_matrix_power,
-    noise_for_eigenvalue_floor,
-)
 from radoboost.release.release import Release, class_block_name
 
 # ---- About how many rows each of more than two classes has, by noisy moments of whitened rows, and within which
@@ -75,10 +70,12 @@ def class_sizes_by_moments(
     """By sums of whitened rows, a row for each class, their second moment and their number, each with its noise."""
     # b: all, k: classes, d: columns, h: one vector for each class, u: the vector whose products with rows are nearly 1
     k, d = sums.shape
-    floor = eigenvalue_noise_floor(
-        noise_for_eigenvalue_floor({"whitened": second_noise, "sum": sum_noise}, "whitened"), d, HESSIAN_FLOOR
+    floor = moment_math.eigenvalue_noise_floor(
+        moment_math.noise_for_eigenvalue_floor({"whitened": second_noise, "sum": sum_noise}, "whitened"),
+        d,
+        moment_math.HESSIAN_FLOOR,
     )
-    inverse = inverse_matrix_power(second, floor, 1.0)
+    inverse = moment_math.inverse_matrix_power(second, floor, 1.0)
     b, h = sums.sum(axis=0), sums @ inverse
     u = h.sum(axis=0)
     length, lengths = float(np.linalg.norm(u)), np.linalg.norm(h, axis=1)

@@ -34,17 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError
+from radoboost.release import compatibility
 from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
-from radoboost.release.compatibility import (
-    PartyRelease,
-    check_parties_alike,
-    check_party_plans,
-    check_releases_differ,
-    list_values_text,
-    read_party_releases,
-    scaling_constants_of_column,
-    schema_of_all_parties,
-)
 from radoboost.release.composition import ids_composed_with
 from radoboost.release.file_format import is_rado_block_name
 from radoboost.release.kind import EXACT_MOMENTS, MOMENT_BLOCKS, POOLED_SUMS, SUMS
@@ -114,17 +105,17 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         raise ArgumentError("merge takes several releases, or their paths, in a list: merge([a, b])")
     if how not in WAYS:
         raise ArgumentError(f"how must be 'auto', 'sum' or 'moments'; it is {how!r}")
-    parts = read_party_releases(releases, "merge")
+    parts = compatibility.read_party_releases(releases, "merge")
     for part in parts:
         _check_release_can_be_merged(part)
-    check_releases_differ(parts)
+    compatibility.check_releases_differ(parts)
     _check_tables_to_merge(parts)
     made = [_mechanism_to_merge(part.release) for part in parts]
     for part, own in zip(parts[1:], made[1:], strict=True):
         if own != made[0]:
             raise ArgumentError(f"{parts[0].name} and {part.name} are by different mechanisms; craft both plainly")
-        check_party_plans(parts[0], part)
-        check_parties_alike(parts[0], part)
+        compatibility.check_party_plans(parts[0], part)
+        compatibility.check_parties_alike(parts[0], part)
     entries = [entry for part in parts for entry in part.entries]
     _check_merged_coins(parts)
     rows = sum(part.rows for part in parts)
@@ -146,7 +137,7 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         statement=_merged_statement(parts, entries, _OF_EXACT if exact else _OF_MOMENTS if pooled else _OF_SUMS),
         n_examples=rows,
         id=_merged_release_id(parts, pooled),
-        schema=schema_of_all_parties(parts),
+        schema=compatibility.schema_of_all_parties(parts),
         map=first.map,
         block_columns=first.block_columns,
     )
@@ -160,7 +151,7 @@ def _mechanism_to_merge(release: Release) -> dict[str, Any]:
     return {key: value for key, value in release.mechanism.items() if key not in ("law", "plan")}
 
 
-def _check_release_can_be_merged(part: PartyRelease) -> None:
+def _check_release_can_be_merged(part: compatibility.PartyRelease) -> None:
     """Refuse what is neither plain sums over all signatures nor exact moments."""
     release = part.release
     if math.isfinite(release.statement.epsilon):
@@ -185,7 +176,7 @@ def _check_release_can_be_merged(part: PartyRelease) -> None:
     assert part.rows  # or it is refused
 
 
-def _check_tables_to_merge(parts: Sequence[PartyRelease]) -> None:
+def _check_tables_to_merge(parts: Sequence[compatibility.PartyRelease]) -> None:
     """Refuse two releases of one table: composed with each other or with a third, or of one holder in two rooms."""
     for one, other in combinations(parts, 2):
         if ids_composed_with(one.release) & ids_composed_with(other.release):
@@ -200,7 +191,7 @@ def _check_tables_to_merge(parts: Sequence[PartyRelease]) -> None:
             )
 
 
-def _check_merged_coins(parts: Sequence[PartyRelease]) -> None:
+def _check_merged_coins(parts: Sequence[compatibility.PartyRelease]) -> None:
     """Refuse seeded releases whose rows have the same numbers: of one seed, they would have the same coins.
 
     No release tells its seed, and none could without telling those who guess it. Of rows that have different numbers
@@ -237,7 +228,7 @@ def _merged_row_numbering(entries: Sequence[Mapping[str, Any]]) -> dict[str, int
 # ---- columns of all holders
 
 
-def _pool_columns(parts: Sequence[PartyRelease]) -> tuple[Column, ...]:
+def _pool_columns(parts: Sequence[compatibility.PartyRelease]) -> tuple[Column, ...]:
     """The columns of all holders together."""
     rows = [part.rows for part in parts]
     return tuple(pool_column(own, rows) for own in zip(*(part.release.columns for part in parts), strict=True))
@@ -250,7 +241,7 @@ def pool_column(columns: Sequence[Column], rows: Sequence[int]) -> Column:
     reaches as far as their values; where they do not, it is the finest step of any.
     """
     first = columns[0]
-    if len({scaling_constants_of_column(column) for column in columns}) == 1:
+    if len({compatibility.scaling_constants_of_column(column) for column in columns}) == 1:
         return replace(first, step=min(column.step for column in columns))
     mean, square = Fraction(0), Fraction(0)
     for column, count in zip(columns, rows, strict=True):
@@ -279,7 +270,7 @@ def _deviation_of_merged_column(column: Column) -> float:
 
 
 def _convert_blocks_to_merged_columns(
-    parts: Sequence[PartyRelease], block: str, columns: Sequence[Column]
+    parts: Sequence[compatibility.PartyRelease], block: str, columns: Sequence[Column]
 ) -> list[Rows]:
     """A block of each with the constants of all; values of columns whose constants are the same stay as they are."""
     blocks = []
@@ -290,7 +281,7 @@ def _convert_blocks_to_merged_columns(
             own, pooled = part.release.columns[place], columns[place]
             if own.mean is None or own.std is None or pooled.mean is None or pooled.std is None:
                 continue
-            if scaling_constants_of_column(own) != scaling_constants_of_column(pooled):
+            if compatibility.scaling_constants_of_column(own) != compatibility.scaling_constants_of_column(pooled):
                 with np.errstate(over="ignore", invalid="ignore"):
                     values[:, k] = (own.std * rows[:, k] + (own.mean - pooled.mean) * rows[:, -1]) / pooled.std
         if not np.isfinite(values).all():
@@ -307,11 +298,11 @@ def _merged_block_columns(release: Release, block: str) -> list[int]:
 # ---- both ways
 
 
-def _why_rados_cannot_be_summed(parts: Sequence[PartyRelease], rows: int) -> str | None:
+def _why_rados_cannot_be_summed(parts: Sequence[compatibility.PartyRelease], rows: int) -> str | None:
     """Why rados cannot be summed one by one; None where they can."""
     counts = {part.release.n_rados for part in parts}
     if len(counts) > 1:
-        numbers = list_values_text(sorted(counts))
+        numbers = compatibility.list_values_text(sorted(counts))
         return f"the releases have different numbers of rados, {numbers}, so rados have no partners"
     if any(part.release.law == POOLED_SUMS for part in parts):
         return "one of the releases has pooled moments, whose rados cannot be summed one by one"
@@ -321,7 +312,7 @@ def _why_rados_cannot_be_summed(parts: Sequence[PartyRelease], rows: int) -> str
 
 
 def _sum_rados_of_parties(
-    parts: Sequence[PartyRelease], columns: tuple[Column, ...]
+    parts: Sequence[compatibility.PartyRelease], columns: tuple[Column, ...]
 ) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """Rado j of each, added as whole numbers of steps."""
     first = parts[0].release
@@ -336,7 +327,7 @@ def _sum_rados_of_parties(
 
 
 def _add_exact_moments_of_parties(
-    parts: Sequence[PartyRelease], columns: tuple[Column, ...]
+    parts: Sequence[compatibility.PartyRelease], columns: tuple[Column, ...]
 ) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """Exact moments of all, without rados that were drawn from those of some."""
     names = sorted(MOMENT_BLOCKS[EXACT_MOMENTS])
@@ -344,7 +335,7 @@ def _add_exact_moments_of_parties(
 
 
 def _pool_rados_of_parties(
-    parts: Sequence[PartyRelease], columns: tuple[Column, ...]
+    parts: Sequence[compatibility.PartyRelease], columns: tuple[Column, ...]
 ) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """The rados of all, moved and stretched so that mean and covariance are the sums of those of each."""
     for part in parts:
@@ -381,7 +372,9 @@ def _put_merged_columns_on_grid(
 # ---- what is said about it
 
 
-def _merged_statement(parts: Sequence[PartyRelease], entries: Sequence[Mapping[str, Any]], sums: str) -> Statement:
+def _merged_statement(
+    parts: Sequence[compatibility.PartyRelease], entries: Sequence[Mapping[str, Any]], sums: str
+) -> Statement:
     """That of the parts, which promise nothing, with what putting them together tells besides."""
     statements = [part.release.statement for part in parts]
     count = len(entries)
@@ -403,7 +396,7 @@ def _merged_statement(parts: Sequence[PartyRelease], entries: Sequence[Mapping[s
     )
 
 
-def _merged_release_id(parts: Sequence[PartyRelease], pooled: bool) -> str:
+def _merged_release_id(parts: Sequence[compatibility.PartyRelease], pooled: bool) -> str:
     """That of the parts, in any order, so that the same merge has the same id; none where all parts have seeds."""
     names = [part.release.id for part in parts]
     if not any(names):

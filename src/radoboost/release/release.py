@@ -26,18 +26,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, OutputError, ReleaseError, on_failure, reason
+from radoboost.release import file_format
 from radoboost.release.columns import Column, check_shared_columns, columns_from_json
 from radoboost.release.feature_map import FeatureMap
-from radoboost.release.file_format import (
-    BLOCK_COLUMN,
-    BlockLayout,
-    blocks_from_table,
-    blocks_to_table,
-    check_file_digest,
-    is_rado_block_name,
-    parquet_writer_with_document,
-    seal_release_file,
-)
 from radoboost.release.file_format import RADOS as RADOS
 from radoboost.release.file_format import class_block_name as class_block_name
 from radoboost.release.kind import MOMENT_BLOCKS, release_kind
@@ -239,7 +230,7 @@ class Release:
     @property
     def n_rados(self) -> int:
         """How many rados there are; a release of moments needs none."""
-        return next((len(rows) for name, rows in self.blocks.items() if is_rado_block_name(name)), 0)
+        return next((len(rows) for name, rows in self.blocks.items() if file_format.is_rado_block_name(name)), 0)
 
     @property
     def n_classes(self) -> int:
@@ -260,8 +251,11 @@ class Release:
         """The columns of a block: those of the release, unless it has its own."""
         return tuple(self.block_columns.get(block, self.feature_names))
 
-    def _layout(self) -> dict[str, BlockLayout]:
-        return {name: BlockLayout.of(name, rows, self.block_columns.get(name)) for name, rows in self.blocks.items()}
+    def _layout(self) -> dict[str, file_format.BlockLayout]:
+        return {
+            name: file_format.BlockLayout.of(name, rows, self.block_columns.get(name))
+            for name, rows in self.blocks.items()
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the rados themselves, as the JSON data in the file."""
@@ -282,12 +276,12 @@ class Release:
     def save(self, path: str | os.PathLike[str], *, fresh: bool = False) -> None:
         """Write the release to one Parquet file, whole or not at all; with `fresh`, over no file that is there."""
         with on_failure(self.unless_saved), atomic_write(Path(path), fresh=fresh) as draft:
-            table = blocks_to_table(self.blocks, self.feature_names, self._layout())
-            with parquet_writer_with_document(
-                draft, table.schema, _KEY, self.to_dict(), use_dictionary=[BLOCK_COLUMN]
+            table = file_format.blocks_to_table(self.blocks, self.feature_names, self._layout())
+            with file_format.parquet_writer_with_document(
+                draft, table.schema, _KEY, self.to_dict(), use_dictionary=[file_format.BLOCK_COLUMN]
             ) as writer:
                 writer.write_table(table)
-            digest = seal_release_file(draft)
+            digest = file_format.seal_release_file(draft)
         object.__setattr__(self, "digest", digest)
         if self.after_save is not None:
             self.after_save(digest)
@@ -308,7 +302,7 @@ def load(path: str | os.PathLike[str]) -> Release:
     path = Path(path)
     try:
         with path.open("rb") as file:
-            digest = check_file_digest(
+            digest = file_format.check_file_digest(
                 file, path, "a radoboost release: it holds no radoboost document; of a table, rado craft makes one"
             )
             try:
@@ -344,8 +338,8 @@ def _parse_release(document: Mapping[str, Any], parquet: pq.ParquetFile) -> Rele
     if document["format"] != FORMAT:
         raise ReleaseError(f"unknown version: the release has format {document['format']!r}, not {FORMAT}")
     columns = columns_from_json(document["columns"])
-    layout = {block["name"]: BlockLayout.from_dict(block["name"], block) for block in document["blocks"]}
-    blocks = blocks_from_table(parquet.read(), [column.name for column in columns], layout)
+    layout = {block["name"]: file_format.BlockLayout.from_dict(block["name"], block) for block in document["blocks"]}
+    blocks = file_format.blocks_from_table(parquet.read(), [column.name for column in columns], layout)
     classes = read_release_classes(document)
     rados = {RADOS} if len(classes) == 2 else {class_block_name(value) for value in classes}
     if rados - set(blocks) and not MOMENT_BLOCKS.get(release_kind(document["mechanism"]), rados) <= set(blocks):
@@ -395,13 +389,15 @@ def check_feature_map_columns(feature_map: FeatureMap | None, columns: Sequence[
 
 def check_block_columns(block_columns: Mapping[str, tuple[str, ...]], blocks: Mapping[str, Any]) -> None:
     """Refuse columns of blocks that are not there, of the rados, or that no table could have."""
-    wrong = [name for name in block_columns if name not in blocks or is_rado_block_name(name)]
+    wrong = [name for name in block_columns if name not in blocks or file_format.is_rado_block_name(name)]
     if wrong:
         raise ReleaseError(f"{wrong[0]!r} cannot have columns of its own: it is no block, or the rados")
     for block, names in block_columns.items():
-        usable = names and all(isinstance(name, str) and name != BLOCK_COLUMN for name in names)
+        usable = names and all(isinstance(name, str) and name != file_format.BLOCK_COLUMN for name in names)
         if not usable or len(set(names)) != len(names):
-            raise ReleaseError(f"the columns of block {block!r} must have different names, and none {BLOCK_COLUMN!r}")
+            raise ReleaseError(
+                f"the columns of block {block!r} must have different names, and none {file_format.BLOCK_COLUMN!r}"
+            )
 
 
 def read_release_schema(

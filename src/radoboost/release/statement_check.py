@@ -6,34 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from radoboost import privacy
 from radoboost.errors import ArgumentError, ReleaseError
-from radoboost.privacy import (
-    Composed,
-    Event,
-    Gaussian,
-    Relation,
-    SubsampledGaussian,
-    best_guess,
-    convert_relation,
-    delta_at,
-    epsilon_at,
-    event_from_dict,
-    flatten,
-    gaussian_distance,
-)
 from radoboost.privacy.events import ADDED
+from radoboost.release import parties
 from radoboost.release.file_format import RADOS
 from radoboost.release.kind import EXACT_MOMENTS, NOISY_MOMENTS, NOISY_ROWS
-from radoboost.release.parties import (
-    AT_SEVERAL,
-    AT_TWO,
-    AVERAGED,
-    ONE_TABLE,
-    ROOM,
-    Parties,
-    PartyGuarantee,
-    room_party_guarantees,
-)
 
 if TYPE_CHECKING:
     from radoboost.release.release import Release, Statement
@@ -55,7 +33,7 @@ def as_statement_contradictions() -> Iterator[None]:
         raise StatementContradiction(str(error)) from None
 
 
-def check_statement(statement: "Statement") -> Event:
+def check_statement(statement: "Statement") -> privacy.Event:
     """The event of a statement, which is refused where it says less than the event costs.
 
     It looks at epsilon with its delta and relation, the other pairs of `epsilon_at`, the best guess, what this release
@@ -82,14 +60,14 @@ def check_statement(statement: "Statement") -> Event:
     for figure in () if statement.holders is None else statement.holders.figures:
         _check_stated_epsilon(figure.event, figure.delta, figure.epsilon, f"what was done, for {figure.case},")
     if statement.holders is not None and math.isfinite(statement.epsilon):
-        if statement.holders.how == ROOM:
+        if statement.holders.how == parties.ROOM:
             _check_room_figures(event, statement.delta, statement.holders)
-        elif statement.holders.how in (AVERAGED, ONE_TABLE):
+        elif statement.holders.how in (parties.AVERAGED, parties.ONE_TABLE):
             _check_statement_of_several(statement, statement.holders)
     return event
 
 
-def _check_statement_of_several(statement: "Statement", holders: Parties) -> None:
+def _check_statement_of_several(statement: "Statement", holders: parties.Parties) -> None:
     """What follows from several releases costs no less than any of them; and all of them, where they are of one table.
 
     One who is at two holders pays at least for the two costliest releases, and one who is at all of them for all.
@@ -101,23 +79,23 @@ def _check_statement_of_several(statement: "Statement", holders: Parties) -> Non
         raise ReleaseError("the statement does not say in full what was averaged; do not trust it") from None
     for own, (epsilon, delta) in zip(events, stated, strict=True):
         _check_stated_epsilon(own, delta, epsilon, "what was done for one of its releases")
-    every = Composed(tuple(events))
-    for least in [every] if holders.how == ONE_TABLE else events:
+    every = privacy.Composed(tuple(events))
+    for least in [every] if holders.how == parties.ONE_TABLE else events:
         for delta, epsilon in ((statement.delta, statement.epsilon), *statement.epsilon_at):
             _check_stated_epsilon(least, delta, epsilon, "what was averaged")
         _check_stated_guess(least, statement.best_guess)
-    if holders.how == ONE_TABLE:
+    if holders.how == parties.ONE_TABLE:
         return
-    costliest = sorted(events, key=lambda own: epsilon_at(own, statement.delta))[-2:]
-    shared = [figure for figure in holders.figures if figure.size > 1 and figure.case.startswith(AT_SEVERAL)]
-    if AT_TWO not in [figure.case for figure in shared]:
-        raise ReleaseError(f"the statement has no figure for {AT_TWO}; do not trust it")
+    costliest = sorted(events, key=lambda own: privacy.epsilon_at(own, statement.delta))[-2:]
+    shared = [figure for figure in holders.figures if figure.size > 1 and figure.case.startswith(parties.AT_SEVERAL)]
+    if parties.AT_TWO not in [figure.case for figure in shared]:
+        raise ReleaseError(f"the statement has no figure for {parties.AT_TWO}; do not trust it")
     for figure in shared:
-        least = Composed(tuple(costliest)) if figure.case == AT_TWO else every
+        least = privacy.Composed(tuple(costliest)) if figure.case == parties.AT_TWO else every
         _check_stated_epsilon(least, figure.delta, figure.epsilon, f"what was averaged, for {figure.case},")
 
 
-def _check_room_figures(event: Event, delta: float, holders: Parties) -> None:
+def _check_room_figures(event: privacy.Event, delta: float, holders: parties.Parties) -> None:
     """Figures of a room follow from its event, how many holders there were, and how many stayed to the end.
 
     How many may put together what they know is in the words of the second figure; where that leaves two numbers, the
@@ -143,29 +121,29 @@ def _check_room_figures(event: Event, delta: float, holders: Parties) -> None:
 
 
 def fitting_room_figures(
-    event: Event, delta: float, holders: Parties
-) -> Iterator[tuple[int, tuple[PartyGuarantee, ...]]]:
+    event: privacy.Event, delta: float, holders: parties.Parties
+) -> Iterator[tuple[int, tuple[parties.PartyGuarantee, ...]]]:
     """For how many who may put together what they know a room's figures have these cases, and what they must be."""
     count, present = len(holders.parts), _number_of_present_holders(holders)
     cases = [figure.case for figure in holders.figures]
     for tolerate in range(max(1, count - present), (count + 1) // 2):
-        expected = room_party_guarantees(event, count, tolerate, present, delta)
+        expected = parties.room_party_guarantees(event, count, tolerate, present, delta)
         if [figure.case for figure in expected] == cases:
             yield tolerate, expected
 
 
-def _number_of_present_holders(holders: Parties) -> int:
+def _number_of_present_holders(holders: parties.Parties) -> int:
     return sum(part.get("until") is None for part in holders.parts)
 
 
-def _event_in_statement(data: Any, what: str) -> Event:
+def _event_in_statement(data: Any, what: str) -> privacy.Event:
     try:
-        return event_from_dict(data)
+        return privacy.event_from_dict(data)
     except ArgumentError as error:
         raise ReleaseError(f"{what} cannot be read: {error}") from None
 
 
-def _check_stated_epsilon(event: Event, delta: float, epsilon: float, what: str) -> None:
+def _check_stated_epsilon(event: privacy.Event, delta: float, epsilon: float, what: str) -> None:
     """One evaluation of the curve, where everything is as it should be."""
     if math.isinf(epsilon):
         return
@@ -173,9 +151,9 @@ def _check_stated_epsilon(event: Event, delta: float, epsilon: float, what: str)
     if not 0 < delta < 1:
         raise ReleaseError(f"the statement gives epsilon {epsilon:g} at delta {delta!r}, which is not a delta")
     try:
-        if delta_at(event, epsilon * (1 + _SLACK)) <= delta:
+        if privacy.delta_at(event, epsilon * (1 + _SLACK)) <= delta:
             return
-        cost = epsilon_at(event, delta)
+        cost = privacy.epsilon_at(event, delta)
     except ArgumentError as error:
         raise ReleaseError(f"the event of its statement cannot be accounted for: {error}") from None
     raise ReleaseError(
@@ -184,10 +162,10 @@ def _check_stated_epsilon(event: Event, delta: float, epsilon: float, what: str)
     )
 
 
-def _check_stated_guess(event: Event, stated: float) -> None:
+def _check_stated_guess(event: privacy.Event, stated: float) -> None:
     assert event.relation is not None
     try:
-        guess = best_guess(event)
+        guess = privacy.best_guess(event)
     except ArgumentError:
         guess = 1.0  # more uses than are accounted for
     if not stated >= guess * (1 - _SLACK):
@@ -197,7 +175,7 @@ def _check_stated_guess(event: Event, stated: float) -> None:
         )
 
 
-def _check_composed_statement(event: Event, composed: Mapping[str, Any]) -> None:
+def _check_composed_statement(event: privacy.Event, composed: Mapping[str, Any]) -> None:
     """What several releases come to is no less than this one costs, or all of them where their events are known."""
     epsilon, relation = composed["epsilon"], event.relation
     entries = _earlier_events_of_statement(composed)
@@ -208,7 +186,7 @@ def _check_composed_statement(event: Event, composed: Mapping[str, Any]) -> None
         raise ReleaseError(f"the total speaks of {composed['neighbours']!r}, and the release of {relation.value!r}")
     earlier = [_event_in_statement(entry, "the event of an earlier release") for entry in entries]
     try:
-        total = Composed((event, *(convert_relation(other, relation) for other in earlier)))
+        total = privacy.Composed((event, *(privacy.convert_relation(other, relation) for other in earlier)))
     except ArgumentError as error:
         raise ReleaseError(f"the statement gives a total for releases that have none: {error}") from None
     _check_stated_epsilon(total, float(composed["delta"]), float(epsilon), "what was done in all of them")
@@ -241,7 +219,7 @@ _MADE = {
     "moment:C", "whitening", "moment:b", "moment:C2", "scores", "sharpened", "theta", "outline",
 }  # fmt: skip
 _BLOCKS = {NOISY_MOMENTS: {*_MADE, RADOS}} | {law: {RADOS} for law in NOISY_ROWS}
-_LABELS = (Relation.LABEL, Relation.PERSON_LABELS)
+_LABELS = (privacy.Relation.LABEL, privacy.Relation.PERSON_LABELS)
 
 
 class _Moved(NamedTuple):
@@ -279,7 +257,7 @@ def _check_statement_words(statement: "Statement", n_classes: int) -> None:
 
 def _check_release_contents(release: "Release") -> None:
     """Refuse an exact number of rows where that is protected, and blocks that no such mechanism makes."""
-    relation = event_from_dict(release.statement.event).relation
+    relation = privacy.event_from_dict(release.statement.event).relation
     if relation in ADDED and release.n_examples is not None:
         raise ReleaseError(
             f"the statement promises an epsilon for {relation.value}, and the release has the exact number of rows; do "
@@ -293,8 +271,8 @@ def _check_release_contents(release: "Release") -> None:
 
 
 def _check_stated_noise(release: "Release") -> None:
-    event = event_from_dict(release.statement.event)
-    mu, total, noise = gaussian_distance(event), 0.0, release.mechanism["noise"]
+    event = privacy.event_from_dict(release.statement.event)
+    mu, total, noise = privacy.gaussian_distance(event), 0.0, release.mechanism["noise"]
     assert event.relation is not None
     if mu is None:
         raise ReleaseError("the event of its statement is not that of noisy moments; do not trust it")
@@ -317,11 +295,13 @@ def _check_stated_rado_noise(release: "Release") -> None:
 
     One edge vector that is replaced moves its row by twice the norm, and a person's rows together by sqrt(rows) of it.
     """
-    event, mechanism = event_from_dict(release.statement.event), release.mechanism
-    leaves = flatten(event)
-    if not all(isinstance(leaf, Gaussian | SubsampledGaussian) for leaf in leaves):
+    event, mechanism = privacy.event_from_dict(release.statement.event), release.mechanism
+    leaves = privacy.flatten(event)
+    if not all(isinstance(leaf, privacy.Gaussian | privacy.SubsampledGaussian) for leaf in leaves):
         raise ReleaseError("the event of its statement is not that of noise on rows or rados; do not trust it")
-    multiplier = max(leaf.noise_multiplier for leaf in leaves if isinstance(leaf, Gaussian | SubsampledGaussian))
+    multiplier = max(
+        leaf.noise_multiplier for leaf in leaves if isinstance(leaf, privacy.Gaussian | privacy.SubsampledGaussian)
+    )
     on_rados, step = mechanism["noise_on"] == "rados", release.columns[0].step
     stated = [mechanism.get(name) for name in ("noise_std", "clip")]
     noise, clip = (float(value) if isinstance(value, int | float) else 0.0 for value in stated)
@@ -340,9 +320,9 @@ def _check_stated_rado_noise(release: "Release") -> None:
         )
 
 
-def _stated_moment_stages(release: "Release", relation: Relation) -> dict[str, _Moved]:
+def _stated_moment_stages(release: "Release", relation: privacy.Relation) -> dict[str, _Moved]:
     blocks, mechanism, two = release.blocks, release.mechanism, release.n_classes == 2
-    label, replaced = relation in _LABELS, relation is Relation.REPLACE
+    label, replaced = relation in _LABELS, relation is privacy.Relation.REPLACE
     k, apart = int(mechanism.get("max_rows", 1)), math.sqrt(2) if replaced else 1.0
     vector, cap = 2.0 if label or replaced else 1.0, 0.5 if two else math.sqrt(0.5)
     stages = {"sum": _Moved(k * (vector if two or not label else math.sqrt(2)))}

@@ -7,20 +7,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.learner.explain import CategoryEffect, Explanation, Explanations, NumberEffect, Pair
-from radoboost.report.effects_report import (
-    DRAWN,
-    HEADING,
-    MARGINS,
-    category_bar_names,
-    column_effect_lines,
-    effect_band,
-    effect_value_at,
-    effects_by_importance,
-    pair_effect_figures,
-    pairs_table,
-    residual_effect_text,
-    shorten_effect_name,
-)
+from radoboost.report import effects_report
 from radoboost.report.findings import Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
 MOST_CLASSES = 10  # in a picture
@@ -36,10 +23,10 @@ def class_effect_findings(explanations: Explanations) -> Findings:
     columns = _class_effects_by_column(explanations)
     tables = [_classes_effect_table(explanations), _class_columns_table(explanations, columns)]
     if any(each.pairs for each in explanations.by_class):
-        tables.append(pairs_table(_pairs_of_all_classes(explanations), of_classes=True))
+        tables.append(effects_report.pairs_table(_pairs_of_all_classes(explanations), of_classes=True))
     places, figures, notes = explanations.strongest(MOST_CLASSES), [], []
     if columns:
-        drawn = columns[:DRAWN]
+        drawn = columns[: effects_report.DRAWN]
         banded = any(item.band is not None for items in drawn for item in items)
         caption = (
             "What each column adds to the score of each class, by its value, less the mean over rows and the mean over "
@@ -59,27 +46,26 @@ def class_effect_findings(explanations: Explanations) -> Findings:
             "have all of them."
         )
     pairs = [(pair, f", for {value}") for pair, value in _pairs_of_all_classes(explanations)]
-    figures += pair_effect_figures(pairs, explanations.by_class[0].curves)
-    notes += residual_effect_text(explanations.by_class[0].rest)  # the same columns for all classes
+    figures += effects_report.pair_effect_figures(pairs, explanations.by_class[0].curves)
+    notes += effects_report.residual_effect_text(explanations.by_class[0].rest)  # the same columns for all classes
     return Findings("effects", "What the model does", tables, figures, notes=notes)
 
 
 def class_effect_lines(explanations: Explanations) -> list[str]:
     """The most important effects as lines for a terminal, by class."""
     places = explanations.strongest(_CLASS_LINES)
-    shown = {place: effects_by_importance(explanations.by_class[place]) for place in places}
+    shown = {place: effects_report.effects_by_importance(explanations.by_class[place]) for place in places}
     if not any(shown.values()):
         return []
-    lines = ["effects on the score of each class, less the mean over classes", HEADING]
+    lines = ["effects on the score of each class, less the mean over classes", effects_report.HEADING]
     for place, items in shown.items():
         chance = explanations.probabilities[place]
-        lines.append(
-            f"class {shorten_effect_name(repr(explanations.classes[place]), 40)}, {chance:.3f} in an average row:"
-        )
-        lines += [line for item in items[:_ITEM_LINES] for line in column_effect_lines(item)]
+        name = effects_report.shorten_effect_name(repr(explanations.classes[place]), 40)
+        lines.append(f"class {name}, {chance:.3f} in an average row:")
+        lines += [line for item in items[:_ITEM_LINES] for line in effects_report.column_effect_lines(item)]
     if any(item.band is not None for items in shown.values() for item in items):
-        lines.append(MARGINS)
-    lines += residual_effect_text(explanations.by_class[0].rest)
+        lines.append(effects_report.MARGINS)
+    lines += effects_report.residual_effect_text(explanations.by_class[0].rest)
     hidden = len(explanations.classes) - len(places)
     more = f"... and {hidden:,} classes more, which stand out less; " if hidden else ""
     return [*lines, f"{more}--html PAGE shows pictures of effects"]
@@ -121,8 +107,10 @@ def _classes_effect_table(explanations: Explanations) -> ReportTable:
 
 def _strongest_columns_of_class(explanation: Explanation) -> str:
     """The columns that matter most to a class, with where they speak for it."""
-    items = effects_by_importance(explanation)[:3]
-    return ", ".join(f"{item.name} (most at {effect_value_at(item, int(np.argmax(item.effects)))})" for item in items)
+    items = effects_report.effects_by_importance(explanation)[:3]
+    return ", ".join(
+        f"{item.name} (most at {effects_report.effect_value_at(item, int(np.argmax(item.effects)))})" for item in items
+    )
 
 
 def _class_columns_table(explanations: Explanations, columns: list[Items]) -> ReportTable:
@@ -137,7 +125,8 @@ def _class_columns_table(explanations: Explanations, columns: list[Items]) -> Re
             cell
             for place, k in ends
             for cell in (
-                float(effects[place, k]), str(explanations.classes[place]), effect_value_at(items[place], int(k)),
+                float(effects[place, k]), str(explanations.classes[place]),
+                effects_report.effect_value_at(items[place], int(k)),
             )
         ]  # fmt: skip
         bands = [max(item.band) for item in items if item.band is not None]
@@ -163,10 +152,10 @@ def _class_effect_panel(explanations: Explanations, places: Sequence[int], items
         item, name = items[place], str(explanations.classes[place])
         if isinstance(item, CategoryEffect):
             error = item.band if len(places) <= _WITH_BANDS else None
-            series.append(Series(name, category_bar_names(item), item.effects, error, style="points"))
+            series.append(Series(name, effects_report.category_bar_names(item), item.effects, error, style="points"))
             continue
         style = "line" if order < _COLOURS else "dashed"
         series.append(Series(name, item.values, item.effects, style=style))
         if item.band is not None and len(places) <= _WITH_BANDS:
-            bands.append(effect_band(name, item.values, item.effects, item.band))
+            bands.append(effects_report.effect_band(name, item.values, item.effects, item.band))
     return Panel(items[0].name, "", _EFFECT, series, bands=bands)

@@ -13,12 +13,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError, NoiseWarning
-from radoboost.learner.evaluation import (
-    Reliability,
-    judge_reliability,
-    margins_on_held_out_rados,
-    release_tells_margins,
-)
+from radoboost.learner import evaluation
 from radoboost.learner.model import Model
 from radoboost.learner.penalised_boost import PENALTIES
 from radoboost.progress import Progress, silent
@@ -45,7 +40,7 @@ class LearnerComparison:
     r2: float | None
     spread: float | None
     expected_error: float | None
-    measured: Reliability | None
+    measured: evaluation.Reliability | None
     n_used: int
     n_columns: int
     seconds: float
@@ -112,11 +107,13 @@ def compare_learners(
             own = np.arange(len(release.rados)) % folds == fold
             theta = _learn_to_compare(shell, release_of_some_rados(release, np.flatnonzero(~own))).theta
             pairs.append((theta, release.rados[own]))
-        held.append(margins_on_held_out_rados(release, pairs) if pairs else None)
+        held.append(evaluation.margins_on_held_out_rados(release, pairs) if pairs else None)
         start = time.monotonic()  # after the folds, so that nothing is compiled while the time is taken
         models.append(_learn_to_compare(shell, release))
         seconds.append(time.monotonic() - start)
-    measured = [None] * len(models) if table is None else judge_reliability(models, table, label or "", progress)
+    measured = (
+        [None] * len(models) if table is None else evaluation.judge_reliability(models, table, label or "", progress)
+    )
     return tuple(
         LearnerComparison(
             name,
@@ -142,7 +139,7 @@ def why_no_rados_held_out(release: Release) -> str | None:
             "The release holds moments, and no rados to hold out: learners are compared on a table alone. Boosting "
             "draws rados from the moments."
         )
-    if not release_tells_margins(release):
+    if not evaluation.release_tells_margins(release):
         return (
             "The release hides how many rows there are, so rados tell no error: a table is needed to compare learners."
         )

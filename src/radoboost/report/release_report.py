@@ -3,15 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from radoboost.release import statement_text
 from radoboost.release.release import Release
-from radoboost.release.statement_text import (
-    FaqAnswer,
-    Verdict,
-    full_statement_text,
-    statement_faq_answers,
-    verdict_of,
-    what_release_holds_text,
-)
 from radoboost.report.plots import MatrixPicture, plot_release_matrices
 
 _SHOWN_CLASSES = 12
@@ -22,8 +15,8 @@ class ReleaseReport:
     """A release for people: `facts` are what the file holds, by their names."""
 
     name: str
-    verdict: Verdict
-    answers: tuple[FaqAnswer, ...]
+    verdict: statement_text.Verdict
+    answers: tuple[statement_text.FaqAnswer, ...]
     statement: dict[str, list[str]]
     facts: dict[str, str]
     pictures: tuple[MatrixPicture, ...]
@@ -36,7 +29,7 @@ def make_release_report(release: Release, name: str) -> ReleaseReport:
     more = ", ..." if release.n_classes > _SHOWN_CLASSES else ""
     facts = {
         "name": name,
-        "holds": f"{what_release_holds_text(release.n_rados)} of {len(release.columns):,} columns",
+        "holds": f"{statement_text.what_release_holds_text(release.n_rados)} of {len(release.columns):,} columns",
         "classes": f"{release.n_classes:,}: {classes}{more}",
         "mechanism": release.statement.mechanism,
         "rows of the table": "not told" if release.n_examples is None else f"{release.n_examples:,}",
@@ -44,9 +37,9 @@ def make_release_report(release: Release, name: str) -> ReleaseReport:
     statement = release.statement
     return ReleaseReport(
         name,
-        verdict_of(statement),
-        statement_faq_answers(release),
-        full_statement_text(statement),
+        statement_text.verdict_of(statement),
+        statement_text.statement_faq_answers(release),
+        statement_text.full_statement_text(statement),
         facts,
         plot_release_matrices(release),
         release.digest or "none: the release was not saved yet",

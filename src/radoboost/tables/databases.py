@@ -18,15 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError, install
+from radoboost.tables import urls
 from radoboost.tables.object_columns import spell_undeclared_objects
-from radoboost.tables.urls import (
-    check_url_encoding,
-    is_supported_url,
-    mask_database_errors,
-    mask_passwords,
-    unknown_url_error,
-    withhold_read_errors,
-)
 
 _BATCH_VALUES, _BATCH_ROWS = 1 << 20, 65536
 _ABOUT_NAMES = ("Binder Error:", "Catalog Error:", "IO Error: No files found")
@@ -41,7 +34,7 @@ class Query:
     sql: str
 
     def __repr__(self) -> str:
-        source = mask_passwords(self.source) if isinstance(self.source, str) else type(self.source).__name__
+        source = urls.mask_passwords(self.source) if isinstance(self.source, str) else type(self.source).__name__
         return f"query({source!r}, ...)"
 
     @contextmanager
@@ -52,10 +45,10 @@ class Query:
         a value like any other where the library allows that.
         """
         address = self.source if isinstance(self.source, str) else ""
-        with mask_database_errors(address), _open_database_connection(self.source) as source:
+        with urls.mask_database_errors(address), _open_database_connection(self.source) as source:
             if row_by_row:
                 _check_sql_query(source, self.sql)
-            with withhold_read_errors(row_by_row):
+            with urls.withhold_read_errors(row_by_row):
                 yield from _query_answers(source, self.sql, row_by_row)
 
 
@@ -86,10 +79,10 @@ def query(source: Any, sql: str) -> Query:
     """
     if not isinstance(sql, str) or not sql.strip():
         raise ArgumentError(f"a query is a text such as 'SELECT ...'; this one is {type(sql).__name__}, or empty")
-    if isinstance(source, str) and not is_supported_url(source):
-        raise unknown_url_error(source)
+    if isinstance(source, str) and not urls.is_supported_url(source):
+        raise urls.unknown_url_error(source)
     if isinstance(source, str) and not source.lower().startswith("duckdb:"):
-        check_url_encoding(source)
+        urls.check_url_encoding(source)
     if isinstance(source, str) and source.lower().startswith("duckdb:") and "?" in source:
         raise ArgumentError("two queries: one in the address, behind its question mark, and another; give one of them")
     if not isinstance(source, str) and not hasattr(source, "cursor") and not hasattr(source, "sql"):
@@ -101,14 +94,14 @@ def query(source: Any, sql: str) -> Query:
 
 def query_of_address(address: str, sql: str | None = None) -> Query:
     """The query that an address has behind its question mark, or one that is given beside the address."""
-    if not is_supported_url(address):
-        raise unknown_url_error(address)
+    if not urls.is_supported_url(address):
+        raise urls.unknown_url_error(address)
     if sql is not None:
         return query(address, sql)
     place, mark, text = address.partition("?")
     if not address.lower().startswith("duckdb:") or not mark:
         raise ArgumentError(
-            f"{mask_passwords(address)} needs a query: give it with --query 'SELECT ...', in Python with "
+            f"{urls.mask_passwords(address)} needs a query: give it with --query 'SELECT ...', in Python with "
             "rb.query(address, 'SELECT ...')"
         )
     return query(place, text)
@@ -232,7 +225,7 @@ def _check_duckdb_query(connection: Any, sql: str) -> None:
         line = str(error).partition("\n")[0]
         pivots = connection.extract_statements(sql)[0].type.name == "MULTI"
         if not pivots and line.startswith(_ABOUT_NAMES):
-            raise TableError(f"the query failed: {mask_passwords(line)[:400]}") from None
+            raise TableError(f"the query failed: {urls.mask_passwords(line)[:400]}") from None
 
 
 def duckdb_relation_answer(relation: Any) -> QueryResult:

@@ -18,14 +18,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.tables import object_columns
 from radoboost.tables.cells import array_to_arrow_cells
 from radoboost.tables.column_selection import ColumnChoice, column_names, row_number_text
-from radoboost.tables.object_columns import (
-    EncodedCells,
-    encoded_column_names,
-    named_object_columns,
-    object_labels_as_text,
-)
 from radoboost.tables.paths import file_errors_in_one_line
 from radoboost.tables.person_ids import exact_person_id
 from radoboost.tables.readers import ColumnSelection, Reader
@@ -54,7 +49,9 @@ def frame_batches(
         if selection.reading.schema is None:
             yield Batch(columns.num_rows, labels, partial(_frame_values, columns, selection, here), here, persons)
         else:
-            cells = EncodedCells(columns.columns[: len(selection.features)], selection.reading, here, typed)
+            cells = object_columns.EncodedCells(
+                columns.columns[: len(selection.features)], selection.reading, here, typed
+            )
             yield Batch(columns.num_rows, labels, cells.values, here, persons, cells.gaps, unread=cells.unread)
         first += columns.num_rows
 
@@ -169,7 +166,7 @@ def open_frame(table: Any, labels: pa.Array | None, choice: ColumnChoice, readin
     parts = [FramePart(rows.slice(start, step), selection, start) for start in range(0, rows.num_rows, step)]
     return Table(
         "the table",
-        encoded_column_names(reading, features),
+        object_columns.encoded_column_names(reading, features),
         label,
         parts,
         BATCH_VALUES,
@@ -180,13 +177,13 @@ def open_frame(table: Any, labels: pa.Array | None, choice: ColumnChoice, readin
 
 def _frame_person_ids(table: Any, name: str, reading: Reader) -> pa.Array | pa.ChunkedArray | None:
     """The ids of a data frame: taken as labels are, but that floats which stand for no one id are nobody's (P1)."""
-    columns = [column for other, column in named_object_columns(table) or () if other == name]
+    columns = [column for other, column in object_columns.named_object_columns(table) or () if other == name]
     if len(columns) == 1 and hasattr(columns[0], "iloc") and isinstance(columns[0].dtype, np.dtype):
         ids = columns[0].to_numpy()
         if ids.dtype.kind == "f":
             return array_to_arrow_cells(ids)
         if ids.dtype.kind == "O":
-            return object_labels_as_text([exact_person_id(value) for value in ids])
+            return object_columns.object_labels_as_text([exact_person_id(value) for value in ids])
     rows, cells = reading.frame(table, (), name)
     if cells is not None:
         return cells

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.tables import frames
 from radoboost.tables.column_selection import (
     LARGEST_INTEGER,
     ColumnChoice,
@@ -21,16 +22,6 @@ from radoboost.tables.column_selection import (
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.files import open_files, schema_of_file
 from radoboost.tables.folders import FolderColumns
-from radoboost.tables.frames import (
-    check_label_count,
-    cluster_frame_schema,
-    cluster_kind_of_frame,
-    open_cluster_frame,
-    open_frame,
-    pack_frame,
-    refuse_cluster_frame,
-    unpack_frame,
-)
 from radoboost.tables.gpu_arrays import copy_gpu_array_to_host, gpu_labels, is_gpu_array, open_gpu_array
 from radoboost.tables.named_paths import folder_columns_of_path
 from radoboost.tables.object_columns import array_object_cells
@@ -76,7 +67,7 @@ def open_table(
     reason to refuse a table that has no schema: they are NaN.
     """
     if not on_cluster:
-        refuse_cluster_frame(table, "reading it here")
+        frames.refuse_cluster_frame(table, "reading it here")
     reading: Reader = PrivateReader(schema, marks) if row_by_row else StrictReader(schema, marks, gaps)
     if schema is not None:
         features, drop = schema.used, ()
@@ -108,10 +99,10 @@ def _refuse_thousands_marks(table: Any, reading: Reader) -> None:
 
 
 def _open_table_of_any_kind(table: Any, y: Any, choice: ColumnChoice, reading: Reader, withheld: bool) -> Table:
-    if cluster_kind_of_frame(table):
+    if frames.cluster_kind_of_frame(table):
         if y is not None:
             raise ArgumentError("labels of a frame on a cluster are one of its columns; name it in label")
-        return open_cluster_frame(table, choice, reading, withheld=withheld)
+        return frames.open_cluster_frame(table, choice, reading, withheld=withheld)
     if y is not None and (rows := spooled_table(table)) is not None:
         table = rows
     if is_paths(table):
@@ -126,9 +117,9 @@ def _open_table_of_any_kind(table: Any, y: Any, choice: ColumnChoice, reading: R
         return open_gpu_array(table, labels, choice, reading)
     table = copy_gpu_array_to_host(table)  # to be read as raw columns
     if reading.is_frame(table):
-        return open_frame(table, labels, choice, reading)
+        return frames.open_frame(table, labels, choice, reading)
     if reading.schema is not None:
-        return open_frame(array_as_columns(table, choice, reading), labels, choice, reading)
+        return frames.open_frame(array_as_columns(table, choice, reading), labels, choice, reading)
     return open_array(table, labels, choice, reading)
 
 
@@ -139,8 +130,8 @@ def column_storage_of_table(table: Any) -> dict[str, str | None]:
     """
     if (answer := schema_of_stream(table)) is not None:
         schema = answer
-    elif cluster_kind_of_frame(table):
-        schema = cluster_frame_schema(table)
+    elif frames.cluster_kind_of_frame(table):
+        schema = frames.cluster_frame_schema(table)
     elif is_paths(table):
         path = expand_paths(table)[0]
         if file_kind(path) == "csv":
@@ -182,7 +173,7 @@ class ArrayPart:
         return _unpickle_array_part, (rows, labels, self.features, self.reading, self.first_row + self.start, persons)
 
     def _packed(self, column: pa.Array | None) -> pa.Buffer | None:
-        return None if column is None else pack_frame(pa.table([column[self.start : self.stop]], ["column"]))
+        return None if column is None else frames.pack_frame(pa.table([column[self.start : self.stop]], ["column"]))
 
     @property
     def n_rows(self) -> int:
@@ -236,7 +227,8 @@ def _unpickle_array_part(
 ) -> ArrayPart:
     """A part that was sent here: it has its own rows only."""
     columns = [
-        None if buffer is None else unpack_frame(buffer).column(0).combine_chunks() for buffer in (labels, persons)
+        None if buffer is None else frames.unpack_frame(buffer).column(0).combine_chunks()
+        for buffer in (labels, persons)
     ]
     return ArrayPart(x, columns[0], features, reading, 0, x.shape[0], first_row, columns[1])
 
@@ -259,7 +251,7 @@ def open_array(table: Any, labels: pa.Array | None, choice: ColumnChoice, readin
         labels = _array_label_column(x, places[choice.label], reading)
     persons = None if choice.person is None else _array_label_column(x, places[choice.person], reading)
     n_rows = x.shape[0]
-    check_label_count(labels, n_rows)
+    frames.check_label_count(labels, n_rows)
     indices = [places[name] for name in features]
     if indices != list(range(x.shape[1])):
         x = x[:, indices]

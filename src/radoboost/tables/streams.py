@@ -22,15 +22,9 @@ import pyarrow as pa
 
 from radoboost.errors import ArgumentError, TableError, reason
 from radoboost.progress import Progress, silent
+from radoboost.tables import databases
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import PLAIN
-from radoboost.tables.databases import (
-    Query,
-    QueryResult,
-    declared_database_types,
-    duckdb_relation_answer,
-    query_of_address,
-)
 from radoboost.tables.folders import folder_column_values
 from radoboost.tables.frames import BATCH_ROWS, BATCH_VALUES, cluster_kind_of_frame, slice_batches
 from radoboost.tables.named_paths import NamedPath, named_path
@@ -340,7 +334,7 @@ def is_query_or_stream(table: Any) -> bool:
     one = _only_address_of_list(table)
     if is_dataset(one):
         return dataset_files(one) is None
-    if isinstance(one, Query | StandardInput) or is_database_url(one):
+    if isinstance(one, databases.Query | StandardInput) or is_database_url(one):
         return True
     return _is_duckdb_relation(one) or _is_lazy_frame(one) or _is_batch_stream(one)
 
@@ -364,15 +358,15 @@ def _is_batch_stream(table: Any) -> bool:
 
 
 @contextmanager
-def query_result_of(table: Any, *, row_by_row: bool = False) -> Iterator[tuple[str, QueryResult] | None]:
+def query_result_of(table: Any, *, row_by_row: bool = False) -> Iterator[tuple[str, databases.QueryResult] | None]:
     """What messages call a table that is read once, and its rows as they come; None for other tables.
 
     With `row_by_row`, what a library says while it reads rows is in no message.
     """
     one = _only_address_of_list(table)
     if is_database_url(one):
-        one = query_of_address(one)
-    if isinstance(one, Query):
+        one = databases.query_of_address(one)
+    if isinstance(one, databases.Query):
         with one.opened(row_by_row=row_by_row) as answer:
             yield "the query", answer
     elif (found := _stream_kind(one)) is not None:
@@ -383,10 +377,10 @@ def query_result_of(table: Any, *, row_by_row: bool = False) -> Iterator[tuple[s
         yield None
 
 
-def _stream_kind(table: Any) -> tuple[str, Callable[[Any], QueryResult]] | None:
+def _stream_kind(table: Any) -> tuple[str, Callable[[Any], databases.QueryResult]] | None:
     """What messages call a stream, and what asks it for rows."""
     if _is_duckdb_relation(table):
-        return "the query", duckdb_relation_answer
+        return "the query", databases.duckdb_relation_answer
     if _is_lazy_frame(table):
         return "the lazy frame", _answer_of_lazy_frame
     if is_dataset(table):
@@ -396,11 +390,11 @@ def _stream_kind(table: Any) -> tuple[str, Callable[[Any], QueryResult]] | None:
     return None
 
 
-def _answer_of_batch_reader(reader: pa.RecordBatchReader) -> QueryResult:
-    return QueryResult(reader.schema, iter(reader))
+def _answer_of_batch_reader(reader: pa.RecordBatchReader) -> databases.QueryResult:
+    return databases.QueryResult(reader.schema, iter(reader))
 
 
-def _answer_of_lazy_frame(frame: Any) -> QueryResult:
+def _answer_of_lazy_frame(frame: Any) -> databases.QueryResult:
     """The rows of a lazy frame, a chunk at a time where polars can do that."""
     if hasattr(frame, "collect_batches"):
         chunks = iter(frame.collect_batches(chunk_size=_CHUNK_ROWS, maintain_order=True))
@@ -408,7 +402,7 @@ def _answer_of_lazy_frame(frame: Any) -> QueryResult:
         chunks = iter(frame.collect().iter_slices(_CHUNK_ROWS))
     first = next(chunks, None)
     table = _lazy_chunk_as_arrow(frame.head(0).collect() if first is None else first)
-    return QueryResult(table.schema, _batches_of_lazy_frame(table, chunks))
+    return databases.QueryResult(table.schema, _batches_of_lazy_frame(table, chunks))
 
 
 def _lazy_chunk_as_arrow(frame: Any) -> pa.Table:
@@ -445,7 +439,7 @@ def spool_stream(table: Any, *, row_by_row: bool = False, bar: Progress = silent
         path, objects = spool_batches(name, answer.schema, answer.batches, bar), answer.objects
     if row_by_row:
         return [path]
-    declared = declared_database_types(answer.schema)
+    declared = databases.declared_database_types(answer.schema)
     if objects is not None:
         declared = pa.schema(list(zip(answer.schema.names, objects.types(), strict=True)))
     with mask_database_errors(name=name):
@@ -475,5 +469,5 @@ def schema_of_stream(table: Any) -> pa.Schema | None:
             return None
         answer = found[1]
         if answer.objects is None:
-            return declared_database_types(answer.schema)
+            return databases.declared_database_types(answer.schema)
         return pa.schema([(name, pa.null()) for name in answer.schema.names])

@@ -13,15 +13,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, NeedsSchema, TableError
+from radoboost.tables import column_selection
 from radoboost.tables.cells import gap_cells
-from radoboost.tables.column_selection import (
-    LARGEST_INTEGER,
-    check_column_kinds,
-    check_feature_types,
-    list_names,
-    refuse_inexact_integers,
-    row_number_text,
-)
 from radoboost.tables.csv_dialect import separator_of_csv_file
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import join_small_batches
@@ -71,7 +64,7 @@ class StrictReader(Reader):
             return table
         if np.ma.is_masked(table):
             row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
-            raise strict_missing_value_error(f"x{k}", row_number_text(row))
+            raise strict_missing_value_error(f"x{k}", column_selection.row_number_text(row))
         with file_errors_in_one_line("the array"):
             x = table if hasattr(table, "toarray") else np.asarray(table)
         if x.ndim == 0:
@@ -99,9 +92,9 @@ class StrictReader(Reader):
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
         """Refuse columns that are not of numbers, or not of what a schema says that they are."""
         if self.schema is None:
-            check_feature_types(schema, features)
+            column_selection.check_feature_types(schema, features)
         else:
-            check_column_kinds(schema, {name: self.schema.columns[name].kind for name in features})
+            column_selection.check_column_kinds(schema, {name: self.schema.columns[name].kind for name in features})
 
     def check_dtype(self, array: Any) -> None:
         """Refuse an array that is not of real numbers."""
@@ -113,7 +106,7 @@ class StrictReader(Reader):
         """Rows of an array; integers that float64 cannot tell apart are refused."""
         if values.dtype.kind in "iu":
             for k, name in enumerate(features):
-                refuse_inexact_integers(values[:, k], name, place)
+                column_selection.refuse_inexact_integers(values[:, k], name, place)
         return np.ascontiguousarray(values, values.dtype if values.dtype in (np.float32, np.float64) else np.float64)
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
@@ -128,10 +121,12 @@ class StrictReader(Reader):
         if pa.types.is_decimal(column.type):
             # By way of text: Arrow's own conversion is not rounded to nearest.
             column = column.cast(pa.string()).cast(pa.float64())
-            refuse_inexact_integers(column.to_numpy(), name, place, LARGEST_INTEGER - 1)
+            column_selection.refuse_inexact_integers(
+                column.to_numpy(), name, place, column_selection.LARGEST_INTEGER - 1
+            )
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         if pa.types.is_integer(column.type):
-            refuse_inexact_integers(values, name, place)
+            column_selection.refuse_inexact_integers(values, name, place)
         return values
 
     def complaints(
@@ -213,8 +208,8 @@ def _refuse_sparse_pandas_columns(table: Any) -> None:
         )
     if names:
         raise TableError(
-            f"the columns {list_names(names)} of this data frame are sparse, and others are not; make them dense: "
-            "df[name] = df[name].sparse.to_dense()"
+            f"the columns {column_selection.list_names(names)} of this data frame are sparse, and others are not; "
+            "make them dense: df[name] = df[name].sparse.to_dense()"
         )
 
 
@@ -226,7 +221,7 @@ def _untakable_columns_text(table: Any) -> str:
             pa.chunked_array(column) if hasattr(column, "__arrow_c_stream__") else pa.array(column)
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
             names.append(name)
-    return f"column {list_names(names)}" if names else "the table"
+    return f"column {column_selection.list_names(names)}" if names else "the table"
 
 
 def first_inexact_integer(column: pa.Array, numbers: NDArray[np.float64]) -> int | None:
@@ -234,10 +229,10 @@ def first_inexact_integer(column: pa.Array, numbers: NDArray[np.float64]) -> int
     kind = column.type
     if pa.types.is_floating(kind) or pa.types.is_temporal(kind):
         return None
-    for row in np.flatnonzero(np.abs(numbers) >= LARGEST_INTEGER).tolist():
+    for row in np.flatnonzero(np.abs(numbers) >= column_selection.LARGEST_INTEGER).tolist():
         cell = column[row].as_py()
         text = cell.decode() if isinstance(cell, bytes) else cell
-        if isinstance(cell, Decimal) or (isinstance(cell, int) and abs(cell) > LARGEST_INTEGER):
+        if isinstance(cell, Decimal) or (isinstance(cell, int) and abs(cell) > column_selection.LARGEST_INTEGER):
             return int(row)
         if isinstance(text, str) and not set(text) & set("eE") and not text.strip().startswith("."):
             return int(row)

@@ -12,25 +12,9 @@ from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.curator import Curator
 from radoboost.holder.gaussian_noise import TOTAL_VARIATION
 from radoboost.holder.grid import grid_step
+from radoboost.holder.mechanisms import record_level, statements
 from radoboost.holder.mechanisms.mechanism import KeyUse, NoisePlan, Question, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.noisy_rados import check_epsilon_or_noise, check_protects_records, noise_scale_in_steps
-from radoboost.holder.mechanisms.record_level import (
-    check_clipping_norm,
-    check_declared_records,
-    clipping_norm_in_steps,
-    count_record_rows,
-    declared_label_encoder,
-    limit_persons,
-    released_record_columns,
-    sum_record_contributions,
-)
-from radoboost.holder.mechanisms.statements import (
-    COMMON,
-    DEFAULT_DELTA,
-    OFF_THE_TABLE,
-    make_statement,
-    privacy_unit_text,
-)
 from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
 from radoboost.release.release import Statement
@@ -39,7 +23,8 @@ _REACH = 12.0  # standard deviations of noise that the grid has room for; values
 _NOT_PROTECTED = (
     "What all examples say together: that is what a release is for.",
     "The number of examples: it is in the release. Whether somebody is in the table at all is not protected.",
-    f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}",
+    "Column names, declared bounds and the two classes are in the release, as they were declared. "
+    f"{statements.OFF_THE_TABLE}",
 )
 _SEVERAL_ROWS = (
     "A person with several rows: k rows have sqrt(k) times the mu of one; rado show has the epsilons of 2, 5, 10."
@@ -62,7 +47,7 @@ class NoisyExamples:
     """
 
     epsilon: float | None = None
-    delta: float = DEFAULT_DELTA
+    delta: float = statements.DEFAULT_DELTA
     clip: float | None = 1.0
     noise_std: float | None = None
     unit: str | None = None
@@ -81,26 +66,26 @@ class NoisyExamples:
         if self.clip is None and self.epsilon is not None:
             raise ArgumentError("epsilon needs a clip, the largest norm of a row; 1 is a common choice")
         if self.clip is not None:
-            check_clipping_norm(self.clip)
+            record_level.check_clipping_norm(self.clip)
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse(self.name, "rows")
         asked.refuse_many_classes(self.name, asked.classes)
-        n_columns = check_declared_records(asked)
+        n_columns = record_level.check_declared_records(asked)
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, 1, asked.max_rows, asked.person or "")
 
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Clip, add noise to every row, sum."""
-        persons = limit_persons(asked, run, declared_label_encoder(asked))
+        persons = record_level.limit_persons(asked, run, record_level.declared_label_encoder(asked))
         if persons is not None and persons.people == 0:
             raise TableError(f"no row of {run.source.name} has a person in {asked.person!r}; name another column")
-        n_rows = count_record_rows(run)
+        n_rows = record_level.count_record_rows(run)
         n_columns = asked.width(run.source.features)
         plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "")
-        columns, through = released_record_columns(asked, run.source.features, plan.step)
-        draft = sum_record_contributions(
+        columns, through = record_level.released_record_columns(asked, run.source.features, plan.step)
+        draft = record_level.sum_record_contributions(
             asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through
         )
         said = {"clip": self.clip, "noise_std": plan.noise_std, "noise_on": self.noise_on}
@@ -122,14 +107,14 @@ class NoisyExamples:
         else:
             noise = self.noise_std
         step = grid_step(largest + _REACH * noise, "")
-        if clipping_norm_in_steps(largest, step) < 1:
+        if record_level.clipping_norm_in_steps(largest, step) < 1:
             raise ArgumentError(
                 f"noise of {noise:.3g} leaves nothing of rows of norm {largest:g}; take a larger epsilon or less noise"
             )
         scale = noise_scale_in_steps(noise / step)
         event: Event = NotPrivate("noise without a clipping norm promises nothing", relation)
         if self.clip is not None:
-            actual = scale / (2 * clipping_norm_in_steps(self.clip, step) * math.sqrt(max_rows))
+            actual = scale / (2 * record_level.clipping_norm_in_steps(self.clip, step) * math.sqrt(max_rows))
             for _ in range(1 if max_rows == 1 else 3):  # below what rounding may have added
                 actual = math.nextafter(actual, 0.0)
             event = Gaussian(actual, relation, variation, own_noise=True, person=person)
@@ -137,8 +122,8 @@ class NoisyExamples:
 
     def statement(self, circumstances: StatementFacts) -> Statement:
         """(epsilon, delta) for one edge vector, or those of a person, replaced; rados are post-processing (E4, E5)."""
-        whom = privacy_unit_text(circumstances, "content", _UNIT, _SEVERAL_ROWS)
-        return make_statement(
+        whom = statements.privacy_unit_text(circumstances, "content", _UNIT, _SEVERAL_ROWS)
+        return statements.make_statement(
             self.name,
             self._plan(circumstances).event,
             self.delta,
@@ -152,7 +137,7 @@ class NoisyExamples:
                 *(() if self.clip is not None else (_NO_CLIP,)),
                 *_NOT_PROTECTED,
                 *(() if self.clip is None else whom.not_protected),
-                *COMMON,
+                *statements.COMMON,
             ),
             secrets=self.secrets,
         )

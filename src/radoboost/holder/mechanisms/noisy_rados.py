@@ -12,26 +12,8 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.gaussian_noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_noise_scale_up
 from radoboost.holder.grid import grid_step
+from radoboost.holder.mechanisms import record_level, statements
 from radoboost.holder.mechanisms.mechanism import KeyUse, NoisePlan, Question, ReleaseDraft, StatementFacts
-from radoboost.holder.mechanisms.record_level import (
-    check_clipping_norm,
-    check_coins_of_records,
-    check_declared_records,
-    clipping_norm_in_steps,
-    declared_label_encoder,
-    limit_persons,
-    released_record_columns,
-    sum_record_contributions,
-)
-from radoboost.holder.mechanisms.statements import (
-    COMMON,
-    DEFAULT_DELTA,
-    OFF_THE_TABLE,
-    RECORD_UNIT,
-    check_epsilon_and_delta,
-    make_statement,
-    privacy_unit_text,
-)
 from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
 from radoboost.privacy.calibration import variation_of_shared_noise
@@ -41,7 +23,8 @@ INCLUSION = 0.5
 _SEVERAL_ROWS = "A person with several rows: k rows pay together; rado show has what 2, 5 and 10 do."
 _NOT_PROTECTED = (
     "What all records say together: that is what a release is for.",
-    f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}",
+    "Column names, declared bounds and the two classes are in the release, as they were declared. "
+    f"{statements.OFF_THE_TABLE}",
 )
 
 
@@ -58,7 +41,7 @@ class NoisyRados:
     """
 
     epsilon: float | None = None
-    delta: float = DEFAULT_DELTA
+    delta: float = statements.DEFAULT_DELTA
     clip: float = 1.0
     noise_std: float | None = None
     unit: str | None = None
@@ -75,14 +58,14 @@ class NoisyRados:
     def __post_init__(self) -> None:
         check_epsilon_or_noise(self.epsilon, self.delta, self.noise_std)
         check_protects_records(self.name, self.unit)
-        check_clipping_norm(self.clip)
+        record_level.check_clipping_norm(self.clip)
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse(self.name, "rows")
         asked.refuse_many_classes(self.name, asked.classes)
-        check_coins_of_records(asked, self.name)
-        n_columns = check_declared_records(asked)
+        record_level.check_coins_of_records(asked, self.name)
+        n_columns = record_level.check_declared_records(asked)
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "", asked.shares)
 
@@ -91,9 +74,9 @@ class NoisyRados:
         n_rows = None
         n_columns = asked.width(run.source.features)
         plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "", asked.shares)
-        columns, through = released_record_columns(asked, run.source.features, plan.step)
-        persons = limit_persons(asked, run, declared_label_encoder(asked))
-        draft = sum_record_contributions(
+        columns, through = record_level.released_record_columns(asked, run.source.features, plan.step)
+        persons = record_level.limit_persons(asked, run, record_level.declared_label_encoder(asked))
+        draft = record_level.sum_record_contributions(
             asked, run, plan, columns, n_rows, noise_on=self.noise_on, persons=persons, through=through
         )
         return replace(
@@ -122,7 +105,7 @@ class NoisyRados:
         It is drawn in so many `shares` (D5).
         """
         step = grid_step(1.0, "")
-        reach = clipping_norm_in_steps(self.clip, step)
+        reach = record_level.clipping_norm_in_steps(self.clip, step)
         per_rado = n_columns * variation_of_shared_noise(TOTAL_VARIATION, shares)
         if self.noise_std is None:
             assert self.epsilon is not None
@@ -140,8 +123,8 @@ class NoisyRados:
 
     def statement(self, circumstances: StatementFacts) -> Statement:
         """Joint (epsilon, delta) of all rados, for one record, or person, added or removed (R6, P6)."""
-        whom = privacy_unit_text(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
-        return make_statement(
+        whom = statements.privacy_unit_text(circumstances, "record", statements.RECORD_UNIT, _SEVERAL_ROWS)
+        return statements.make_statement(
             self.name,
             self._plan(circumstances).event,
             self.delta,
@@ -152,7 +135,7 @@ class NoisyRados:
                 "of exp(epsilon), up to delta. This is about all rados of the release together.",
                 "The number of examples is protected in the same sense, and is not in the release.",
             ),
-            not_protected=(*_NOT_PROTECTED, *whom.not_protected, *COMMON),
+            not_protected=(*_NOT_PROTECTED, *whom.not_protected, *statements.COMMON),
             secrets=self.secrets,
         )
 
@@ -194,6 +177,6 @@ def check_epsilon_or_noise(epsilon: Any, delta: Any, noise_std: Any) -> None:
     """Refuse anything but either epsilon and delta, or a standard deviation."""
     if (epsilon is None) == (noise_std is None):
         raise ArgumentError("give epsilon, or noise_std, and not both")
-    check_epsilon_and_delta(1.0 if epsilon is None else epsilon, delta)
+    statements.check_epsilon_and_delta(1.0 if epsilon is None else epsilon, delta)
     if noise_std is not None and not (isinstance(noise_std, int | float) and 0 < noise_std < math.inf):
         raise ArgumentError(f"noise_std must be positive and finite; it is {noise_std!r}")

@@ -5,17 +5,9 @@ from typing import ClassVar
 
 from radoboost.holder.curator import Curator
 from radoboost.holder.grid import make_grid_columns
+from radoboost.holder.mechanisms import table_survey
 from radoboost.holder.mechanisms.mechanism import KeyUse, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
-from radoboost.holder.mechanisms.table_survey import (
-    check_scale_argument,
-    check_shared_columns_argument,
-    outliers_of_survey,
-    places_of_shared_columns,
-    sum_rados_after_survey,
-    survey_feature_map,
-    survey_table,
-)
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.signatures import check_enough_signatures
 from radoboost.privacy import NotPrivate, Relation
@@ -86,21 +78,23 @@ class Plain:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a scale that cannot be used, a first row that would say nothing, and columns that cannot be shared."""
-        check_scale_argument(asked)
+        table_survey.check_scale_argument(asked)
         asked.check_first_row()
-        check_shared_columns_argument(asked)
+        table_survey.check_shared_columns_argument(asked)
 
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Rados as they are."""
-        places_of_shared_columns(asked, run.source)  # refuses names that are not there before rows are read
-        asked, through = survey_feature_map(asked, run)
-        facts = survey_table(asked, run, passes=2 if through is None else 3)
+        table_survey.places_of_shared_columns(
+            asked, run.source
+        )  # refuses names that are not there before rows are read
+        asked, through = table_survey.survey_feature_map(asked, run)
+        facts = table_survey.survey_table(asked, run, passes=2 if through is None else 3)
         columns = make_grid_columns(
             run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept
         )
         check_enough_signatures(asked.n_rados, facts.all_rows, asked.subsets)
-        outliers = outliers_of_survey(facts, run.source) if through is None else through.outliers
-        draft = sum_rados_after_survey(asked, run, facts, columns, asked.subsets, {}, through=through)
+        outliers = table_survey.outliers_of_survey(facts, run.source) if through is None else through.outliers
+        draft = table_survey.sum_rados_after_survey(asked, run, facts, columns, asked.subsets, {}, through=through)
         return replace(draft, outliers=outliers)
 
     def statement(self, circumstances: StatementFacts) -> Statement:

@@ -14,19 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError, whole_number
+from radoboost.holder import rado_sums
 from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.curator import Curator, NoiseSpec, RowNoise
 from radoboost.holder.feature_maps import make_feature_map, map_table
 from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.keystream import Key
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, NoisePlan, ReleaseDraft, StatementFacts
-from radoboost.holder.rado_sums import (
-    RadoPass,
-    RadoSums,
-    check_memory_for_rados,
-    columns_of_row_counts,
-    values_of_row_counts,
-)
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import PersonCounts, count_values_beyond_bounds
 from radoboost.holder.schema_file import check_declared_bounds, check_declared_feature_names
@@ -270,7 +264,7 @@ def count_record_rows(run: Curator) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class SumContributions(RadoPass):
+class SumContributions(rado_sums.RadoPass):
     """Rados of what records contribute: clipped, rounded towards zero, zeros where a record is bad.
 
     `row_noise` is noise on every row, good or bad.
@@ -285,7 +279,7 @@ class SumContributions(RadoPass):
         noise = None if self.row_noise is None else self.row_noise.for_part()
         return replace(super().for_part(first_row, n_rows), row_noise=noise)
 
-    def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
+    def add(self, sums: rado_sums.RadoSums, first_row: int, batch: Batch) -> None:
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop
             values, signs = batch.values(), self.rule.signs_or_zero(batch.labels)
             rows, good = clip_record_rows(values, signs, self.columns, self.clip, self.step)
@@ -293,10 +287,10 @@ class SumContributions(RadoPass):
                 rows += self.row_noise.rows(first_row, *rows.shape)
                 np.clip(rows, -LARGEST, LARGEST, out=rows)  # post-processing: the noise is in already
             self.engine.sum_rows(rows.astype(np.int32), first_row, self.prepared, sums.totals)
-            values = values_of_row_counts(batch, values)
+            values = rado_sums.values_of_row_counts(batch, values)
             sums.counts.see(values, signs, good, batch)
             sums.counts.clipped += count_values_beyond_bounds(
-                values, good, columns_of_row_counts(self.columns, self.inputs)
+                values, good, rado_sums.columns_of_row_counts(self.columns, self.inputs)
             )
 
 
@@ -315,7 +309,7 @@ def sum_record_contributions(
     rule, n_rados = declared_label_encoder(asked), asked.n_rados
     if through is not None:
         run.source = map_table(run.source, through.map)
-    check_memory_for_rados(run.engine, n_rados, len(columns))
+    rado_sums.check_memory_for_rados(run.engine, n_rados, len(columns))
     if n_rows is not None:
         check_enough_signatures(n_rados, n_rows, asked.subsets)
     prepared = asked.subsets.prepare(asked.signature_key, n_rados, n_rows or 0, run.threads)

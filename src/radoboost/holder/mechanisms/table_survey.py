@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
+from radoboost.holder import schema_file
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine
@@ -20,12 +21,6 @@ from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, Release
 from radoboost.holder.rado_sums import RadoSums, SumClasses, SumRados, SurveyRows, check_memory_for_rados
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts, outlier_values
-from radoboost.holder.schema_file import (
-    Declared,
-    check_declared_bounds,
-    check_declared_feature_names,
-    declared_limits_as_arrays,
-)
 from radoboost.holder.signatures import SignatureSet, SignatureStream
 from radoboost.holder.sparse_rado_sums import (
     require_memory_for_sparse_rados,
@@ -182,7 +177,7 @@ def survey_feature_map(asked: CraftRequest, run: Curator) -> tuple[CraftRequest,
     feature_map, outliers = make_feature_map(columns, inputs, groups), outliers_of_survey(facts, run.source)
     run.source = map_table(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
-    return replace(asked, declared=Declared(limits)), MappedInputs(feature_map, inputs, outliers)
+    return replace(asked, declared=schema_file.Declared(limits)), MappedInputs(feature_map, inputs, outliers)
 
 
 def outliers_of_survey(facts: TableSurvey, source: Table) -> dict[str, float]:
@@ -198,9 +193,9 @@ def survey_table(asked: CraftRequest, run: Curator, *, unbounded: str | None = N
     """The first of two passes, or more; it ignores bounds of the column `unbounded`, and takes its exact sums."""
     run.expect(passes)
     source, scale = run.source, check_scale_argument(asked)
-    check_declared_feature_names(source.features, asked.intercept)
+    schema_file.check_declared_feature_names(source.features, asked.intercept)
     check_rows_sum_exactly(source.name, source.n_rows or 0)  # where files say so, before they are read
-    limits = check_declared_bounds(asked.declared, source.features, scale)
+    limits = schema_file.check_declared_bounds(asked.declared, source.features, scale)
     if scale != "bounds":  # slots are 0 or 1, and need no clipping
         limits = {name: pair for name, pair in limits.items() if name not in source.groups}
     require_memory_for_sparse_rados(run.engine, source, asked.n_rados, len(source.features) + asked.intercept)
@@ -208,7 +203,9 @@ def survey_table(asked: CraftRequest, run: Curator, *, unbounded: str | None = N
         limits.pop(unbounded, None)
     moments = scale == "standard" or unbounded is not None
     labels = LabelCollector(asked.label_name, asked.classes, advice=CRAFT_ADVICE)
-    task = SurveyRows(run.engine, *declared_limits_as_arrays(limits, source.features), labels, moments, source.features)
+    task = SurveyRows(
+        run.engine, *schema_file.declared_limits_as_arrays(limits, source.features), labels, moments, source.features
+    )
     sums = run.sum(survey_sparse_entries(task, source))
     exact = sums.exact
     source.check_rows(exact.n_rows)

@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from radoboost.errors import ArgumentError, ReleaseError, TableError
-from radoboost.lab.attacks import ASSUMED, ATTACKS, run_attack_study
-from radoboost.lab.attacks.adversary_knowledge import (
-    NeedsExtra,
-    attack_deadline,
-    edge_vectors_of_own_table,
-    edge_vectors_of_table,
-)
+from radoboost.lab.attacks import ASSUMED, ATTACKS, adversary_knowledge, run_attack_study
 from radoboost.lab.attacks.exact_reconstruction import Reconstruction
 from radoboost.lab.attacks.membership import Membership, membership_findings
 from radoboost.lab.audits import program_audit
@@ -124,7 +118,7 @@ def run_all_attacks(inputs: AttackInputs, *, seconds: float, bar: Progress = sil
 
     None of them fails the others.
     """
-    attack_deadline(seconds)  # refuses a wrong time limit before any attack runs
+    adversary_knowledge.attack_deadline(seconds)  # refuses a wrong time limit before any attack runs
     attempts, count = [], len(ATTACKS) + 1
     for done, module in enumerate([*map(_attack_module, ATTACKS), program_audit]):
         bar("attacks", done, count)
@@ -176,7 +170,7 @@ def _attempt_attack(module: Any, inputs: AttackInputs, seconds: float, bar: Prog
             findings = _attack_findings_on_release(name, title, inputs, result, seconds)
         else:
             group, sentence = NEEDS, lacking
-    except NeedsExtra as error:
+    except adversary_knowledge.NeedsExtra as error:
         group, sentence = NEEDS, f"{error}."
     except (ArgumentError, ReleaseError, TableError) as error:
         sentence = _error_as_sentence(error)
@@ -297,7 +291,7 @@ def _attack_growth_figures(inputs: AttackInputs, seconds: float) -> list[Figure]
     )
     from radoboost.lab.attacks.exact_reconstruction import solve_integers
 
-    release, left = inputs.release, attack_deadline(seconds)
+    release, left = inputs.release, adversary_knowledge.attack_deadline(seconds)
     m = known_number_of_examples(release, inputs.rows)
     assert inputs.seed is not None
     if m > _MOST_DRAWN or release.law == "banded sums":
@@ -329,7 +323,9 @@ _RUNS: dict[str, Callable[[Any, AttackInputs, float, Progress], Any]] = {
     ),
     "membership": lambda m, asked, s, bar: m.membership_of_release(asked.release, seconds=s, bar=bar),
     "confounder": lambda m, asked, s, bar: m.confound_columns(
-        asked.release, edge_vectors_of_own_table(asked.release, asked.table, label=asked.label), seconds=s
+        asked.release,
+        adversary_knowledge.edge_vectors_of_own_table(asked.release, asked.table, label=asked.label),
+        seconds=s,
     ),
 }
 
@@ -429,7 +425,7 @@ def write_attack_report(
     Each attack has `seconds`, and as many for the picture of where it stops on made-up tables.
     """
     if inputs.table is not None:  # refuses a table that does not go with the release
-        edge_vectors_of_table(inputs.release, inputs.table, label=inputs.label)
+        adversary_knowledge.edge_vectors_of_table(inputs.release, inputs.table, label=inputs.label)
     attempts = run_all_attacks(inputs, seconds=seconds, bar=bar)
     made = Report(verdict_after(inputs.release.statement, attempts), attempts)
     write_attack_page(made, inputs, place)

@@ -15,14 +15,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.grid import GRID_BITS
-from radoboost.lab.attacks.adversary_knowledge import (
-    DEFAULT_SECONDS,
-    attack_deadline,
-    inclusion_bits_of_seed,
-    known_number_of_examples,
-    rado_integers,
-    refuse_many_classes,
-)
+from radoboost.lab.attacks import adversary_knowledge
 from radoboost.lab.attacks.exact_reconstruction import check_seed_by_parity
 from radoboost.progress import Progress, silent
 from radoboost.release.columns import CONSTANT
@@ -134,7 +127,7 @@ def recover_column_linearly(
     *,
     rounded: bool = True,
     name: str = "the column",
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float = adversary_knowledge.DEFAULT_SECONDS,
 ) -> Recovered:
     """Recover x from answers = inclusion @ x + noise, with noise of at most `noise_bound` in each.
 
@@ -142,7 +135,7 @@ def recover_column_linearly(
     for the x in the interval whose largest error is least. It refuses answers that no such x gives within the bound.
     The time to set the program up is an estimate, so a slow machine may exceed the limit by seconds.
     """
-    left = attack_deadline(seconds)
+    left = adversary_knowledge.attack_deadline(seconds)
     allowed = np.unique(np.asarray(values, dtype=np.float64))
     bits, sums = np.asarray(inclusion), np.asarray(answers, dtype=np.float64)
     if bits.ndim != 2 or not bits.size or sums.shape != (len(bits),):
@@ -273,7 +266,7 @@ def recover_release_column(
     *,
     method: str = "lp",
     values: Sequence[float] | None = None,
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float = adversary_knowledge.DEFAULT_SECONDS,
 ) -> Recovered:
     """Recover one column of y_i x_i of a seeded release: of the constant column these are the labels.
 
@@ -282,7 +275,7 @@ def recover_release_column(
     values stand for labels. In a release without noise the parity of the constant column shows a wrong seed, unless
     all its rados have as many records.
     """
-    refuse_many_classes(
+    adversary_knowledge.refuse_many_classes(
         release, "this attack recovers one column times its label of -1 or +1", "; take the attack reconstruct"
     )
     names, law = release.feature_names, release.law
@@ -293,7 +286,11 @@ def recover_release_column(
         )
     if column not in names:
         raise ArgumentError(f"the release has no column {column!r}; it has {', '.join(names)}")
-    left, place, m = attack_deadline(seconds), names.index(column), known_number_of_examples(release, rows)
+    left, place, m = (
+        adversary_knowledge.attack_deadline(seconds),
+        names.index(column),
+        adversary_knowledge.known_number_of_examples(release, rows),
+    )
     entry, bound, largest = release.columns[place], 0.0, 2.0**GRID_BITS * release.columns[place].step
     if law == "noisy sums":
         tail = FALSE_ALARM / (2 * release.n_rados)
@@ -302,9 +299,9 @@ def recover_release_column(
     is_constant = entry.scale == "constant"
     if not _method_fits_memory(method, release.n_rados, m):  # before signatures take their memory
         return _nothing_recovered(column, method, release.n_rados, m, bound, "size")
-    inside = inclusion_bits_of_seed(release, seed, m)
+    inside = adversary_knowledge.inclusion_bits_of_seed(release, seed, m)
     if law == "sums" and release.columns[-1].scale == "constant":
-        check_seed_by_parity(inside, rado_integers(release)[:, -1] >> GRID_BITS)
+        check_seed_by_parity(inside, adversary_knowledge.rado_integers(release)[:, -1] >> GRID_BITS)
     return recover_column_linearly(
         inside, release.rados[:, place], bound, (-largest, largest) if values is None else values, method,
         rounded=values is not None or is_constant, name=column, seconds=max(left(), 1e-3),
@@ -325,7 +322,7 @@ def study(
 
     Noise is uniform within +-c sqrt(m), for each c of `noise`. A share is the median of `repeats` random cases.
     """
-    left, rng = attack_deadline(seconds), np.random.default_rng(seed)
+    left, rng = adversary_knowledge.attack_deadline(seconds), np.random.default_rng(seed)
     cases = [(c, ratio) for c in noise for ratio in ratios]
     shares: dict[tuple[str, float, float], float] = {}
     for n_done, (c, ratio) in enumerate(cases):

@@ -19,13 +19,8 @@ from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyEx
 from radoboost.holder.mechanisms.moments.moments import UNITS
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
 from radoboost.holder.signatures import check_number_of_rados
+from radoboost.lab.attacks import mechanism_from_release
 from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, refuse_many_classes
-from radoboost.lab.attacks.mechanism_from_release import (
-    claim_of_statement,
-    mechanism_of_release,
-    mechanism_with_clip,
-    plain_table_of_release,
-)
 from radoboost.lab.attacks.plain_likelihood import Floats, PlainTable, plain_likelihood_runs
 from radoboost.lab.attacks.roc import LOW_RATE, Claim, Roc, roc_of_scores
 from radoboost.lab.audits.audit import CONFIDENCE, LEAST_RUNS
@@ -321,7 +316,7 @@ def _membership_in_noisy_sums(mechanism: Any, scenario: Scenario) -> tuple[Runs,
 
 
 def _membership_in_noisy_rows(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = noisy_rows_runs(mechanism_with_clip(mechanism, scenario.n_columns), scenario)
+    scores = noisy_rows_runs(mechanism_from_release.mechanism_with_clip(mechanism, scenario.n_columns), scenario)
     granted = _GRANTED[mechanism.law]
     if mechanism.clip is None:
         granted = (granted[0], _UNCLIPPED)
@@ -401,7 +396,7 @@ def membership_of_release(
     """
     if release.law in _PLAIN_TABLES:
         return _membership_of_plain_release(release, runs, key, seconds, bar)
-    mechanism = mechanism_of_release(release)
+    mechanism = mechanism_from_release.mechanism_of_release(release)
     return membership_attack(
         mechanism,
         n_rados=max(1, release.n_rados),  # moments have none, and do not ask
@@ -410,7 +405,7 @@ def membership_of_release(
         runs=runs,
         key=key,
         seconds=seconds,
-        claim=claim_of_statement(release, mechanism),
+        claim=mechanism_from_release.claim_of_statement(release, mechanism),
         bar=bar,
     )
 
@@ -422,7 +417,9 @@ def _membership_of_plain_release(
     left = attack_deadline(seconds)
     _check_membership_runs(runs, key)
     scenario = Scenario(runs=runs, key=key, bar=bar, going=lambda: left() > 0)
-    result = _membership_in_plain_table(release.mechanism["name"], plain_table_of_release(release), scenario)
+    result = _membership_in_plain_table(
+        release.mechanism["name"], mechanism_from_release.plain_table_of_release(release), scenario
+    )
     if any(column.scale == "standard" for column in release.columns):
         result = replace(result, granted=(*result.granted, _CONSTANTS))
     return result

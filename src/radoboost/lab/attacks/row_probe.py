@@ -12,22 +12,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, TableError
 from radoboost.holder.mechanisms import FeatureBand, Plain
 from radoboost.holder.signatures import FixedSupport
-from radoboost.lab.attacks.adversary_knowledge import (
-    DEFAULT_SECONDS,
-    attack_deadline,
-    check_same_width,
-    edge_vectors_of_table,
-    rado_integers,
-)
-from radoboost.lab.attacks.subset_sum import (
-    MOST_HALVED,
-    HalfSums,
-    Lattice,
-    Subsets,
-    check_subset_sum_targets,
-    expected_other_subsets,
-    too_few_bits,
-)
+from radoboost.lab.attacks import adversary_knowledge, subset_sum
 from radoboost.progress import Progress, silent
 from radoboost.release.release import Release
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportTable, Series
@@ -100,7 +85,7 @@ def probe_rows_of_table(
     *,
     label: str | None = None,
     rados: int = ENOUGH_RADOS,
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float = adversary_knowledge.DEFAULT_SECONDS,
     bar: Progress = silent,
 ) -> Probe:
     """Which rows of a table are in a release that was made of some of them; it must be plain or of a feature band.
@@ -112,7 +97,7 @@ def probe_rows_of_table(
             f"the rados of the mechanism {release.mechanism['name']} hold noise, and this attack needs exact sums; "
             f"it works on {Plain.name} and {FeatureBand.name}"
         )
-    edges, support = edge_vectors_of_table(release, table, y, label=label), None
+    edges, support = adversary_knowledge.edge_vectors_of_table(release, table, y, label=label), None
     if release.n_examples is not None and len(edges) < release.n_examples:
         raise TableError(
             f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
@@ -121,8 +106,8 @@ def probe_rows_of_table(
     if release.signatures["name"] == FixedSupport.name:
         support = int(release.signatures["support"]), release.n_examples or len(edges)
     return probe_members_of_rados(
-        edges, rado_integers(release), support=support, n_members=release.n_examples, rados_read=rados,
-        seconds=seconds, bar=bar,
+        edges, adversary_knowledge.rado_integers(release), support=support, n_members=release.n_examples,
+        rados_read=rados, seconds=seconds, bar=bar,
     )  # fmt: skip
 
 
@@ -133,16 +118,16 @@ def probe_members_of_rados(
     support: tuple[int, int] | None = None,
     n_members: int | None = None,
     rados_read: int = ENOUGH_RADOS,
-    seconds: float = DEFAULT_SECONDS,
+    seconds: float = adversary_knowledge.DEFAULT_SECONDS,
     bar: Progress = silent,
 ) -> Probe:
     """Which of the edge vectors, (N, d), the rados are sums of; `support` is (rows in a rado, rows in the release).
 
     `n_members` is how many rows the release is known to be of: no more of them can be in it.
     """
-    left = attack_deadline(seconds)
-    check_same_width(edges, rados)
-    edges, rados = check_subset_sum_targets(edges, rados)
+    left = adversary_knowledge.attack_deadline(seconds)
+    adversary_knowledge.check_same_width(edges, rados)
+    edges, rados = subset_sum.check_subset_sum_targets(edges, rados)
     n_rados, missed = len(rados), 0.5
     if support is not None:
         # Every rado has as many rows: one more column that is known exactly.
@@ -150,11 +135,13 @@ def probe_members_of_rados(
             np.hstack([part, np.full((len(part), 1), one)]) for part, one in ((edges, 1), (rados, support[0]))
         )
         missed = 1 - support[0] / support[1]
-    proving, others = len(edges) <= MOST_HALVED, expected_other_subsets(edges)
-    why = "" if proving else too_few_bits(edges)
+    proving, others = len(edges) <= subset_sum.MOST_HALVED, subset_sum.expected_other_subsets(edges)
+    why = "" if proving else subset_sum.too_few_bits(edges)
     if not why:
-        engine: HalfSums | Lattice = HalfSums(edges) if proving else Lattice(edges, left)
-        if isinstance(engine, Lattice):
+        engine: subset_sum.HalfSums | subset_sum.Lattice = (
+            subset_sum.HalfSums(edges) if proving else subset_sum.Lattice(edges, left)
+        )
+        if isinstance(engine, subset_sum.Lattice):
             why, others = engine.too_few_bits() or _no_row_named_text(engine), engine.expected_others
     if why:
         return Probe((OPEN,) * len(edges), False, others, 1.0, 0, 0, n_rados, "lattice", why)
@@ -164,7 +151,7 @@ def probe_members_of_rados(
         if left() <= 0:
             why = "the time was over"
             break
-        subsets = engine.solve(target, 1) if isinstance(engine, HalfSums) else engine.solve(target, left)
+        subsets = engine.solve(target, 1) if isinstance(engine, subset_sum.HalfSums) else engine.solve(target, left)
         n_read += 1
         bar("solving rados", n_read, min(n_rados, rados_read))
         if subsets.count == 0:
@@ -196,12 +183,12 @@ def probe_members_of_rados(
 
 
 def _rows_of_probed_subset(
-    subsets: Subsets, edges: NDArray[np.int64], engine: HalfSums | Lattice
+    subsets: subset_sum.Subsets, edges: NDArray[np.int64], engine: subset_sum.HalfSums | subset_sum.Lattice
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The rows of some subset, and those of every subset, that give a rado; rows that are equal go in any order."""
     if subsets.with_row is not None:
         return subsets.with_row > 0, subsets.with_row == subsets.count
-    assert isinstance(engine, Lattice)
+    assert isinstance(engine, subset_sum.Lattice)
     equal = np.unique(edges, axis=0, return_inverse=True)[1].reshape(-1)
     chosen = np.bincount(equal, subsets.listed[0])
     mixed = _exchangeable_rows(engine.relations(subsets.listed[0]), equal)
@@ -216,7 +203,7 @@ def _exchangeable_rows(relations: NDArray[np.int64], equal: NDArray[np.int64]) -
     return mixed[equal]
 
 
-def _no_row_named_text(lattice: Lattice) -> str:
+def _no_row_named_text(lattice: subset_sum.Lattice) -> str:
     """Why no row can be named, in words; empty if some can."""
     equal = np.unique(lattice.vectors, axis=0, return_inverse=True)[1].reshape(-1)
     if not _exchangeable_rows(lattice.short, equal).all():
@@ -238,7 +225,7 @@ def study(
     bar: Progress = silent,
 ) -> Findings:
     """How many rows of a release are found among as many others, and how long it takes; sixteen rados each."""
-    left, rng = attack_deadline(seconds), np.random.default_rng(seed)
+    left, rng = adversary_knowledge.attack_deadline(seconds), np.random.default_rng(seed)
     sizes, columns, levels = tuple(sizes), tuple(columns), tuple(levels)
     widest = max(columns)
     cells = list(dict.fromkeys([(n, d, 2**22) for d in columns for n in sizes]
@@ -262,7 +249,7 @@ def study(
 
     wide = {f"{d} column{'s' if d > 1 else ''}": [(n, d, 2**22) for n in sizes] for d in columns}
     coarse = {f"{k:,} values": [(n, widest, k) for n in sizes] for k in levels}
-    related = {} if max(sizes) <= MOST_HALVED else {
+    related = {} if max(sizes) <= subset_sum.MOST_HALVED else {
         title: [_run_probe_on(rng, make(rng), min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
         for title, make in _RELATED.items()
     }  # fmt: skip

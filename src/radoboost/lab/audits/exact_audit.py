@@ -26,27 +26,9 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.mechanisms import ReleaseDraft
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.lab.audits import replay
 from radoboost.lab.audits.audit_tables import Tables, audit_tables_for, count_contributing_rows
 from radoboost.lab.audits.canaries import Scenario, SingleRowSignatures
-from radoboost.lab.audits.replay import (
-    ABSURD,
-    LYING,
-    Aimed,
-    Given,
-    Honest,
-    Log,
-    MoreRows,
-    NoisySum,
-    Script,
-    direction_of_differing_row,
-    faults_of_noise,
-    faults_of_pair,
-    log_curator,
-    recording_curator,
-    replayed_release,
-    squared_distances,
-    total_squared_distance,
-)
 from radoboost.privacy import Event, Gaussian, Relation, epsilon_at
 from radoboost.privacy.calibration import noise_share_of_holder
 from radoboost.privacy.events import OF_LABELS
@@ -207,51 +189,51 @@ class Replays:
     key: bytes = _KEY
     room: tuple[int, int] | None = None
     tick: Callable[[], None] = lambda: None
-    shares: Callable[[Log], Mapping[str, float]] = lambda log: {}
+    shares: Callable[[replay.Log], Mapping[str, float]] = lambda log: {}
     allowed: Fraction = Fraction(1)
     more_rows: int = 0
     worst: Worst = field(default_factory=Worst)
     faults: dict[str, None] = field(default_factory=dict)
     transcripts: int = 0
 
-    def log(self, number: int, script: Script, key: bytes) -> Log:
+    def log(self, number: int, script: replay.Script, key: bytes) -> replay.Log:
         pool: dict[str, Any] = {} if self.room is None else {"pool": _Seat(*self.room)}
         about = self.tables.source(number), get_engine("auto"), ThreadRunner(1), key
         self.tick()
-        if self.more_rows and not isinstance(script, Given):
-            script = MoreRows(script, self.more_rows)
+        if self.more_rows and not isinstance(script, replay.Given):
+            script = replay.MoreRows(script, self.more_rows)
         with np.errstate(all="ignore"):
-            return log_curator(recording_curator(self.run)(*about, script=script, **pool), self.make)
+            return replay.log_curator(replay.recording_curator(self.run)(*about, script=script, **pool), self.make)
 
     def begun(self) -> Any:
         """The log of a run as it is: what there is to compare with."""
-        log = self.log(self.tables.first, Honest(), self.key)
+        log = self.log(self.tables.first, replay.Honest(), self.key)
         if log.made is None:
             raise ArgumentError(f"a run on a made-up table ended with {log.stopped}")
         return log
 
-    def along(self, name: str, script: Script) -> dict[int, Log]:
+    def along(self, name: str, script: replay.Script) -> dict[int, replay.Log]:
         """All tables along one transcript, that of the first of them."""
         first, self.transcripts = self.tables.first, self.transcripts + 1
         key = hashlib.sha256(name.encode() + self.key).digest()
         logs = {first: self.log(first, script, key)}
-        self._note(faults_of_noise(logs[first]), name)
-        if isinstance(script, Honest) and logs[first].stopped:
+        self._note(replay.faults_of_noise(logs[first]), name)
+        if isinstance(script, replay.Honest) and logs[first].stopped:
             self._note([f"a run on a made-up table ended with {logs[first].stopped}"], name)
         pairs = self._pairs(logs[first])
         for number in sorted({number for pair in pairs for number in pair} - {first}):
-            logs[number] = self.log(number, Given(logs[first]), key)
+            logs[number] = self.log(number, replay.Given(logs[first]), key)
         files = {number: None if log.made is None else self.content(log.made) for number, log in logs.items()}
         shares = self.shares(logs[first])
         for one, other in pairs:
-            faults = faults_of_pair(logs[one], logs[other])
+            faults = replay.faults_of_pair(logs[one], logs[other])
             if not faults and files[one] != files[other]:
                 faults = ["the two files differ in more than their id"]
             self._note(faults, f"{name}; {self.tables.pair(one, other)}")
             self._measure(logs[one], logs[other], shares, (self.tables.pair(one, other), name))
         return logs
 
-    def _pairs(self, log: Log) -> tuple[tuple[int, int], ...]:
+    def _pairs(self, log: replay.Log) -> tuple[tuple[int, int], ...]:
         """The pairs to compare: where sums have very many numbers, some of them, spread over all."""
         pairs = self.tables.pairs
         wide = any(one.exact.size > _WIDE for one in log.sums)
@@ -260,10 +242,12 @@ class Replays:
     def _note(self, faults: Sequence[str], where: str) -> None:
         self.faults |= {f"{fault} ({where})": None for fault in faults}
 
-    def _measure(self, one: Log, other: Log, shares: Mapping[str, float], where: tuple[str, str]) -> None:
-        parts = squared_distances(one, other, 1 if self.room is None else self.room[0] - self.room[1])
+    def _measure(self, one: replay.Log, other: replay.Log, shares: Mapping[str, float], where: tuple[str, str]) -> None:
+        parts = replay.squared_distances(one, other, 1 if self.room is None else self.room[0] - self.room[1])
         self.worst.see(
-            StageRatio(ALL_STAGES, ratio_of_distances(total_squared_distance(parts.values()), self.allowed), *where)
+            StageRatio(
+                ALL_STAGES, ratio_of_distances(replay.total_squared_distance(parts.values()), self.allowed), *where
+            )
         )
         for stage, part in parts.items():
             if stage in shares:
@@ -294,7 +278,7 @@ def _replay_and_reading_of_mechanism(
     told: Any = SimpleNamespace(name=mechanism.name, law=mechanism.law, statement=cache(mechanism.statement))
 
     def content(made: ReleaseDraft) -> Any:
-        return replayed_release(told, asked, made, asked.declared.schema).content()
+        return replay.replayed_release(told, asked, made, asked.declared.schema).content()
 
     return make, content
 
@@ -343,7 +327,7 @@ def _audited_relation(mechanism: Any, max_rows: int | None) -> Relation:
     return Relation.PERSON if mechanism.neighbours is Relation.RECORD else Relation.PERSON_LABELS
 
 
-def _stage_shares(mechanism: Any, log: Log) -> dict[str, float]:
+def _stage_shares(mechanism: Any, log: replay.Log) -> dict[str, float]:
     """What share of mu squared each stage has, where the run came to an end."""
     if log.made is None or log.made.circumstances.shape is None:
         return {}
@@ -370,38 +354,40 @@ def _remark_on_replaced_records(relation: Relation, shares: Mapping[str, float])
     )
 
 
-def _replay_scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[tuple[str, Script]]:
+def _replay_scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[tuple[str, replay.Script]]:
     """Transcripts: honest ones, absurd ones, those of a lying speaker, and those along which rows differ most."""
     first = replays.tables.first
     if not thorough:
-        yield ABSURD[0].name, ABSURD[0]
-        yield LYING[0].name, LYING[0]
+        yield replay.ABSURD[0].name, replay.ABSURD[0]
+        yield replay.LYING[0].name, replay.LYING[0]
     else:
-        yield from ((one.name, one) for one in ABSURD)
-        yield from ((one.name, one) for one in LYING)
-    yield "honest", Honest()
+        yield from ((one.name, one) for one in replay.ABSURD)
+        yield from ((one.name, one) for one in replay.LYING)
+    yield "honest", replay.Honest()
     # What the honest transcript tells of the rows, for transcripts that are aimed at them.
     key = hashlib.sha256(b"honest" + replays.key).digest()
-    base = replays.log(first, Honest(), key)
+    base = replays.log(first, replay.Honest(), key)
     if base.stopped or replays.faults:  # where runs go apart, there is nothing to aim at
         return
-    yield "nothing is learned", Aimed(base)
-    absent = _second_moments_sum_of_log(replays.log(0, Given(base), key))
+    yield "nothing is learned", replay.Aimed(base)
+    absent = _second_moments_sum_of_log(replays.log(0, replay.Given(base), key))
     for name, axis in _whitening_axes_to_replay(replays, relation, base, absent, key)[: None if thorough else 2]:
-        yield f"aimed at {name}", Aimed(base, axis, far=relation in OF_LABELS)
+        yield f"aimed at {name}", replay.Aimed(base, axis, far=relation in OF_LABELS)
 
 
-def _second_moments_sum_of_log(log: Log) -> NoisySum:
+def _second_moments_sum_of_log(log: replay.Log) -> replay.NoisySum:
     return [one for one in log.sums if one.stage == "second moments"][-1]
 
 
 def _whitening_axes_to_replay(
-    replays: Replays, relation: Relation, base: Log, absent: NoisySum, key: bytes
+    replays: Replays, relation: Relation, base: replay.Log, absent: replay.NoisySum, key: bytes
 ) -> list[tuple[str, NDArray[np.float64]]]:
     """Directions of rows on the sphere that whitening may be made to see alone: those of pairs that differ most."""
     rows = {}
     for number in sorted({number for pair in replays.tables.pairs for number in pair} - {0}):
-        row = direction_of_differing_row(_second_moments_sum_of_log(replays.log(number, Given(base), key)), absent)
+        row = replay.direction_of_differing_row(
+            _second_moments_sum_of_log(replays.log(number, replay.Given(base), key)), absent
+        )
         if row is not None:
             rows[number] = row
     if relation is not Relation.REPLACE:
@@ -459,8 +445,8 @@ def exact_audit_of_noisy_rados(mechanism: Any, scenario: Scenario) -> ExactAudit
     one = event.event
     # Rados have noise of their own each, and all of them the same rows here.
     replays.allowed = n_rados * (Fraction(one.group) / Fraction(one.noise_multiplier)) ** 2
-    replays.along("honest", Honest())
-    for script in ABSURD[:2]:
+    replays.along("honest", replay.Honest())
+    for script in replay.ABSURD[:2]:
         replays.along(script.name, script)
     claim = epsilon_claimed_by_draft(mechanism, begun.made)
     result = replays.result(mechanism.name, relation.value, claim, mechanism.delta)
@@ -588,8 +574,8 @@ def exact_audit_of_score(
             tables, score, run=run, key=key or _KEY, tick=lambda: bar("replaying runs", next(done), None),
             shares=lambda log: {"scoring rows": 1.0}, allowed=Fraction(mu_allowed_by_claim(claim, delta)) ** 2,
         )  # fmt: skip
-        replays.along("honest", Honest())
-        for one in ABSURD:
+        replays.along("honest", replay.Honest())
+        for one in replay.ABSURD:
             replays.along(one.name, one)
     return replays.result("score", Relation.RECORD.value, claim, delta)
 

@@ -12,20 +12,9 @@ from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.mechanisms import FeatureBand
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
 from radoboost.holder.signatures import FeatureInterval
+from radoboost.lab.paper import protocol
 from radoboost.lab.paper.domains import SOURCES, Domain, load_domain
 from radoboost.lab.paper.jobs import Options, Task, cell_generator
-from radoboost.lab.paper.protocol import (
-    N_FOLDS,
-    N_ROUNDS,
-    Summary,
-    best_iterate_on_examples,
-    number_of_rados,
-    share_of_test_errors,
-    standardise,
-    stratified_folds,
-    summarise_fold_errors,
-    uniform_rados,
-)
 from radoboost.learner.boost import boost
 from radoboost.privacy import Repeated, TruncatedBinomialShift, band, delta_at, epsilon_at
 from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
@@ -56,7 +45,9 @@ def feature_privacy_plan(options: Options) -> BandPlan:
     """The epsilons of one rado, how often folds are drawn, how many, and how many rounds of boosting."""
     if options.quick:
         return BandPlan((0.1, 1.0, 10.0), 1, 5, 200)
-    return BandPlan((0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0), 10, N_FOLDS, N_ROUNDS)
+    return BandPlan(
+        (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0), 10, protocol.N_FOLDS, protocol.N_ROUNDS
+    )
 
 
 # ---- the protected feature
@@ -79,7 +70,7 @@ def protect_feature(domain: Domain) -> tuple[NDArray[np.float64], int, str]:
     positive = domain.signs > 0
     uneven = [abs(2 * int(((x[:, k] == x[:, k].max()) == positive).sum()) - len(x)) for k in binary]
     best = binary[int(np.argmin(uneven))]
-    columns = standardise(x)
+    columns = protocol.standardise(x)
     columns[:, best] = np.where(x[:, best] == x[:, best].max(), 1.0, -1.0)
     return columns, best, str(names[best])
 
@@ -118,19 +109,19 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
     columns, place, name = protect_feature(domain)
     if (epsilon := cell.get("epsilon")) is not None:
         m = len(columns) - -(-len(columns) // chosen.folds)  # of the smallest training fold
-        return {**feature_privacy_totals(m, number_of_rados(m), epsilon), "feature": name}
+        return {**feature_privacy_totals(m, protocol.number_of_rados(m), epsilon), "feature": name}
     edges = columns * domain.signs[:, None]
     of_repeat = cell_generator(Task.of(NAME, domain=cell["domain"], repeat=cell["repeat"]), options)
-    train, test = stratified_folds(domain.signs, chosen.folds, of_repeat)[cell["fold"]]
+    train, test = protocol.stratified_folds(domain.signs, chosen.folds, of_repeat)[cell["fold"]]
     generator = cell_generator(cell, options)
-    n = number_of_rados(len(train))
+    n = protocol.number_of_rados(len(train))
 
     def learn(rows: NDArray[np.float64], update: str = "multiplicative") -> tuple[float, float]:
         """Test error, and the share of the protected feature in |theta|."""
-        theta = best_iterate_on_examples(
+        theta = protocol.best_iterate_on_examples(
             boost(rows, n_rounds=chosen.rounds, update=update).rounds, edges[train], len(edges[0])
         )
-        return share_of_test_errors(theta, edges[test], generator), float(
+        return protocol.share_of_test_errors(theta, edges[test], generator), float(
             abs(theta[place]) / max(np.abs(theta).sum(), 1e-300)
         )
 
@@ -142,7 +133,7 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
     return {
         "band": [error for error, _ in banded],
         "share": [share for _, share in banded],
-        "plain": learn(uniform_rados(edges[train], n, generator))[0],
+        "plain": learn(protocol.uniform_rados(edges[train], n, generator))[0],
         "adaboost": learn(edges[train], "exponential")[0],
     }
 
@@ -215,9 +206,9 @@ class _Result:
     """The results of one domain: errors by epsilon, those of the other learners, and the accounts."""
 
     title: str
-    band: tuple[Summary | None, ...]
+    band: tuple[protocol.Summary | None, ...]
     share: tuple[float | None, ...]
-    others: dict[str, Summary]
+    others: dict[str, protocol.Summary]
     accounts: tuple[dict[str, Any], ...]
 
     @property
@@ -255,9 +246,9 @@ def _gather_feature_errors(outcomes: Outcomes, name: str, chosen: BandPlan) -> _
     accounts = tuple(own[Task.of(NAME, domain=name, epsilon=epsilon)] for epsilon in chosen.epsilons)
     return _Result(
         f"{SOURCES[name].title}, {accounts[0]['feature']}",
-        tuple(None if None in each else summarise_fold_errors(each) for each in errors),
+        tuple(None if None in each else protocol.summarise_fold_errors(each) for each in errors),
         tuple(None if None in each else sum(each) / len(each) for each in shares),
-        {key: summarise_fold_errors([fold[key] for fold in folds]) for key in _OTHERS},
+        {key: protocol.summarise_fold_errors([fold[key] for fold in folds]) for key in _OTHERS},
         accounts,
     )
 
@@ -354,7 +345,7 @@ def _feature_totals_figure(results: list[_Result], chosen: BandPlan) -> Figure:
 
 
 def epsilon_band_competes_from(
-    errors: tuple[Summary | None, ...], other: Summary, epsilons: tuple[float, ...]
+    errors: tuple[protocol.Summary | None, ...], other: protocol.Summary, epsilons: tuple[float, ...]
 ) -> float | None:
     """The least epsilon from which on every error is at most MARGIN above the other; None if not at the largest."""
     least = None

@@ -7,20 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.lab.paper import protocol
 from radoboost.lab.paper.domains import SOURCES, load_domain
 from radoboost.lab.paper.jobs import Options, Task, cell_generator
-from radoboost.lab.paper.protocol import (
-    N_FOLDS,
-    N_ROUNDS,
-    best_iterate_on_examples,
-    fixed_support_rados,
-    number_of_rados,
-    paired_t_test,
-    share_of_test_errors,
-    standardise,
-    stratified_folds,
-    uniform_rados,
-)
 from radoboost.lab.paper.versus_paper import printed_table_of_paper
 from radoboost.learner.boost import boost
 from radoboost.learner.weak_oracles import Median, Strongest, WeakOracle
@@ -58,7 +47,7 @@ def noisy_copies_plan(options: Options) -> NoisyCopyPlan:
     """The noise levels, noisy copies, folds and rounds; the paper names 10 copies and 10 folds, and no levels."""
     if options.quick:
         return NoisyCopyPlan((0.0, 0.3, 3.0), 2, 5, 200)
-    return NoisyCopyPlan((0.0, 0.1, 0.3, 1.0, 3.0, 10.0), 10, N_FOLDS, N_ROUNDS)
+    return NoisyCopyPlan((0.0, 0.1, 0.3, 1.0, 3.0, 10.0), 10, protocol.N_FOLDS, protocol.N_ROUNDS)
 
 
 def support_curve_name(support: float) -> str:
@@ -92,10 +81,10 @@ def cells(options: Options) -> list[Task]:
 def work(cell: Task, options: Options) -> dict[str, Any]:
     """Test errors of all learners at all noise levels, for one fold of one noisy copy."""
     chosen, domain = noisy_copies_plan(options), load_domain(cell["domain"], options.data)
-    edges = standardise(domain.x) * domain.signs[:, None]
+    edges = protocol.standardise(domain.x) * domain.signs[:, None]
     # Noise and folds belong to the copy: all of its folds must draw the same.
     of_copy = cell_generator(Task.of(NAME, domain=cell["domain"], copy=cell["copy"]), options)
-    folds = stratified_folds(domain.signs, chosen.folds, of_copy)
+    folds = protocol.stratified_folds(domain.signs, chosen.folds, of_copy)
     deviates = of_copy.standard_normal(edges.shape)
     train, test = folds[cell["fold"]]
     generator = cell_generator(cell, options)
@@ -109,10 +98,10 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
             for kind in KINDS:
                 update = "exponential" if kind == EXAMPLES else "multiplicative"
                 rounds = boost(rows[kind], n_rounds=chosen.rounds, weak=weak, update=update).rounds
-                theta = best_iterate_on_examples(rounds, noisy[train], edges.shape[1])
+                theta = protocol.best_iterate_on_examples(rounds, noisy[train], edges.shape[1])
                 for where in TESTS:
                     errors[where][curve_key_of_learner(kind, oracle)].append(
-                        share_of_test_errors(theta, tests[where], generator)
+                        protocol.share_of_test_errors(theta, tests[where], generator)
                     )
     return {**errors, "clip": float(np.sqrt(np.square(edges).sum(axis=1)).max())}
 
@@ -123,10 +112,10 @@ def craft_noisy_copies(
     """Rados of the edge vectors, and of the deviates with the same signatures, of every kind."""
     both = np.hstack([edges, deviates])
     m, d = edges.shape
-    n = number_of_rados(m)
-    crafted = {RANDOM: uniform_rados(both, n, generator)}
+    n = protocol.number_of_rados(m)
+    crafted = {RANDOM: protocol.uniform_rados(both, n, generator)}
     for support in SUPPORTS:
-        crafted[support_curve_name(support)] = fixed_support_rados(both, n, int(support * m), generator)
+        crafted[support_curve_name(support)] = protocol.fixed_support_rados(both, n, int(support * m), generator)
     return {kind: (rados[:, :d], rados[:, d:]) for kind, rados in crafted.items()}
 
 
@@ -425,7 +414,7 @@ def _domains_with_lower_curve(
         for name, of in curves.items()
         if any(
             (of[b] - of[a]).mean(axis=0)[k] >= MARGIN
-            and paired_t_test(of[a][:, k].tolist(), of[b][:, k].tolist()) < level
+            and protocol.paired_t_test(of[a][:, k].tolist(), of[b][:, k].tolist()) < level
             for a, b in zip(ours, theirs, strict=True)
             for k in range(len(chosen.noise_stds))
         )

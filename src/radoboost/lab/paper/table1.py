@@ -9,31 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from radoboost.lab.paper import protocol, versus_paper
 from radoboost.lab.paper.domains import SOURCES, load_domain
 from radoboost.lab.paper.jobs import Options, Task, cell_generator
-from radoboost.lab.paper.protocol import (
-    N_FOLDS,
-    N_ROUNDS,
-    Folds,
-    Summary,
-    best_iterate_on_examples,
-    number_of_rados,
-    share_of_test_errors,
-    standardise,
-    stratified_folds,
-    summarise_fold_errors,
-    uniform_rados,
-)
-from radoboost.lab.paper.versus_paper import (
-    LEARNERS,
-    Row,
-    check_agreement_with_paper,
-    compare_with_paper,
-    error_printed_in_paper,
-    figure_versus_paper,
-    gather_fold_errors,
-    printed_table_of_paper,
-)
 from radoboost.learner.boost import LEAST_EDGE, Rounds, boost
 from radoboost.report.findings import Check, Findings, ReportColumn, ReportTable
 
@@ -49,7 +27,7 @@ class PreparedDomain:
 
     edges: NDArray[np.float64]
     signs: NDArray[np.float64]
-    folds: Folds
+    folds: protocol.Folds
     facts: dict[str, Any]
 
 
@@ -58,13 +36,13 @@ def prepare_domain(name: str, data: str, seed: int) -> PreparedDomain:
     """Load a domain, scale it and deal out its folds, which are the same in all experiments with that seed."""
     domain = load_domain(name, data)
     generator = cell_generator(Task.of("folds", domain=name), Options(data, (), seed))
-    folds = stratified_folds(domain.signs, N_FOLDS, generator)
+    folds = protocol.stratified_folds(domain.signs, protocol.N_FOLDS, generator)
     # Not centred, as the paper's 100 sigma must have been counted: only so the counts agree with it.
     spread = domain.x.std(axis=0, ddof=1)
     beyond = np.abs(domain.x).max(axis=0) > 100 * spread
     mean = domain.x.mean(axis=0)
     farthest = np.maximum(domain.x.max(axis=0) - mean, mean - domain.x.min(axis=0))
-    edges = standardise(domain.x)
+    edges = protocol.standardise(domain.x)
     facts = {
         "m": len(domain.x),
         "d": domain.x.shape[1],
@@ -112,17 +90,17 @@ def table1_printed_weights_cells(options: Options, clamp: float) -> list[Task]:
 
 
 def _table1_folds(options: Options) -> range:
-    return range(QUICK_FOLDS if options.quick else N_FOLDS)
+    return range(QUICK_FOLDS if options.quick else protocol.N_FOLDS)
 
 
 def work(cell: Task, options: Options) -> dict[str, Any]:
     """Three learners on one fold: their test errors, and the smallest |r_t| that each has seen."""
     domain = prepare_domain(cell["domain"], options.data, options.seed)
     if cell.get("part") == "draw":
-        n = number_of_rados(len(domain.folds[0][0]))
+        n = protocol.number_of_rados(len(domain.folds[0][0]))
         return errors_of_one_draw(domain.edges, n, cell["clamp"], _table1_generator(cell, options, "draw"))
     train, test = domain.folds[cell["fold"]]
-    n = number_of_rados(len(train))
+    n = protocol.number_of_rados(len(train))
     if cell.get("part") == "varied":
         return {
             variant.title: error_of_table1_variant(
@@ -142,16 +120,16 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
     rows = {
         "adaboost": edges,
         "adaboost_sub": edges[generator.choice(len(train), n, replace=False)],
-        "radoboost": uniform_rados(edges, n, generator),
+        "radoboost": protocol.uniform_rados(edges, n, generator),
     }
     if cell.get("part") == "printed-weights":
         return error_of_fold(rows["radoboost"], edges, domain.edges[test], cell["clamp"], generator)
     error, least = {}, {}
     for name, matrix in rows.items():
         update = "multiplicative" if name == "radoboost" else "exponential"
-        rounds = boost(matrix, n_rounds=N_ROUNDS, update=update, clamp=cell["clamp"]).rounds
-        theta = best_iterate_on_examples(rounds, edges, edges.shape[1])
-        error[name] = share_of_test_errors(theta, domain.edges[test], generator)
+        rounds = boost(matrix, n_rounds=protocol.N_ROUNDS, update=update, clamp=cell["clamp"]).rounds
+        theta = protocol.best_iterate_on_examples(rounds, edges, edges.shape[1])
+        error[name] = protocol.share_of_test_errors(theta, domain.edges[test], generator)
         least[name] = float(np.abs(rounds.edge).min(initial=1.0))
     return {**domain.facts, "n": n, "n_train": len(train), "error": error, "least_edge": least}
 
@@ -163,18 +141,23 @@ def _table1_generator(cell: Task, options: Options, purpose: str) -> np.random.G
 
 def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings:
     """The table, the same beside the paper's, what agrees, and why the rest does not."""
-    rows = gather_fold_errors(outcomes)
+    rows = versus_paper.gather_fold_errors(outcomes)
     checks = [
-        check_agreement_with_paper(NAME, rows, ("adaboost", "radoboost"), 2, options),
-        check_agreement_with_paper(NAME, rows, ("adaboost_sub",), len(DOMAINS[NAME]), options),
+        versus_paper.check_agreement_with_paper(NAME, rows, ("adaboost", "radoboost"), 2, options),
+        versus_paper.check_agreement_with_paper(NAME, rows, ("adaboost_sub",), len(DOMAINS[NAME]), options),
         _check_table1_outliers(rows),
         *_check_impressive_domains(rows),
     ]
     explained, reasons = explanation_of_examples_column(NAME, outcomes, 0.0)
-    tables = [table1_errors(rows), compare_with_paper(NAME, rows), *explained]
+    tables = [table1_errors(rows), versus_paper.compare_with_paper(NAME, rows), *explained]
     notes = table1_protocol_notes(options)
     return Findings(
-        NAME, TITLE, tables=tables, figures=[figure_versus_paper(NAME, rows)], checks=checks + reasons, notes=notes
+        NAME,
+        TITLE,
+        tables=tables,
+        figures=[versus_paper.figure_versus_paper(NAME, rows)],
+        checks=checks + reasons,
+        notes=notes,
     )
 
 
@@ -187,17 +170,17 @@ def table1_protocol_notes(options: Options) -> list[str]:
     return [*notes, f"A quick run: {QUICK_FOLDS} of the ten folds."] if options.quick else notes
 
 
-def table1_errors(rows: Sequence[Row]) -> ReportTable:
+def table1_errors(rows: Sequence[versus_paper.Row]) -> ReportTable:
     columns: list[ReportColumn | str] = [
         "domain", "m", "d", "100 sigma",
-        *(ReportColumn(f"{title}{end}", "%", 2) for title in LEARNERS.values() for end in ("", ", std")),
+        *(ReportColumn(f"{title}{end}", "%", 2) for title in versus_paper.LEARNERS.values() for end in ("", ", std")),
         ReportColumn("n/m", digits=4), ReportColumn("log10(n/2^m)", digits=0),
         ReportColumn("p", digits=3), ReportColumn("p'", digits=3),
     ]  # fmt: skip
     lines = []
     for row in rows:
         facts, n, size = row.facts, row.facts["n"], row.facts["n_train"]
-        summaries = [row.summary(learner) for learner in LEARNERS]
+        summaries = [row.summary(learner) for learner in versus_paper.LEARNERS]
         numbers = [number for summary in summaries for number in (summary.mean, summary.std)]
         power = math.log10(n) - size * math.log10(2)
         tests = [row.p("adaboost"), row.p("adaboost_sub")]
@@ -210,12 +193,12 @@ def table1_errors(rows: Sequence[Row]) -> ReportTable:
     return ReportTable("errors", "Test errors", columns, lines, note)
 
 
-def _check_table1_outliers(rows: Sequence[Row]) -> Check:
+def _check_table1_outliers(rows: Sequence[versus_paper.Row]) -> Check:
     complete = [row for row in rows if row.complete]
     wrong = [
         f"{row.title} has {row.facts['beyond']}"
         for row in complete
-        if row.facts["beyond"] != int(printed_table_of_paper(NAME)[row.name]["features_beyond_100_sigma"])
+        if row.facts["beyond"] != int(versus_paper.printed_table_of_paper(NAME)[row.name]["features_beyond_100_sigma"])
     ]
     holds = not wrong if complete else None
     centred = [
@@ -233,7 +216,7 @@ def _check_table1_outliers(rows: Sequence[Row]) -> Check:
     )
 
 
-def _check_impressive_domains(rows: Sequence[Row]) -> Iterator[Check]:
+def _check_impressive_domains(rows: Sequence[versus_paper.Row]) -> Iterator[Check]:
     """What the paper calls impressive: RadoBoost against AdaBoost_SS on Hardware and Twitter."""
     for row in rows:
         if row.name in ("hardware", "twitter") and row.complete:
@@ -256,7 +239,7 @@ def explanation_of_examples_column(
             parts[cell["part"]].setdefault(cell["domain"], []).append(outcome)
     if not parts["varied"]:
         return [], []
-    theirs = {domain: error_printed_in_paper(name, domain, "adaboost_sub") for domain in parts["varied"]}
+    theirs = {domain: versus_paper.error_printed_in_paper(name, domain, "adaboost_sub") for domain in parts["varied"]}
     explained, checks = explain_by_variants(parts["varied"], parts["draw"], theirs)
     return [explained], checks
 
@@ -319,7 +302,7 @@ def boost_table1_examples(
     """AdaBoost_SS in plain NumPy, with given numbers to divide features by, and |edges| from clamp to most."""
     weights = np.full(len(rows), 1 / len(rows))
     feature, edge, leverage = [], [], []
-    for _ in range(N_ROUNDS):
+    for _ in range(protocol.N_ROUNDS):
         edges = np.clip(weights @ rows / largest, -most, most)
         k = int(np.argmax(np.abs(edges)))
         if abs(edges[k]) < LEAST_EDGE:
@@ -357,8 +340,8 @@ def error_of_table1_variant(
     if variant.kept_on == "none":
         theta = rounds.theta(d)
     else:
-        theta = best_iterate_on_examples(rounds, edges[train] if variant.kept_on == "fold" else rows, d)
-    return share_of_test_errors(theta, edges[test], generator)
+        theta = protocol.best_iterate_on_examples(rounds, edges[train] if variant.kept_on == "fold" else rows, d)
+    return protocol.share_of_test_errors(theta, edges[test], generator)
 
 
 def _draw_table1_examples(
@@ -386,8 +369,8 @@ def errors_of_one_draw(
         rounds = boost_table1_examples(sample, np.where(largest > 0, largest, 1.0), clamp=clamp)
         wrong = 0.0
         for part in others:
-            theta = best_iterate_on_examples(rounds, np.delete(edges, part, axis=0), edges.shape[1])
-            wrong += len(part) * share_of_test_errors(theta, edges[part], generator)
+            theta = protocol.best_iterate_on_examples(rounds, np.delete(edges, part, axis=0), edges.shape[1])
+            wrong += len(part) * protocol.share_of_test_errors(theta, edges[part], generator)
         errors[variant.title] = wrong / (len(edges) - n)
     return errors
 
@@ -395,7 +378,7 @@ def errors_of_one_draw(
 def explain_by_variants(
     folds: Mapping[str, Sequence[dict[str, float]]],
     draws: Mapping[str, Sequence[dict[str, float]]],
-    paper: Mapping[str, Summary],
+    paper: Mapping[str, protocol.Summary],
 ) -> tuple[ReportTable, list[Check]]:
     """What each variant gives, and whether the paper's figure is a likely draw; errors by domain, fold and variant."""
     both = (AS_WRITTEN, OVER_THE_FOLD)
@@ -407,15 +390,15 @@ def explain_by_variants(
     for name, outcomes in folds.items():
         title, theirs = SOURCES[name].title, paper[name]
         columns += [ReportColumn(title, "%", 2), ReportColumn(f"{title}, std", "%", 2)]
-        of_draws = [summarise_fold_errors([draw[variant.title] for draw in draws[name]]) for variant in both]
-        of_folds = [summarise_fold_errors([fold[variant.title] for fold in outcomes]) for variant in VARIANTS]
+        of_draws = [protocol.summarise_fold_errors([draw[variant.title] for draw in draws[name]]) for variant in both]
+        of_folds = [protocol.summarise_fold_errors([fold[variant.title] for fold in outcomes]) for variant in VARIANTS]
         for row, summary in zip(rows, [*of_folds, *of_draws, theirs], strict=True):
             row += [summary.mean, summary.std]
         checks.append(_check_printed_error_likely(title, theirs, draws[name]))
     return ReportTable("sampled", "AdaBoost_SS on n examples, its protocol varied", columns, rows, _NOTE), checks
 
 
-def _check_printed_error_likely(title: str, theirs: Summary, draws: Sequence[dict[str, float]]) -> Check:
+def _check_printed_error_likely(title: str, theirs: protocol.Summary, draws: Sequence[dict[str, float]]) -> Check:
     """Whether the paper's figure may be that of one draw, with largest |values| over the fold.
 
     It may if it is within two standard deviations, which add that of a draw to the paper's standard error over folds.
@@ -423,7 +406,7 @@ def _check_printed_error_likely(title: str, theirs: Summary, draws: Sequence[dic
 
     def describe(variant: Variant) -> tuple[float, str]:
         errors = [draw[variant.title] for draw in draws]
-        summary = summarise_fold_errors(errors)
+        summary = protocol.summarise_fold_errors(errors)
         away = abs(theirs.mean - summary.mean) / math.hypot(summary.std, theirs.std / math.sqrt(theirs.n))
         return away, (
             f"{summary.mean:.2f} ± {summary.std:.2f} % (from {100 * min(errors):.2f} to {100 * max(errors):.2f}), "
@@ -449,7 +432,7 @@ def _check_printed_error_likely(title: str, theirs: Summary, draws: Sequence[dic
 
 
 def boost_with_printed_weights(
-    rows: NDArray[np.float64], *, n_rounds: int = N_ROUNDS, clamp: float = 0.0
+    rows: NDArray[np.float64], *, n_rounds: int = protocol.N_ROUNDS, clamp: float = 0.0
 ) -> tuple[Rounds, float, float]:
     """RadoBoost in plain NumPy with those weights; its rounds, the least |r_t| before the clamp, and the last sum.
 
@@ -488,5 +471,5 @@ def error_of_fold(
 ) -> dict[str, Any]:
     """The test error, by the protocol of Table 1, and the least |r_t|; `train` and `test` are edge vectors."""
     rounds, least, _ = boost_with_printed_weights(rados, clamp=clamp)
-    theta = best_iterate_on_examples(rounds, train, train.shape[1])
-    return {"error": share_of_test_errors(theta, test, generator), "least_edge": least}
+    theta = protocol.best_iterate_on_examples(rounds, train, train.shape[1])
+    return {"error": protocol.share_of_test_errors(theta, test, generator), "least_edge": least}

@@ -20,6 +20,7 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.feature_maps import map_table
 from radoboost.holder.grid import check_rows_sum_exactly
+from radoboost.holder.mechanisms import table_survey
 from radoboost.holder.mechanisms.mechanism import KeyUse, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
@@ -27,13 +28,6 @@ from radoboost.holder.mechanisms.moments.feature_plan import FeatureCandidates, 
 from radoboost.holder.mechanisms.moments.stages import Stages, check_memory_for_stages
 from radoboost.holder.mechanisms.record_level import check_width_of_records, released_record_columns
 from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, make_statement
-from radoboost.holder.mechanisms.table_survey import (
-    TableSurvey,
-    check_scale_argument,
-    check_table_unchanged,
-    outliers_of_survey,
-    survey_table,
-)
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.schema_file import check_declared_bounds, check_declared_feature_names
 from radoboost.privacy import NotPrivate, Relation
@@ -69,7 +63,7 @@ def check_exact_moments(asked: CraftRequest) -> None:
     asked.refuse("moments", "first_row")
     if asked.rows is not None:
         raise ArgumentError("exact moments have no noise for rows to outweigh; leave rows out (--rows)")
-    check_scale_argument(replace(asked, scale="auto"))  # also refuses a person, and private bounds
+    table_survey.check_scale_argument(replace(asked, scale="auto"))  # also refuses a person, and private bounds
 
 
 def make_exact_moments(
@@ -78,10 +72,12 @@ def make_exact_moments(
     """The sum of edge vectors and of their products, without noise."""
     names = run.source.features
     check_declared_feature_names(names, asked.intercept)
-    facts = survey_table(replace(asked, scale="standard"), run, passes=3)
+    facts = table_survey.survey_table(replace(asked, scale="standard"), run, passes=3)
     check_rows_sum_exactly(run.source.name, facts.all_rows, MOST_ROWS, "learn from all: rado learn A B")
     limits, estimated = _bounds_for_exact_moments(asked, facts, names)
-    odd = {name: value for name, value in outliers_of_survey(facts, run.source).items() if name in estimated}
+    odd = {
+        name: value for name, value in table_survey.outliers_of_survey(facts, run.source).items() if name in estimated
+    }
     asked = replace(asked, declared=replace(asked.declared, limits=limits), features=names)
     columns, through = released_record_columns(replace(asked, columns="linear") if outlook else asked, names, 1 / GRID)
     inputs, feature_map = None, None
@@ -97,7 +93,7 @@ def make_exact_moments(
     stages = Stages(mechanism, shape, run, sphere, outlook=outlook)
     stages.run_exactly()
     counts = stages.counts  # without values beyond bounds which nobody declared
-    check_table_unchanged(run, facts, counts)
+    table_survey.check_table_unchanged(run, facts, counts)
     if stages.map is not None:
         feature_map, columns = stages.map, (*columns_of_plan(stages.map), columns[-1])
     return ReleaseDraft(
@@ -120,7 +116,7 @@ def make_exact_moments(
 
 
 def _bounds_for_exact_moments(
-    asked: CraftRequest, facts: TableSurvey, names: Sequence[str]
+    asked: CraftRequest, facts: table_survey.TableSurvey, names: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
     """The bounds of all columns, and which of them are estimated: as far as values go, and some deviations at most."""
     declared = check_declared_bounds(asked.declared, names, "standard")

@@ -16,7 +16,9 @@ from radoboost.holder.curator import Curator
 from radoboost.holder.feature_maps import DEGREES, map_table
 from radoboost.holder.gaussian_noise import LARGEST_SCALE
 from radoboost.holder.grid import check_rows_sum_exactly
+from radoboost.holder.mechanisms import record_level, statements
 from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.moments import feature_plan
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import (
     EQUAL_BINS,
@@ -32,40 +34,12 @@ from radoboost.holder.mechanisms.moments.exact_moments import (
     exact_moments_statement,
     make_exact_moments,
 )
-from radoboost.holder.mechanisms.moments.feature_plan import (
-    AUTO,
-    LINEAR_ROUNDS,
-    MOST_ROUNDS,
-    FeatureCandidates,
-    FeaturePlan,
-    check_feature_candidates,
-    choose_feature_plan,
-    columns_of_plan,
-)
 from radoboost.holder.mechanisms.moments.private_bounds import (
     check_rows_for_private_bounds,
     find_private_bounds,
     private_bounds_text,
 )
 from radoboost.holder.mechanisms.moments.stages import Stages, check_memory_for_stages
-from radoboost.holder.mechanisms.record_level import (
-    check_declared_records,
-    check_width_of_records,
-    declared_label_encoder,
-    declared_record_features,
-    limit_persons,
-    person_parameters_of_release,
-    released_record_columns,
-)
-from radoboost.holder.mechanisms.statements import (
-    COMMON,
-    DEFAULT_DELTA,
-    OFF_THE_TABLE,
-    RECORD_UNIT,
-    check_epsilon_and_delta,
-    make_statement,
-    privacy_unit_text,
-)
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.schema_file import check_declared_feature_names
 from radoboost.privacy import Event, Relation, gaussian_multiplier
@@ -98,7 +72,7 @@ class Moments:
     """
 
     epsilon: float = field(metadata={"otherwise": "; --epsilon inf releases exact sums, which promise nothing"})
-    delta: float = DEFAULT_DELTA
+    delta: float = statements.DEFAULT_DELTA
     unit: str | None = None
     sharpen: bool = True
     bounds_share: float = 0.1
@@ -117,7 +91,7 @@ class Moments:
                 "with an infinite epsilon nothing is protected, and nothing sharpened: leave unit, relation, sharpen "
                 "and bounds_share out, or take a finite epsilon, such as 1"
             )
-        check_epsilon_and_delta(1.0 if self.exact else self.epsilon, self.delta)
+        statements.check_epsilon_and_delta(1.0 if self.exact else self.epsilon, self.delta)
         if self.protects not in UNITS:
             raise ArgumentError(f"unit must be 'record' or 'label'; it is {self.unit!r}")
         if not isinstance(self.sharpen, bool):
@@ -200,7 +174,7 @@ class Moments:
                 f"sums of products of {asked.rows:,} rows may not fit 64 bits; at most {MOST_ROWS:,} do: make several "
                 "releases, each of some of the rows"
             )
-        check_declared_records(
+        record_level.check_declared_records(
             replace(asked, columns="linear") if _columns_are_planned(asked) else asked, may_search=True
         )
         if not asked.declared.all_private:
@@ -235,7 +209,7 @@ class Moments:
                 mu /= shape.max_rows * math.sqrt(1 + self._replaced)
                 check_rows_for_private_bounds(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
 
-    def _check_carries(self, rows: int, outlook: FeatureCandidates | None, shape: NoiseShape) -> None:
+    def _check_carries(self, rows: int, outlook: feature_plan.FeatureCandidates | None, shape: NoiseShape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
         from radoboost.holder.mechanisms.moments.preview import preview_columns
 
@@ -250,7 +224,7 @@ class Moments:
         """Stages, each with its noise; `craft` draws rados from what they release, if it is asked for any (M9)."""
         if self.exact:
             return make_exact_moments(self, asked, run, _feature_candidates(asked, run.source.features))
-        names, rule, rows = run.source.features, declared_label_encoder(asked), None
+        names, rule, rows = run.source.features, record_level.declared_label_encoder(asked), None
         searched = asked.declared.searched(names)
         outlook = _feature_candidates(asked, names)
         shape = _noise_shape(asked, names, outlook)
@@ -258,17 +232,17 @@ class Moments:
             check_rows_sum_exactly(run.source.name, run.source.n_rows or 0, MOST_ROWS, "learn from all: rado learn A B")
         # All that the table's columns can be refused for comes before anything is spent.
         check_declared_feature_names(names, asked.intercept)
-        check_width_of_records(max(shape.n_columns, shape.widest))
+        record_level.check_width_of_records(max(shape.n_columns, shape.widest))
         check_memory_for_stages(run, max(shape.n_columns, shape.widest), shape.slots)
         require_memory_for_drawn_rados(asked.n_rados, max(shape.n_columns, shape.widest))
         columns_from_table = asked.declared.all_private and asked.features is None
         if searched:
             self._check_shape(asked, names)
-        persons = limit_persons(asked, run, rule, with_label=self.protects == "record")
+        persons = record_level.limit_persons(asked, run, rule, with_label=self.protects == "record")
         if searched:
             found, rows = find_private_bounds(self, shape, run, rule, searched)
             asked = replace(asked, declared=asked.declared.with_found(found))
-        columns, through = released_record_columns(
+        columns, through = record_level.released_record_columns(
             replace(asked, columns="linear") if outlook else asked, names, 1 / GRID
         )
         inputs, feature_map = None, None
@@ -281,7 +255,7 @@ class Moments:
         plan = stages.plan
         if stages.map is not None:
             feature_map = stages.map
-            columns = (*columns_of_plan(feature_map), columns[-1])
+            columns = (*feature_plan.columns_of_plan(feature_map), columns[-1])
         n_rows = None if self.hides_size else run.total_rows(stages.counts.n_rows)
         return ReleaseDraft(
             blocks=stages.blocks,
@@ -292,7 +266,7 @@ class Moments:
                 columns_from_table, asked.person, asked.max_rows, mapped=feature_map is not None, shape=shape,
             ),
             parameters={
-                **person_parameters_of_release(asked),
+                **record_level.person_parameters_of_release(asked),
                 **({"relation": self.relation} if self._replaced else {}),
                 "unit": self.protects, "sharpen": self.sharpen, "grid": GRID, "constant": CONSTANT_VALUE,
                 "noise": stages.noise(), "rows": stages.rows, "rounds": plan.rounds, "eta": plan.eta,
@@ -330,7 +304,7 @@ class Moments:
 
     @lru_cache(maxsize=1024)  # noqa: B019 - a mechanism is small, and calibration is not
     def _distance(self, shape: NoiseShape) -> float:
-        most = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
+        most = self.stages(shape.at_most, feature_plan.MOST_ROUNDS if self.sharpen else 0)
         # As many deviates as the stages together may draw, whichever plan is chosen (M11).
         variation = shape.variation * sum(stage.deviates * stage.times for stage in most)
         mu = (1 - 1e-9) / gaussian_multiplier(self.epsilon, self.delta, self.neighbours, total_variation=variation)
@@ -341,10 +315,12 @@ class Moments:
             )
         return mu
 
-    def choose(self, outlook: FeatureCandidates, size: float, strength: float, shape: NoiseShape) -> FeaturePlan:
+    def choose(
+        self, outlook: feature_plan.FeatureCandidates, size: float, strength: float, shape: NoiseShape
+    ) -> feature_plan.FeaturePlan:
         """The plan of a table of about so many rows, with so much `strength` (M11, M13)."""
         doubled = self.neighbours is not Relation.RECORD
-        return choose_feature_plan(
+        return feature_plan.choose_feature_plan(
             outlook, size, strength, sharpen=self.sharpen, crowding=shape.crowding, doubled=doubled
         )
 
@@ -366,7 +342,7 @@ class Moments:
         Any plan has the same mu squared, but for rounding; more columns and mean rados draw more deviates: a larger
         total variation.
         """
-        stages = self.stages(shape.at_most, MOST_ROUNDS if self.sharpen else 0)
+        stages = self.stages(shape.at_most, feature_plan.MOST_ROUNDS if self.sharpen else 0)
         kept = [stage for stage in stages if stage.name not in but]
         return compose_stage_events(kept, self.distance(shape) * _ROUNDING, self.relation_for(shape), shape)
 
@@ -392,7 +368,7 @@ class Moments:
         """How many numbers a release has at most, and of how many columns, whichever plan is chosen."""
         shape = _noise_shape(asked, features, _feature_candidates(asked, features))
         d, width = shape.n_columns, max(shape.n_columns, shape.widest)
-        vectors = shape.slots * (2 * MOST_ROUNDS + 2 + asked.n_rados)
+        vectors = shape.slots * (2 * feature_plan.MOST_ROUNDS + 2 + asked.n_rados)
         return d * (d + EQUAL_BINS) + width * (3 * width + vectors) + SCORE_CELLS, width + d + SCORE_CELLS
 
     def statement(self, circumstances: StatementFacts) -> Statement:
@@ -405,9 +381,9 @@ class Moments:
         )  # fmt: skip
         record = self.protects == "record"
         whom = (
-            privacy_unit_text(circumstances, "record", RECORD_UNIT, _SEVERAL_ROWS)
+            statements.privacy_unit_text(circumstances, "record", statements.RECORD_UNIT, _SEVERAL_ROWS)
             if record
-            else privacy_unit_text(circumstances, "label", _LABEL_UNIT)
+            else statements.privacy_unit_text(circumstances, "label", _LABEL_UNIT)
         )
         promises = [promise.format(whom.anyone) for promise in self._words[0]]
         exposed = list(self._words[1])
@@ -417,14 +393,14 @@ class Moments:
         if circumstances.columns_from_table:
             declared = _COLUMNS_OF_THE_TABLE
         words = _words_for_more_classes(shape.n_classes)
-        return make_statement(
+        return statements.make_statement(
             self.name,
             self.dearest(shape),
             self.delta,
             circumstances,
             unit=whom.unit if record or shape.n_classes == 2 else f"{whom.unit}; {_FLIPPED.format(shape.n_classes)}",
             promises=[words(promise) for promise in promises],
-            not_protected=[*map(words, exposed), *whom.not_protected, words(declared), *COMMON],
+            not_protected=[*map(words, exposed), *whom.not_protected, words(declared), *statements.COMMON],
             secrets=self.secrets,
         )
 
@@ -480,9 +456,11 @@ class Moments:
         check_number_of_classes(question.n_classes)
         searched = n_features if question.private_bounds else 0
         shape = NoiseShape(n_features + 1, searched, n_classes=question.n_classes)
-        by_rounds = {rounds: released_stage_noise(mechanism.scales(rounds, shape)) for _, rounds, _ in LINEAR_ROUNDS}
+        by_rounds = {
+            rounds: released_stage_noise(mechanism.scales(rounds, shape)) for _, rounds, _ in feature_plan.LINEAR_ROUNDS
+        }
         rounds = {str(rounds): noise["rounds"] for rounds, noise in by_rounds.items()}
-        noise = {**by_rounds[MOST_ROUNDS], "rounds": rounds if question.sharpen else 0.0}
+        noise = {**by_rounds[feature_plan.MOST_ROUNDS], "rounds": rounds if question.sharpen else 0.0}
         return mechanism.dearest(shape), {"noise": noise}
 
 
@@ -499,10 +477,10 @@ def _words_for_more_classes(n_classes: int) -> Callable[[str], str]:
 
 def _columns_are_planned(asked: CraftRequest) -> bool:
     """Whether columns follow from what is released first: they are then the table's own at first."""
-    return asked.columns in tuple(DEGREES) or (asked.columns == AUTO and asked.intercept)
+    return asked.columns in tuple(DEGREES) or (asked.columns == feature_plan.AUTO and asked.intercept)
 
 
-def _feature_candidates(asked: CraftRequest, features: Sequence[str]) -> FeatureCandidates | None:
+def _feature_candidates(asked: CraftRequest, features: Sequence[str]) -> feature_plan.FeatureCandidates | None:
     """What a plan may be made of; None where which columns there are is fixed beforehand."""
     if not _columns_are_planned(asked):
         return None
@@ -513,12 +491,14 @@ def _feature_candidates(asked: CraftRequest, features: Sequence[str]) -> Feature
             "columns='linear' (--columns linear)"
         )
     groups = {name: group for name, group in asked.groups.items() if name in features}
-    outlook = FeatureCandidates(tuple(features), groups, asked.columns)
-    check_feature_candidates(outlook)
+    outlook = feature_plan.FeatureCandidates(tuple(features), groups, asked.columns)
+    feature_plan.check_feature_candidates(outlook)
     return outlook
 
 
-def _noise_shape(asked: CraftRequest, features: Sequence[str], outlook: FeatureCandidates | None) -> NoiseShape:
+def _noise_shape(
+    asked: CraftRequest, features: Sequence[str], outlook: feature_plan.FeatureCandidates | None
+) -> NoiseShape:
     """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
     width = asked.width(features) if outlook is None else outlook.n_own
@@ -540,7 +520,7 @@ def _noise_shape_of_request(asked: CraftRequest, columns: NoiseShape) -> NoiseSh
 
 def _features_known_beforehand(asked: CraftRequest) -> Sequence[str]:
     """The features as far as they are known before the table is opened; those of arrays are called by their places."""
-    names = declared_record_features(asked)
+    names = record_level.declared_record_features(asked)
     return [f"x{k}" for k in range(len(asked.declared.limits))] if names is None else names
 
 
@@ -584,7 +564,8 @@ _LABEL_EXPOSED = (
     "must not be among the columns.",
 )
 _DECLARED = (
-    f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}"
+    "Column names, declared bounds and the two classes are in the release, as they were declared. "
+    f"{statements.OFF_THE_TABLE}"
 )
 _COLUMNS_OF_THE_TABLE = (
     "Which columns there are, and their names: they were taken from the table, and one that exists because of a single "
@@ -592,5 +573,5 @@ _COLUMNS_OF_THE_TABLE = (
 )
 _OTHERS_DECLARED = (
     "Column names, the two classes and the bounds of other columns are in the release, as they were declared. "
-    f"{OFF_THE_TABLE}"
+    f"{statements.OFF_THE_TABLE}"
 )

@@ -18,17 +18,7 @@ from radoboost.errors import TableError
 from radoboost.holder.aggregation import RowSource, RowTransform
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.feature_maps import map_table
-from radoboost.holder.mechanisms.moments.aggregations import (
-    CONSTANT_VALUE,
-    GRID,
-    WEIGHTS,
-    MeanRado,
-    SphereEdges,
-    SphereRows,
-    SumProducts,
-    Whiten,
-    WhitenedRows,
-)
+from radoboost.holder.mechanisms.moments import aggregations
 from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, released_stage_noise
 from radoboost.holder.mechanisms.moments.feature_plan import (
     MOST_ROUNDS,
@@ -88,9 +78,9 @@ def begin_stages(budget: "Moments", shape: NoiseShape, run: Curator, counts: Row
     for event in of_counts:
         run.book(event)
     clean = counts.n_rows - counts.spoiled - counts.unforeseen * shape.raw
-    exact = GRID * np.array([[clean, counts.spoiled, *([counts.unforeseen] * shape.raw)]])
-    good, spoiled, *unforeseen = (run.noisy(exact, scale)[0] / GRID).tolist()
-    deviation = scale * run.noise_factor / GRID
+    exact = aggregations.GRID * np.array([[clean, counts.spoiled, *([counts.unforeseen] * shape.raw)]])
+    good, spoiled, *unforeseen = (run.noisy(exact, scale)[0] / aggregations.GRID).tolist()
+    deviation = scale * run.noise_factor / aggregations.GRID
     if unforeseen:
         _stop_at_unforeseen_cells(unforeseen[0], good, deviation, run)
         good += unforeseen[0]
@@ -182,7 +172,7 @@ class Stages:
         budget: "Moments",
         shape: NoiseShape,
         run: Curator,
-        sphere: SphereRows,
+        sphere: aggregations.SphereRows,
         rows: dict[str, float] | None = None,
         outlook: FeatureCandidates | None = None,
     ) -> None:
@@ -212,14 +202,17 @@ class Stages:
         first = run.sum(self._sphere)
         self.counts = first.counts
         run.add_noise(first, NoiseSpec("products", 0.0, symmetric=True))
-        second = first.products / GRID**2
+        second = first.products / aggregations.GRID**2
         self._take(float(np.trace(second)), math.inf)
         if self.plan.beyond:
             self._see_through(second, 0.0)
-        edges = run.keep(SphereEdges(self._sphere), None)
+        edges = run.keep(aggregations.SphereEdges(self._sphere), None)
         task = self._products("second moments")
         sums = run.noisy_sum(task, NoiseSpec("vector", 0.0), NoiseSpec("products", 0.0, symmetric=True), source=edges)
-        self.blocks = {"moment:b": np.atleast_2d(sums.vector / GRID), "moment:C": sums.products / GRID**2}
+        self.blocks = {
+            "moment:b": np.atleast_2d(sums.vector / aggregations.GRID),
+            "moment:C": sums.products / aggregations.GRID**2,
+        }
 
     def _scales(self) -> dict[str, float]:
         """The noise of each stage of the plan, in grid steps."""
@@ -237,25 +230,27 @@ class Stages:
             self.rows = begin_stages(self._budget, self._shape, run, self.counts)
         scale = self._scales()["second"]  # the same for every plan
         run.add_noise(first, NoiseSpec("products", scale, symmetric=True))
-        second = first.products / GRID**2
+        second = first.products / aggregations.GRID**2
         self._choose(second)
         self._expect(3 + 2 * self.plan.beyond + (1 + self.plan.rounds) * sharpen)
         if not self.plan.beyond:
-            self._whiten(second, lambda a: WhitenedRows(self._sphere, a), None)
+            self._whiten(second, lambda a: aggregations.WhitenedRows(self._sphere, a), None)
             return
-        self._go_beyond(second, scale * run.noise_factor / GRID**2)
-        kept = run.keep(SphereEdges(self._sphere), self.counts.n_rows)
+        self._go_beyond(second, scale * run.noise_factor / aggregations.GRID**2)
+        kept = run.keep(aggregations.SphereEdges(self._sphere), self.counts.n_rows)
         task, scale = self._products("second moments"), self._scales()["second"]
         sums = run.noisy_sum(task, NoiseSpec("products", scale, symmetric=True), source=kept)
-        self._whiten(sums.products / GRID**2, lambda a: Whiten(run.engine, a, not self._two), kept)
+        self._whiten(
+            sums.products / aggregations.GRID**2, lambda a: aggregations.Whiten(run.engine, a, not self._two), kept
+        )
 
     @property
     def _two(self) -> bool:
         """Whether there are two classes: rows are then edge vectors, and else they carry their class."""
         return self._shape.n_classes == 2
 
-    def _products(self, title: str) -> SumProducts:
-        return SumProducts(self._run.engine, self._sphere.width, title, self._shape.n_classes)
+    def _products(self, title: str) -> aggregations.SumProducts:
+        return aggregations.SumProducts(self._run.engine, self._sphere.width, title, self._shape.n_classes)
 
     def _choose(self, second: NDArray[np.float64]) -> None:
         """The plan, by the noisy second moments of the table's own columns (M11)."""
@@ -291,7 +286,7 @@ class Stages:
         )
         run.source = map_table(run.source, self.map)
         outputs = columns_of_plan(self.map)
-        self._sphere = SphereRows(run.engine, sphere.rule, outputs, sphere.intercept, sphere.columns)
+        self._sphere = aggregations.SphereRows(run.engine, sphere.rule, outputs, sphere.intercept, sphere.columns)
 
     def _whiten(
         self,
@@ -315,7 +310,7 @@ class Stages:
             NoiseSpec("products", scales["whitened"], symmetric=True),
             source=edges,
         )
-        total, whitened = sums.vector / GRID, sums.products / GRID**2
+        total, whitened = sums.vector / aggregations.GRID, sums.products / aggregations.GRID**2
         self.blocks |= {"moment:C": second, "whitening": a, "moment:b": np.atleast_2d(total), "moment:C2": whitened}
         if sharpen:
             least = eigenvalue_noise_floor(noise_for_eigenvalue_floor(noise, "whitened"), width, HESSIAN_FLOOR)
@@ -327,7 +322,7 @@ class Stages:
         """Noisy counts of rows by class and by the score that follows from the blocks so far (M14)."""
         sphere, run = self._sphere, self._run
         columns = (*sphere.columns, *([constant_column(1.0)] * sphere.intercept))
-        released = {"noise": self.noise(), "rounds": self.plan.rounds, "constant": CONSTANT_VALUE}
+        released = {"noise": self.noise(), "rounds": self.plan.rounds, "constant": aggregations.CONSTANT_VALUE}
 
         def scoring() -> list[Any]:
             weights, unit = column_weights_and_score_unit(self.blocks, released, columns)
@@ -336,7 +331,7 @@ class Stages:
         weights, self.score_unit = run.agreed_data(scoring)
         kind = ScoreCounts if self._two else HitCounts
         task = kind(sphere.rule, sphere.columns, np.array(weights), self.score_unit)
-        counts = run.noisy_sum(task, NoiseSpec("cells", self._scales()["scores"])).cells / GRID
+        counts = run.noisy_sum(task, NoiseSpec("cells", self._scales()["scores"])).cells / aggregations.GRID
         self.blocks["scores"], self.block_columns["scores"] = counts, SIZES
 
     def _sharpen(self, edges: RowSource, hessian: NDArray[np.float64], total: NDArray[np.float64]) -> None:
@@ -345,7 +340,7 @@ class Stages:
         Of more than two classes each has a vector in every mean rado (M17).
         """
         rounds, eta, run = self.plan.rounds, self.plan.eta, self._run
-        unit = 1 if self._two else WEIGHTS
+        unit = 1 if self._two else aggregations.WEIGHTS
 
         def first() -> NDArray[np.float64]:
             start = 4 * hessian @ total if self._two else discriminant_weights(total, hessian, self.noise()["sum"])
@@ -360,9 +355,9 @@ class Stages:
 
         theta, means, scale = [run.agreed(first)], list[NDArray[np.float64]](), self._scales()["rounds"] * unit
         for k in range(rounds):
-            task = MeanRado(run.engine, theta[-1], k + 1, rounds)
+            task = aggregations.MeanRado(run.engine, theta[-1], k + 1, rounds)
             mean = run.noisy_sum(task, NoiseSpec("vector", scale), source=edges)
-            means.append(mean.vector / (GRID * unit))
+            means.append(mean.vector / (aggregations.GRID * unit))
             theta.append(run.agreed(following))
         self.blocks |= {"sharpened": np.vstack(means), "theta": np.vstack(theta)}
 
