@@ -228,7 +228,6 @@ def _read_penalty_strength(given: str, penalty: str | None) -> float | str:
 
 
 def _read_class_prior(given: list[str] | None) -> float | dict[str, float] | None:
-    """One share, or shares by class."""
     if not given:
         return None
     try:

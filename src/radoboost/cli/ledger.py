@@ -166,7 +166,6 @@ def verify(
 
 
 def _ledger_amiss_with_release(books: "Ledger", release: Any, path: Path) -> list[str]:
-    """What is wrong between a ledger and a release."""
     from radoboost.privacy import event_from_dict
     from radoboost.privacy.budget_filter import Cost
 

@@ -324,7 +324,6 @@ def failures_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def _failure_with_spent_text(line: str, error: BaseException) -> str:
-    """A failure in one line, with what stays booked after it."""
     return f"rado: {'; '.join(filter(None, [line, what_is_spent(error)]))}"
 
 

@@ -272,7 +272,6 @@ def join(
 
 
 def _with_which_holders_text(release: "Release") -> str:
-    """Which holders made a release, as the end of a sentence."""
     from radoboost.holder.rooms.abort_causes import holder_names_text
 
     assert release.statement.holders is not None, "a room has holders"
@@ -490,7 +489,6 @@ def room_state_text(state: dict[str, Any]) -> list[str]:
 
 
 def _stand_of_holder_text(name: str, state: dict[str, Any]) -> str:
-    """How it stands with one holder."""
     if name in state["left_out"]:
         return "stopped, and is left out" if name in state["stopped"] else "is left out"
     if name in state["stopped"]:

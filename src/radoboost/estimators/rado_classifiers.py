@@ -218,7 +218,6 @@ class _RadoShell(linear_classifier.LinearShell, ABC):
         return self
 
     def _fit_several(self, parts: Sequence[PartyRelease], one_holder: bool) -> Self:
-        """Learn from releases of several holders."""
         with linear_classifier.unchanged_by_failure(self):
             model = self._learn_several(parts, one_holder)
             if self.prior is not None:
@@ -435,7 +434,6 @@ class RadoBoostClassifier(_RadoShell):
     def _boost(
         self, release: Release, rows: NDArray[np.float64], oracle: WeakOracle | None
     ) -> tuple[BoostingResult, dict[str, Any]]:
-        """Boost over rados of the release, and say what was done."""
         weak, kappa, restraint = oracle, self.kappa, BoostingPenalty(self.penalty, self.strength, self.stop)
         if weak is None:
             weak, least = prudential_oracle_for_noise(rows, rado_noise_std(release))
@@ -624,7 +622,6 @@ class MomentsClassifier(_RadoShell):
 
 
 def _release_with_caller_classes(release: Release, classes: tuple[Any, ...]) -> Release:
-    """The release with its classes, and the blocks of classes, called as the caller calls them."""
     names = {class_block_name(old): class_block_name(new) for old, new in zip(release.classes, classes, strict=True)}
     many = len(classes) > 2
     blocks = {names.get(name, name) if many else name: rows for name, rows in release.blocks.items()}

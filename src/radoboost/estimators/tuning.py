@@ -71,7 +71,6 @@ def folds(ids: Any, n_folds: int = 5) -> NDArray[np.int64]:
 
 
 def _indexable_ids(ids: Any) -> Sequence[Any]:
-    """One value for each row."""
     if isinstance(ids, str | bytes | Mapping) or getattr(ids, "ndim", 1) != 1 or not hasattr(ids, "__iter__"):
         raise ArgumentError(f"ids must be one id for each row, in a list or a column; they are a {type(ids).__name__}")
     listing = next((getattr(ids, name) for name in ("tolist", "to_list", "to_pylist") if hasattr(ids, name)), None)
@@ -190,6 +189,5 @@ def _private_fits_add_up(kind: str, booked: bool) -> bool:
 
 
 def _is_first_warning(what: str) -> bool:
-    """Whether this is said for the first time."""
     _counts[what] = _counts.get(what, 0) + 1
     return _counts[what] == 1

@@ -81,7 +81,6 @@ class Key(bytes):
 
 
 def _unpickle_key(content: bytes, fresh: bool) -> Key:
-    """A key that was sent here."""
     key = Key(content)
     key.fresh = fresh
     return key
@@ -153,7 +152,6 @@ def keystream_parts(
 
 
 def _fill_from_keystream(key: bytes, nonce: bytes, start: int, target: memoryview) -> None:
-    """Write the keystream's bytes from `start` into target."""
     stream = Cipher(ChaCha20(key, bytes(4) + nonce), mode=None).encryptor()
     _seek_keystream(stream, nonce, start)
     _write_keystream(stream, target)

@@ -96,7 +96,6 @@ def _request_for_privacy_cost(
 def _privacy_cost_as_json(
     mechanism: str, event: Event, details: dict[str, Any], delta: float, rows: int | None, group: int | None
 ) -> dict[str, Any]:
-    """What an event amounts to, as JSON data."""
     assert event.relation is not None
     epsilon, advice = epsilon_at(event, delta), delta_advice(delta, rows)
     return {

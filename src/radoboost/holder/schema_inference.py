@@ -132,7 +132,6 @@ def schema_template(table: Any, label: str | None = None, separator: str | None 
 
 
 def check_label_is_column(label: str | None, names: list[str]) -> None:
-    """Refuse a label that is no column."""
     if label is not None and label not in names:
         raise TableError(f"the table has no column {label!r} for the label; its columns are {list_names(names)}")
 
@@ -336,7 +335,6 @@ def _labels_for_profile(column: pa.Array, of_csv: bool) -> pa.Array:
 
 
 def _start_column_profile(name: str, stored: pa.DataType, engine: Engine, marks: Sequence[CsvDialect]) -> ColumnProfile:
-    """What there is to note about a column of this type."""
     inner, coded = stored, pa.types.is_dictionary(stored)
     while pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner):
         inner = inner.value_type

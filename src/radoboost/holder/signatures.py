@@ -294,7 +294,6 @@ def _between(value: object, name: str, least: int, most: int) -> int:
 
 
 def check_enough_signatures(n_rados: int, n_examples: int, signatures: SignatureSet) -> None:
-    """Refuse more rados than there are signatures."""
     size = signatures.size(n_examples)
     if n_rados > size:
         raise ArgumentError(

@@ -316,7 +316,6 @@ class SchemaViolations:
             )
 
     def _other_kind(self, name: str) -> str:
-        """What a column may be, if it is not what the schema says."""
         if column_name_looks_like_id(name):
             return "id"
         return "text" if self.values[name].values is None else "category"

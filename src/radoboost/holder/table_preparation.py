@@ -247,7 +247,6 @@ def open_prepared_table(table: Any, y: Any, asked: CraftRequest, *, withheld: bo
 
 
 def _schema_with_declared_limits(schema: Schema, limits: Any) -> Schema:
-    """A proposed schema with bounds that the caller declared."""
     known = {name: pair for name, pair in dict(limits).items() if isinstance(schema.columns.get(name), Number)}
     unknown = [name for name in limits if name not in known]
     if unknown:
@@ -398,7 +397,6 @@ def name_of_separate_label(y: Any, label: str | None) -> str | None:
 
 
 def name_of_series(y: Any) -> str | None:
-    """The name that a series has; None of an array."""
     name = getattr(y, "name", None)
     return None if name is None or name == "" or callable(name) else str(name)
 

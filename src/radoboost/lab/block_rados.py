@@ -219,7 +219,6 @@ def _places_of_cut_columns(
 
 
 def _refuse_small_blocks(counts: NDArray[np.int64], least: int) -> None:
-    """Refuse blocks with too few people."""
     if few := int((counts < least).sum()):
         alone = int((counts == 1).sum())
         raise TableError(

@@ -59,7 +59,6 @@ def effect_terms_of_score(
 def _effect_term_of_column(
     name: str, place: int, feature_map: FeatureMap | None, groups: Mapping[str, str]
 ) -> tuple[str, tuple[str, ...]]:
-    """The kind and the names of the part that a column belongs to."""
     if feature_map is None:
         return _effect_of_single_column(name, groups)
     term = feature_map.terms[place]

@@ -382,7 +382,6 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 
 
 def _advice_on_parquet_as_model(path: Path) -> str:
-    """What to do with a file that is not JSON."""
     with path.open("rb") as file:
         release = file.read(4) == b"PAR1"
     if release:

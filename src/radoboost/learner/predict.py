@@ -119,14 +119,12 @@ class PredictionSummary:
 
 
 def prediction_column_names(model: Model) -> list[str]:
-    """The columns that predictions have."""
     if model.n_classes == 2:
         return ["score", "probability", PREDICTION]
     return [PREDICTION, *(f"probability:{value}" for value in model.classes)]
 
 
 def prediction_schema(model: Model) -> pa.Schema:
-    """The columns that predictions have, with their types."""
     kind = pa.array(list(model.classes)).type
     return pa.schema([(name, kind if name == PREDICTION else pa.float64()) for name in prediction_column_names(model)])
 

@@ -144,7 +144,6 @@ def learn_rados(release: Release) -> RadoFit:
 
 
 def _rados_of(release: Release) -> _Rados:
-    """The rados, and what their release says about them."""
     matrix = np.asarray(release.rados, dtype=np.float64)
     noise, m = noise_variance_of_rados(release), release.n_examples
     # In units of the largest magnitude nothing can overflow.
@@ -288,7 +287,6 @@ def _fill_in_all_columns(values: NDArray[np.float64], varies: NDArray[np.bool_])
 
 
 def _covariance_treatments(rados: _Rados, others: NDArray[np.intp]) -> dict[str, Treatment]:
-    """The ways to read the covariance, by name."""
     if rados.noise:
         return {LESS_NOISE: lambda roots: _subtract_noise_from_spectrum(roots, rados.noise, rados.uncertainty)}
     own = rados.own[others]

@@ -164,7 +164,6 @@ def score_row_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, ND
 
 
 def _count_filled_cells(model: "Model", batch: Batch) -> FillCounts:
-    """What was filled in a batch that was read by the model's schema."""
     assert model.schema is not None
     assert batch.gaps is not None
     assert batch.unread is not None

@@ -175,7 +175,6 @@ def choose_shrinkage(
 
 
 def _standard_error_over_folds(differences: NDArray[np.float64]) -> float:
-    """The standard error of a mean over folds."""
     return float(differences.std(ddof=1) / math.sqrt(len(differences)))
 
 

@@ -134,7 +134,6 @@ def _check_udf_column_count(given: int, wanted: int) -> None:
 
 
 def _spark_type_of_predictions(model: Model, what: str) -> str:
-    """The type of predictions, in Spark's words."""
     schema = prediction_schema(model)
     if what == "all":
         return "struct<" + ", ".join(f"`{field.name}`: {_spark_type_name(field.type)}" for field in schema) + ">"
@@ -144,7 +143,6 @@ def _spark_type_of_predictions(model: Model, what: str) -> str:
 
 
 def _prediction_series(model: Model, what: str, table: pa.Table) -> Any:
-    """One column of predictions, as a pandas series."""
     import pandas as pd
 
     if what == "probability" and model.n_classes > 2:
@@ -154,7 +152,6 @@ def _prediction_series(model: Model, what: str, table: pa.Table) -> Any:
 
 
 def _spark_type_name(kind: pa.DataType) -> str:
-    """A type of predictions, in Spark's words."""
     if pa.types.is_integer(kind):
         return "bigint"
     if pa.types.is_floating(kind):

@@ -94,7 +94,6 @@ def chance_of_empty_table(release: Release) -> float:
 
 
 def how_little_release_says(empty_chance: float, noise_share: float) -> str:
-    """How little a release says, in one line."""
     if empty_chance > LITTLE:
         return (
             "an empty table gives a release like this one, or a fuller one, with probability "
@@ -180,7 +179,6 @@ def _mean_derivative_of_capped_weights(mean: float, square: float) -> tuple[floa
 
 @cache
 def _normal_quadrature_points() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Points and masses of a quadrature over normal numbers."""
     from numpy.polynomial.hermite_e import hermegauss
 
     points, masses = hermegauss(100)

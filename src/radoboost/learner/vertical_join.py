@@ -133,7 +133,6 @@ def _part_of_joined_model(model: Model, kept: Sequence[bool], names: set[str]) -
 
 
 def _check_release_to_join(release: Any, side: str) -> None:
-    """Refuse what cannot be joined, by itself."""
     if not isinstance(release, Release):
         raise ArgumentError(f"join takes two releases, or their paths; {side} is a {type(release).__name__}")
     if math.isfinite(release.statement.epsilon) or release.law not in (SUMS, POOLED_SUMS):

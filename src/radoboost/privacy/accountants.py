@@ -122,7 +122,6 @@ def gaussian_distance(event: Event) -> float | None:
 
 
 def accountant_name(event: Event) -> str:
-    """What computes the figures for `event`."""
     counts = flatten(event)
     if any(isinstance(leaf, NotPrivate) for leaf in counts):
         return "none"

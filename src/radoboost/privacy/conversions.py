@@ -122,7 +122,6 @@ def _names_of_dp_events(exported: Any) -> set[str]:
 
 
 def _dp_event_as_code(exported: Any) -> str:
-    """The expression that makes an event."""
     name = type(exported).__name__
     if hasattr(exported, "events"):
         return f"{name}([{', '.join(map(_dp_event_as_code, exported.events))}])"

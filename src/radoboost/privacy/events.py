@@ -313,7 +313,6 @@ _LATER = {"own_noise": False, "group": 1, "shift": 1, "person": "", "label": "",
 
 
 def _set_event_fields(event: Any, **values: Any) -> None:
-    """Set fields of a frozen event to their checked values."""
     for name, value in values.items():
         object.__setattr__(event, name, value)
 

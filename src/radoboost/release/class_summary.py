@@ -132,7 +132,6 @@ class ClassFacts:
 
 
 def facts_of_classes(release: Release) -> list[ClassFacts]:
-    """What a release tells of each of its classes."""
     facts = None
     if release.columns[-1].name == CONSTANT:
         facts = _class_facts_of_rados(release) or _class_facts_of_moments(release)

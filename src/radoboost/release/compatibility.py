@@ -155,7 +155,6 @@ def _schema_without_fills(schema: Schema | None) -> dict[str, Any] | None:
 
 
 def _columns_read_otherwise(first: PartyRelease, other: PartyRelease) -> str:
-    """Which columns are read otherwise."""
     ours, theirs = (
         {} if entry is None else entry["columns"]
         for entry in map(_schema_without_fills, (first.release.schema, other.release.schema))
@@ -232,7 +231,6 @@ def _bounds_of_column_text(column: Column) -> str:
 
 
 def list_values_text(values: Sequence[Any]) -> str:
-    """Values, one after the other."""
     return ", ".join(map(repr, values))
 
 

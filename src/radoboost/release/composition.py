@@ -394,7 +394,6 @@ def _number_of_holders_of_table(table: Sequence[PartyRelease]) -> int:
 
 
 def _number_of_holders_in_room(part: PartyRelease) -> int:
-    """How many holders made one release."""
     holders = part.release.statement.holders
     return 1 if holders is None else holders.count
 
@@ -470,7 +469,6 @@ def _figures_of_rooms_together(table: Sequence[PartyRelease], relation: Relation
 
 
 def _statement_entry_of_party(part: PartyRelease) -> dict[str, Any]:
-    """What the statement says of one release."""
     release, statement = part.release, part.release.statement
     own = EarlierRelease(release.id, release.digest, check_statement(statement)).to_dict()
     return {**own, "epsilon": statement.epsilon, "delta": statement.delta, "rows": release.n_examples, **part.room}

@@ -306,7 +306,6 @@ def _read_map_entry(cls: Any, item: Any, needed: set[str], known: set[str]) -> A
 
 
 def _check_map_inputs(inputs: tuple[Input, ...]) -> None:
-    """Refuse inputs that no number can be computed from."""
     for entry in inputs:
         numbers = [entry.shift, entry.divisor, entry.factor, entry.offset]
         numbers += [number for number in (entry.low, entry.high, entry.limit) if number is not None]

@@ -78,7 +78,6 @@ _FLOATS, _WHOLE = types.float64, types.int64
 
 @njit(**_JIT)
 def _scale_map_input(values, start, column, constants, v):  # type: ignore[no-untyped-def]
-    """One input of some rows: clipped and scaled."""
     low, high, shift, factor, divisor, offset = (
         constants[0], constants[1], constants[2], constants[3], constants[4], constants[5]
     )  # fmt: skip

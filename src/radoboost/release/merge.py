@@ -229,7 +229,6 @@ def _merged_row_numbering(entries: Sequence[Mapping[str, Any]]) -> dict[str, int
 
 
 def _pool_columns(parts: Sequence[compatibility.PartyRelease]) -> tuple[Column, ...]:
-    """The columns of all holders together."""
     rows = [part.rows for part in parts]
     return tuple(pool_column(own, rows) for own in zip(*(part.release.columns for part in parts), strict=True))
 
@@ -299,7 +298,6 @@ def _merged_block_columns(release: Release, block: str) -> list[int]:
 
 
 def _why_rados_cannot_be_summed(parts: Sequence[compatibility.PartyRelease], rows: int) -> str | None:
-    """Why rados cannot be summed one by one; None where they can."""
     counts = {part.release.n_rados for part in parts}
     if len(counts) > 1:
         numbers = compatibility.list_values_text(sorted(counts))

@@ -133,7 +133,6 @@ def room_party_guarantees(
 
 
 def _party_key_fingerprints(part: Mapping[str, Any]) -> list[str]:
-    """The fingerprints in what a statement says of a part."""
     several = part.get("holders", ())
     named = [part.get("fingerprint"), *(several if isinstance(several, list | tuple) else ())]
     return [key for key in named if isinstance(key, str) and key]

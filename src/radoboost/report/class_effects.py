@@ -136,7 +136,6 @@ def _class_columns_table(explanations: Explanations, columns: list[Items]) -> Re
 
 
 def _pairs_of_all_classes(explanations: Explanations) -> list[tuple[Pair, Any]]:
-    """The pairs of all classes, by importance, with the class."""
     found = [
         (pair, value)
         for value, each in zip(explanations.classes, explanations.by_class, strict=True)

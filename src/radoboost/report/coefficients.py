@@ -102,7 +102,6 @@ def coefficient_findings(model: Model, release: Release | None = None) -> Findin
 
 
 def _learner_choices_table(model: Model, release: Release | None) -> ReportTable:
-    """What the learner chose, and what it expects."""
     told, rows = model.learner, [["learner", _learning_method_name(model.learner)]]
     if "covariance" in told:
         rows += [

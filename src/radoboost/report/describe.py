@@ -157,7 +157,6 @@ def _describe_learner(model: Model) -> list[str]:
 
 
 def _describe_what_scores_mean(what: str, model: Model) -> list[str]:
-    """What a model is, and what its scores mean."""
     if model.n_classes == 2:
         negative, positive = model.classes
         return [f"{what}: positive scores mean {positive!r}, the others {negative!r}"]
@@ -180,7 +179,6 @@ def _describe_used_columns(model: Model) -> list[str]:
 
 
 def _describe_weights(model: Model) -> list[str]:
-    """The largest weights, and the intercept."""
     names, units = model.column_names, "the table"
     if model.map is not None:
         units = "the columns that the feature map makes"
@@ -392,7 +390,6 @@ def _describe_vertical_join(learner: Mapping[str, Any]) -> list[str]:
 
 
 def _heading_of_release_behind_model(statement: Statement) -> str:
-    """What stands above the statement of a model."""
     if statement.holders is not None and statement.holders.how in (AVERAGED, ONE_TABLE, JOINED):
         return "A model tells no more than the releases behind it. Of those releases, together:"
     return "A model tells no more than the release behind it. Of that release:"
@@ -422,7 +419,6 @@ def _describe_shared_columns(release: Release) -> list[str]:
 def _describe_how_made(
     mechanism: Mapping[str, Any], signatures: Mapping[str, Any] | None, feature_map: FeatureMap | None
 ) -> list[str]:
-    """How the release was made: the mechanism, its noise, and the signatures of rados, where there are any."""
     noise, made = (
         _describe_noise(mechanism),
         {key: value for key, value in mechanism.items() if key not in _NOT_FOR_PEOPLE},

@@ -111,7 +111,6 @@ def model_to_explain(source: Any) -> Model:
 
 
 def effect_findings(explanation: Explanation | Explanations) -> Findings:
-    """An explanation as tables and figures."""
     if isinstance(explanation, Explanations):
         from radoboost.report.class_effects import class_effect_findings
 
@@ -413,7 +412,6 @@ def _effect_panel(item: NumberEffect | CategoryEffect) -> Panel:
 
 
 def _effect_curve_in_blocks(effects: tuple[float, ...]) -> str:
-    """A curve as a row of blocks."""
     step = max(1, math.ceil(len(effects) / 16))
     some = np.array(effects)[::step]
     span = float(some.max() - some.min())
@@ -422,7 +420,6 @@ def _effect_curve_in_blocks(effects: tuple[float, ...]) -> str:
 
 
 def effect_value_at(item: NumberEffect | CategoryEffect, k: int) -> str:
-    """One of the values that effects are shown at."""
     if isinstance(item, CategoryEffect):
         return item.values[k]
     return f"{item.values[k]:.4g}" if item.dates is None else item.dates[k]

@@ -164,7 +164,6 @@ def _html_data_link(kind: str, content: bytes) -> str:
 
 
 def _html_duration(seconds: float) -> str:
-    """Seconds as a person would say them."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -131,7 +131,6 @@ def compare_learners(
 
 
 def why_no_rados_held_out(release: Release) -> str | None:
-    """Why no rados are held out, in one line; None where some are."""
     if release.n_classes > 2:
         return "Rados of more than two classes tell no error by themselves: learners are compared on a table alone."
     if not release.n_rados or release.law == "noisy moments":

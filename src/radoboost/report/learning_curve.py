@@ -97,7 +97,6 @@ class LearningCurve:
 
 
 def why_no_learning_curve(release: Release) -> str | None:
-    """Why a release has no learning curve, in one line; None where it has one."""
     if release.n_classes > 2:
         return "There is no learning curve of more than two classes: rados of each class tell no error by themselves."
     if RADOS not in release.blocks or release.law == "noisy moments":
@@ -178,7 +177,6 @@ def _disjoint_subsets_of_rados(n_rados: int) -> dict[int, list[NDArray[np.int64]
 
 
 def _learn_from_subset(release: Release, part: NDArray[np.int64]) -> Model:
-    """What is learned from some rados of a release."""
     import warnings
 
     from radoboost.errors import NoiseWarning
@@ -190,7 +188,6 @@ def _learn_from_subset(release: Release, part: NDArray[np.int64]) -> Model:
 
 
 def release_of_some_rados(release: Release, part: NDArray[np.int64]) -> Release:
-    """A release of some of the rados of another."""
     return replace(release, blocks={RADOS: release.rados[part]}, block_columns={})
 
 
@@ -205,7 +202,6 @@ def _measure_subset_models(
 def _learning_curve_point(
     release: Release, parts: Sequence[NDArray[np.int64]], models: Sequence[Model], wrong: tuple[float, ...] | None
 ) -> Point:
-    """What the models of subsets of one size amount to."""
     rados, size = release.rados, len(parts[0])
     held = [(model.theta, np.delete(rados, part, axis=0)) for part, model in zip(parts, models, strict=True)]
     r2 = margins_on_held_out_rados(release, held).r2 if len(rados) - size >= LEAST else None

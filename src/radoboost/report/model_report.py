@@ -115,7 +115,6 @@ def _more_rados_verdict(curve: LearningCurve) -> str:
 
 
 def _learning_curve_notes(curve: LearningCurve) -> list[str]:
-    """What more rados would bring, in words."""
     now, (double, fourfold, ever) = 100 * curve.theory[-1].error, curve.beyond
     n_rados = curve.points[-1].n_rados
     foreseen = (

@@ -25,7 +25,6 @@ def findings_for_terminal(findings: Findings) -> str:
 
 
 def table_for_terminal(table: ReportTable) -> str:
-    """One table as text for a terminal."""
     return "\n".join(printable(line) for line in _table_lines_for_terminal(table))
 
 

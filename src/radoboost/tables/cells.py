@@ -301,7 +301,6 @@ def _date_seconds_or_unknown(column: pa.Array, order: str) -> NDArray[np.int64]:
 
 
 def _seconds_in_four_digit_years(seconds: NDArray[np.int64], known: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The seconds of dates that are known and in a year that has four digits."""
     return np.where(known & (seconds >= FIRST) & (seconds <= LAST), seconds, _UNKNOWN)
 
 

@@ -224,7 +224,6 @@ def column_kind_to_dict(kind: Kind) -> dict[str, Any]:
 
 
 def column_kind_from_dict(entry: Any) -> Kind:
-    """A column from JSON data."""
     if not isinstance(entry, Mapping) or entry.get("kind") not in KINDS:
         given = entry.get("kind") if isinstance(entry, Mapping) else entry
         raise ArgumentError(f"its kind must be one of {', '.join(KINDS)}; it is {given!r}")

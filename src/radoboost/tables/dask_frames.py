@@ -86,7 +86,6 @@ def dask_file_stamps(frame: Any) -> dict[str, Any]:
 
 
 def _parquet_step_stamps(step: Any) -> dict[str, Any]:
-    """The stamps of the files that a reader of Parquet reads."""
     names, system = files_of_parquet_step(step), file_system_of_parquet_step(step)
     if hasattr(system, "get_file_info"):
         infos = system.get_file_info(names)
@@ -208,7 +207,6 @@ def _operand_expressions(operand: Any) -> list[Any]:
 
 
 def dask_step_name(step: Any) -> str:
-    """What a caller calls a step."""
     name = type(step).__name__
     if name in _WORDS:
         return _WORDS[name]
@@ -352,7 +350,6 @@ def file_system_of_parquet_step(step: Any) -> Any:
 
 
 def is_local_file_system(system: Any) -> bool:
-    """Whether a file system is that of this machine."""
     return type(system).__name__ == "LocalFileSystem"
 
 
@@ -416,7 +413,6 @@ def _rows_key_of_expression(step: Any) -> Any:
 
 
 def _expression_column_types(step: Any) -> dict[Any, Any]:
-    """The types of an expression's model, by column."""
     meta = step._meta
     return {meta.name: meta.dtype} if not hasattr(meta, "columns") else dict(meta.dtypes.items())
 

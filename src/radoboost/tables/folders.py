@@ -116,7 +116,6 @@ def _refuse_versioned_listing(listed: StoreListing) -> None:
 
 
 def versioned_table_error(folder: str, kind: str) -> TableError:
-    """What is wrong with files in that folder."""
     way = " (for Delta: deltalake.DeltaTable(...).to_pyarrow_dataset())" if kind == "Delta" else ""
     article = "an" if kind == "Iceberg" else "a"
     return TableError(

@@ -135,7 +135,6 @@ class FramePart:
 
 
 def _unpickle_frame_part(buffer: pa.Buffer, selection: ColumnSelection, first_row: int) -> FramePart:
-    """A part that was sent here."""
     return FramePart(unpack_frame(buffer), selection, first_row)
 
 
@@ -223,7 +222,6 @@ def refuse_cluster_frame(table: Any, what: str) -> None:
 
 
 def _cluster_frame_module(table: Any) -> Any:
-    """What is known about frames of that kind of cluster."""
     return importlib.import_module(f"radoboost.tables.{cluster_kind_of_frame(table)}_frames")
 
 

@@ -40,7 +40,6 @@ CRAFT_ADVICE = f"{ADVICE} with unlabelled='drop' (rado craft --unlabelled drop)"
 
 
 def labels_array(y: Any) -> pa.Array:
-    """Labels in any container, as an Arrow array."""
     if np.ma.is_masked(y):
         raise TableError(f"the label 'y' has a missing value; {ADVICE}")
     if str(getattr(y, "dtype", "")) in ("Int128", "UInt128", "Object"):  # types of polars that NumPy does not have

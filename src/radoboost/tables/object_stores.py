@@ -57,7 +57,6 @@ class Store:
 
 
 def _store_secrets_in_environment() -> list[str]:
-    """What the environment holds that is for nobody's eyes."""
     names = [name for name in os.environ if (is_secret_url_option(name) or "KEY" in name) and not name.endswith("PWD")]
     return [os.environ[name] for name in names if len(os.environ[name]) >= 8]
 

@@ -295,6 +295,5 @@ def array_as_columns(table: Any, choice: ColumnChoice, reading: Reader) -> pa.Ta
 
 
 def _array_label_column(x: Any, place: int, reading: Reader) -> pa.Array:
-    """One column of an array, as labels are taken."""
     column = x[:, [place]]
     return reading.labels(column.toarray().ravel() if hasattr(column, "toarray") else column.ravel())

@@ -255,7 +255,6 @@ def raw_column_types(table: Any, separator: str | None = None) -> dict[str, pa.D
 
 
 def _raw_frame_schema(table: Any) -> pa.Schema:
-    """The types of a frame without rows."""
     try:
         return pa.table(table).schema
     except pa.ArrowNotImplementedError:

@@ -289,7 +289,6 @@ class Schema:
 
 
 def _schema_field_problems(entry: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a schema's own fields."""
     classes = entry.get("classes")
     if classes is not None and not (isinstance(classes, list | tuple) and 2 <= len(classes) <= MOST_CLASSES):
         yield f"classes must be two values, [negative, positive], or up to {MOST_CLASSES}; they are {classes!r}"
@@ -451,7 +450,6 @@ def json_schema() -> dict[str, Any]:
 
 
 def _json_schema_of_kind(kind: str) -> dict[str, Any]:
-    """What a column of this kind may have."""
     cls = KINDS[kind]
     properties: dict[str, Any] = {"kind": {"const": kind}}
     for item in fields(cls):

@@ -94,7 +94,6 @@ def count_spark_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Reco
 
 
 def spark_partition_number() -> int:
-    """Which partition this task of Spark is about."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -247,7 +246,6 @@ def _spark_plan_steps(plan: str) -> Iterator[str]:
 
 
 def _doubt_of_spark_steps(plan: str) -> str | None:
-    """What is not known of a physical plan."""
     if _CUT_SHORT.search(plan):
         return "Spark shows its plan in part only"
     if re.search(r"FileScan csv[ \[]", plan):
@@ -432,7 +430,6 @@ def _refuse_old_versions_in_spark(session: Any, files: Sequence[str]) -> None:
 
 
 def _local_path_of_spark_file(name: str) -> Path | None:
-    """The path of a file that this machine has, too."""
     path = Path(unquote(re.sub("^file:/+", "/", name)) if name.startswith("file:") else name)
     return path if path.is_absolute() and os.path.exists(path) else None
 

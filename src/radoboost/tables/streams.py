@@ -208,7 +208,6 @@ def spool_batches(name: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
 
 
 def _is_unnested_type(kind: pa.DataType) -> bool:
-    """Whether a type has no others within it."""
     return kind.num_fields == 0 and not isinstance(kind, pa.DictionaryType | pa.BaseExtensionType)
 
 

@@ -214,7 +214,6 @@ def _refuse_sparse_pandas_columns(table: Any) -> None:
 
 
 def _untakable_columns_text(table: Any) -> str:
-    """The columns of a table that Arrow cannot take, for a message."""
     names = []
     for name, column in named_object_columns(table) or ():
         try:

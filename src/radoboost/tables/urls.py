@@ -226,7 +226,6 @@ def _secret_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _secret_spans_of_store_url(text: str, match: re.Match[str]) -> Iterator[tuple[int, int]]:
-    """Where secrets may be in the address of a store that a text has there."""
     scheme, place = match["scheme"].lower(), match.end()
     user = match["user"]
     container = scheme in _AZURE and user and _CONTAINER.match(text, match.start("user"))

@@ -45,7 +45,6 @@ def attach_weights(source: Table, weights: Any) -> Table:
 
 
 def _weights_as_arrow(weights: Any) -> pa.Array:
-    """Weights in any container, as an Arrow array."""
     weights = copy_gpu_array_to_host(weights)
     numbers = np.ma.filled(weights.astype(np.float64), np.nan) if np.ma.isMaskedArray(weights) else np.asarray(weights)
     if numbers.ndim != 1:

@@ -220,7 +220,6 @@ def cpu_engine() -> Engine:
 
 
 def has_numba() -> bool:
-    """Whether numba can be imported."""
     try:
         return importlib.util.find_spec("numba") is not None
     except ValueError:  # somebody made it impossible to import

@@ -126,7 +126,6 @@ class CudaSurvey:
 
 
 def _floats_from_ordered_bits(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Floats of whole numbers in the same order."""
     high = np.uint64(1 << 63)
     return np.where(numbers >= high, numbers ^ high, ~numbers).view(np.float64)
 

@@ -249,7 +249,6 @@ def limit_persons(
 
 
 def person_parameters_of_release(asked: CraftRequest) -> dict[str, Any]:
-    """What a release says of persons, among the parameters of its mechanism."""
     return {} if asked.person is None else {"person": asked.person, "max_rows": asked.max_rows}
 
 

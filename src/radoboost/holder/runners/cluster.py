@@ -260,7 +260,6 @@ def check_cluster_reaches_table(cluster: Any, table: Any) -> None:
 
 
 def _cluster_kind(cluster: Any) -> str:
-    """Which kind of cluster the caller names."""
     if cluster is None:
         return ""
     if isinstance(cluster, str):

@@ -114,7 +114,6 @@ def dask_map_job(job: SealedPayload, shared: SealedPayload | None) -> Any:
 
 
 def dask_merge_job(*parts: PartitionSums[Any]) -> PartitionSums[Any]:
-    """The sums over several parts."""
     return merge_accumulators(parts)
 
 

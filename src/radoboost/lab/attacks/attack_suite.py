@@ -188,7 +188,6 @@ def _error_as_sentence(error: Exception) -> str:
 
 
 def _why_not_attacked(name: str, release: Release) -> str | None:
-    """Why an attack is not one on such a release; None if it is."""
     if release.law not in _FOR[name]:
         if name == "leak":
             return "The release is not of the mechanism feature-band."

@@ -119,7 +119,6 @@ def _solution_gives_sums(coefficients: NDArray[Any], values: NDArray[np.int64], 
 
 
 def _elimination_seconds(n: int, m: int, d: int) -> float:
-    """About how many seconds an echelon form takes."""
     return _SECONDS_OF_PRODUCT * n * (m + d) * min(n, m) + _SECONDS_OF_ENTRY * n * (m + d)
 
 

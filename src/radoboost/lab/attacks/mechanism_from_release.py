@@ -240,7 +240,6 @@ def _refuse_record_promise(release: Release, banded: bool) -> None:
 
 @contextmanager
 def _wrong_release_in_one_line(release: Release) -> Iterator[None]:
-    """Turn whatever a wrong release raises into one line about it."""
     name = release.mechanism["name"]
     try:
         yield

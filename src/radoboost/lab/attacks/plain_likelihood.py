@@ -203,7 +203,6 @@ def _approximate_likelihood_ratios(of: PlainTable, generator: np.random.Generato
 
 
 def _rows_in_rados_of_tables(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.bool_]:
-    """Which records each rado sums, of each of these tables."""
     signatures: SignatureSet = AllSignatures() if of.band is None else FeatureInterval(*of.band)
     count = len(edges) * of.n_rados
     bits = inclusion_bits_of_signatures(signatures.prepare(key, count, of.n_examples), count, of.n_examples)

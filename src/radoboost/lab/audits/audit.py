@@ -132,7 +132,6 @@ def audit(
 
 
 def _check_audit(mechanism: Mechanism, scenario: Scenario, exact: bool) -> None:
-    """Refuse what an audit of a mechanism has no use for."""
     moments = mechanism.law == "noisy moments"
     if not exact and (scenario.max_rows is not None or scenario.room is not None):
         raise ArgumentError("persons and rooms are for exact audits: give exact=True (--exact), or leave them out")

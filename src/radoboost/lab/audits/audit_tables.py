@@ -137,7 +137,6 @@ def _audit_rows_of_raw_cells(few: bool) -> dict[str, Cells]:
 def _neighbouring_candidates(
     relation: Relation, cells: dict[str, Cells], n_classes: int, *, few: bool
 ) -> tuple[tuple[Candidate, ...], tuple[tuple[int, int], ...]]:
-    """Candidates of one row, and the pairs of them that are neighbours."""
     flipped = relation is Relation.LABEL
     most = 2 if few or relation is Relation.REPLACE else 3
     labels = list(range(n_classes if flipped else min(n_classes, most)))

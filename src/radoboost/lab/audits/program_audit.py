@@ -35,7 +35,6 @@ ASSUMES = (
 
 
 def why_program_not_audited(release: Release) -> str | None:
-    """Why there is nothing to audit at the settings of a release; None if there is."""
     if release.law == "banded sums":
         return (
             "The promise is about the marginal of one column, and not about records, persons or labels. The command "
@@ -65,7 +64,6 @@ def audit_program(release: Release, seconds: float, bar: Progress) -> ExactAudit
 
 
 def program_audit_text(release: Release, result: ExactAudit) -> str:
-    """What an audit shows, and of what it is one."""
     stated, most = release.statement, release.mechanism.get("max_rows")
     rows = "" if most is None else f", at most {most:,} rows of each"
     found = (

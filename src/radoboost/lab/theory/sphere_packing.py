@@ -126,7 +126,6 @@ def where_sphere_proof_works() -> ReportTable:
 
 
 def _runs_of_numbers_text(numbers: list[int]) -> str:
-    """Ascending whole numbers as runs of them."""
     runs: list[list[int]] = []
     for one in numbers:
         if runs and runs[-1][1] == one - 1:

@@ -499,7 +499,6 @@ def _feature_candidates(asked: CraftRequest, features: Sequence[str]) -> feature
 def _noise_shape(
     asked: CraftRequest, features: Sequence[str], outlook: feature_plan.FeatureCandidates | None
 ) -> NoiseShape:
-    """What the noise depends on, with these features."""
     searched = asked.declared.searched(features)
     width = asked.width(features) if outlook is None else outlook.n_own
     shape = _noise_shape_of_request(asked, NoiseShape(width, len(searched)))
