@@ -18,7 +18,7 @@ import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
 from radoboost.holder.feature_maps import DEGREES
 from radoboost.lab.audits.audit import audit
-from radoboost.lab.audits.exact_audit import ABOUT_EXACT, exact_audit_of_score
+from radoboost.lab.audits.exact_audit import ABOUT_EXACT, audit_score_exactly
 
 RELATIONS = {"record": {}, "label": {"unit": "label"}, "replaced": {"relation": "replace"}}
 
@@ -102,7 +102,7 @@ def main():
             if options.only not in name or (options.missing and name in kept):
                 continue
             started = time.perf_counter()
-            found = exact_audit_of_score(1.0, **about) if mechanism is None else audit(mechanism, exact=True, **about)
+            found = audit_score_exactly(1.0, **about) if mechanism is None else audit(mechanism, exact=True, **about)
             kept[name] = {"what": name, "seconds": round(time.perf_counter() - started, 1), **found.to_dict()}
             done.append(kept[name])
             results = [kept[what] for what, *_ in cells() if what in kept]

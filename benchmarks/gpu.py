@@ -97,11 +97,7 @@ from radoboost.holder.engines import (
     has_numba,
 )
 from radoboost.holder.engines.reference import reference_exact_sums
-from radoboost.holder.grid import (
-    edge_vectors_on_grid,
-    grid_step,
-    make_grid_columns,
-)
+from radoboost.holder.grid import grid_edge_vectors, grid_step, make_grid_columns
 from radoboost.holder.keystream import (
     SLAB_TILES,
     TILE_ROWS,
@@ -237,7 +233,7 @@ def rados_by_numpy(values, signs, columns, n_rados, rados):
     """Some rados of the whole table: integers by `edge_integers`, bits by ChaCha20 in NumPy."""
     total, step = np.zeros((len(rados), len(columns)), np.int64), SLAB_TILES * TILE_ROWS // 16
     for start in range(0, len(values), step):
-        rows = edge_vectors_on_grid(values[start : start + step], signs[start : start + step], columns).astype(np.int64)
+        rows = grid_edge_vectors(values[start : start + step], signs[start : start + step], columns).astype(np.int64)
         slab, first = divmod(start // TILE_ROWS, SLAB_TILES)
         place = (first + np.arange(-(-len(rows) // TILE_ROWS)))[:, None] * n_rados + np.asarray(rados)
         nonce = bytes(4) + slab.to_bytes(8, "little")

@@ -19,12 +19,7 @@ import numpy as np
 
 import radoboost as rb
 from radoboost.learner.uncertainty import Curvature, propagate_noise
-from radoboost.release.moment_math import (
-    HESSIAN_FLOOR,
-    eigenvalue_noise_floor,
-    factors_from_whitened_to_columns,
-    theta_of_whitened_rows,
-)
+from radoboost.release.moment_math import HESSIAN_FLOOR, eigenvalue_floor, theta_of_whitened_rows, unwhitening_factors
 from tables import load, split_rows
 
 DOMAINS = ("breast_cancer", "abalone", "banknote", "wine_red", "transfusion", "ionosphere")
@@ -46,7 +41,7 @@ def posterior(mean, covariance):
 def classifiers(release):
     """theta over columns, by name of the way it is made."""
     blocks, mechanism, d = release.blocks, release.mechanism, len(release.columns)
-    floor = eigenvalue_noise_floor(mechanism["noise"]["whitened"], d, HESSIAN_FLOOR)
+    floor = eigenvalue_floor(mechanism["noise"]["whitened"], d, HESSIAN_FLOOR)
     curvature, theta = Curvature.of(blocks["moment:C2"], floor), theta_of_whitened_rows(blocks, mechanism)
     (covariance,) = propagate_noise(release, curvature, np.eye(d), theta, [range(d)]).covariances
     balance = blocks["whitening"] @ blocks["moment:C"][:, -1]
@@ -57,7 +52,7 @@ def classifiers(release):
     apart = shrunk + balance * (level - float(balance @ shrunk))
     majority = np.zeros(d)
     majority[-1] = np.linalg.solve(blocks["whitening"], blocks["moment:b"][0])[-1]
-    factors = factors_from_whitened_to_columns(blocks, mechanism, release.columns)
+    factors = unwhitening_factors(blocks, mechanism, release.columns)
     ways = {"kept": theta, "posterior means": shrunk, "class balance apart": apart}
     return {**{name: factors @ vector for name, vector in ways.items()}, "noisy majority": majority}
 

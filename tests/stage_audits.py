@@ -5,7 +5,7 @@ from radoboost.lab.audits.audit import (
     Audit,
     _bounds_of_error_rates,
     _epsilon_of_error_rates,
-    least_epsilon_of_error_rates,
+    least_epsilon_of_rates,
 )
 from radoboost.lab.audits.canaries import Scenario
 from radoboost.lab.audits.moments_audit import moments_canary_runs
@@ -23,7 +23,7 @@ def audit_stages(mechanism, *, runs, **options):
     audits = {}
     for name, event in scores.by_stage.items():
         rates = _bounds_of_error_rates(scores.present[name], scores.absent[name], risk, 0.0)
-        found = least_epsilon_of_error_rates(scores.family, rates, mechanism.delta)
+        found = least_epsilon_of_rates(scores.family, rates, mechanism.delta)
         about = (mechanism.name, event.relation.value, mechanism.delta, epsilon_at(event, mechanism.delta), found)
         audits[name] = Audit(
             *about, len(scores.present[name]), name, CONFIDENCE, _epsilon_of_error_rates(rates, mechanism.delta)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
+from radoboost.lab.attacks.adversary_knowledge import rado_integers, seed_inclusion_bits, table_edge_vectors
 from radoboost.lab.attacks.exact_reconstruction import reconstruct
 from radoboost.lab.attacks.linear_reconstruction import recover_release_column
 from radoboost.lab.attacks.row_probe import probe_rows_of_table
@@ -31,9 +31,9 @@ def made_up(seed, rows, n_classes):
 def test_rados_are_sums_over_signatures_and_are_solved_for_all_rows(seed, rows, n_classes, intercept):
     values, labels = made_up(seed, rows, n_classes)
     release = rb.craft(values, labels, n_rados=rows + 24, seed=seed, scale=None, intercept=intercept)
-    edges = edge_vectors_of_table(release, values, labels)
+    edges = table_edge_vectors(release, values, labels)
     assert edges.shape == (rows, n_classes * (2 + intercept))
-    np.testing.assert_array_equal(inclusion_bits_of_seed(release, seed, rows) @ edges, rado_integers(release))
+    np.testing.assert_array_equal(seed_inclusion_bits(release, seed, rows) @ edges, rado_integers(release))
     result = reconstruct(release, seed)
     assert result.status == "all" and result.seed_checked and result.has_labels and result.labels is None
     table = result.to_table()
@@ -77,7 +77,7 @@ def test_attacks_on_signed_sums_say_why_they_do_not_apply():
     with pytest.raises(rb.ArgumentError, match="this release has 3 classes; take the attack reconstruct"):
         recover_release_column(release, 2)
     with pytest.raises(rb.ArgumentError, match="for two classes, and this release has 3 classes"):
-        confound_columns(release, edge_vectors_of_table(release, values, labels))
+        confound_columns(release, table_edge_vectors(release, values, labels))
 
 
 def test_commands_and_the_report(rado, monkeypatch):

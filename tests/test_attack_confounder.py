@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 import radoboost as rb
-from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
+from radoboost.lab.attacks.adversary_knowledge import rado_integers, seed_inclusion_bits, table_edge_vectors
 from radoboost.lab.theory import confounder as module
 from radoboost.lab.theory.confounder import (
     CONSTRUCTIONS,
     Search,
-    _farthest_confounder_point,
+    _farthest_point,
     confound_columns,
     confound_points,
     confounder_cells_along,
-    signatures_of_confounder,
+    confounder_signatures,
     smallest_integer_type,
 )
 from radoboost.lab.theory.sphere_packing import (
@@ -30,7 +30,7 @@ from radoboost.lab.theory.sphere_packing import (
     FEW,
     covered_disc,
     farthest_split_edge,
-    first_m_with_few_spheres,
+    first_m_few_spheres,
     gaps_of_sphere_proof,
     next_m_without_gap,
     printed_sphere_bound,
@@ -59,7 +59,7 @@ def _hausdorff(first, second):
     """The same with the package's distances, for larger sets."""
     reach = max(int(np.abs(points.astype(object)).max()) for points in (first, second))
     first, second = smallest_integer_type(reach, first, second)
-    return max(_farthest_confounder_point(first, second), _farthest_confounder_point(second, first))
+    return max(_farthest_point(first, second), _farthest_point(second, first))
 
 
 def _points(rng, m, d, kind):
@@ -83,7 +83,7 @@ def _check(found, points, rng):
     assert (found.edges == points.astype(object) * finer).all() and found.others.shape == (m + 1, d)
     inside = rng.random((40, m)) < 0.5
     inside[0], inside[1] = True, False
-    others = signatures_of_confounder(found, inside)
+    others = confounder_signatures(found, inside)
     assert others.shape == (40, m + 1) and others.dtype == np.bool_
     assert (others.astype(object) @ found.others == inside.astype(object) @ found.edges).all()
     assert all(sum(int(x) ** 2 for x in point) <= found.square_radius for point in found.others)
@@ -170,12 +170,12 @@ def test_cells_along_is_exact():
 def test_a_release_has_the_same_rados_and_gives_the_same_classifier(rng):
     X, y = rng.normal(size=(150, 4)) * (1, 5, 0.1, 2), rng.integers(0, 2, 150)
     release = rb.craft(X, y, n_rados=80, seed=3)
-    edges, steps = edge_vectors_of_table(release, X, y), np.array([column.step for column in release.columns])
-    inside = inclusion_bits_of_seed(release, 3, 150)
+    edges, steps = table_edge_vectors(release, X, y), np.array([column.step for column in release.columns])
+    inside = seed_inclusion_bits(release, 3, 150)
     for as_table in (False, True):
         found = confound_columns(release, edges, as_table=as_table)
         finer = (steps / found.unit).astype(np.int64)
-        sums = signatures_of_confounder(found, inside).astype(np.int64) @ found.others
+        sums = confounder_signatures(found, inside).astype(np.int64) @ found.others
         assert (sums == rado_integers(release) * finer).all()
         assert (sums * found.unit).tobytes() == release.rados.tobytes()
         theirs = sums * found.unit
@@ -199,7 +199,7 @@ def test_tables_have_confounders_that_are_tables(rng):
     for m, d in itertools.product((40, 41, 100, 101), (2, 5)):
         X, y = rng.normal(size=(m, d)), rng.integers(0, 2, m)
         release = rb.craft(X, y, n_rados=10)
-        found = confound_columns(release, edge_vectors_of_table(release, X, y), as_table=True)
+        found = confound_columns(release, table_edge_vectors(release, X, y), as_table=True)
         assert found.keeps_constant and found.distance > 0.25, (m, d)
 
 
@@ -207,7 +207,7 @@ def test_tables_have_confounders_that_are_tables(rng):
 def test_a_split_shows_in_the_constant_column(rng):
     X, y = rng.normal(size=(30, 2)), rng.integers(0, 2, 30)
     release = rb.craft(X, y, n_rados=20)
-    points = edge_vectors_of_table(release, X, y) * np.array([1, 1, 4])
+    points = table_edge_vectors(release, X, y) * np.array([1, 1, 4])
     found = confound_points(points, constructions=("split",), unit=2.0**-24, has_constant=True)
     assert found.keeps_constant is False and "is no table" in found.sentence()
     assert confound_points(points, constructions=("split", "zero"), unit=2.0**-24, as_table=True) is None
@@ -221,13 +221,13 @@ def test_what_cannot_be_used_is_refused():
         confound_columns(columns, np.array([[2**22]]), as_table=True)
     apart = rb.craft([[1e-200, 1e200], [2e-200, 1e199]], [0, 1], n_rados=2, scale=None)
     with pytest.raises(rb.ArgumentError, match="too far apart"):
-        confound_columns(apart, edge_vectors_of_table(apart, [[1e-200, 1e200]], [0]))
+        confound_columns(apart, table_edge_vectors(apart, [[1e-200, 1e200]], [0]))
     wide = rb.craft([[1e-20, 1e20], [2e-20, 1e19]], [0, 1], n_rados=2, scale=None)
-    assert confound_columns(wide, edge_vectors_of_table(wide, [[1e-20, 1e20], [2e-20, 1e19]], [0, 1])).reaches_bound
+    assert confound_columns(wide, table_edge_vectors(wide, [[1e-20, 1e20], [2e-20, 1e19]], [0, 1])).reaches_bound
     with pytest.raises(rb.ArgumentError, match="1 columns"):
         confound_columns(columns, np.array([[1, 2]]))
     with pytest.raises(rb.ArgumentError, match="signatures of 1 records"):
-        signatures_of_confounder(confound_points(np.array([[4]])), np.ones((2, 3), np.bool_))
+        confounder_signatures(confound_points(np.array([[4]])), np.ones((2, 3), np.bool_))
     with pytest.raises(rb.ArgumentError, match="time limit"):
         confound_points(np.array([[4]]), seconds=0)
 
@@ -308,8 +308,8 @@ def test_where_the_printed_proof_has_no_gap():
     assert [m for d in range(2, 11) for m in every if FAR in gaps_of_sphere_proof(m, d)] == [1, 2, 3]  # at d = 2
     assert gaps_of_sphere_proof(1, 1) == (FAR,) and gaps_of_sphere_proof(2, 1) == ()
     for d in range(2, 8):
-        assert FEW in gaps_of_sphere_proof(first_m_with_few_spheres(d), d) and FEW not in gaps_of_sphere_proof(
-            first_m_with_few_spheres(d) - 1, d
+        assert FEW in gaps_of_sphere_proof(first_m_few_spheres(d), d) and FEW not in gaps_of_sphere_proof(
+            first_m_few_spheres(d) - 1, d
         )
     for m, d in itertools.product(range(1, 400), range(2, 7)):
         if m >= 2**d:
@@ -402,12 +402,12 @@ def test_only_releases_of_sums_have_confounders(rng):
     for mechanism in (rb.Moments(1.0), rb.NoisyRados(1.0), rb.NoisyExamples(1.0)):
         release = rb.craft(X, y, n_rados=5, mechanism=mechanism, **declared)
         with pytest.raises(rb.ArgumentError, match="not sums of edge vectors alone"):
-            confound_columns(release, edge_vectors_of_table(release, X, y))
+            confound_columns(release, table_edge_vectors(release, X, y))
     release = rb.craft(X, y, n_rados=5)
-    assert "that this table has" in confound_columns(release, edge_vectors_of_table(release, X, y)).sentence()
+    assert "that this table has" in confound_columns(release, table_edge_vectors(release, X, y)).sentence()
     for radius in (math.inf, math.nan, 1e300, -10.0, 0.0):
         with pytest.raises(rb.ArgumentError, match="radius must be a positive number"):
-            confound_columns(release, edge_vectors_of_table(release, X, y), radius=radius)
+            confound_columns(release, table_edge_vectors(release, X, y), radius=radius)
 
 
 @pytest.mark.slow

@@ -9,11 +9,11 @@ import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.lab.attacks.adversary_knowledge import (
     attack_deadline,
-    edge_vectors_of_table,
-    import_attack_library,
-    inclusion_bits_of_seed,
-    known_number_of_examples,
+    attack_library,
+    known_n_examples,
     rado_integers,
+    seed_inclusion_bits,
+    table_edge_vectors,
 )
 
 
@@ -31,11 +31,11 @@ def test_bits_and_edges_give_the_rados_again(rng, scale, signatures, intercept):
     options = {"scale": scale, "signatures": signatures, "intercept": intercept, "bounds": bounds}
     with pytest.warns(rb.ClippedWarning) if bounds else _nothing():
         release = rb.craft(X, y, n_rados=n_rados, seed=5, **options)
-    bits, edges = inclusion_bits_of_seed(release, 5, 100), edge_vectors_of_table(release, X, y)
+    bits, edges = seed_inclusion_bits(release, 5, 100), table_edge_vectors(release, X, y)
     assert bits.shape == (n_rados, 100) and edges.shape == (100, 3 + intercept)
     assert (bits @ edges == rado_integers(release)).all()
     if n_rados > 1:
-        assert (inclusion_bits_of_seed(release, 6, 100) @ edges != rado_integers(release)).any()
+        assert (seed_inclusion_bits(release, 6, 100) @ edges != rado_integers(release)).any()
 
 
 class _nothing:
@@ -50,8 +50,8 @@ def test_of_a_feature_band_the_bits_are_those_before_turning_over(rng):
     X, y = small(rng)
     X[:, 1] = rng.integers(0, 2, 100)
     release = rb.craft(X, y, n_rados=40, seed=5, mechanism=rb.FeatureBand("x1", 2.0, delta=0.1))
-    edges = edge_vectors_of_table(release, X, y)
-    turned = inclusion_bits_of_seed(release, 5, 100) ^ (edges[:, 1] > 0)
+    edges = table_edge_vectors(release, X, y)
+    turned = seed_inclusion_bits(release, 5, 100) ^ (edges[:, 1] > 0)
     assert (turned @ edges == rado_integers(release)).all()
 
 
@@ -60,42 +60,42 @@ def test_a_table_on_disk_has_the_same_edges(rado, clinic):
         "craft", clinic, "--label", "readmitted", "-n", "9", "--seed", "3", "-o", clinic.with_suffix(".r")
     )
     release = rb.load(clinic.with_suffix(".r"))
-    edges = edge_vectors_of_table(release, str(clinic), label="readmitted")
-    assert code == 0 and (inclusion_bits_of_seed(release, 3, 60) @ edges == rado_integers(release)).all()
+    edges = table_edge_vectors(release, str(clinic), label="readmitted")
+    assert code == 0 and (seed_inclusion_bits(release, 3, 60) @ edges == rado_integers(release)).all()
 
 
 def test_what_does_not_go_together_is_refused(rng):
     X, y = small(rng)
     release = rb.craft(X, y, n_rados=5)
     with pytest.raises(TableError):
-        edge_vectors_of_table(release, X[:, :2], y)
+        table_edge_vectors(release, X[:, :2], y)
     with pytest.raises(TableError, match=r"'x1'.*such as 1e\+300; leave"):
-        edge_vectors_of_table(release, np.where(np.arange(3) == 1, 1e300, X), y)
+        table_edge_vectors(release, np.where(np.arange(3) == 1, 1e300, X), y)
     with pytest.raises(TableError, match="row 2"):
-        edge_vectors_of_table(release, np.where(np.arange(100)[:, None] == 1, np.nan, X), y)
-    assert known_number_of_examples(release, None) == known_number_of_examples(release, 100) == 100
+        table_edge_vectors(release, np.where(np.arange(100)[:, None] == 1, np.nan, X), y)
+    assert known_n_examples(release, None) == known_n_examples(release, 100) == 100
     with pytest.raises(ArgumentError, match="from 100 rows, not 99"):
-        known_number_of_examples(release, 99)
+        known_n_examples(release, 99)
     hidden = rb.craft(X, y, n_rados=5, mechanism=rb.NoisyRados(1.0), bounds=[(-999, 999)] * 3, classes=(0, 1))
-    assert known_number_of_examples(hidden, 99) == 99
+    assert known_n_examples(hidden, 99) == 99
     with pytest.raises(ArgumentError, match="--rows"):
-        known_number_of_examples(hidden, None)
+        known_n_examples(hidden, None)
     for seed, rows, match in ((1, 0, "at least 1"), (1, 10**10, "too many"), (-1, 100, "seed")):
         with pytest.raises(ArgumentError, match=match):
-            inclusion_bits_of_seed(release, seed, rows)
+            seed_inclusion_bits(release, seed, rows)
     off = replace(release, blocks={"rados": release.rados + 1e-9})
     with pytest.raises(ReleaseError, match="not on their grid"):
         rado_integers(off)
     other = replace(release, signatures={"name": "unheard-of"})
     with pytest.raises(ReleaseError, match="'unheard-of' is not known"):
-        inclusion_bits_of_seed(other, 1, 100)
+        seed_inclusion_bits(other, 1, 100)
 
 
 def test_a_missing_library_is_named_with_what_to_do():
     with pytest.raises(
         ArgumentError, match=r"needs nonesuch; install it with: pip install '.\[attacks\]' in a clone of radoboost"
     ):
-        import_attack_library("nonesuch.inner")
+        attack_library("nonesuch.inner")
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])

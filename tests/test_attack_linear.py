@@ -9,7 +9,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.lab.attacks import linear_reconstruction as module
-from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table
+from radoboost.lab.attacks.adversary_knowledge import table_edge_vectors
 from radoboost.lab.attacks.linear_reconstruction import METHODS, recover_column_linearly, recover_release_column
 
 
@@ -165,7 +165,7 @@ def test_what_is_too_large_says_so_before_it_takes_memory(monkeypatch, rng):
     release = rb.craft(
         X, y, n_rados=40, bounds=[(-1, 1)] * 2, classes=(0, 1), mechanism=rb.NoisyRados(1.0), seed=1, i_know=True
     )
-    monkeypatch.setattr(module.adversary_knowledge, "inclusion_bits_of_seed", None)
+    monkeypatch.setattr(module.adversary_knowledge, "seed_inclusion_bits", None)
     for method in METHODS:
         recovered = recover_release_column(release, 1, rows=10**12, method=method)
         assert recovered.status == "unknown" and recovered.to_dict()["rows"] == 10**12
@@ -186,10 +186,10 @@ def test_labels_of_a_seeded_release_from_fewer_rados_than_records(rng):
     binary = rng.integers(0, 2, (150, 1)).astype(float)
     release = rb.craft(binary, y, n_rados=200, seed=4, scale=None)
     recovered = recover_release_column(release, 4, column="x0", values=(-1, 0, 1))
-    assert (recovered.values == edge_vectors_of_table(release, binary, y)[:, 0] * release.columns[0].step).all()
+    assert (recovered.values == table_edge_vectors(release, binary, y)[:, 0] * release.columns[0].step).all()
     release = rb.craft(X, y, n_rados=200, seed=4)
     recovered = recover_release_column(release, 4, column="x1", method="least-squares")
-    truth = edge_vectors_of_table(release, X, y)[:, 1] * release.columns[1].step
+    truth = table_edge_vectors(release, X, y)[:, 1] * release.columns[1].step
     assert np.abs(recovered.values - truth).max() < 1e-6
     with pytest.raises(rb.TableError, match="another seed"):
         recover_release_column(release, 5)

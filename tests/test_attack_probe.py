@@ -9,7 +9,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.lab.attacks import row_probe as attack
-from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, rado_integers
+from radoboost.lab.attacks.adversary_knowledge import rado_integers, table_edge_vectors
 from radoboost.lab.attacks.row_probe import IN, NOT_SEEN, OPEN, OUT, probe_members_of_rados, probe_rows_of_table, study
 from radoboost.report.findings import Findings
 
@@ -75,7 +75,7 @@ def test_clients_are_found_in_a_release_of_some_of_them(clients, tmp_path):
     assert found.sentence() == "Of 30 rows, 18 are in the release, and as it is of no more, the others are not."
     assert json.loads(json.dumps(found.to_dict()))["members"] == list(inside)
     unsized = probe_members_of_rados(
-        edge_vectors_of_table(release, mine, label="ill"), rado_integers(release)
+        table_edge_vectors(release, mine, label="ill"), rado_integers(release)
     )  # not told that they are 18
     assert unsized.members == inside and set(unsized.rows) == {IN, NOT_SEEN}
     text = unsized.sentence()

@@ -10,7 +10,7 @@ import pytest
 
 import radoboost as rb
 from radoboost.lab.attacks import exact_reconstruction
-from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
+from radoboost.lab.attacks.adversary_knowledge import rado_integers, seed_inclusion_bits, table_edge_vectors
 from radoboost.lab.attacks.exact_reconstruction import reconstruct, solve_integers
 
 
@@ -115,7 +115,7 @@ def test_seeded_releases_give_every_record_back(options, rng):
     release = rb.craft(X, y, n_rados=140, seed=7, **options)
     found = reconstruct(release, 7)
     assert found.status == "all" and (found.rank, found.free) == (80, 0)
-    assert (found.edge_integers == edge_vectors_of_table(release, X, y)).all()
+    assert (found.edge_integers == table_edge_vectors(release, X, y)).all()
     table = found.to_table()
     if options.get("intercept", True):
         assert table.column("label").to_pylist() == y.tolist()
@@ -140,7 +140,7 @@ def test_seeded_releases_give_every_record_back(options, rng):
 def test_a_thousand_rados_of_two_hundred_records_and_few_of_a_thousand(rng):
     X, y = _table(rng, 200, 8)
     release = rb.craft(X, y, n_rados=1000, seed=3)
-    assert (reconstruct(release, 3).edge_integers == edge_vectors_of_table(release, X, y)).all()
+    assert (reconstruct(release, 3).edge_integers == table_edge_vectors(release, X, y)).all()
     X, y = _table(rng, 1000, 3)
     release = rb.craft(X, y, n_rados=200, seed=3)
     found = reconstruct(release, 3)
@@ -154,8 +154,8 @@ def test_some_records_are_pinned_down_where_others_are_not(rng):
     seen = set()
     for seed in range(40):
         release = rb.craft(X, y, n_rados=9, seed=seed)
-        found, edges = reconstruct(release, seed), edge_vectors_of_table(release, X, y)
-        alone, rank = _determined(inclusion_bits_of_seed(release, seed, 12), rado_integers(release))
+        found, edges = reconstruct(release, seed), table_edge_vectors(release, X, y)
+        alone, rank = _determined(seed_inclusion_bits(release, seed, 12), rado_integers(release))
         assert np.flatnonzero(found.found).tolist() == sorted(alone) and found.rank == rank
         assert (found.edge_integers == np.where(found.found[:, None], edges, 0)).all()
         assert np.isnan(found.edge_vectors[~found.found]).all()
@@ -189,7 +189,7 @@ def test_a_feature_band_with_a_known_seed_tells_the_protected_column(rng):
     X, y = _table(rng, 120, 3)
     X = np.column_stack([X, rng.integers(0, 2, 120)])
     release = rb.craft(X, y, n_rados=200, mechanism=rb.FeatureBand("x3", epsilon=3.0, delta=1e-3), seed=5)
-    found, edges = reconstruct(release, 5), edge_vectors_of_table(release, X, y)
+    found, edges = reconstruct(release, 5), table_edge_vectors(release, X, y)
     assert found.status == "all" and found.up_to_sign and found.labels is None
     assert (found.edge_integers == edges * np.sign(edges[:, 3:4])).all()
     table = found.to_table()
@@ -304,9 +304,9 @@ def test_what_is_too_large_says_so_before_it_takes_memory(rng, monkeypatch):
     monkeypatch.setattr(exact_reconstruction, "_MOST_ENTRIES", 90 * 64)
     assert reconstruct(release, 1).status == "all"
     monkeypatch.setattr(exact_reconstruction, "_MOST_ENTRIES", 90 * 64 - 1)
-    solution = solve_integers(inclusion_bits_of_seed(release, 1, 60), rado_integers(release))
+    solution = solve_integers(seed_inclusion_bits(release, 1, 60), rado_integers(release))
     assert solution.rank is None and solution.too_large
-    monkeypatch.setattr(exact_reconstruction, "inclusion_bits_of_seed", None)
+    monkeypatch.setattr(exact_reconstruction, "seed_inclusion_bits", None)
     hidden = replace(release, n_examples=None)
     for rows in (60, 10**12):
         found = reconstruct(hidden, 1, rows)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import radoboost as rb
 from radoboost.holder.table_check import check_table
-from radoboost.learner.effects import Effects, effect_terms_of_score
+from radoboost.learner.effects import Effects, score_terms
 from radoboost.learner.explain import Explanations
 from radoboost.learner.model import Model
 from radoboost.learner.predict import predict_table
@@ -365,7 +365,7 @@ def test_a_column_of_one_weight_has_a_band_by_its_standard_error(model):
 
 def test_bands_of_classes_go_by_what_the_model_keeps(tmp_path, release):
     plain = by_hand(release)
-    parts = effect_terms_of_score(plain.columns, plain.map, plain.schema)
+    parts = score_terms(plain.columns, plain.map, plain.schema)
     n_columns = len(plain.column_names)
     rng = np.random.default_rng(2)
     roots = [rng.normal(size=(len(part.kept), len(part.kept))) for part in parts]

@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import radoboost as rb
-from radoboost.release.class_summary import (
-    ClassSizes,
-    _class_mean_differences,
-    class_sizes_by_moments,
-    facts_of_classes,
-)
+from radoboost.release.class_summary import ClassSizes, _mean_differences, class_sizes_by_moments, facts_of_classes
 from radoboost.report.describe import describe_release
 
 SHARES = (0.4, 0.3, 0.2, 0.1)
@@ -148,5 +143,5 @@ def test_two_classes_are_counted(options):
 def test_a_class_that_noise_leaves_no_weight_is_not_described():
     """Its mean would be a number over nothing: it overflowed, and warnings are errors here."""
     sums = np.array([[300.0, 100.0], [-300.0, 100.0], [2.0, -1.0], [2.0, 0.0]])
-    apart = _class_mean_differences(sums, np.eye(2), 1.0, np.array([0.5, 0.5, 0.0, 0.0]), 1.0)
+    apart = _mean_differences(sums, np.eye(2), 1.0, np.array([0.5, 0.5, 0.0, 0.0]), 1.0)
     assert apart[:, 0].tolist() == [3.0, -3.0, 0.0, 0.0]

@@ -122,10 +122,10 @@ def test_summaries_and_their_distance():
     ours = evaluate.summarise_fold_errors([0.10, 0.20, 0.30, 0.40])
     assert (ours.mean, ours.std, ours.n) == (25.0, pytest.approx(12.90994448735806), 4)
     theirs = evaluate.Summary(20.0, 5.0, 10)
-    assert evaluate.standard_errors_between(ours, theirs) == pytest.approx(5 / math.sqrt(ours.std**2 / 4 + 2.5))
+    assert evaluate.errors_between(ours, theirs) == pytest.approx(5 / math.sqrt(ours.std**2 / 4 + 2.5))
     same = evaluate.Summary(1.0, 0.0, 10)
-    assert evaluate.standard_errors_between(same, same) == 0
-    assert evaluate.standard_errors_between(same, evaluate.Summary(2.0, 0.0, 10)) == math.inf
+    assert evaluate.errors_between(same, same) == 0
+    assert evaluate.errors_between(same, evaluate.Summary(2.0, 0.0, 10)) == math.inf
 
 
 def test_a_score_of_zero_is_decided_by_a_coin():

@@ -12,7 +12,7 @@ import oracles
 import radoboost as rb
 from radoboost.cli.craft import MORE_ACCURATE
 from radoboost.privacy import Gaussian, Relation, event_to_dict
-from radoboost.release.statement_check import check_release_against_statement
+from radoboost.release.statement_check import check_release_statement
 from test_room import meet, one_release, parts_of
 
 EXACT = rb.Moments(math.inf)
@@ -184,7 +184,7 @@ def test_a_file_that_claims_a_finite_epsilon_with_exact_sums_is_refused(tmp_path
     )
     forged = replace(release, statement=statement)
     with pytest.raises(rb.ReleaseError, match="the sums of the release are exact; do not trust it"):
-        check_release_against_statement(forged)
+        check_release_statement(forged)
     forged.save(tmp_path / "f.rado.parquet")
     with pytest.raises(rb.ReleaseError, match="do not trust it"):
         rb.load(tmp_path / "f.rado.parquet")

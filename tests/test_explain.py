@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.holder import curator as run_module
-from radoboost.learner.effects import effect_terms_of_score
+from radoboost.learner.effects import score_terms
 from radoboost.learner.explain import Explanation, NumberEffect, explain_model, explain_row
 from radoboost.report.describe import describe_model
 from radoboost.report.effects_report import MARGINS, effect_findings, effect_lines
@@ -37,7 +37,7 @@ def release(rng, columns="auto", epsilon=3.0, **options):
 def test_parts_and_rest_add_up_to_the_score(columns, rng):
     """Less their means, effects of single columns and pairs, and the rest, are the score less that of the middle."""
     model = rb.MomentsClassifier().fit_rados(release(rng, columns)).model_
-    parts = effect_terms_of_score(model.columns, model.map, model.schema)
+    parts = score_terms(model.columns, model.map, model.schema)
     assert sorted(place for part in parts for place in part.places) == list(range(len(model.column_names)))
     assert {name for part in parts if part.kind == "number" for name in part.names} == {"a", "b", "c"}
     explanation = explain_model(model)
@@ -230,7 +230,7 @@ def test_the_rest_is_known_or_not(rng, tmp_path):
     outputs = model.map.apply(rows)
     values = np.array([column.apply(outputs[:, k]) for k, column in enumerate(model.columns[:-1])])
     added = {part.kind + str(part.names): model.theta[list(part.places)] @ values[list(part.places)]
-             for part in effect_terms_of_score(model.columns, model.map, model.schema)}  # fmt: skip
+             for part in score_terms(model.columns, model.map, model.schema)}  # fmt: skip
     variances = {name: float(np.var(effects)) for name, effects in added.items()}
     true = variances["rest()"] / sum(variances.values())
     assert rest.n_columns == 1 and rest.share == pytest.approx(true, abs=0.1) and true > 0.2

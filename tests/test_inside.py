@@ -16,13 +16,7 @@ from typer.testing import CliRunner
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.learner.diagnostics import NormalScores
-from radoboost.learner.evaluation import (
-    Bin,
-    Reliability,
-    error_by_noisy_counts,
-    judge_reliability,
-    margins_on_held_out_rados,
-)
+from radoboost.learner.evaluation import Bin, Reliability, error_by_noisy_counts, held_out_margins, judge_reliability
 from radoboost.report.coefficients import coefficient_findings, coefficients_of_model
 from radoboost.report.learner_comparison import why_no_rados_held_out
 from radoboost.report.learning_curve import (
@@ -30,7 +24,7 @@ from radoboost.report.learning_curve import (
     LearningCurve,
     Point,
     _disjoint_subsets_of_rados,
-    why_no_learning_curve,
+    why_no_curve,
 )
 from radoboost.report.model_report import learning_curve_findings, model_report_documents, reliability_findings
 
@@ -58,7 +52,7 @@ def test_all_signatures_tell_the_moments_of_scores(rng, support):
     theta = rng.normal(size=3) + np.array([1.0, -1.0, 0.0])
     theta *= np.sign((signs * (rows @ theta)).sum())
     scores = rows @ theta
-    found = margins_on_held_out_rados(whole, [(theta, np.repeat(rados, 50, axis=0))])  # often, so that n - 1 is n
+    found = held_out_margins(whole, [(theta, np.repeat(rados, 50, axis=0))])  # often, so that n - 1 is n
     assert found.r2 == pytest.approx((signs * scores).mean() ** 2 / (scores**2).mean(), rel=1e-3)
     parts = [scores[signs > 0].mean(), scores[signs < 0].mean()]
     share = (signs > 0).mean()
@@ -71,7 +65,7 @@ def test_margins_are_those_of_the_rows(rng):
     release = rb.craft(x, y, n_rados=3000, seed=1)
     model = rb.MomentsClassifier().fit_rados(rb.craft(x, y, n_rados=500, seed=2)).model_
     scores, signs = scaled(release, x) @ model.theta, np.where(y == "yes", 1, -1)
-    found = margins_on_held_out_rados(release, [(model.theta, release.rados)])
+    found = held_out_margins(release, [(model.theta, release.rados)])
     true = (signs * scores).mean() ** 2 / (scores**2).mean()
     assert abs(found.r2 - true) < 5 * found.spread  # false alarms: below 1e-6
     assert found.error == pytest.approx((model.predict(x) != y).mean(), abs=0.02)
@@ -85,10 +79,10 @@ def test_noise_is_taken_out_of_margins(rng):
     mechanism = {"name": "noisy-rados", "law": "noisy sums", "noise_std": noise}
     rados = plain.rados + noise * rng.normal(size=plain.rados.shape)
     noisy = replace(plain, blocks={"rados": rados}, mechanism=mechanism)
-    clear, through = (margins_on_held_out_rados(release, [(theta, release.rados)]) for release in (plain, noisy))
+    clear, through = (held_out_margins(release, [(theta, release.rados)]) for release in (plain, noisy))
     assert abs(through.r2 - clear.r2) < 0.15 * clear.r2
     assert (
-        margins_on_held_out_rados(replace(plain, blocks={"rados": rados}), [(theta, rados)]).r2 < 0.75 * clear.r2
+        held_out_margins(replace(plain, blocks={"rados": rados}), [(theta, rados)]).r2 < 0.75 * clear.r2
     )  # as if it were none
 
 
@@ -186,7 +180,7 @@ def test_what_does_not_apply_is_said(rng):
     few = rb.craft(x, y, n_rados=8, seed=0)
     moments, _ = private(rng)
     for release, words in ((three, "more than two classes"), (moments, "holds moments"), (few, "of 8 rados")):
-        assert words in why_no_learning_curve(release) and "\n" not in why_no_learning_curve(release)
+        assert words in why_no_curve(release) and "\n" not in why_no_curve(release)
         with pytest.raises(rb.ArgumentError, match=words):
             rb.learning_curve(release)
     assert "more than two classes" in why_no_rados_held_out(three) and "no rados to hold out" in why_no_rados_held_out(

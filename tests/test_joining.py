@@ -19,7 +19,7 @@ from radoboost.holder.keystream import Key
 from radoboost.holder.mechanisms.table_survey import SumShared
 from radoboost.holder.rado_sums import SumRados
 from radoboost.holder.signatures import AllSignatures
-from radoboost.lab.attacks.adversary_knowledge import inclusion_bits_of_seed
+from radoboost.lab.attacks.adversary_knowledge import seed_inclusion_bits
 from radoboost.learner.moment_completion import PartMoments, complete_moments, solve_completed_moments
 from radoboost.release.columns import Column, constant_column
 from radoboost.report.describe import describe_model, describe_release
@@ -60,7 +60,7 @@ def test_sums_without_labels_are_those_of_the_same_examples(rng, share, scale):
     columns = {column.name: column for column in release.columns}
     values = {f"x{k}": x[:, k] for k in range(4)} | {"(constant)": np.ones(500)}
     snapped = [np.rint(columns[n].apply(values[n]) / columns[n].step) * columns[n].step for n in names]
-    expected = inclusion_bits_of_seed(release, 5, 500).astype(float) @ np.column_stack(snapped)
+    expected = seed_inclusion_bits(release, 5, 500).astype(float) @ np.column_stack(snapped)
     assert (release.blocks["shared"] == expected).all()
     assert (release.rados == rb.craft(x, y, n_rados=30, scale=scale, seed=5).rados).all()
 

@@ -10,7 +10,7 @@ import oracles
 from radoboost.errors import ArgumentError
 from radoboost.holder import keystream
 from radoboost.holder.keystream import MAX_RADOS, SLAB_TILES, make_key
-from radoboost.holder.signatures import AllSignatures, check_enough_signatures, check_number_of_rados
+from radoboost.holder.signatures import AllSignatures, check_enough_signatures, check_n_rados
 
 FALSE_ALARM = 1e-6
 
@@ -76,13 +76,13 @@ def test_every_bit_is_a_fair_coin_and_neighbours_are_independent():
 
 
 def test_number_of_rados():
-    assert check_number_of_rados(np.int32(8)) == 8
+    assert check_n_rados(np.int32(8)) == 8
     for bad in (0, -1, MAX_RADOS + 1):
         with pytest.raises(ArgumentError, match="between 1 and 524,288"):
-            check_number_of_rados(bad)
+            check_n_rados(bad)
     for bad in (1.0, "8", True):
         with pytest.raises(ArgumentError, match="whole number"):
-            check_number_of_rados(bad)
+            check_n_rados(bad)
     check_enough_signatures(8, 3, AllSignatures())
     check_enough_signatures(MAX_RADOS, 10**6, AllSignatures())
     with pytest.raises(ArgumentError, match="only 8 signatures"):

@@ -14,7 +14,7 @@ from radoboost.learner.probabilities import (
     ProbabilityLink,
     fit_probability_link,
     probability_link_of_scores,
-    shorten_link_for_new_rows,
+    shorten_link,
 )
 from radoboost.release.columns import Column
 from radoboost.release.moment_math import EDGES, column_weights_and_score_unit
@@ -111,7 +111,7 @@ def test_log_odds_are_shortened_for_rows_that_nothing_was_fitted_to(rng):
         scores, unit = x @ theta, float(np.sqrt(np.square(x @ theta).mean()))
         counts = exact_counts(scores, y, unit)
         plain = fit_probability_link(counts, 1.0, unit)
-        for name, link in (("counted", plain), ("new", shorten_link_for_new_rows(plain, counts, unit, 60))):
+        for name, link in (("counted", plain), ("new", shorten_link(plain, counts, unit, 60))):
             odds = link.log_odds(link.scale * (new @ theta))
             slopes.setdefault(name, []).append(_slope(odds, seen))
     assert np.mean(slopes["counted"]) < 0.88 < np.mean(slopes["new"]) < 1.1
@@ -145,7 +145,7 @@ def test_a_rare_class_stays_rare(epsilon, rng):
 def test_without_a_gain_most_of_the_log_odds_is_left(noise, total):
     counts = np.full((2, 2, 3), total)
     link = fit_probability_link(counts, noise, 1.0)
-    short = shorten_link_for_new_rows(link, counts, 1.0, 50)
+    short = shorten_link(link, counts, 1.0, 50)
     some = np.linspace(-3, 3, 13)
     np.testing.assert_allclose(
         short.log_odds(short.scale * some), 0.8 * link.log_odds(link.scale * some), rtol=0, atol=1e-12

@@ -22,7 +22,7 @@ def proofs_anew():
     """A process proves itself once; here, in every test, before and after."""
     caches = (
         self_test._self_test_digest_of_engine,
-        self_test._self_test_digest_of_sparse_engine,
+        self_test._sparse_self_test,
         self_test.self_test_digest,
     )
     for cache in caches:

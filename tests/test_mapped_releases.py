@@ -297,12 +297,12 @@ def test_terms_of_a_schema_are_those_of_a_mapping():
 
 
 def test_the_table_of_an_attack_is_read_through_the_map():
-    from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
+    from radoboost.lab.attacks.adversary_knowledge import rado_integers, seed_inclusion_bits, table_edge_vectors
 
     values, labels = table(rows=60)
     release = rb.craft(values, labels, columns="degree-2", n_rados=9, seed=3)
-    edges = edge_vectors_of_table(release, values, labels)
-    np.testing.assert_array_equal(inclusion_bits_of_seed(release, 3, 60) @ edges, rado_integers(release))
+    edges = table_edge_vectors(release, values, labels)
+    np.testing.assert_array_equal(seed_inclusion_bits(release, 3, 60) @ edges, rado_integers(release))
 
 
 # ---- refusals

@@ -16,20 +16,20 @@ from radoboost.holder.runners.worker import worker_keep_part
 
 def test_a_container_may_have_less(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_CONTROL_GROUPS", tmp_path)
-    assert memory._memory_left_in_container() == []
+    assert memory._container_memory() == []
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "memory.current").write_text("700\n")
     (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 100\n")
-    assert memory._memory_left_in_container() == []
+    assert memory._container_memory() == []
     (tmp_path / "memory.max").write_text("1000\n")
-    assert memory._memory_left_in_container() == [400]
+    assert memory._container_memory() == [400]
     (tmp_path / "memory.max").unlink()
     old = tmp_path / "memory"
     old.mkdir()
     (old / "memory.limit_in_bytes").write_text("1000\n")
     (old / "memory.usage_in_bytes").write_text("900\n")
     (old / "memory.stat").write_text("total_inactive_file 5\n")
-    assert memory._memory_left_in_container() == [105]
+    assert memory._container_memory() == [105]
 
 
 def test_a_process_may_have_a_limit_of_its_own():
@@ -45,8 +45,8 @@ def test_a_process_may_have_a_limit_of_its_own():
 
 
 def test_a_machine_without_any_limit(monkeypatch):
-    monkeypatch.setattr(memory, "_memory_left_in_container", list)
-    monkeypatch.setattr(memory, "_memory_left_under_limit", list)
+    monkeypatch.setattr(memory, "_container_memory", list)
+    monkeypatch.setattr(memory, "_memory_under_limit", list)
     assert memory.available_memory() > 0
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import radoboost as rb
-from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_table, inclusion_bits_of_seed, rado_integers
+from radoboost.lab.attacks.adversary_knowledge import rado_integers, seed_inclusion_bits, table_edge_vectors
 from radoboost.release.columns import MAX_EXAMPLES
 from radoboost.report.describe import describe_release
 from schema_files import write_schema
@@ -116,14 +116,14 @@ def test_a_first_row_is_in_the_release_and_attacks_with_the_seed_know_it(table):
     x, y = table
     release = rb.craft(x, y, seed=3, first_row=1001, n_rados=40)
     assert release.signatures == {"name": "all", "first_row": 1001}
-    bits, edges = inclusion_bits_of_seed(release, 3, len(y)), edge_vectors_of_table(release, x, y)
+    bits, edges = seed_inclusion_bits(release, 3, len(y)), table_edge_vectors(release, x, y)
     np.testing.assert_array_equal(bits @ edges, rado_integers(release))
     merged = rb.merge([release, rb.craft(x, y, seed=3, first_row=1301, n_rados=40)])
     assert merged.signatures == {"name": "all", "first_row": 1001} and merged.n_examples == 600
     apart = rb.merge([release, rb.craft(x, y, seed=3, first_row=1302, n_rados=40)])
     assert apart.signatures == {"name": "all"}
     with pytest.raises(rb.ArgumentError, match="do not have one seed"):
-        inclusion_bits_of_seed(apart, 3, 600)
+        seed_inclusion_bits(apart, 3, 600)
 
 
 @pytest.mark.parametrize(

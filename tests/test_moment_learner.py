@@ -14,7 +14,7 @@ from radoboost.errors import ReleaseError
 from radoboost.learner import rado_moments
 from radoboost.learner.diagnostics import NormalScores
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.learner.shrinkage import Fold, MomentSpectrum, Scores, empirical_bayes_ridge
+from radoboost.learner.shrinkage import Fold, MomentSpectrum, Scores, bayes_ridge
 from radoboost.release.release import RADOS
 from radoboost.report.coefficients import coefficient_findings
 from radoboost.report.describe import describe_model
@@ -88,7 +88,7 @@ def test_the_ridge_is_the_most_likely_one(rng):
     noise, prior = (1 - r2) / m, 0.002
     mean = rng.standard_normal(d) * math.sqrt(prior + noise)  # eigenvalues are 1
     # log(prior + noise) is known to sqrt(2 / 4000); six of those are 13 %, prior being 0.8 of the sum: 17 %
-    assert empirical_bayes_ridge(spectrum, mean, 0.0, m, r2) == pytest.approx(noise / prior, rel=0.35)
+    assert bayes_ridge(spectrum, mean, 0.0, m, r2) == pytest.approx(noise / prior, rel=0.35)
 
 
 # ---- scores

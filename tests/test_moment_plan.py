@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.feature_maps import (
-    CLASSES,
-    DEGREES,
-    MOST_COLUMNS,
-    number_of_products_in_class,
-    product_classes_that_fit,
-)
+from radoboost.holder.feature_maps import CLASSES, DEGREES, MOST_COLUMNS, n_products_in_class, product_classes_that_fit
 from radoboost.holder.gaussian_noise import TOTAL_VARIATION
 from radoboost.holder.mechanisms.moments import stages as stages_module
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID
@@ -273,7 +267,7 @@ def test_the_thresholds_of_the_rule(size, strength, classes, n_columns):
 def test_classes_come_by_degree_and_each_is_taken_whole():
     assert CLASSES[:9] == [(2,), (1, 1), (3,), (2, 1), (1, 1, 1), (4,), (3, 1), (2, 2), (2, 1, 1)]
     assert max(map(sum, CLASSES)) == 8 and max(map(len, CLASSES)) == 3
-    counts = [number_of_products_in_class(5, degrees) for degrees in CLASSES[:9]]
+    counts = [n_products_in_class(5, degrees) for degrees in CLASSES[:9]]
     assert counts == [5, 10, 5, 20, 10, 5, 20, 10, 30]
     assert product_classes_that_fit(5, 11, lambda degree: 120 / degree) == [(2,), (1, 1), (3,), (1, 1, 1)][:3]
     assert product_classes_that_fit(0, 11, lambda degree: 600.0) == []

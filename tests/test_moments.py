@@ -26,19 +26,14 @@ from radoboost.holder.mechanisms.moments.aggregations import (
     WhitenedRows,
 )
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
-from radoboost.holder.mechanisms.moments.feature_plan import LINEAR_ROUNDS, planned_number_of_rounds
+from radoboost.holder.mechanisms.moments.feature_plan import LINEAR_ROUNDS, planned_rounds
 from radoboost.holder.mechanisms.moments.stages import WHITENING_FLOOR, Stages
 from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, DiskCache, MemoryCache, RecomputedRows
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.learner.moments import learn_released_moments
 from radoboost.privacy import Relation, epsilon_at, event_from_dict
 from radoboost.release.columns import Column
-from radoboost.release.moment_math import (
-    HESSIAN_FLOOR,
-    eigenvalue_noise_floor,
-    inverse_matrix_power,
-    noise_for_eigenvalue_floor,
-)
+from radoboost.release.moment_math import HESSIAN_FLOOR, eigenvalue_floor, eigenvalue_noise, inverse_matrix_power
 from radoboost.report.describe import describe_model
 from radoboost.tables import open_table
 from radoboost.tables.labels import LabelEncoder
@@ -261,21 +256,15 @@ def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpe
     mechanism = rb.Moments(1.0, unit=unit, sharpen=sharpen)
     release = rb.craft(x[:rows], y[:rows], mechanism=mechanism, **OPTIONS)
     blocks, noise = release.blocks, release.mechanism["noise"]
-    floor = eigenvalue_noise_floor(
-        noise_for_eigenvalue_floor(noise, "second"), 4, WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
-    )
+    floor = eigenvalue_floor(eigenvalue_noise(noise, "second"), 4, WHITENING_FLOOR if sharpen else HESSIAN_FLOOR)
     a = stages_module._inverse_root_on_grid(blocks["moment:C"], floor)
     assert a.tobytes() == blocks["whitening"].tobytes()
     if sharpen:
-        rounds, eta = planned_number_of_rounds(
-            False, mechanism.strength(np.trace(blocks["moment:C"]), NoiseShape(4)) / 4
-        )
+        rounds, eta = planned_rounds(False, mechanism.strength(np.trace(blocks["moment:C"]), NoiseShape(4)) / 4)
         assert rounds == release.mechanism["rounds"] == len(blocks["sharpened"])
         assert (rounds == 8) == (rows == 300 or unit == "label")  # which has half the strength
         hessian = inverse_matrix_power(
-            blocks["moment:C2"],
-            eigenvalue_noise_floor(noise_for_eigenvalue_floor(noise, "whitened"), 4, HESSIAN_FLOOR),
-            1.0,
+            blocks["moment:C2"], eigenvalue_floor(eigenvalue_noise(noise, "whitened"), 4, HESSIAN_FLOOR), 1.0
         )
         theta = stages_module._theta_on_grid(4 * (hessian @ blocks["moment:b"][0]))
         assert theta.tobytes() == blocks["theta"][0].tobytes()
@@ -292,9 +281,7 @@ def test_the_number_of_rounds_follows_from_the_noisy_trace(table):
     seen = set()
     for _ in range(24):
         release = rb.craft(x[:limit], y[:limit], mechanism=mechanism, **OPTIONS)
-        rounds, _ = planned_number_of_rounds(
-            False, np.trace(release.blocks["moment:C"]) * mechanism.distance(NoiseShape(4)) / 4
-        )
+        rounds, _ = planned_rounds(False, np.trace(release.blocks["moment:C"]) * mechanism.distance(NoiseShape(4)) / 4)
         assert release.mechanism["rounds"] == rounds
         seen.add(rounds)
     assert seen == {8, 32}

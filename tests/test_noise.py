@@ -26,8 +26,8 @@ from radoboost.holder.gaussian_noise import (
     MAX_ROWS,
     SCALE_UNIT,
     SLAB_ROWS,
-    round_noise_scale_up,
     rounded_normals,
+    scale_rounded_up,
 )
 from radoboost.holder.keystream import make_key
 
@@ -421,7 +421,7 @@ def test_every_step_of_the_proof_is_cited():
 @example(2.0**33 - 2.0**-20)
 @example(2.0**33 + 2.0**-19)
 def test_scales_are_rounded_up_exactly(scale):
-    up = Fraction(round_noise_scale_up(scale))
+    up = Fraction(scale_rounded_up(scale))
     unit = Fraction(SCALE_UNIT)
     assert up % unit == 0 and up - unit < Fraction(scale) <= up
 
@@ -443,7 +443,7 @@ def test_wrong_arguments_are_named(name, wrong):
 @pytest.mark.parametrize("scale", [0.0, math.nan, 2.0**40 + 1, "1"])
 def test_bad_scales_are_not_rounded(scale):
     with pytest.raises(ArgumentError, match="scale"):
-        round_noise_scale_up(scale)
+        scale_rounded_up(scale)
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -18,7 +18,7 @@ from radoboost.privacy import Relation
 from radoboost.release import statement_check
 from radoboost.release.file_format import DamagedFile
 from radoboost.release.statement_check import StatementContradiction
-from radoboost.release.statement_text import _WHO, statement_faq_answers, verdict_of
+from radoboost.release.statement_text import _WHO, faq_answers, verdict_of
 from radoboost.report.plots import plot_release_matrices
 from radoboost.report.release_report import make_release_report
 
@@ -49,7 +49,7 @@ def test_a_verdict_names_its_neighbours(name, tone, release):
     assert verdict.tone == tone
     if tone != "none":
         assert f"for {statement.neighbours}" in verdict.headline
-    own = [answer for answer in statement_faq_answers(release(name)) if answer.question != "What is not protected?"]
+    own = [answer for answer in faq_answers(release(name)) if answer.question != "What is not protected?"]
     for sentence in (sentence for answer in own for sentence in answer.sentences if "epsilon" in sentence):
         assert statement.neighbours in sentence or sentence.startswith("Several rows of one person: epsilon at most")
 
@@ -186,9 +186,7 @@ def test_who_approves_a_release_that_promises_nothing_types_so(plain, release):
 
 @pytest.mark.parametrize("name", ["plain", "moments", "noisy-rados", "feature-band"])
 def test_what_is_not_protected_begins_with_it(name, release):
-    (answer,) = [
-        answer for answer in statement_faq_answers(release(name)) if answer.question == "What is not protected?"
-    ]
+    (answer,) = [answer for answer in faq_answers(release(name)) if answer.question == "What is not protected?"]
     assert not answer.sentences[0].startswith(("Nothing", "No "))
     assert name != "plain" or answer.sentences[0].startswith("The sums are exact: no noise is added.")
 

@@ -11,7 +11,7 @@ from radoboost.holder.aggregation import merge_accumulators
 from radoboost.holder.curator import NoiseSpec
 from radoboost.holder.engines.reference import Reference
 from radoboost.holder.mechanisms import ReleaseDraft, StatementFacts
-from radoboost.holder.mechanisms.record_level import SumContributions, check_declared_records, declared_record_columns
+from radoboost.holder.mechanisms.record_level import SumContributions, check_declared, declared_record_columns
 from radoboost.holder.mechanisms.statements import make_statement
 from radoboost.privacy import Gaussian, Relation
 from radoboost.release.release import RADOS
@@ -31,7 +31,7 @@ class NoisySum:
     law: ClassVar[str] = "noisy sums"
 
     def check(self, asked):
-        check_declared_records(asked)
+        check_declared(asked)
 
     def make(self, asked, run):
         step = 2.0**-22

@@ -277,7 +277,7 @@ def test_a_convolution_is_never_below_the_closed_form():
 
 
 def test_rounding_of_the_convolution_is_covered():
-    """The planted fault: without what _mass_lost_by_fourier_rounding adds, nothing else would stand for it."""
+    """The planted fault: without what _fourier_loss adds, nothing else would stand for it."""
     rng = np.random.default_rng(1)
     one = rng.random(300)
     one /= one.sum()
@@ -293,7 +293,7 @@ def test_rounding_of_the_convolution_is_covered():
 
     _, listed = common.self_convolve(one[:40], 6, 0)
     error = sum(abs(float(a - b)) for a, b in zip(exact, listed, strict=True))
-    assert 0 < error <= accountants._mass_lost_by_fourier_rounding(np.asarray(listed), 40, 6)
+    assert 0 < error <= accountants._fourier_loss(np.asarray(listed), 40, 6)
 
 
 @pytest.mark.parametrize("noise", [0.05, 1e3, 1e9, 1e15, 1e300])

@@ -218,7 +218,7 @@ def test_a_separator_by_a_line_of_data_is_found(tmp_path, monkeypatch):
     def sniffed(path, given):
         return csv_dialect.guess_header_separator(path.read_bytes())
 
-    monkeypatch.setattr(private_reader, "separator_of_csv_file", sniffed)
+    monkeypatch.setattr(private_reader, "csv_separator", sniffed)
     assert with_odd(USUAL, tmp_path) == []
     assert with_odd(b"1;2;3;4;no" + b";" * 100, tmp_path)
 

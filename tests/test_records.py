@@ -41,7 +41,7 @@ from radoboost.lab.audits.replay import ABSURD, Honest
 from radoboost.privacy import epsilon_at
 from radoboost.release.composition import earlier_releases
 from radoboost.tables import csv_files, csv_records, open_table
-from radoboost.tables.csv_dialect import CsvDialect, guess_header_separator, separator_of_csv_file
+from radoboost.tables.csv_dialect import CsvDialect, csv_separator, guess_header_separator
 from radoboost.tables.csv_records import Records, csv_record_starts, split_first_record
 from radoboost.tables.labels import LabelEncoder
 from radoboost.tables.raw_table import raw_column_types
@@ -524,8 +524,7 @@ def test_the_separator_is_that_of_the_whole_header_and_of_no_row(mark, rows, tmp
     assert list(raw_column_types(path)) == names
     assert open_table(path, label="y", row_by_row=True).features == tuple(names[:1])
     assert (
-        separator_of_csv_file(path, CsvDialect()) == mark.decode()
-        and separator_of_csv_file(path, CsvDialect(records="lines")) == ","
+        csv_separator(path, CsvDialect()) == mark.decode() and csv_separator(path, CsvDialect(records="lines")) == ","
     )
     with pytest.raises(rb.TableError, match="first line") as refusal:
         open_table(path, label="y", row_by_row=True, marks=CsvDialect(mark.decode(), records="lines"))
@@ -535,7 +534,7 @@ def test_the_separator_is_that_of_the_whole_header_and_of_no_row(mark, rows, tmp
 def test_a_header_with_a_quote_that_no_writer_wrote_ends_with_its_line(tmp_path):
     for row in (b"1;2;no", b'1;2;"no"', b'1;",,,,";no'):
         (tmp_path / "t.csv").write_bytes(b'5" pipe;b;y\n' + row + b'\n"x"\n')
-        assert separator_of_csv_file(tmp_path / "t.csv", CsvDialect()) == ","
+        assert csv_separator(tmp_path / "t.csv", CsvDialect()) == ","
 
 
 @pytest.mark.parametrize("more", ["", "0.9,yes,x\n" * 100])

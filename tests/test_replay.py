@@ -30,10 +30,10 @@ from radoboost.lab.audits.canaries import Scenario
 from radoboost.lab.audits.exact_audit import (
     ALL_STAGES,
     NEAR,
+    audit_score_exactly,
     exact_audit_of_moments,
     exact_audit_of_noisy_examples,
     exact_audit_of_noisy_rados,
-    exact_audit_of_score,
     mu_allowed_by_claim,
 )
 from radoboost.lab.audits.replay import Given, Honest, log_curator, recording_curator, replayed_release
@@ -122,7 +122,7 @@ def test_rows_of_a_person_move_by_what_the_noise_of_noisy_examples_is_for(max_ro
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_scores(n_classes):
-    check(exact_audit_of_score(1.0, n_classes=n_classes))
+    check(audit_score_exactly(1.0, n_classes=n_classes))
 
 
 def test_the_law_of_a_band_has_the_delta_that_is_claimed():
@@ -492,8 +492,8 @@ def test_the_command(rado, monkeypatch):
 
 
 def test_the_command_ends_with_1_where_something_is_wrong(rado, monkeypatch):
-    broken = replace(exact_audit_of_score(1.0, thorough=False), ratio=1.2, faults=("stages differ (honest)",))
-    monkeypatch.setattr(exact_audit, "exact_audit_of_score", lambda *about, **options: broken)
+    broken = replace(audit_score_exactly(1.0, thorough=False), ratio=1.2, faults=("stages differ (honest)",))
+    monkeypatch.setattr(exact_audit, "audit_score_exactly", lambda *about, **options: broken)
     code, out, err = rado("audit", "--exact", "--mechanism", "score")
     assert code == 1 and "stages differ" in out and "do not use it" in err
 

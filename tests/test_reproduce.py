@@ -225,16 +225,16 @@ def test_weights_as_printed_sum_to_one_but_for_rounding_which_grows(rng):
 
 def test_the_papers_figures_ship_with_the_package():
     for name in ("table1", "table3"):
-        assert list(versus_paper.printed_table_of_paper(name)) == [
+        assert list(versus_paper.printed_table(name)) == [
             name for name, source in domains.SOURCES.items() if source.rows
         ]
-        for domain in versus_paper.printed_table_of_paper(name):
+        for domain in versus_paper.printed_table(name):
             for learner in versus_paper.LEARNERS:
-                assert 0 < versus_paper.error_printed_in_paper(name, domain, learner).mean < 60
-    for domain, row in versus_paper.printed_table_of_paper("table1").items():
+                assert 0 < versus_paper.printed_error(name, domain, learner).mean < 60
+    for domain, row in versus_paper.printed_table("table1").items():
         assert int(row["m"]) == domains.SOURCES[domain].rows
-    assert versus_paper.error_printed_in_paper("table1", "eeg", "adaboost_sub") == Summary(44.36, 1.99, 10)
-    assert versus_paper.error_printed_in_paper("table3", "hardware", "radoboost") == Summary(7.35, 3.31, 10)
+    assert versus_paper.printed_error("table1", "eeg", "adaboost_sub") == Summary(44.36, 1.99, 10)
+    assert versus_paper.printed_error("table3", "hardware", "radoboost") == Summary(7.35, 3.31, 10)
     assert len(versus_paper.SMALL) == 13
 
 

@@ -20,7 +20,7 @@ from radoboost.lab.paper.feature_privacy import (
     feature_privacy_totals,
     protect_feature,
 )
-from radoboost.lab.paper.gaussian_noise_figures import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, curve_key_of_learner
+from radoboost.lab.paper.gaussian_noise_figures import EXAMPLES, KINDS, LEARNERS, RANDOM, SUPPORTS, curve_key
 from radoboost.lab.paper.jobs import Options, Task, run_cells
 from radoboost.privacy import band, epsilon_at
 
@@ -266,7 +266,7 @@ def _seen(names, error):
 
 def test_gaussian_checks_see_what_is_there():
     def error(name, key, noise_std):
-        if key == curve_key_of_learner(EXAMPLES, "strong"):
+        if key == curve_key(EXAMPLES, "strong"):
             return 0.05 + 0.15 * (noise_std >= 1)
         fixed = key.startswith("s/m = 0.5")
         return 0.20 - 0.05 * fixed - 0.02 * (fixed and "median" in key)

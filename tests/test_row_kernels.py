@@ -305,7 +305,7 @@ def test_compiled_code_is_found_by_the_next_process(rng):
         "rows, _ = e.sphere(np.ones((9, 69)), s, -np.ones(69), np.ones(69), 0.5, 2**15);"
         "edges = e.whiten(rows, a, s, 2**15); e.products(edges[:5]);"
         "[e.tilt(edges.astype(kind), np.zeros(70), 2**15, 0.5) for kind in (np.int16, np.int32)];"
-        "kernels = [kernel_rows._compile_sphere_kernel('float64', 'C')];"
+        "kernels = [kernel_rows._sphere_kernel('float64', 'C')];"
         "kernels += [kernel_rows._compile_row_products_kernel('int32'), kernel_wide._compile_whitening_finish()];"
         "kernels += [kernel_rows._compile_tilt_kernel('int16'), kernel_rows._compile_tilt_kernel('int32')];"
         "print([sum(kernel.stats.cache_misses.values()) for kernel in kernels])"

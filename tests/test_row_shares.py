@@ -15,7 +15,7 @@ import radoboost as rb
 from radoboost.holder import craft as crafting
 from radoboost.holder import secret_sharing
 from radoboost.holder.grid import GRID_BITS
-from radoboost.lab.attacks.adversary_knowledge import inclusion_bits_of_signatures, rado_integers
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers
 from radoboost.lab.attacks.exact_reconstruction import solve_integers
 from radoboost.release import secret_shares
 
@@ -158,7 +158,7 @@ def test_partial_sums_do_not_tell_which_signatures_are_alike():
     blinded = rb.craft_shares(share, key=KEY, n_rados=8).sums
     rows = np.concatenate(list(share.batches()))
     coins = coins_of(share, 8, {"name": "all"})
-    bits = inclusion_bits_of_signatures(rb.AllSignatures().prepare(coins, 8, 3), 8, 3)
+    bits = inclusion_bits(rb.AllSignatures().prepare(coins, 8, 3), 8, 3)
     bare = np.stack([rows[inside].sum(axis=0, dtype=np.uint64) for inside in bits])
     assert len(np.unique(bits, axis=0)) < 8, "signatures repeat"
     assert len(np.unique(bare, axis=0)) == len(np.unique(bits, axis=0)), "and so do sums that are not blinded"
@@ -178,7 +178,7 @@ def test_a_server_that_sees_the_release_solves_for_every_row(rng):
     shares = rb.share(X, y)
     release = by_shares(shares)
     coins = coins_of(shares[0], 1000, {"name": "all"})  # what a server knows
-    inside = inclusion_bits_of_signatures(rb.AllSignatures().prepare(coins, 1000, 900), 1000, 900)
+    inside = inclusion_bits(rb.AllSignatures().prepare(coins, 1000, 900), 1000, 900)
     solution = solve_integers(inside, rado_integers(release), largest=2**GRID_BITS)
     assert solution.found.all()
     rows = (shares[0].rows + shares[1].rows).view(np.int64)

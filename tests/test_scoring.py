@@ -133,7 +133,7 @@ def test_an_audit_finds_no_more_than_the_claim():
 def test_halved_noise_is_caught(monkeypatch):
     def halved(epsilon, delta):
         scale, event = plan_private_score(epsilon, delta)
-        return private_score.round_noise_scale_up(scale / 2), event
+        return private_score.scale_rounded_up(scale / 2), event
 
     monkeypatch.setattr(private_score, "plan_private_score", halved)
     found, claim, ratio = audited(300)

@@ -11,7 +11,7 @@ import pytest
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.gaussian_noise import TOTAL_VARIATION, round_noise_scale_up
+from radoboost.holder.gaussian_noise import TOTAL_VARIATION, scale_rounded_up
 from radoboost.holder.mechanisms.mechanism import RoomParticipation, StatementFacts
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.rooms.roster import Party, Roster, most_holders_lost
@@ -161,7 +161,7 @@ def test_enough_shares_come_to_the_noise_that_was_asked_for(holders, tolerate):
     share = noise_share_of_holder(holders, tolerate)
     assert 1 <= (holders - tolerate) * Fraction(share) ** 2 < 1 + Fraction(1, 2**48)
     for scale in (17.3, 123456.789, 2.0**30 / 3):
-        drawn = Fraction(round_noise_scale_up(scale * share))
+        drawn = Fraction(scale_rounded_up(scale * share))
         assert (holders - tolerate) * drawn**2 >= Fraction(scale) ** 2
     assert noise_factor_of_present_holders(holders - tolerate, holders, tolerate) == 1.0
 

@@ -21,7 +21,7 @@ import pytest
 
 import radoboost as rb
 from key_spellings import KEY, PLANTED, found, spellings
-from radoboost.cli.predict import predict_table_on_cluster
+from radoboost.cli.predict import predict_on_cluster
 from radoboost.errors import ClusterError
 from radoboost.holder.keystream import Key, make_key, pickle_without_fresh_keys
 from radoboost.holder.runners import spark_runner
@@ -887,8 +887,8 @@ def test_workers_predict_files(spark, folder, table, tmp_path):
     model = rb.MomentsClassifier(n_rados=8).fit(columns, table.column("y").to_numpy()).model_
     here, there = tmp_path / "here.csv", tmp_path / "there.csv"
     options = {"label": "y", "keep": ["id"]}
-    one = predict_table_on_cluster(None, model, f"{folder}/*.parquet", here, silent, **options)
-    other = predict_table_on_cluster(spark, model, f"{folder}/*.parquet", there, silent, **options)
+    one = predict_on_cluster(None, model, f"{folder}/*.parquet", here, silent, **options)
+    other = predict_on_cluster(spark, model, f"{folder}/*.parquet", there, silent, **options)
     assert here.read_bytes() == there.read_bytes()
     assert one.to_dict() == other.to_dict()
 

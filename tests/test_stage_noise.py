@@ -10,7 +10,7 @@ import pytest
 import radoboost as rb
 from radoboost.holder.mechanisms.mechanism import StatementFacts
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
-from radoboost.release.statement_check import check_release_against_statement
+from radoboost.release.statement_check import check_release_statement
 
 OPTIONS = [
     {}, {"unit": "label"}, {"relation": "replace"}, {"sharpen": False}, {"unit": "label", "sharpen": False},
@@ -33,18 +33,18 @@ def crafted(n_classes=3, epsilon=1.0, columns="linear", n_rows=600, bounds=((0, 
 @pytest.mark.parametrize("options", [*OPTIONS, {"person": True, "epsilon": 8.0}, {"person": True, "unit": "label"}])
 def test_noise_is_what_the_promise_takes_and_not_a_thousandth_less(n_classes, options):
     release = crafted(n_classes, **options)
-    check_release_against_statement(release)
+    check_release_statement(release)
     noise = release.mechanism["noise"]
     for stage in (stage for stage, value in noise.items() if value):
         less = replace(release, mechanism={**release.mechanism, "noise": {**noise, stage: noise[stage] * 0.5}})
         with pytest.raises(rb.ReleaseError, match=r"comes to mu .* do not trust it"):
-            check_release_against_statement(less)
+            check_release_statement(less)
         none = replace(release, mechanism={**release.mechanism, "noise": {**noise, stage: 0.0}})
         with pytest.raises(rb.ReleaseError, match=f"declares no noise for its stage '{stage}'"):
-            check_release_against_statement(none)
+            check_release_statement(none)
     all_less = {stage: 0.999 * value for stage, value in noise.items()}
     with pytest.raises(rb.ReleaseError, match="comes to mu"):
-        check_release_against_statement(replace(release, mechanism={**release.mechanism, "noise": all_less}))
+        check_release_statement(replace(release, mechanism={**release.mechanism, "noise": all_less}))
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -62,7 +62,7 @@ def test_every_plan_passes(n_classes, options, tmp_path):
     for stage in (stage for stage, value in noise.items() if value):
         less = {**release.mechanism, "noise": {**noise, stage: noise[stage] / 2}}
         with pytest.raises(rb.ReleaseError, match="comes to mu"):
-            check_release_against_statement(replace(release, mechanism=less))
+            check_release_statement(replace(release, mechanism=less))
 
 
 def test_a_file_of_many_classes_with_a_statement_for_two_is_refused(tmp_path):

@@ -87,10 +87,10 @@ def test_bound_and_f_of_the_appendix_by_hand():
     for n, m, epsilon, eta in product((10, 1000), (500, 20_000), (0.05, 0.1), (0.01, 0.2)):
         beta = dp_feat.beta_of_epsilon(epsilon)
         direct = (math.log(n / eta) / dp_feat.divergence_of_beta(beta) + dp_feat.f_beta(beta)) / m
-        assert dp_feat.rejection_draws_bound(n, m, beta, eta) == math.ceil(direct)
-        assert dp_feat.rejection_draws_bound(10 * n, m, beta, eta) >= dp_feat.rejection_draws_bound(n, m, beta, eta)
+        assert dp_feat.draws_bound(n, m, beta, eta) == math.ceil(direct)
+        assert dp_feat.draws_bound(10 * n, m, beta, eta) >= dp_feat.draws_bound(n, m, beta, eta)
     assert (
-        dp_feat.rejection_draws_bound(1, 1000, dp_feat.beta_of_epsilon(9.6), 0.05)
+        dp_feat.draws_bound(1, 1000, dp_feat.beta_of_epsilon(9.6), 0.05)
         == 1
         > dp_feat.n_star_without_rejection(dp_feat.beta_of_epsilon(9.6), 0.05)
     )
@@ -108,7 +108,7 @@ def test_failures_of_the_bound_are_counted_exactly():
 
 
 def _fails(m, beta, low, n=1000, eta=0.001):
-    return dp_feat.failure_probability(n, m, low, dp_feat.rejection_draws_bound(n, m, beta, eta)) > eta
+    return dp_feat.failure_probability(n, m, low, dp_feat.draws_bound(n, m, beta, eta)) > eta
 
 
 def test_rejection_s_bound_fails_only_where_beta_m_plus_one_is_not_whole():
@@ -125,7 +125,7 @@ def test_rejection_s_bound_fails_only_where_beta_m_plus_one_is_not_whole():
     assert failing[-1] == 26
     # Where the theorem promises that nothing is rejected, any m may fail: each signature is, with chance 2^(1 - m).
     n, beta, eta = 10**6, 1e-15, 1e-6
-    assert dp_feat.n_star_without_rejection(beta, eta) > n and dp_feat.rejection_draws_bound(n, 40, beta, eta) == 1
+    assert dp_feat.n_star_without_rejection(beta, eta) > n and dp_feat.draws_bound(n, 40, beta, eta) == 1
     assert _fails(40, beta, 1, n, eta) and not _fails(42, beta, 1, n, eta) and _fails(42, beta, 1, 10 * n, eta)
 
 

@@ -33,15 +33,11 @@ def prepare_cache() -> None:
     """Name a folder for numba's cache if it would find none, as in a read-only container; call it before the import."""
     here = Path(__file__).parent / "__pycache__"
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    if (
-        "NUMBA_CACHE_DIR" not in os.environ
-        and not _cache_folder_is_writable(here)
-        and not _cache_folder_is_writable(home)
-    ):
+    if "NUMBA_CACHE_DIR" not in os.environ and not _cache_is_writable(here) and not _cache_is_writable(home):
         os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="radoboost-")
 
 
-def _cache_folder_is_writable(folder: Path) -> bool:
+def _cache_is_writable(folder: Path) -> bool:
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     return os.access(folder, os.W_OK)

@@ -29,12 +29,10 @@ _users: list[object] = []  # of reused memory, in all threads
 
 def available_memory() -> int:
     """Bytes that can still be used: of the machine, of this process's container, and under its own limit."""
-    return max(
-        0, min([int(psutil.virtual_memory().available), *_memory_left_in_container(), *_memory_left_under_limit()])
-    )
+    return max(0, min([int(psutil.virtual_memory().available), *_container_memory(), *_memory_under_limit()]))
 
 
-def _memory_left_in_container() -> list[int]:
+def _container_memory() -> list[int]:
     """What a control group leaves, where there is one with a limit."""
     for limit, use, details, cached in _CGROUPS:
         try:
@@ -46,7 +44,7 @@ def _memory_left_in_container() -> list[int]:
     return []
 
 
-def _memory_left_under_limit() -> list[int]:
+def _memory_under_limit() -> list[int]:
     """What the limit on this process's address space leaves, where there is one."""
     try:
         import resource

@@ -21,7 +21,7 @@ from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.craft import stack_level_of_caller
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.engines import get_engine
-from radoboost.holder.gaussian_noise import LARGEST_SCALE, TOTAL_VARIATION, round_noise_scale_up
+from radoboost.holder.gaussian_noise import LARGEST_SCALE, TOTAL_VARIATION, scale_rounded_up
 from radoboost.holder.mechanisms.statements import (
     DEFAULT_DELTA,
     OF_A_QUERY,
@@ -236,7 +236,7 @@ def plan_private_score(epsilon: float, delta: float) -> tuple[float, Gaussian]:
     noise = gaussian_multiplier(epsilon, delta, Relation.RECORD, total_variation=variation) * GRID * (1 + 1e-12)
     if noise > LARGEST_SCALE:
         raise ArgumentError(f"epsilon {epsilon:g} takes more noise than can be sampled; take a larger epsilon")
-    scale = round_noise_scale_up(max(noise, 1.0))
+    scale = scale_rounded_up(max(noise, 1.0))
     return scale, Gaussian(math.nextafter(scale / GRID, 0.0), Relation.RECORD, variation)
 
 

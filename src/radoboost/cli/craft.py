@@ -194,9 +194,7 @@ def craft(
         left_out = [*(drop or ()), *([] if person is None else [person])]
         about = (label, feature, left_out, separator, classes or class_)
         raise _undeclared_schema_error(
-            _undecided_schema_lines(options.chosen_table(table, query, form), *about),
-            options.shown_table_name(table),
-            label,
+            _undecided_lines(options.chosen_table(table, query, form), *about), options.shown_table_name(table), label
         )
     options.check_trust_network_option(cluster, trust_network)
     declared_classes = options.chosen_classes(classes, class_, table)
@@ -236,7 +234,7 @@ def _undeclared_schema_error(decisions: str, table: str, label: str | None) -> A
     )
 
 
-def _undecided_schema_lines(
+def _undecided_lines(
     table: Any, label: str | None, features: list[str] | None, drop: list[str], separator: str | None, classes: Any
 ) -> str:
     """What a schema of the table must decide, with the lines to write: by its header and types, and never by a row."""

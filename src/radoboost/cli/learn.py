@@ -148,7 +148,7 @@ def learn(
     read = [*sources, *(word for word in table or () if word != "-")]
     place = options.chosen_output(output, default, read, force)
     if report is not None:
-        options.check_html_page_path(report, read, "--report", place, force)
+        options.check_page_path(report, read, "--report", place, force)
     if table and label is not None:
         _check_label_for_report(table, label)
     start = time.monotonic()

@@ -118,7 +118,7 @@ def join(
     options.check_output_path(output, sources)
     refuse_overwrite(output, _JOINT, force)
     if report is not None:
-        options.check_html_page_path(report, sources, "--report", output, force)
+        options.check_page_path(report, sources, "--report", output, force)
     names = None if on is None else split_column_names(on)
     model = rb.join(left, right, names, ridge=RIDGE if ridge is None else ridge)
     model.save(output)

@@ -425,7 +425,7 @@ def chosen_output(output: Path | None, default: Path, sources: list[str], force:
     return place
 
 
-def check_html_page_path(
+def check_page_path(
     page: Path,
     sources: list[str],
     option: str,

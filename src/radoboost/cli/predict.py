@@ -81,9 +81,7 @@ def predict(
     classifier = load_model(model)
     reading = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
     with show_progress() as bar:
-        predicted = predict_table_on_cluster(
-            cluster, classifier, chosen, place, bar, trust_network=trust_network, **reading
-        )
+        predicted = predict_on_cluster(cluster, classifier, chosen, place, bar, trust_network=trust_network, **reading)
     if words := predicted.filled.sentence():
         options.say_on_stderr(words)
     if words := predicted.unjudged.sentence(label or ""):
@@ -127,7 +125,7 @@ def confusion_lines(predicted: "PredictionSummary") -> list[str]:
 # ---- Predictions of a whole table, on this machine or on a cluster: the learner's work, by the runners of the holder.
 
 
-def predict_table_on_cluster(
+def predict_on_cluster(
     cluster: Any, model: Model, table: Any, place: Path, bar: Progress, *, trust_network: bool = False, **reading: Any
 ) -> PredictionSummary:
     """As `predict_table`, by the workers of a cluster unless it is None: they read and predict parts of the table.

@@ -63,7 +63,7 @@ def _write_show_page(content: Any, file: Path, place: Path, force: bool) -> None
     from radoboost.report.effects_report import write_effects_page
     from radoboost.report.release_report import write_release_page
 
-    options.check_html_page_path(place, [str(file)], "--html", force=force)
+    options.check_page_path(place, [str(file)], "--html", force=force)
     write: Any = write_release_page if isinstance(content, Release) else write_effects_page
     write(content, place, name=file.name, command=shlex.join(["rado", "show", str(file), "--html", str(place)]))
     options.say_on_stderr(f"wrote {place}")
@@ -136,15 +136,15 @@ def sign_off(
       rado sign-off plain.rado.parquet --officer "A. Smith" --decision approve --confirm "no promise"
     """
     import radoboost as rb
-    from radoboost.report.sign_off import NO_PROMISE, SignOff, sign_off_must_be_confirmed, write_sign_off
+    from radoboost.report.sign_off import NO_PROMISE, SignOff, must_confirm_sign_off, write_sign_off
 
     place = output or options.default_output_path(str(release), "signoff.html")
     signed = SignOff(officer, decision, remarks, day)
     sources = [str(release), *([] if report is None else [str(report)])]
     keep_sign_off(place, force)
-    options.check_html_page_path(place, sources, "-o", force=force)
+    options.check_page_path(place, sources, "-o", force=force)
     loaded = rb.load(release)
-    if sign_off_must_be_confirmed(loaded, decision):
+    if must_confirm_sign_off(loaded, decision):
         if not confirm and sys.stdin is not None and sys.stdin.isatty():
             confirm = typer.prompt(f'{release.name} promises nothing. To approve it, type "{NO_PROMISE}"', err=True)
         if confirm.strip() != NO_PROMISE:

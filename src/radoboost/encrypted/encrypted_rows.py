@@ -35,7 +35,7 @@ from radoboost.holder.signatures import (
     SignatureSet,
     SignatureStream,
     check_enough_signatures,
-    check_number_of_rados,
+    check_n_rados,
 )
 from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.release import secret_shares
@@ -306,7 +306,7 @@ def craft(
     first = senders[0]
     m, count, subsets = (
         sum(part.n_rows for part in senders),
-        check_number_of_rados(n_rados),
+        check_n_rados(n_rados),
         signatures or AllSignatures(),
     )
     if m > first.most_rows:

@@ -10,11 +10,11 @@ from radoboost.estimators.linear_classifier import LinearShell, boost_shell, unc
 from radoboost.holder import schema_file
 from radoboost.holder.craft import warn_of_clipping
 from radoboost.holder.engines import get_engine
-from radoboost.holder.grid import edge_vectors_on_grid, make_grid_columns, resolve_scale_name
+from radoboost.holder.grid import grid_edge_vectors, make_grid_columns, resolve_scale_name
 from radoboost.learner.model import Model
 from radoboost.learner.weak_oracles import WeakOracle
 from radoboost.release.columns import Column
-from radoboost.tables.column_selection import refuse_inexact_integers, row_number_text
+from radoboost.tables.column_selection import refuse_inexact, row_number_text
 
 
 class AdaBoostSSClassifier(LinearShell):
@@ -79,11 +79,11 @@ class AdaBoostSSClassifier(LinearShell):
         X, y, classes, names = self._check_examples(X, y)
         raw = X.toarray() if hasattr(X, "toarray") else X
         for k in range(raw.shape[1]) if raw.dtype.kind in "iu" else ():
-            refuse_inexact_integers(raw[:, k], names[k], row_number_text)
+            refuse_inexact(raw[:, k], names[k], row_number_text)
         values = np.ascontiguousarray(raw, dtype=np.float64)
         columns = self._columns(values, names)
         signs = np.where(y == classes[1], 1, -1).astype(np.int8)
-        edge_vectors = edge_vectors_on_grid(values, signs, columns) * np.array([column.step for column in columns])
+        edge_vectors = grid_edge_vectors(values, signs, columns) * np.array([column.step for column in columns])
         oracle = weak_oracle_of_shell(self.weak)
         if oracle is None:
             raise ArgumentError("weak='prudential' is for rados; give AdaBoost a cap: weak=Prudential(cap)")
@@ -99,11 +99,11 @@ class AdaBoostSSClassifier(LinearShell):
         scale = resolve_scale_name(self.scale, "standard", len(declared.limits) > 0)
         limits = schema_file.check_declared_bounds(declared, names, scale)
         survey = get_engine("auto").survey(
-            *schema_file.declared_limits_as_arrays(limits, names), moments=scale == "standard"
+            *schema_file.declared_limit_arrays(limits, names), moments=scale == "standard"
         )
         survey.add(values)
         columns = make_grid_columns(names, scale, limits, survey.result(), intercept=self.intercept)
-        low, high = schema_file.declared_limits_as_arrays(limits, names)
+        low, high = schema_file.declared_limit_arrays(limits, names)
         beyond = ((values < low) | (values > high)).sum(axis=0)
         warn_of_clipping(names, beyond, stacklevel=4)
         return columns

@@ -155,10 +155,10 @@ def boost_rows_with_shell(
         clamp=shell.clamp,
         keep=shell.keep,
     )
-    return boosted, {**boosting_options_of_shell(shell, oracle, kappa, update), "rounds": boosted.n_used}
+    return boosted, {**shell_options(shell, oracle, kappa, update), "rounds": boosted.n_used}
 
 
-def boosting_options_of_shell(shell: Any, oracle: WeakOracle, kappa: float, update: str) -> dict[str, Any]:
+def shell_options(shell: Any, oracle: WeakOracle, kappa: float, update: str) -> dict[str, Any]:
     """The options of boosting without a penalty, as a model says them."""
     learner = {"weak": oracle.name, "kappa": float(kappa), "update": update, "clamp": float(shell.clamp)}
     if isinstance(oracle, Prudential):

@@ -29,7 +29,7 @@ from radoboost.learner.boost_rados import (
     HELD_OUT,
     BoostingPenalty,
     boost_rados,
-    comparable_one_vs_rest_weights,
+    comparable_weights,
     features_used_by_model,
     rados_one_vs_rest,
 )
@@ -41,7 +41,7 @@ from radoboost.learner.moments import learn_released_moments, rado_noise_std
 from radoboost.learner.multiclass_moments import learn_class_discriminant
 from radoboost.learner.probabilities import Prior, class_shares, class_shares_of_releases, rough_class_shares_text
 from radoboost.learner.rado_moments import learn_rados
-from radoboost.learner.uncertainty import LITTLE, how_little_release_says
+from radoboost.learner.uncertainty import LITTLE, weak_release_text
 from radoboost.learner.weak_oracles import Strongest, WeakOracle, prudential_oracle_for_noise
 from radoboost.privacy.ledger import Ledger
 from radoboost.release.compatibility import PartyRelease, read_party_releases
@@ -446,11 +446,7 @@ class RadoBoostClassifier(_RadoShell):
 
         check_rows_to_boost(rows, self.n_rounds)
         boosted, did = boost_rados(rows, plain, self.n_rounds, restraint, release)
-        options = (
-            {}
-            if self.penalty is not None
-            else linear_classifier.boosting_options_of_shell(self, weak, kappa, self.update)
-        )
+        options = {} if self.penalty is not None else linear_classifier.shell_options(self, weak, kappa, self.update)
         return boosted, {**options, "rounds": boosted.n_used, **did}
 
     def _check_penalty(self, oracle: WeakOracle | None) -> None:
@@ -469,7 +465,7 @@ class RadoBoostClassifier(_RadoShell):
         self.n_used_ = [fits[place][0].n_used for place in sorted_places]
         each_class = [name for name in _OF_EACH_CLASS if name in fits[0][1]]
         learner: dict[str, Any] = {name: [did[name] for _, did in fits] for name in each_class}
-        theta, lines = comparable_one_vs_rest_weights(release, np.stack([boosted.theta for boosted, _ in fits]))
+        theta, lines = comparable_weights(release, np.stack([boosted.theta for boosted, _ in fits]))
         form = {"name": "boost", "form": "one against the others"}
         scaled = {"slopes": lines[:, 0].tolist(), "offsets": lines[:, 1].tolist()}
         return self._model(release, theta, {**form, **fits[0][1], **learner, **scaled})
@@ -564,7 +560,7 @@ class MomentsClassifier(_RadoShell):
                 stacklevel=4,
             )
         elif told["empty_chance"] > LITTLE:
-            words = how_little_release_says(told["empty_chance"], told["noise_share"])
+            words = weak_release_text(told["empty_chance"], told["noise_share"])
             warnings.warn(f"of every one of the releases: {words}", NoiseWarning, stacklevel=4)
         return model
 
@@ -578,9 +574,7 @@ class MomentsClassifier(_RadoShell):
             self._tell(0.0, fit.standard_errors)
             doubt = fit.uncertainty
             if doubt.empty_chance > LITTLE:
-                warnings.warn(
-                    how_little_release_says(doubt.empty_chance, doubt.noise_share), NoiseWarning, stacklevel=4
-                )
+                warnings.warn(weak_release_text(doubt.empty_chance, doubt.noise_share), NoiseWarning, stacklevel=4)
             learner = {
                 "name": "moments",
                 "from": "released moments",

@@ -20,7 +20,7 @@ from radoboost.tables.cells import date_cell_seconds, gap_cells, is_text, number
 from radoboost.tables.column_types import MOST_VALUES, ORDERS
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.labels import LONGEST_LABEL, class_key, comparable_labels
-from radoboost.tables.object_columns import object_cell_for_message
+from radoboost.tables.object_columns import object_cell_text
 from radoboost.tables.raw_table import RawTable
 
 # In the order of preference: of several that read all cells, the first is taken.
@@ -259,7 +259,7 @@ class _Count:
         odd = present & np.isnan(numbers_or_nan(column, marks, plain_too=False))
         if odd.any() and not self.odd:
             row = int(np.argmax(odd))
-            self.first = lambda: f"{object_cell_for_message(column[row])} ({place(row)})"
+            self.first = lambda: f"{object_cell_text(column[row])} ({place(row)})"
         self.seen += int(present.sum())
         self.odd += int(odd.sum())
 

@@ -32,7 +32,7 @@ from radoboost.holder.feature_maps import Columns, check_feature_map_argument
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import Mechanism, Plain, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.mechanism import RoomParticipation
-from radoboost.holder.mechanisms.record_level import check_rows_per_person, declared_record_features
+from radoboost.holder.mechanisms.record_level import check_max_rows, record_features
 from radoboost.holder.mechanisms.statements import csv_records_statement
 from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
 from radoboost.holder.row_counts import Where, check_place_for_counts, outliers_text, report_row_counts
@@ -44,10 +44,10 @@ from radoboost.holder.schema_file import (
     declaration_fields,
     declaration_with_dialect,
     origin_of_schema,
-    warning_of_whose_rows,
+    whose_rows_warning,
 )
 from radoboost.holder.schema_inference import doubtful_numbers_text
-from radoboost.holder.signatures import SignatureSet, check_first_signature_row, check_number_of_rados
+from radoboost.holder.signatures import SignatureSet, check_first_signature_row, check_n_rados
 from radoboost.holder.table_preparation import (
     check_options_for_gaps,
     collect_schema_errors,
@@ -248,7 +248,7 @@ def craft(
         i_know=i_know,
         rows=rows,
         person=person,
-        max_rows=check_rows_per_person(person, max_rows),
+        max_rows=check_max_rows(person, max_rows),
         earlier=earlier_releases(compose),
         weights=weights,
         first_row=check_first_signature_row(first_row),
@@ -481,7 +481,7 @@ def _craft_plain(
 
 def _number_of_rados_to_craft(n_rados: int | None, mechanism: Mechanism) -> int:
     """How many rados: as many as were asked for, or else as the mechanism makes by itself."""
-    return getattr(mechanism, "default_rados", DEFAULT_RADOS) if n_rados is None else check_number_of_rados(n_rados)
+    return getattr(mechanism, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados)
 
 
 def _say_planned_columns(
@@ -500,10 +500,10 @@ def _advise_before_craft(mechanism: Mechanism, asked: CraftRequest, progress: bo
         warnings.warn(advice, DeltaWarning, stacklevel=4)
 
 
-def warn_of_unprotected_persons(mechanism: Mechanism, asked: CraftRequest) -> None:
+def warn_of_persons(mechanism: Mechanism, asked: CraftRequest) -> None:
     """Warn where rows are protected that may be several of one person, by what was declared alone."""
     advice = (
-        warning_of_whose_rows(asked.declared, asked.person, getattr(mechanism, "unit", None))
+        whose_rows_warning(asked.declared, asked.person, getattr(mechanism, "unit", None))
         if mechanism.private
         else None
     )
@@ -543,7 +543,7 @@ def _check_craft(mechanism: Mechanism, asked: CraftRequest, progress: bool | Pro
     if not getattr(mechanism, "may_share", False):
         asked.refuse(mechanism.name, "share")
     mechanism.check(asked)
-    warn_of_unprotected_persons(mechanism, asked)
+    warn_of_persons(mechanism, asked)
     _advise_before_craft(mechanism, asked, progress)
 
 
@@ -561,7 +561,7 @@ def _check_craft_arguments(mechanism: Any, signatures: Any, intercept: Any, miss
 
 def _open_table_privately(table: Any, y: Any, asked: CraftRequest) -> Table:
     """Open the table for a private mechanism: only its declared columns, read row by row."""
-    names = declared_record_features(asked)
+    names = record_features(asked)
     features, drop = (asked.features, asked.drop) if names is None else (names, ())
     return open_table(
         table,
@@ -598,7 +598,7 @@ def _check_booking_before_craft(books: Ledger | None, mechanism: Mechanism, aske
     if foreseen is not None:
         books.check(*foreseen(asked))
         return
-    names = declared_record_features(asked)
+    names = record_features(asked)
     n_columns = max(2, len(asked.declared.limits) + asked.intercept if names is None else asked.width(names))
     statement = mechanism.statement(
         StatementFacts(

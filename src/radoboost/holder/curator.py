@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.holder.aggregation import Accumulator, Aggregation, RowSource, RowTransform, S
 from radoboost.holder.engines import Engine
-from radoboost.holder.gaussian_noise import round_noise_scale_up, rounded_normals
+from radoboost.holder.gaussian_noise import rounded_normals, scale_rounded_up
 from radoboost.holder.keystream import Key
 from radoboost.holder.runners import Runner
 from radoboost.privacy import Event
@@ -202,7 +202,7 @@ class Curator:
         """Noise for the rows of one pass; it takes up the first plane of the key."""
         assert self._plane == 0, "no plane of a key serves twice"
         self._plane = 1
-        return RowNoise(self._noise_key(), round_noise_scale_up(scale))
+        return RowNoise(self._noise_key(), scale_rounded_up(scale))
 
     def keep(self, task: RowTransform, n_rows: int | None, source: RowSource | None = None) -> RowSource:
         """The rows that `task` makes, about `n_rows` of them, kept for later passes; None if there will be only one.
@@ -227,7 +227,7 @@ class Curator:
             return np.zeros(shape, dtype=np.int64)
         if self._pool is not None:
             scale = _noise_share_in_steps(scale * self._pool.noise_share)
-        return self._draw(key, plane, round_noise_scale_up(scale), shape)
+        return self._draw(key, plane, scale_rounded_up(scale), shape)
 
     def _draw(self, key: bytes, plane: int, scale: float, shape: tuple[int, ...]) -> NDArray[np.int64]:
         return rounded_normals(key, scale, 0, shape[0], shape[1], plane=plane)

@@ -66,7 +66,7 @@ CLASSES = [
 ]
 
 
-def number_of_products_in_class(n_inputs: int, degrees: Degrees) -> int:
+def n_products_in_class(n_inputs: int, degrees: Degrees) -> int:
     """How many products a class has.
 
     >>> n_products(10, (2, 1))
@@ -87,7 +87,7 @@ def product_classes_that_fit(
     """
     classes: list[Degrees] = []
     for degrees in CLASSES:
-        count = number_of_products_in_class(n_inputs, degrees)
+        count = n_products_in_class(n_inputs, degrees)
         if count and sum(degrees) <= most_degree and n_columns + count <= room(sum(degrees)):
             classes.append(degrees)
             n_columns += count
@@ -205,7 +205,7 @@ def make_feature_map(columns: Columns, scaled: Sequence[Column], groups: Mapping
     inputs = [
         entry
         for column in scaled
-        for entry in _map_inputs_of_column(column, column.name in groups)
+        for entry in _column_map_inputs(column, column.name in groups)
         if entry.label in wanted
     ]
     try:
@@ -228,9 +228,7 @@ def _products_named_in_mapping(
             continue
         for pair in pairs:
             terms.setdefault(frozenset(pair), Term("product", pair))
-    unknown = [
-        name for name, words in columns.items() if name not in names and not all(map(_is_product_of_schema, words))
-    ]
+    unknown = [name for name, words in columns.items() if name not in names and not all(map(_is_schema_product, words))]
     slots = [name for name in columns if name in groups and "signed-log" in columns[name]]
     problems = []
     if unknown:
@@ -248,7 +246,7 @@ def _products_named_in_mapping(
     return list(terms.values())
 
 
-def _is_product_of_schema(word: Word) -> bool:
+def _is_schema_product(word: Word) -> bool:
     """Whether it is a product of a schema, whose columns the schema knows."""
     return isinstance(word, tuple)
 
@@ -269,7 +267,7 @@ def _columns_of_factor(factor: Factor, names: Sequence[str], groups: Mapping[str
     return [factor] if factor in names else []
 
 
-def _map_inputs_of_column(column: Column, slot: bool) -> list[Input]:
+def _column_map_inputs(column: Column, slot: bool) -> list[Input]:
     """What may become of a column: onto [-1, 1] by bounds, or a z-score; its logarithm; and its rank."""
     name, low, high = column.name, column.low, column.high
     if slot:

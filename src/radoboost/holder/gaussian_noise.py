@@ -68,7 +68,7 @@ def rounded_normals(
     return out
 
 
-def round_noise_scale_up(scale: float) -> float:
+def scale_rounded_up(scale: float) -> float:
     """The least multiple of `SCALE_UNIT` that is no smaller than `scale`, exactly."""
     value = _noise_scale_as_float(scale)
     if not 0 < value <= LARGEST_SCALE:

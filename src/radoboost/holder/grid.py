@@ -114,9 +114,7 @@ def make_grid_columns(
     return tuple(columns)
 
 
-def edge_vectors_on_grid(
-    values: NDArray[Any], labels: NDArray[np.int8], columns: Sequence[Column]
-) -> NDArray[np.int32]:
+def grid_edge_vectors(values: NDArray[Any], labels: NDArray[np.int8], columns: Sequence[Column]) -> NDArray[np.int32]:
     """The edge vectors y_i x_i on the grid, shape (rows, len(columns))."""
     edges = np.empty((len(values), len(columns)), dtype=np.int32)
     for k, column in enumerate(columns):

@@ -23,7 +23,7 @@ from radoboost.holder.mechanisms import Plain, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs
 from radoboost.holder.mechanisms.table_survey import check_scale_argument, survey_feature_map, survey_table
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.row_counts import RowCounts, count_values_beyond_bounds
+from radoboost.holder.row_counts import RowCounts, count_beyond_bounds
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Bounds, declaration_fields, declaration_with_dialect, origin_of_schema
 from radoboost.holder.table_preparation import check_options_for_gaps, collect_schema_errors, prepare_plain_table
@@ -156,13 +156,11 @@ class _Surveyed:
             signs = np.ones(batch.n_rows, np.int8) if many else self.rule.signs(batch.labels, batch.place)
             rows, clipped = self.engine.snap(values, signs, columns)
             if batch.inputs is not None and self.through is not None:
-                clipped = count_values_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.through.inputs)
+                clipped = count_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.through.inputs)
             counts.clipped += clipped[: len(counts.clipped)]
             integers = rows[:, : len(columns)].astype(np.int64)
             if many:
-                integers = _grid_rows_in_class_slots(
-                    integers, self.rule.places(batch.labels, batch.place), self.rule.n_classes
-                )
+                integers = _class_slot_rows(integers, self.rule.places(batch.labels, batch.place), self.rule.n_classes)
             done += batch.n_rows
             self.bar("sending rows", done, n_rows)
             yield integers
@@ -170,7 +168,7 @@ class _Surveyed:
             raise TableError(CHANGED.format(name=self.source.name, before=n_rows, after=done))
 
 
-def _grid_rows_in_class_slots(rows: NDArray[np.int64], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
+def _class_slot_rows(rows: NDArray[np.int64], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
     slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
     slots[np.arange(len(rows)), places] = rows
     return slots.reshape(len(rows), -1)

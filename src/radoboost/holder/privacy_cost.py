@@ -6,11 +6,11 @@ from typing import Any
 from radoboost.errors import ArgumentError
 from radoboost.holder.feature_maps import check_feature_map_argument
 from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Question
-from radoboost.holder.mechanisms.record_level import check_rows_per_person
+from radoboost.holder.mechanisms.record_level import check_max_rows
 from radoboost.holder.mechanisms.statements import SHOWN_DELTAS, csv_records_statement
 from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
-from radoboost.holder.schema_file import Bounds, declaration_fields, warning_of_whose_rows
-from radoboost.holder.signatures import check_number_of_rados
+from radoboost.holder.schema_file import Bounds, declaration_fields, whose_rows_warning
+from radoboost.holder.signatures import check_n_rados
 from radoboost.privacy import Event, accountant_name, best_guess, delta_advice, epsilon_at, figures
 from radoboost.privacy.conversions import GROUPS
 from radoboost.privacy.events import event_about_lines
@@ -26,7 +26,7 @@ def privacy_cost_of_mechanism(mechanism: str, *, group: int | None = None, **fie
     error to expect. Its figures have what a `group` of rows of one person pays together, or groups of 2, 5 and 10.
     """
     question = Question(**fields)
-    check_number_of_rados(question.n_rados)
+    check_n_rados(question.n_rados)
     kinds = {name: kind for name, kind in MECHANISMS.items() if hasattr(kind, "account")}
     if mechanism not in kinds:
         raise ArgumentError(f"there is no account for the mechanism {mechanism!r}; choose one of {', '.join(kinds)}")
@@ -59,7 +59,7 @@ def privacy_cost_by_schema(
         event = event_about_lines(event)
     delta = getattr(mechanism, "delta", 0.0)
     answer = _privacy_cost_as_json(mechanism.name, event, details, delta, rows, group)
-    if (sentence := warning_of_whose_rows(asked.declared, person, getattr(mechanism, "unit", None))) is not None:
+    if (sentence := whose_rows_warning(asked.declared, person, getattr(mechanism, "unit", None))) is not None:
         answer["whose_rows"] = sentence
     return {**answer, "composed": compose_with_earlier(event, earlier, delta)} if earlier else answer
 
@@ -89,7 +89,7 @@ def _request_for_privacy_cost(
         signature_key=b"",  # nothing is drawn
         rows=rows,
         person=person,
-        max_rows=check_rows_per_person(person, max_rows),
+        max_rows=check_max_rows(person, max_rows),
     )
 
 

@@ -14,7 +14,7 @@ from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.engines import DeviceEngine, Engine, device_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.row_counts import RowCounts, count_values_beyond_bounds
+from radoboost.holder.row_counts import RowCounts, count_beyond_bounds
 from radoboost.holder.signatures import SignatureStream
 from radoboost.release.columns import Column
 from radoboost.tables import Batch, refuse_not_finite_values
@@ -25,7 +25,7 @@ MOST_ROWS = 65536  # in a batch that is read through Arrow
 _MOST_WORK = 1 << 35  # additions in a batch: few enough that an interrupt does not wait long
 
 
-def batch_values_for_engine(batch: Batch, engine: Engine) -> Any:
+def engine_values(batch: Batch, engine: Engine) -> Any:
     """The values of a batch: on the device that they lie on, if the engine takes them there, or else in memory."""
     if batch.device_values is not None and device_engine(engine) is not None:
         return batch.device_values()
@@ -116,7 +116,7 @@ class SurveyRows:
     def add(self, sums: SurveyResult, first_row: int, batch: Batch) -> None:
         note_batch_labels(sums.labels, batch, self.engine)
         assert sums.survey is not None
-        if not sums.survey.add(values := batch_values_for_engine(batch, self.engine)):
+        if not sums.survey.add(values := engine_values(batch, self.engine)):
             refuse_not_finite_values(self.features, batch, copy_gpu_array_to_host(values))
 
 
@@ -220,7 +220,7 @@ class SumRados(RadoPass):
 
     def add(self, sums: RadoSums, first_row: int, batch: Batch) -> None:
         first_row += self.offset
-        values, signs = batch_values_for_engine(batch, self.engine), batch_label_signs(self.rule, batch, self.engine)
+        values, signs = engine_values(batch, self.engine), batch_label_signs(self.rule, batch, self.engine)
         prepared = self.prepared
         if self.turned is not None:
             place, coding = self.turned
@@ -232,7 +232,7 @@ class SumRados(RadoPass):
         rows, clipped = self.engine.snap(values, signs, self.columns)
         self.engine.sum_rows(rows, first_row, prepared, sums.totals)
         if batch.inputs is not None and self.inputs is not None:
-            clipped = count_values_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
+            clipped = count_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
         sums.counts.see_cells(batch)
@@ -334,13 +334,13 @@ class SumClasses(RadoPass):
 
     def add(self, sums: ClassSums, first_row: int, batch: Batch) -> None:
         first_row += self.offset
-        values, places = batch_values_for_engine(batch, self.engine), self.rule.places(batch.labels, batch.place)
+        values, places = engine_values(batch, self.engine), self.rule.places(batch.labels, batch.place)
         rows, clipped = self.engine.snap(values, np.ones(batch.n_rows, np.int8), self.columns)
         for place in np.unique(places):
             of_class = ClassSignatures.over(self.prepared, first_row, places == place)
             self.engine.sum_rows(rows, first_row, of_class, sums.totals[place])
         if batch.inputs is not None and self.inputs is not None:
-            clipped = count_values_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
+            clipped = count_beyond_bounds(batch.inputs(), np.full(batch.n_rows, True), self.inputs)
         sums.counts.clipped += clipped[: len(sums.counts.clipped)]
         sums.counts.n_rows += batch.n_rows
         sums.counts.see_cells(batch)

@@ -11,7 +11,7 @@ from radoboost.holder.feature_maps import Columns, number_of_map_columns
 from radoboost.holder.schema_file import Declared
 from radoboost.holder.signatures import AllSignatures, SignatureSet
 from radoboost.release.composition import EarlierRelease
-from radoboost.tables.labels import check_classes, label_spelling, unnamed_label_spelling
+from radoboost.tables.labels import check_classes, label_spelling, unnamed_spelling
 
 DEFAULT_RADOS = 1000
 _REFUSED = {
@@ -100,9 +100,7 @@ class CraftRequest:
         if self.classes is None:
             return ""
         name = self.label or self.label_apart
-        return (
-            unnamed_label_spelling(self.one_label, self.classes) if name is None else label_spelling(name, self.classes)
-        )
+        return unnamed_spelling(self.one_label, self.classes) if name is None else label_spelling(name, self.classes)
 
     @property
     def subsets(self) -> SignatureSet:

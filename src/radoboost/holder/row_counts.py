@@ -186,9 +186,7 @@ class RowCounts:
         return lines
 
 
-def count_values_beyond_bounds(
-    values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]
-) -> NDArray[np.int64]:
+def count_beyond_bounds(values: NDArray[Any], good: NDArray[np.bool_], columns: Sequence[Column]) -> NDArray[np.int64]:
     """How many values of good rows lie beyond their bounds, by column."""
     low, high = np.array([column.constants[:2] for column in columns]).T
     counts: NDArray[np.int64] = (((values < low) | (values > high)) & good[:, None]).sum(axis=0)

@@ -119,7 +119,7 @@ class Declared:
             )
 
 
-def warning_of_whose_rows(declared: Declared, person: str | None, unit: str | None) -> str | None:
+def whose_rows_warning(declared: Declared, person: str | None, unit: str | None) -> str | None:
     """What to know before something is promised about rows that may be several of one person; by names alone.
 
     Nothing where a person is named, or where `unit` says that each row is another one.
@@ -358,7 +358,7 @@ def check_declared_feature_names(names: Sequence[str], intercept: bool) -> None:
         )
 
 
-def declared_limits_as_arrays(
+def declared_limit_arrays(
     limits: Mapping[str, tuple[float, float]], names: Sequence[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The lower and the upper bound of every feature; infinite where none is declared."""

@@ -310,10 +310,7 @@ def _profile_columns(
     n_rows = 0
     for batch in raw.batches(bar):
         if not looks:
-            looks = {
-                name: _start_column_profile(name, batch.columns.schema.field(name).type, engine, marks)
-                for name in names
-            }
+            looks = {name: _start_profile(name, batch.columns.schema.field(name).type, engine, marks) for name in names}
         total = raw.source.expected_rows(n_rows)
         for look, column in profiles_with_columns(batch.columns, looks):
             bar(LOOKING, n_rows, total)  # of the first rows each column is tried as everything, which takes long
@@ -334,7 +331,7 @@ def _labels_for_profile(column: pa.Array, of_csv: bool) -> pa.Array:
     return pc.if_else(pa.array(gap_label_cells(column)), pa.scalar(None, column.type), column) if of_csv else column
 
 
-def _start_column_profile(name: str, stored: pa.DataType, engine: Engine, marks: Sequence[CsvDialect]) -> ColumnProfile:
+def _start_profile(name: str, stored: pa.DataType, engine: Engine, marks: Sequence[CsvDialect]) -> ColumnProfile:
     inner, coded = stored, pa.types.is_dictionary(stored)
     while pa.types.is_dictionary(inner) or pa.types.is_run_end_encoded(inner):
         inner = inner.value_type

@@ -37,7 +37,7 @@ from radoboost.holder.signatures import (
     SignatureSet,
     SignatureStream,
     check_enough_signatures,
-    check_number_of_rados,
+    check_n_rados,
 )
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import secret_shares
@@ -242,7 +242,7 @@ def craft_shares(
     if not given:
         raise ArgumentError("there are no shares to sum; give at least one")
     parts = [share if isinstance(share, secret_shares.Share) else secret_shares.load_share(share) for share in given]
-    secret, count, subsets = read_share_key(key), check_number_of_rados(n_rados), signatures or AllSignatures()
+    secret, count, subsets = read_share_key(key), check_n_rados(n_rados), signatures or AllSignatures()
     _check_shares_of_one_side(parts)
     rows = _SharedRows(parts)
     check_rows_sum_exactly("all of it", rows.n_rows)

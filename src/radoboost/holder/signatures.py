@@ -275,7 +275,7 @@ def signature_size_law_error(n_examples: int) -> float:
     return math.ldexp(1.0, 2 * n_examples.bit_length() - _WEIGHT_BITS - 1)  # m + 1 <= 2**bit_length
 
 
-def check_number_of_rados(n_rados: object) -> int:
+def check_n_rados(n_rados: object) -> int:
     """n_rados as an int, if a keystream can address that many."""
     return _between(n_rados, "n_rados", 1, MAX_RADOS)
 

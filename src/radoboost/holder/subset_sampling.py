@@ -205,7 +205,7 @@ class CorrectedCoins:
             _compile_subset_kernel(_look_up_candidate_bits),
             _compile_subset_kernel(_choose_candidates),
         )
-        _compile_subset_kernel(_sort_candidates_into_buckets)  # before threads ask for it
+        _compile_subset_kernel(_sort_into_buckets)  # before threads ask for it
         searches = []
 
         def draw(job: tuple[int, int]) -> None:
@@ -243,7 +243,7 @@ class CorrectedCoins:
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         starts = np.zeros_like(before[0])
         entries = np.empty(len(before[1]) + len(rows), dtype=np.uint32)
-        _compile_subset_kernel(_sort_candidates_into_buckets)(
+        _compile_subset_kernel(_sort_into_buckets)(
             rows, ends, rados, self._bucket_bits, *before, starts, entries, order
         )
         return starts, entries[: starts[-1]]
@@ -279,7 +279,7 @@ _ROWS, _INTS, _BITS, _WORDS = "uint32[::1]", "int64[::1]", "uint8[::1]", "uint64
 _TYPES = {
     "_count_subset_sizes": (_WORDS, _INTS),
     "_words_to_candidate_rows": ("uint64[::1]", "uint64", _ROWS),
-    "_sort_candidates_into_buckets": (_ROWS, _INTS, _INTS, "int64", _INTS, _ROWS, _INTS, _ROWS, _ROWS),
+    "_sort_into_buckets": (_ROWS, _INTS, _INTS, "int64", _INTS, _ROWS, _INTS, _ROWS, _ROWS),
     "_look_up_candidate_bits": (_WORDS, "int64", "int64", _INTS, _ROWS, _ROWS, _BITS),
     "_choose_candidates": ("int64", "int64", _ROWS, _INTS, _BITS, _BITS, _INTS, _INTS, _ROWS, _INTS),
     "_switch_subset_bits": (_WORDS, "int64", "int64", _INTS, _ROWS),
@@ -309,7 +309,7 @@ def _words_to_candidate_rows(raw: NDArray[np.uint64], m: np.uint64, rows: NDArra
         rows[i] = np.uint32(raw[i] % m) if raw[i] <= last else _NO_ROW
 
 
-def _sort_candidates_into_buckets(
+def _sort_into_buckets(
     rows: NDArray[np.uint32],
     ends: NDArray[np.int64],
     rados: NDArray[np.int64],

@@ -16,7 +16,7 @@ from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import record_level
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.row_counts import RowCounts, Where, count_values_beyond_bounds
+from radoboost.holder.row_counts import RowCounts, Where, count_beyond_bounds
 from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.schema_file import Bounds, declaration_fields, declaration_with_dialect
 from radoboost.holder.schema_inference import column_name_looks_like_id
@@ -61,7 +61,7 @@ class CheckRows:
             values, places = batch.values(), self.rule.places_or_none(batch.labels)
             good = np.isfinite(values).all(axis=1) & (places >= 0)
             sums.see(values, (places >= 0).astype(np.int8), good, batch)
-            sums.clipped += count_values_beyond_bounds(values, good, self.columns)
+            sums.clipped += count_beyond_bounds(values, good, self.columns)
             no_number = (~np.isfinite(values)).sum(axis=0)
             sums.no_number = no_number if sums.no_number is None else sums.no_number + no_number
             if self.rule.n_classes > 2:
@@ -179,19 +179,19 @@ def check_table(
         n_rados=1,
         signature_key=make_key(None),
         person=person,
-        max_rows=record_level.check_rows_per_person(person, max_rows),
+        max_rows=record_level.check_max_rows(person, max_rows),
     )
     if asked.declared.inferred:
         raise ArgumentError(
             f"{', '.join(asked.declared.inferred)}: read off the table, so the schema fits it; check a declared one"
         )
-    record_level.check_declared_records(asked, may_search=True)
+    record_level.check_declared(asked, may_search=True)
     return check_request(table, y, asked, progress=progress)
 
 
 def check_request(table: Any, y: Any, asked: CraftRequest, *, progress: bool = False) -> TableCheck:
     """As `check_table`, for what `craft` would be asked for."""
-    declared, names = asked.declared, record_level.declared_record_features(asked)
+    declared, names = asked.declared, record_level.record_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
     with (
         (show_progress if progress else no_progress)() as bar,
@@ -346,7 +346,7 @@ def _find_misfits(table: Any, schema: Schema, label: str | None, weights: str | 
     absent = choice.absent(raw.columns)
     absent += f" (its other columns are {list_names(others) or 'none'})" if absent else ""
     there = {name: schema.columns[name] for name in schema.used if name in raw.columns}
-    typed, unread = _find_unreadable_columns(table, schema, there)
+    typed, unread = _unreadable_columns(table, schema, there)
     open_ones = [name for name, kind in there.items() if _category_is_undeclared(kind) and name not in typed]
     looked = {name: CategoryProfile() for name in (*open_ones, *unread)}
     if looked:
@@ -357,7 +357,7 @@ def _find_misfits(table: Any, schema: Schema, label: str | None, weights: str | 
     return SchemaViolations(raw.name, absent, typed, unread, looked, open_ones)
 
 
-def _find_unreadable_columns(
+def _unreadable_columns(
     table: Any, schema: Schema, columns: Mapping[str, Kind]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Columns whose type does not fit, and of the others the first cell of each that does not, as clauses."""
@@ -365,12 +365,10 @@ def _find_unreadable_columns(
     unread: dict[str, str] = {}
     closed = {name: _ANY if _category_is_undeclared(kind) else kind for name, kind in columns.items()}
     try:
-        source = _open_columns_strictly(table, schema, closed)
+        source = _open_strictly(table, schema, closed)
     except DoesNotFit as error:
         typed = error.columns
-        source = _open_columns_strictly(
-            table, schema, {name: kind for name, kind in closed.items() if name not in typed}
-        )
+        source = _open_strictly(table, schema, {name: kind for name, kind in closed.items() if name not in typed})
     for batch in () if source is None else source.batches():
         try:
             batch.values()
@@ -380,7 +378,7 @@ def _find_unreadable_columns(
     return typed, {name: unread[name] for name in order}
 
 
-def _open_columns_strictly(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> Any:
+def _open_strictly(table: Any, schema: Schema, columns: Mapping[str, Kind]) -> Any:
     """The table with these columns alone, read strictly; None of no columns."""
     if not columns:
         return None

@@ -27,7 +27,7 @@ from radoboost.tables import Table, open_table
 from radoboost.tables.cells import gap_cells, gap_label_cells
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.column_types import Category, Ignored, Kind, Number
-from radoboost.tables.csv_dialect import PLAIN, separator_of_csv_file
+from radoboost.tables.csv_dialect import PLAIN, csv_separator
 from radoboost.tables.frames import cluster_kind_of_frame
 from radoboost.tables.gpu_arrays import copy_gpu_array_to_host, is_gpu_array
 from radoboost.tables.labels import CRAFT_ADVICE, class_index_of_labels, labels_array
@@ -231,7 +231,7 @@ def _refuse_preparing_cluster_rows(table: Any, asked: CraftRequest, missing: str
 def _separators_text(table: Any) -> list[str]:
     """What stands between the cells of CSV files, in words, unless that is a comma in all of them."""
     paths = [path for path in expand_paths(table) if file_kind(path) == "csv"] if is_paths(table) else []
-    marks = dict.fromkeys(separator_of_csv_file(path, PLAIN) for path in paths)
+    marks = dict.fromkeys(csv_separator(path, PLAIN) for path in paths)
     return [f"written with: separator {' or '.join(map(repr, marks))}"] if set(marks) - {","} else []
 
 

@@ -31,7 +31,7 @@ from radoboost.learner.model import Model
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.columns import Column
-from radoboost.release.parties import JOINED, Parties, sentences_of_all_parties
+from radoboost.release.parties import JOINED, Parties, party_sentences
 from radoboost.release.release import Statement
 from radoboost.tables import Batch, Table
 from radoboost.tables.column_selection import list_names
@@ -169,7 +169,7 @@ def craft_blocks(
     machine, workers = get_engine(engine), check_threads(threads)
     with (show_progress if progress else no_progress)() as bar, spool_for_rereading(table, bar=bar) as kept:
         source = open_prepared_table(kept, y, asked)
-        places = _places_of_cut_columns(chosen, source)
+        places = _cut_places(chosen, source)
         run = Curator(source, machine, ThreadRunner(workers, bar))
         facts = survey_table(asked, run)
         if facts.rule.n_classes != 2:
@@ -200,9 +200,7 @@ def _check_block_cuts(cuts: Any) -> dict[str, tuple[float, ...]]:
     return chosen
 
 
-def _places_of_cut_columns(
-    cuts: Mapping[str, tuple[float, ...]], source: Table
-) -> tuple[tuple[int, tuple[float, ...]], ...]:
+def _cut_places(cuts: Mapping[str, tuple[float, ...]], source: Table) -> tuple[tuple[int, tuple[float, ...]], ...]:
     """Where each binned column is among the features, in the order of `cuts`, and how it is cut."""
     encoded = {} if source.schema is None else {part.name: part.column for part in source.schema.encoded()}
     origins = [encoded.get(name, name) for name in source.features]
@@ -302,8 +300,8 @@ def learn_blocks(left: BlockRados, right: BlockRados, *, weighted: bool = False,
     statement = replace(
         left.statement,
         not_protected=exposed,
-        trust_model=sentences_of_all_parties([left.statement.trust_model, right.statement.trust_model]),
-        random_source=sentences_of_all_parties([left.statement.random_source, right.statement.random_source]),
+        trust_model=party_sentences([left.statement.trust_model, right.statement.trust_model]),
+        random_source=party_sentences([left.statement.random_source, right.statement.random_source]),
         holders=Parties(JOINED, parts),
     )
     columns += [left.columns[k] for k in [*common, -1]]

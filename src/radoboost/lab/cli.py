@@ -102,7 +102,7 @@ def audit(
       rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
     """
     from radoboost.lab.audits.audit import audit as attack
-    from radoboost.lab.audits.exact_audit import exact_audit_of_score
+    from radoboost.lab.audits.exact_audit import audit_score_exactly
 
     name = mechanism or "moments"
     if bounds not in (None, "private"):
@@ -111,9 +111,7 @@ def audit(
         raise ArgumentError("--tolerate is for a room; say how many holders it has with --parties")
     if exact and name == "score":
         show = not as_json
-        result: Any = exact_audit_of_score(
-            epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show
-        )
+        result: Any = audit_score_exactly(epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show)
     else:
         privacy = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
         result = attack(
@@ -345,14 +343,12 @@ def confounder(
     Examples:
       rado attack confounder patients.rado.parquet --table patients.csv --label readmitted -o other.csv
     """
-    from radoboost.lab.attacks.adversary_knowledge import edge_vectors_of_own_table
+    from radoboost.lab.attacks.adversary_knowledge import own_edge_vectors
     from radoboost.lab.theory.confounder import ASSUMES, confound_columns
 
     loaded, files, label = _release_with_table(release, table, label)
     _check_optional_output(output, [str(release), *files], force)
-    result = confound_columns(
-        loaded, edge_vectors_of_own_table(loaded, files, label=label), as_table=as_table, seconds=seconds
-    )
+    result = confound_columns(loaded, own_edge_vectors(loaded, files, label=label), as_table=as_table, seconds=seconds)
     if result is None:
         raise TableError("no other data set with the same rados was found in the same ball; there may be none")
     if output is not None:

@@ -77,7 +77,7 @@ def boost(
     divisor = np.where(largest > 0, largest, 1.0)
     # A feature is a row here: its edge is one long dot product, and its update one long loop.
     scaled = np.ascontiguousarray((matrix / divisor).T)
-    feature, edge, leverage, log_risk = _run_boosting_rounds(
+    feature, edge, leverage, log_risk = _boosting_rounds(
         scaled, oracle, n_rounds, float(kappa), update == "exponential", float(clamp)
     )
     with np.errstate(over="ignore"):  # a column of tiny numbers may have a leverage beyond float64
@@ -111,13 +111,8 @@ def _check_boost(matrix: NDArray[Any], n_rounds: int, kappa: float, update: str,
         raise ArgumentError(f"keep must be one of {', '.join(KEEPS)}; it is {keep!r}")
 
 
-def _run_boosting_rounds(
-    scaled: NDArray[np.float64],
-    oracle: WeakOracle,
-    n_rounds: int,
-    kappa: float,
-    exponential: bool,
-    clamp: float,
+def _boosting_rounds(
+    scaled: NDArray[np.float64], oracle: WeakOracle, n_rounds: int, kappa: float, exponential: bool, clamp: float
 ) -> tuple[NDArray[Any], ...]:
     """Feature, edge, leverage (of the scaled column) and log(rado-risk) of each round.
 

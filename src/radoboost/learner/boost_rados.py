@@ -129,9 +129,7 @@ def boost_rados(
     if restraint.penalty is not None:
         free = np.array([column.scale == "constant" for column in release.columns])
         weights = _penalty_weights_to_try(rows, restraint, free, release)
-        ways = [
-            partial(_boost_rados_with_penalty, name=restraint.penalty, weight=weight, free=free) for weight in weights
-        ]
+        ways = [partial(_boost_with_penalty, name=restraint.penalty, weight=weight, free=free) for weight in weights]
     place, did = 0, dict[str, Any]()
     if restraint.stop is not None or len(ways) > 1:
         chosen = choose_stopping_point(rows, ways, n_rounds, stop=restraint.stop is not None)
@@ -145,7 +143,7 @@ def boost_rados(
     return ways[place](rows, n_rounds), did
 
 
-def _boost_rados_with_penalty(
+def _boost_with_penalty(
     rows: NDArray[np.float64], n_rounds: int, name: str, weight: float, free: NDArray[np.bool_]
 ) -> BoostingResult:
     return boost_penalised(rows, penalty_on_rados(rows, name, weight, free), n_rounds=n_rounds)
@@ -232,7 +230,7 @@ def rados_one_vs_rest(release: Release) -> Iterator[NDArray[np.float64]]:
         yield 2 * rows - total
 
 
-def comparable_one_vs_rest_weights(
+def comparable_weights(
     release: Release, thetas: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights of one class against the others, (K, n_columns), whose scores are log odds; and slope and offset of each.
@@ -253,16 +251,14 @@ def comparable_one_vs_rest_weights(
         variances = np.square(moments.deviations[present] @ theta[:-1]).mean(axis=1) / sizes
         own = np.flatnonzero(present) == place
         lines[place] = (
-            _log_odds_line_of_class(means, np.sqrt(variances), sizes, own)
-            if own.any()
-            else (0.0, math.log(0.5 / sizes.sum()))
+            _class_log_odds(means, np.sqrt(variances), sizes, own) if own.any() else (0.0, math.log(0.5 / sizes.sum()))
         )
     found = thetas * lines[:, :1]
     found[:, -1] += lines[:, 1]
     return found, lines
 
 
-def _log_odds_line_of_class(
+def _class_log_odds(
     means: NDArray[np.float64], deviations: NDArray[np.float64], sizes: NDArray[np.float64], own: NDArray[np.bool_]
 ) -> tuple[float, float]:
     """Slope and offset that make log odds of a score, which is normal in every class."""

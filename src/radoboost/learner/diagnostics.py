@@ -137,9 +137,7 @@ def columns_in_doubt(release: Release) -> tuple[str, ...]:
     # Deviations in the units of the release, times 2: coins let a quarter of the sum of squares through.
     ratios = 2 * deviations * np.where(largest > 0, largest, 1.0)
     if far := [
-        columns[k].name
-        for k in np.flatnonzero(varies)
-        if _one_value_outweighs_column(columns[k], rows[:, k], ratios[k], release)
+        columns[k].name for k in np.flatnonzero(varies) if _outweighs_column(columns[k], rows[:, k], ratios[k], release)
     ]:
         has = "have one value each" if len(far) > 1 else "has one value"
         remarks.append(
@@ -158,7 +156,7 @@ def columns_in_doubt(release: Release) -> tuple[str, ...]:
     return tuple(remarks)
 
 
-def _one_value_outweighs_column(column: Column, rows: NDArray[np.float64], size: float, release: Release) -> bool:
+def _outweighs_column(column: Column, rows: NDArray[np.float64], size: float, release: Release) -> bool:
     """Whether one value has most of the column's sum of squares, the root of which is about `size`."""
     few = release.n_examples is not None and release.n_examples < _LEAST_EXAMPLES
     if column.scale == "constant" or _is_category_slot_column(column) or few or len(rows) < _LEAST_RADOS:

@@ -44,9 +44,7 @@ class EffectTerm:
         return self.places if self.shown else ()
 
 
-def effect_terms_of_score(
-    columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None
-) -> list[EffectTerm]:
+def score_terms(columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None) -> list[EffectTerm]:
     """The parts of a score, in the order of their first columns."""
     groups = {} if schema is None else schema.groups
     found: dict[tuple[str, tuple[str, ...]], list[int]] = {}
@@ -75,7 +73,7 @@ def _effect_of_single_column(name: str, groups: Mapping[str, str]) -> tuple[str,
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What a model keeps of its release to explain itself: by part, in the order of `effect_terms_of_score`.
+    """What a model keeps of its release to explain itself: by part, in the order of `score_terms`.
 
     `covariances` are those of the weights by the declared noise, and `variances` those of the parts of scores, by the
     released second moments; None where noise exceeds them. `means` and `deviations` are of the columns of the release,
@@ -195,7 +193,7 @@ class EffectCurves:
         effects: Effects | None,
     ) -> None:
         self.columns, self.map, self.schema, self.effects = columns, feature_map, schema, effects
-        self.parts = effect_terms_of_score(columns, feature_map, schema)
+        self.parts = score_terms(columns, feature_map, schema)
         self._names = [column.name for column in columns if column.scale != "constant"]
         self._shapes: dict[int, EffectCurve] = {}
 

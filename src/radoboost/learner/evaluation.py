@@ -174,9 +174,7 @@ def release_tells_margins(release: Release) -> bool:
     return release.n_classes == 2 and RADOS in release.blocks and release.n_examples is not None
 
 
-def margins_on_held_out_rados(
-    release: Release, held: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]
-) -> Margins:
+def held_out_margins(release: Release, held: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> Margins:
     """What rados of a release say of classifiers, on average: each theta comes with at least two held-out rados."""
     noise = noise_variance_of_rados(release)
     has_constant = release.columns[-1].name == CONSTANT
@@ -196,12 +194,10 @@ def margins_on_held_out_rados(
         found.append((mean, excess, *second))
     mean, excess, variance, middle = np.mean(found, axis=0).tolist()
     n_rados = sum(len(rados) for _, rados in held)
-    return _margins_from_score_means(mean, excess, variance, middle if has_constant else None, math.sqrt(2 / n_rados))
+    return _margins_from_means(mean, excess, variance, middle if has_constant else None, math.sqrt(2 / n_rados))
 
 
-def _margins_from_score_means(
-    mean: float, excess: float, variance: float, middle: float | None, chance: float
-) -> Margins:
+def _margins_from_means(mean: float, excess: float, variance: float, middle: float | None, chance: float) -> Margins:
     """From the means of y s, of y, of s^2 and of s, and how far off the third is, as a share of itself."""
     if variance <= 0:  # less than the noise that was subtracted
         return Margins(0.0, 1.0, 0.5)

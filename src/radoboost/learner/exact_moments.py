@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
 from radoboost.learner.diagnostics import NormalScores
-from radoboost.learner.rado_moments import BY_ROWS, CROWDED, fit_has_too_many_columns, theta_variance_over_examples
-from radoboost.learner.shrinkage import MomentSpectrum, Scores, empirical_bayes_ridge
-from radoboost.release.moment_math import LEAST, discriminant_weights, factors_from_whitened_to_columns
+from radoboost.learner.rado_moments import BY_ROWS, CROWDED, example_theta_variance, fit_has_too_many_columns
+from radoboost.learner.shrinkage import MomentSpectrum, Scores, bayes_ridge
+from radoboost.release.moment_math import LEAST, discriminant_weights, unwhitening_factors
 from radoboost.release.release import Release
 
 _TURNS = 3  # of the ridge and what it leaves of the labels, each by the other
@@ -59,7 +59,7 @@ def learn_exact_moments(release: Release) -> ExactFit:
         values, vectors = np.linalg.eigh(second / m)
         spectrum = MomentSpectrum(np.maximum(values, 0.0), vectors)
         blocks = {"whitening": np.eye(len(second)), "moment:C": second}
-        factors = np.diag(factors_from_whitened_to_columns(blocks, release.mechanism, release.columns))
+        factors = np.diag(unwhitening_factors(blocks, release.mechanism, release.columns))
         if release.n_classes == 2:
             return _least_squares_of_exact_moments(release, spectrum, sums[0] / m, m, factors)
         ridges = [_ridge_of_exact_moments(spectrum, (2 * each - sums.sum(axis=0)) / m, m) for each in sums]
@@ -78,14 +78,11 @@ def _least_squares_of_exact_moments(
     centre, balance = None, 0.0
     if release.columns[-1].scale == "constant":  # which is 1 in every row, times what puts it on the sphere
         constant = (
-            spectrum.vectors[-1]
-            * spectrum.values
-            @ spectrum.vectors.T
-            / math.sqrt(_second_moment_of_column(spectrum, -1))
+            spectrum.vectors[-1] * spectrum.values @ spectrum.vectors.T / math.sqrt(_column_second_moment(spectrum, -1))
         )
-        centre, balance = float(constant @ theta), float(mean[-1]) / math.sqrt(_second_moment_of_column(spectrum, -1))
+        centre, balance = float(constant @ theta), float(mean[-1]) / math.sqrt(_column_second_moment(spectrum, -1))
     normal = NormalScores.of(float(new.signal), float(new.second), centre, balance)
-    errors = np.sqrt(theta_variance_over_examples(spectrum, 0.0, ridge, (1 - float(new.r2)) / m))
+    errors = np.sqrt(example_theta_variance(spectrum, 0.0, ridge, (1 - float(new.r2)) / m))
     scale = normal.scale * factors
     return ExactFit(
         theta * scale,
@@ -98,7 +95,7 @@ def _least_squares_of_exact_moments(
     )
 
 
-def _second_moment_of_column(spectrum: MomentSpectrum, place: int) -> float:
+def _column_second_moment(spectrum: MomentSpectrum, place: int) -> float:
     """The second moment of one column."""
     return max(float(np.square(spectrum.vectors[place]) @ spectrum.values), LEAST)
 
@@ -116,5 +113,5 @@ def _ridge_of_exact_moments(spectrum: MomentSpectrum, mean: NDArray[np.float64],
     for _ in range(_TURNS):
         theta = spectrum.solve(mean, 0.0, ridge)
         left = _exact_scores_on_new_rows(spectrum, theta, mean, spectrum.freedom(0.0, ridge), m)
-        ridge = empirical_bayes_ridge(spectrum, mean, 0.0, m, float(left.r2))
+        ridge = bayes_ridge(spectrum, mean, 0.0, m, float(left.r2))
     return ridge

@@ -20,15 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import logit, softmax
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.effects import (
-    CATEGORY,
-    NUMBER,
-    PAIR,
-    EffectCurve,
-    EffectCurves,
-    EffectTerm,
-    effect_terms_of_score,
-)
+from radoboost.learner.effects import CATEGORY, NUMBER, PAIR, EffectCurve, EffectCurves, EffectTerm, score_terms
 from radoboost.learner.model import Model
 from radoboost.learner.row_reader import FillCounts, fill_row_batches, open_rows_to_score, scores_of_rows
 from radoboost.tables.column_types import UNITS, Date, seconds_of_iso_date
@@ -347,7 +339,7 @@ def explain_row(model: Model, row: Any) -> ExplainedRow:
     added = theta[features] * (scaled - means)
     addends: dict[tuple[str, ...], float] = {}
     owners = _raw_columns_of_encoded(model)
-    for part in effect_terms_of_score(model.columns, model.map, model.schema):
+    for part in score_terms(model.columns, model.map, model.schema):
         names = tuple(dict.fromkeys(owners.get(name, name) for name in part.names))
         addends[names] = addends.get(names, 0.0) + float(added[list(part.places)].sum())
     listed = sorted(

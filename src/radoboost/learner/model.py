@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
-from radoboost.learner.effects import Effects, effect_terms_of_score
+from radoboost.learner.effects import Effects, score_terms
 from radoboost.learner.probabilities import Prior, ProbabilityLink, class_shares_of_prior
 from radoboost.learner.row_reader import score_rows
 from radoboost.release.columns import Column, columns_from_json
@@ -320,16 +320,14 @@ class Model:
     def to_json(self) -> str:
         """The model as the text of its file."""
         document = self.to_dict()
-        feature_map, columns = document.pop("map", None), _json_lines_of_model(document.pop("columns"), 4)
+        feature_map, columns = document.pop("map", None), _model_json_lines(document.pop("columns"), 4)
         effects = document.pop("effects", None)
         head = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).removesuffix("\n}")
         if feature_map is not None:
-            lists = [
-                f'    "{key}": [\n{_json_lines_of_model(entries, 6)}\n    ]' for key, entries in feature_map.items()
-            ]
+            lists = [f'    "{key}": [\n{_model_json_lines(entries, 6)}\n    ]' for key, entries in feature_map.items()]
             head += ',\n  "map": {\n' + ",\n".join(lists) + "\n  }"
         if effects is not None:
-            covariances = _json_lines_of_model(effects.pop("covariances"), 6)
+            covariances = _model_json_lines(effects.pop("covariances"), 6)
             others = [f'    "{key}": {json.dumps(numbers)}' for key, numbers in effects.items()]
             head += (
                 ',\n  "effects": {\n' + ",\n".join([f'    "covariances": [\n{covariances}\n    ]', *others]) + "\n  }"
@@ -342,7 +340,7 @@ class Model:
             draft.write_text(self.to_json(), encoding="utf-8")
 
 
-def _json_lines_of_model(entries: list[Any], indent: int) -> str:
+def _model_json_lines(entries: list[Any], indent: int) -> str:
     return ",\n".join(" " * indent + json.dumps(entry, ensure_ascii=False) for entry in entries)
 
 
@@ -362,9 +360,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     except OSError as error:
         raise ModelError(f"cannot read {path}: {reason(error)}") from None
     except (ValueError, RecursionError):
-        raise ModelError(
-            f"{path} is not a radoboost model: it is not JSON{_advice_on_parquet_as_model(path)}"
-        ) from None
+        raise ModelError(f"{path} is not a radoboost model: it is not JSON{_parquet_advice(path)}") from None
     if isinstance(document, dict) and SCHEMA_KEY in document:
         raise ModelError(f"{path} is a schema, and no model: give it to rado craft with --schema, then run rado learn")
     if isinstance(document, dict) and any(key in document for key in _KEY_FILES):
@@ -381,7 +377,7 @@ def load_model(path: str | os.PathLike[str]) -> Model:
         raise ModelError(f"{path} is not a radoboost model: it is incomplete; make it again with rado learn") from None
 
 
-def _advice_on_parquet_as_model(path: Path) -> str:
+def _parquet_advice(path: Path) -> str:
     with path.open("rb") as file:
         release = file.read(4) == b"PAR1"
     if release:
@@ -440,7 +436,7 @@ def _read_model_classes(entry: Any) -> tuple[Any, ...]:
 def _read_model_effects(
     document: Mapping[str, Any], columns: Sequence[Column], feature_map: FeatureMap | None, schema: Schema | None
 ) -> Effects:
-    parts = effect_terms_of_score(columns, feature_map, schema)
+    parts = score_terms(columns, feature_map, schema)
     return Effects.from_dict(document["effects"], parts, sum(column.scale != "constant" for column in columns))
 
 

@@ -32,16 +32,16 @@ from radoboost.release.compatibility import (
     check_parties_alike,
     check_party_plans,
     check_releases_differ,
-    schema_of_all_parties,
+    parties_schema,
 )
 from radoboost.release.composition import statement_of_parties_together
 from radoboost.release.kind import NOISY_MOMENTS
 from radoboost.release.moment_math import (
     HESSIAN_FLOOR,
-    eigenvalue_noise_floor,
-    factors_from_whitened_to_columns,
-    noise_for_eigenvalue_floor,
+    eigenvalue_floor,
+    eigenvalue_noise,
     theta_of_whitened_rows,
+    unwhitening_factors,
 )
 
 NOTHING = 0.5
@@ -97,9 +97,7 @@ def learn_averaged_model(parts: Sequence[PartyRelease], *, one_holder: bool = Fa
         "mechanism": {key: first.mechanism[key] for key in _COMMON if _parties_agree(parts, key)},
         "signatures": dict(first.signatures),
     }
-    return Model(
-        fit.theta, first.columns, first.classes, learner, origin, statement, schema_of_all_parties(parts), first.map
-    )
+    return Model(fit.theta, first.columns, first.classes, learner, origin, statement, parties_schema(parts), first.map)
 
 
 def _parties_agree(parts: Sequence[PartyRelease], key: str) -> bool:
@@ -131,9 +129,9 @@ def average_moments_of_parties(parts: Sequence[PartyRelease]) -> Average:
 def _own_model_of_party(part: PartyRelease) -> PartyModel:
     release = part.release
     mechanism, blocks, d = release.mechanism, release.blocks, len(release.columns)
-    floor = eigenvalue_noise_floor(noise_for_eigenvalue_floor(mechanism["noise"], "whitened"), d, HESSIAN_FLOOR)
+    floor = eigenvalue_floor(eigenvalue_noise(mechanism["noise"], "whitened"), d, HESSIAN_FLOOR)
     curvature, whitened = Curvature.of(blocks["moment:C2"], floor), theta_of_whitened_rows(blocks, mechanism)
-    factors = factors_from_whitened_to_columns(blocks, mechanism, release.columns)
+    factors = unwhitening_factors(blocks, mechanism, release.columns)
     to_columns = probability_link_by_counts(release).scale * category_projection(release) @ factors
     doubt = propagate_noise(release, curvature, to_columns, whitened, [range(d)])
     back = curvature.vectors.T @ np.linalg.inv(factors)

@@ -82,7 +82,7 @@ def complete_moments(left: PartMoments, right: PartMoments) -> tuple[NDArray[np.
     units = [_units_of_columns(part.second[: part.n_own, : part.n_own]) for part in (left, right)]
     slopes, rests = zip(
         *(
-            _regress_own_columns_on_shared(part, np.concatenate([own, unit]))
+            _regress_on_shared(part, np.concatenate([own, unit]))
             for part, own in zip((left, right), units, strict=True)
         ),
         strict=True,
@@ -108,7 +108,7 @@ def _average_over_holders(arrays: Sequence[NDArray[np.float64]], shares: Sequenc
     return arrays[0] * shares[0] + arrays[1] * shares[1]
 
 
-def _regress_own_columns_on_shared(
+def _regress_on_shared(
     part: PartMoments, units: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How own columns follow from W, and the second moments of what is left of them: no eigenvalue is negative."""

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ReleaseError
-from radoboost.learner.effects import Effects, EffectTerm, effect_terms_of_score
-from radoboost.learner.multiclass_moments import ClassGaussians, class_score_scale, uncertainty_of_class_weights
+from radoboost.learner.effects import Effects, EffectTerm, score_terms
+from radoboost.learner.multiclass_moments import ClassGaussians, class_score_scale, class_weight_errors
 from radoboost.learner.probabilities import ProbabilityLink, probability_link_of_scores
 from radoboost.learner.uncertainty import Curvature, Uncertainty, propagate_noise
 from radoboost.release.moment_math import (
     HESSIAN_FLOOR,
-    eigenvalue_noise_floor,
-    factors_from_whitened_to_columns,
-    noise_for_eigenvalue_floor,
+    eigenvalue_floor,
+    eigenvalue_noise,
     theta_of_whitened_rows,
+    unwhitening_factors,
 )
 from radoboost.release.release import Release
 
@@ -61,7 +61,7 @@ def category_projection(release: Release) -> NDArray[np.float64]:
             continue
         shares = np.where(known, counts, 0.0) / counts[known].sum()
         step, centred = np.eye(d), np.diag(known.astype(np.float64)) - np.outer(known, shares)
-        for factor, of in [(d - 1, places), *_columns_multiplied_with_slots(places, products)]:
+        for factor, of in [(d - 1, places), *_multiplied_columns(places, products)]:
             step[np.ix_(of, of)] = centred
             step[factor, of] = shares
         matrix = step @ matrix
@@ -95,9 +95,7 @@ def _places_of_product_columns(release: Release) -> dict[frozenset[int], int]:
     }
 
 
-def _columns_multiplied_with_slots(
-    places: list[int], products: dict[frozenset[int], int]
-) -> Iterator[tuple[int, list[int]]]:
+def _multiplied_columns(places: list[int], products: dict[frozenset[int], int]) -> Iterator[tuple[int, list[int]]]:
     """Every column that is multiplied with all of some slots, and the places of these products."""
     for factor in sorted({place for pair in products for place in pair} - set(places)):
         pairs = [frozenset((factor, slot)) for slot in places]
@@ -179,14 +177,12 @@ def learn_released_moments(release: Release) -> MomentFit:
     from threadpoolctl import threadpool_limits
 
     mechanism, blocks, columns = release.mechanism, release.blocks, release.columns
-    parts = effect_terms_of_score(columns, release.map, release.schema)
+    parts = score_terms(columns, release.map, release.schema)
     # On one thread, so that a release gives the same model however many cores there are.
     with threadpool_limits(1, user_api="blas"):
         curvature = Curvature.of(
             blocks["moment:C2"],
-            eigenvalue_noise_floor(
-                noise_for_eigenvalue_floor(mechanism["noise"], "whitened"), len(columns), HESSIAN_FLOOR
-            ),
+            eigenvalue_floor(eigenvalue_noise(mechanism["noise"], "whitened"), len(columns), HESSIAN_FLOOR),
         )
         whitened = theta_of_whitened_rows(blocks, mechanism)
         if release.n_classes > 2:
@@ -194,14 +190,12 @@ def learn_released_moments(release: Release) -> MomentFit:
             to_columns = (
                 class_score_scale(release, clouds)
                 * category_projection(release)
-                @ factors_from_whitened_to_columns(blocks, mechanism, columns)
+                @ unwhitening_factors(blocks, mechanism, columns)
             )
-            doubt = uncertainty_of_class_weights(release, curvature, to_columns, whitened)
+            doubt = class_weight_errors(release, curvature, to_columns, whitened)
             return MomentFit(whitened @ to_columns.T, doubt)
         link = probability_link_of_scores(release)
-        to_columns = (
-            link.scale * category_projection(release) @ factors_from_whitened_to_columns(blocks, mechanism, columns)
-        )
+        to_columns = link.scale * category_projection(release) @ unwhitening_factors(blocks, mechanism, columns)
         doubt = propagate_noise(release, curvature, to_columns, whitened, [part.kept for part in parts])
         theta = to_columns @ whitened
         return MomentFit(theta, doubt, link, effects_from_released_moments(release, theta, parts, doubt.covariances))
@@ -233,9 +227,7 @@ def effects_from_released_moments(
     deviations = np.sqrt(np.clip(np.diag(covariance), 1e-4, 1.0))
     # Weights of a part may vary far more than the curve that they make together: no digit is dropped there.
     variances = _variances_of_released_effects(release, theta, parts)
-    return Effects(
-        tuple(covariances), variances, tuple(_round_released_effects(means)), tuple(_round_released_effects(deviations))
-    )
+    return Effects(tuple(covariances), variances, tuple(_round_effects(means)), tuple(_round_effects(deviations)))
 
 
 def _variances_of_released_effects(
@@ -261,10 +253,10 @@ def _variances_of_released_effects(
     noise = deviation * np.square(centred).sum(axis=0) / whole
     return tuple(
         number if number >= _TELLING * spread else None
-        for number, spread in zip(_round_released_effects(np.maximum(variances, 0.0)), noise, strict=True)
+        for number, spread in zip(_round_effects(np.maximum(variances, 0.0)), noise, strict=True)
     )
 
 
-def _round_released_effects(numbers: NDArray[np.float64]) -> list[float]:
+def _round_effects(numbers: NDArray[np.float64]) -> list[float]:
     """To so many digits that a file stays short."""
     return [float(f"{number:.{_DIGITS}g}") for number in numbers]

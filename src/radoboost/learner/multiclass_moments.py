@@ -200,11 +200,8 @@ _AGAIN, _PART = 32, 0.1  # times that noise is added once more, and how much of 
 _SHORTEST = -0.9  # were a factor less, the rounds would not have settled
 
 
-def uncertainty_of_class_weights(
-    release: Release,
-    curvature: Curvature,
-    to_columns: NDArray[np.float64],
-    whitened: NDArray[np.float64],
+def class_weight_errors(
+    release: Release, curvature: Curvature, to_columns: NDArray[np.float64], whitened: NDArray[np.float64]
 ) -> Uncertainty:
     """The uncertainty of theta = `whitened` times the transpose of `to_columns`; each class has a row in both."""
     curved = StageResponse.of(release, curvature)
@@ -345,7 +342,7 @@ def _fit_class_discriminant(moments: ClassMoments) -> ClassFit:
     plane = _plane_of_class_means(means @ whitening, sizes / n)
     to_plane = whitening @ plane
     weights, offsets = _fit_clouds_of_classes(
-        means @ to_plane, _class_covariances_in_plane(deviations @ to_plane, sizes), sizes
+        means @ to_plane, _covariances_in_plane(deviations @ to_plane, sizes), sizes
     )
     theta = np.zeros((len(moments.sizes), moments.means.shape[1] + 1))
     slopes = weights @ to_plane.T / scale
@@ -393,7 +390,7 @@ def _plane_of_class_means(means: NDArray[np.float64], shares: NDArray[np.float64
     return np.asarray((directions * np.sign(largest)).T)
 
 
-def _class_covariances_in_plane(deviations: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+def _covariances_in_plane(deviations: NDArray[np.float64], sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     """That of each class in the plane, where the pooled one is the identity.
 
     It leans on the pooled one by as much of its distance from that as so few rados, and so few examples, would show if

@@ -110,7 +110,7 @@ def boost_penalised(rows: ArrayLike, penalty: Penalty, *, n_rounds: int = 1000) 
     with np.errstate(over="ignore"):
         limit = np.finfo(np.float64).max / (2 * n_rounds)
         leverage = np.clip(step / half[feature], -limit, limit)
-    _settle_zero_leverages(feature, leverage, at_zero[:done])
+    _settle_zeros(feature, leverage, at_zero[:done])
     rounds = Rounds(feature, edge, leverage, log_risk)
     return BoostingResult(rounds.theta(matrix.shape[1]), rounds, len(rounds))
 
@@ -122,9 +122,7 @@ def _quadratic_penalty_in_scaled_columns(penalty: Penalty, half: NDArray[np.floa
     return (penalty.bends / half / half)[None, :]
 
 
-def _settle_zero_leverages(
-    feature: NDArray[np.int64], leverage: NDArray[np.float64], at_zero: NDArray[np.bool_]
-) -> None:
+def _settle_zeros(feature: NDArray[np.int64], leverage: NDArray[np.float64], at_zero: NDArray[np.bool_]) -> None:
     """Steps that end at 0 take back what the leverages before them add up to, so that theta is 0, not nearly."""
     if at_zero.any():
         theta = np.zeros(int(feature.max()) + 1)

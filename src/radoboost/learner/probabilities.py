@@ -110,7 +110,7 @@ class ProbabilityLink:
 def probability_link_of_scores(release: Release) -> ProbabilityLink:
     """The link of the scores that follow from released moments, for new rows."""
     link = probability_link_by_counts(release)
-    return shorten_link_for_new_rows(
+    return shorten_link(
         link, _score_counts_of_release(release), float(release.mechanism["score_unit"]), len(release.columns)
     )
 
@@ -130,9 +130,7 @@ def _score_counts_of_release(release: Release) -> NDArray[np.float64]:
 def fit_probability_link(counts: NDArray[np.float64], noise_std: float, unit: float) -> ProbabilityLink:
     """The link of counted rows, by noisy counts: [score above 0][positive class][size, by `EDGES` times `unit`]."""
     edges = np.array(EDGES) * unit
-    below, above = (
-        _link_log_likelihoods(counts[side, side], counts[side, 1 - side], noise_std, edges) for side in (0, 1)
-    )
+    below, above = (_log_likelihoods(counts[side, side], counts[side, 1 - side], noise_std, edges) for side in (0, 1))
     middle, apart = (_LOG_SLOPES[:, None] + _LOG_SLOPES) / 2, _LOG_SLOPES[:, None] - _LOG_SLOPES
     prior = -0.5 * (np.square((middle - _MIDDLE) / _SPREAD) + np.square(apart / _APART))
     posterior = above[:, None, :] + below[None, :, :] + prior[:, :, None]
@@ -144,9 +142,7 @@ def fit_probability_link(counts: NDArray[np.float64], noise_std: float, unit: fl
     return ProbabilityLink(math.exp((up - down) / 2), math.exp((down - up) / 2), bend / scale**2, scale)
 
 
-def shorten_link_for_new_rows(
-    link: ProbabilityLink, counts: NDArray[np.float64], unit: float, n_columns: int
-) -> ProbabilityLink:
+def shorten_link(link: ProbabilityLink, counts: NDArray[np.float64], unit: float, n_columns: int) -> ProbabilityLink:
     """The link with its log odds shortened by about as much as so many fitted columns make them too long."""
     gain = 2 * _likelihood_gain_of_link(link, counts, np.array(EDGES) * unit)
     left = max(_LEAST_LEFT, 1 - n_columns / max(gain, 1.0))
@@ -168,7 +164,7 @@ def _integration_points_by_score_size(edges: NDArray[np.float64]) -> tuple[NDArr
     return (low + high)[:, None] / 2 + (high - low)[:, None] / 2 * steps, masses
 
 
-def _link_log_likelihoods(
+def _log_likelihoods(
     right: NDArray[np.float64], wrong: NDArray[np.float64], noise_std: float, edges: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Log likelihoods of slopes (rows) and bends (columns), by counts of right and wrong scores of three sizes.

@@ -25,8 +25,8 @@ from radoboost.learner.shrinkage import (
     Scores,
     ShrinkageChoice,
     Treatment,
+    bayes_ridge,
     choose_shrinkage,
-    empirical_bayes_ridge,
     held_out_scores,
 )
 from radoboost.release.columns import CONSTANT
@@ -218,9 +218,7 @@ def _learn_theta_from_rados(rados: _Rados) -> RadoFit:
     )
     name, treatment = list(treatments.items())[choice.place]
     spectrum, weight = treatment(roots), choice.weight
-    ridge = (
-        empirical_bayes_ridge(spectrum, mean[others], weight, m, choice.r2) if rados.told and not rados.noise else 0.0
-    )
+    ridge = bayes_ridge(spectrum, mean[others], weight, m, choice.r2) if rados.told and not rados.noise else 0.0
     freedom = spectrum.freedom(weight, ridge) + (rados.apart is not None)
     theta = np.zeros(rows.shape[1])
     theta[others] = spectrum.solve(mean[others], weight, ridge)
@@ -238,7 +236,7 @@ def _learn_theta_from_rados(rados: _Rados) -> RadoFit:
     left = 1 - float(new.r2)
     errors = np.zeros(rows.shape[1])
     errors[others] = np.sqrt(
-        theta_variance_over_examples(spectrum, weight, ridge, left / m)
+        example_theta_variance(spectrum, weight, ridge, left / m)
         + _theta_variance_over_rados(rados, others, theta, mean, spectrum, weight, ridge, name == KNOWN)
     )
     if rados.apart is not None:
@@ -339,9 +337,7 @@ def _expected_error_and_scale(
     return normal.error, normal.scale
 
 
-def theta_variance_over_examples(
-    spectrum: MomentSpectrum, weight: float, ridge: float, noise: float
-) -> NDArray[np.float64]:
+def example_theta_variance(spectrum: MomentSpectrum, weight: float, ridge: float, noise: float) -> NDArray[np.float64]:
     """The variance of theta over other examples: A^-1 S A^-1, times what is left of the labels, over m (P7)."""
     values = (1 - weight) * spectrum.values + weight + ridge
     shares = np.divide(spectrum.values, values**2, out=np.zeros(len(values)), where=values > 0)

@@ -19,7 +19,7 @@ from radoboost.tables import Batch, Table, open_table, refuse_not_finite_values
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import SEPARATORS, CsvDialect
 from radoboost.tables.frames import cluster_kind_of_frame
-from radoboost.tables.paths import file_errors_in_one_line, is_paths
+from radoboost.tables.paths import is_paths, one_line_errors
 from radoboost.tables.sparse import NamedMatrix
 from radoboost.tables.streams import spool_for_rereading
 from radoboost.tables.table import UnreadableCells
@@ -119,7 +119,7 @@ def _unusual_separator(separator: str | None) -> str | None:
 
 def _array_with_model_names(table: Any, names: tuple[str, ...]) -> Any:
     """An array as columns with the model's names; as it is where they are those of arrays, or it is none."""
-    with file_errors_in_one_line("the array"):
+    with one_line_errors("the array"):
         rows = table if hasattr(table, "toarray") or np.ma.isMaskedArray(table) else np.asarray(table)
     if rows.ndim != 2 or names == tuple(f"x{k}" for k in range(len(names))):
         return table

@@ -178,7 +178,7 @@ def _standard_error_over_folds(differences: NDArray[np.float64]) -> float:
     return float(differences.std(ddof=1) / math.sqrt(len(differences)))
 
 
-def empirical_bayes_ridge(
+def bayes_ridge(
     spectrum: MomentSpectrum, mean: NDArray[np.float64], weight: float, n_examples: float, r2: float
 ) -> float:
     """The ridge under which the mean is most likely.

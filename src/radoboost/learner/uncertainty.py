@@ -93,7 +93,7 @@ def chance_of_empty_table(release: Release) -> float:
     return float(min(1.0, 2 * min(by_sum, by_size)))
 
 
-def how_little_release_says(empty_chance: float, noise_share: float) -> str:
+def weak_release_text(empty_chance: float, noise_share: float) -> str:
     if empty_chance > LITTLE:
         return (
             "an empty table gives a release like this one, or a fuller one, with probability "

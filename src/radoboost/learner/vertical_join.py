@@ -19,7 +19,7 @@ from radoboost.learner.model import Model
 from radoboost.learner.moment_completion import RIDGE, PartMoments, complete_moments, solve_completed_moments
 from radoboost.release.columns import CONSTANT, SHARED, Column, shared_column_names
 from radoboost.release.kind import POOLED_SUMS, SUMS
-from radoboost.release.parties import JOINED, Parties, sentences_of_all_parties
+from radoboost.release.parties import JOINED, Parties, party_sentences
 from radoboost.release.release import RADOS, Release, Statement, load
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.column_types import Category, Date, Ignored, Kind, Number
@@ -76,7 +76,7 @@ def join(
         releases.append(load(part) if isinstance(part, str | os.PathLike) else part)
         _check_release_to_join(releases[-1], name)
     _check_parties_to_join(releases, called)
-    names = _shared_columns_to_join(releases, called, on)
+    names = _columns_to_join_on(releases, called, on)
     sides = [VerticalParty.of(release, names, side) for release, side in zip(releases, called, strict=True)]
     pair = VerticalPair(sides[0].with_gaps(sides[1], names), sides[1].with_gaps(sides[0], names), names)
     sides = [pair.left, pair.right]
@@ -164,7 +164,7 @@ def _check_parties_to_join(releases: Sequence[Release], called: Sequence[str]) -
         )
 
 
-def _shared_columns_to_join(
+def _columns_to_join_on(
     releases: Sequence[Release], called: Sequence[str], on: Sequence[str] | None
 ) -> tuple[str, ...]:
     """The columns to join on: those that are asked for, or all that both share."""
@@ -394,7 +394,7 @@ def _joined_statement(statements: Sequence[Statement], parts: Sequence[dict[str,
     return replace(
         statements[0],
         not_protected=tuple(exposed),
-        trust_model=_TRUST.format(each=sentences_of_all_parties(statement.trust_model for statement in statements)),
-        random_source=sentences_of_all_parties(statement.random_source for statement in statements),
+        trust_model=_TRUST.format(each=party_sentences(statement.trust_model for statement in statements)),
+        random_source=party_sentences(statement.random_source for statement in statements),
         holders=Parties(JOINED, tuple(parts)),
     )

@@ -77,7 +77,7 @@ def _least_epsilon_of_curve(event: Event, delta: float) -> float:
 
 def delta_at(event: Event, epsilon: float) -> float:
     """The least delta, rounded up, for which `event` is (epsilon, delta)-private."""
-    return _least_delta_of_curve(event, _check_epsilon_figure(epsilon))
+    return _least_delta_of_curve(event, _check_epsilon(epsilon))
 
 
 @lru_cache(maxsize=1024)
@@ -88,9 +88,7 @@ def _least_delta_of_curve(event: Event, epsilon: float) -> float:
 
 def delta_curve(event: Event, epsilons: ArrayLike) -> Floats:
     curve = _account_curve(event)
-    return np.array(
-        [curve.at(min(_check_epsilon_figure(epsilon), curve.last)) for epsilon in np.ravel(epsilons).tolist()]
-    )
+    return np.array([curve.at(min(_check_epsilon(epsilon), curve.last)) for epsilon in np.ravel(epsilons).tolist()])
 
 
 def trade_off(event: Event, alphas: ArrayLike) -> Floats:
@@ -116,16 +114,14 @@ def best_guess(event: Event) -> float:
 def gaussian_distance(event: Event) -> float | None:
     """mu of the one Gaussian that all uses together come to (A3), rounded up; None if not all of them are Gaussian."""
     counts = flatten(event)
-    return (
-        _mu_of_gaussians(counts.items()) if counts and all(_is_accounted_as_gaussian(leaf) for leaf in counts) else None
-    )
+    return _mu_of_gaussians(counts.items()) if counts and all(_is_gaussian_like(leaf) for leaf in counts) else None
 
 
 def accountant_name(event: Event) -> str:
     counts = flatten(event)
     if any(isinstance(leaf, NotPrivate) for leaf in counts):
         return "none"
-    if all(_is_accounted_as_gaussian(leaf) for leaf in counts) or _is_single_binomial_shift(counts):
+    if all(_is_gaussian_like(leaf) for leaf in counts) or _is_single_binomial_shift(counts):
         return "closed form"
     from importlib.metadata import version
 
@@ -139,7 +135,7 @@ def _float_or_nan(value: Any) -> float:
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else nan
 
 
-def _check_epsilon_figure(epsilon: Any) -> float:
+def _check_epsilon(epsilon: Any) -> float:
     if not 0 <= (number := _float_or_nan(epsilon)) < inf:
         raise ArgumentError(f"epsilon must be a finite number of at least 0; it is {epsilon!r}")
     return number
@@ -151,7 +147,7 @@ def check_delta_figure(delta: Any) -> float:
     return number
 
 
-def _is_accounted_as_gaussian(leaf: Leaf) -> bool:
+def _is_gaussian_like(leaf: Leaf) -> bool:
     """Whether the closed form covers it: a Gaussian, or a subsampled one that takes every record."""
     return isinstance(leaf, Gaussian) or (isinstance(leaf, SubsampledGaussian) and leaf.probability == 1)
 
@@ -218,8 +214,8 @@ def _privacy_curve(counts: tuple[tuple[Leaf, int], ...]) -> _Curve:
         return _Curve(lambda epsilon: 0.0, inf)
     if any(isinstance(leaf, NotPrivate) for leaf, _ in counts):
         return _Curve(lambda epsilon: 1.0, inf)
-    gaussians = [(leaf, count) for leaf, count in counts if _is_accounted_as_gaussian(leaf)]
-    others = [(leaf, count) for leaf, count in counts if not _is_accounted_as_gaussian(leaf)]
+    gaussians = [(leaf, count) for leaf, count in counts if _is_gaussian_like(leaf)]
+    others = [(leaf, count) for leaf, count in counts if not _is_gaussian_like(leaf)]
     if not others:
         return _Curve(partial(_delta_of_gaussian, _mu_of_gaussians(gaussians)), inf)
     if others[0][0].relation not in (*ADDED, Relation.VALUE):
@@ -464,13 +460,11 @@ def _convolve_losses(uses: list[tuple[Leaf, int]], first: bool, step: float) -> 
             if not len(entries):  # next to no finite loss is left
                 return _Losses(0, np.zeros(1), 1.0, shift)
             part = np.asarray(entries)
-            extra += 2 * _TAIL_MASS + _mass_lost_by_fourier_rounding(part, len(use.masses), count)
+            extra += 2 * _TAIL_MASS + _fourier_loss(part, len(use.masses), count)
         low += use.low * count + offset
         if len(masses) > 1 or masses[0] != 1.0:
             both = fftconvolve(masses, np.maximum(part, 0.0))
-            extra += _mass_lost_by_fourier_rounding(
-                both, 0, 2, float(np.linalg.norm(masses)) + float(np.linalg.norm(part))
-            )
+            extra += _fourier_loss(both, 0, 2, float(np.linalg.norm(masses)) + float(np.linalg.norm(part)))
             part = both
         masses = np.maximum(part, 0.0)
         low, masses, cut = _trim_loss_tails(low, masses)
@@ -478,7 +472,7 @@ def _convolve_losses(uses: list[tuple[Leaf, int]], first: bool, step: float) -> 
     return _Losses(low, masses, min(1.0, extra * (1 + 1e-12)), shift)
 
 
-def _mass_lost_by_fourier_rounding(result: Floats, n_before: int, count: int, norm: float | None = None) -> float:
+def _fourier_loss(result: Floats, n_before: int, count: int, norm: float | None = None) -> float:
     """How much mass the rounding of a Fourier transform can have taken from a convolution, at most (A8)."""
     size = 4.0 * (len(result) + n_before)  # the transform is at most this long
     width = float(np.linalg.norm(result)) ** (1 - 1 / count) if norm is None else norm

@@ -75,7 +75,7 @@ def positive_event_field(value: Any, name: str) -> float:
     return number
 
 
-def _integer_event_field(value: Any, name: str, least: int) -> int:
+def _event_integer(value: Any, name: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ArgumentError(f"{name} must be a whole number of at least {least}; it is {value!r}")
     return int(value)
@@ -89,7 +89,7 @@ def _variation_event_field(value: Any) -> float:
 
 def _group_event_field(value: Any, name: str) -> int:
     """How many records, or values, neighbours differ in."""
-    if (size := _integer_event_field(value, name, 1)) > MOST_IN_A_GROUP:
+    if (size := _event_integer(value, name, 1)) > MOST_IN_A_GROUP:
         raise ArgumentError(f"{name} must be at most {MOST_IN_A_GROUP:,}; it is {size:,}")
     return size
 
@@ -149,7 +149,7 @@ class Gaussian:
         )
         _check_bool_event_field(self.own_noise, "own_noise")
         _check_bool_event_field(self.lines, "lines")
-        _set_event_fields(self, group=_integer_event_field(self.group, "group", 1))
+        _set_event_fields(self, group=_event_integer(self.group, "group", 1))
         _check_person_column_of_event(self.person, self.relation)
         _check_label_of_event(self.label, self.relation)
 
@@ -208,9 +208,7 @@ class TruncatedBinomialShift:
 
     def __post_init__(self) -> None:
         _set_event_fields(
-            self,
-            n_trials=_integer_event_field(self.n_trials, "n_trials", 1),
-            low=_integer_event_field(self.low, "low", 0),
+            self, n_trials=_event_integer(self.n_trials, "n_trials", 1), low=_event_integer(self.low, "low", 0)
         )
         if self.n_trials >= 2**31 or not isinstance(self.column, str):
             raise ArgumentError(
@@ -218,7 +216,7 @@ class TruncatedBinomialShift:
             )
         _set_event_fields(
             self,
-            high=_integer_event_field(self.high, "high", 0),
+            high=_event_integer(self.high, "high", 0),
             total_variation=_variation_event_field(self.total_variation),
         )
         _set_event_fields(self, shift=_group_event_field(self.shift, "shift"))
@@ -256,7 +254,7 @@ class Repeated:
     count: int
 
     def __post_init__(self) -> None:
-        _set_event_fields(self, count=_integer_event_field(self.count, "count", 1))
+        _set_event_fields(self, count=_event_integer(self.count, "count", 1))
         _check_event(self.event)
 
     @property

@@ -70,8 +70,8 @@ def class_sizes_by_moments(
     """By sums of whitened rows, a row for each class, their second moment and their number, each with its noise."""
     # b: all, k: classes, d: columns, h: one vector for each class, u: the vector whose products with rows are nearly 1
     k, d = sums.shape
-    floor = moment_math.eigenvalue_noise_floor(
-        moment_math.noise_for_eigenvalue_floor({"whitened": second_noise, "sum": sum_noise}, "whitened"),
+    floor = moment_math.eigenvalue_floor(
+        moment_math.eigenvalue_noise({"whitened": second_noise, "sum": sum_noise}, "whitened"),
         d,
         moment_math.HESSIAN_FLOOR,
     )
@@ -156,10 +156,7 @@ def _class_facts_of_rados(release: Release) -> list[ClassFacts] | None:
     apart[rows <= 3 * spread] = 0.0
     return [
         ClassFacts(
-            value,
-            max(0.0, float(rows[place])),
-            float(spread[place]),
-            _columns_that_set_class_apart(release, apart[place], 0.0),
+            value, max(0.0, float(rows[place])), float(spread[place]), _columns_apart(release, apart[place], 0.0)
         )
         for place, value in enumerate(release.classes)
     ]
@@ -174,23 +171,21 @@ def _class_facts_of_moments(release: Release) -> list[ClassFacts] | None:
     if sizes is None:
         return None
     constant, shares = float(release.mechanism["constant"]), np.maximum(sizes.rows, 0.0)
-    apart = _class_mean_differences(
-        sums, release.blocks["whitening"], constant, shares / shares.sum(), float(noise["sum"])
-    )
+    apart = _mean_differences(sums, release.blocks["whitening"], constant, shares / shares.sum(), float(noise["sum"]))
     apart[sizes.rows <= 3 * sizes.noise] = 0.0
     return [
         ClassFacts(
             value,
             max(0.0, float(sizes.rows[place])),
             None,
-            _columns_that_set_class_apart(release, apart[place], _LEAST_APART),
+            _columns_apart(release, apart[place], _LEAST_APART),
             (float(sizes.least[place]), float(sizes.most[place])),
         )
         for place, value in enumerate(release.classes)
     ]
 
 
-def _class_mean_differences(sums: Vector, whitening: Vector, constant: float, shares: Vector, noise: float) -> Vector:
+def _mean_differences(sums: Vector, whitening: Vector, constant: float, shares: Vector, noise: float) -> Vector:
     """How far the means of each class are from those of all rows, by sums of whitened rows; 0 where noise may be all.
 
     A row on the sphere is its scaled columns over a length of its own, so the mean of a class is one in which long rows
@@ -210,7 +205,7 @@ def _class_mean_differences(sums: Vector, whitening: Vector, constant: float, sh
     return np.asarray(np.where(clear, means - mean, 0.0))
 
 
-def _columns_that_set_class_apart(release: Release, apart: Vector, least: float) -> dict[str, float]:
+def _columns_apart(release: Release, apart: Vector, least: float) -> dict[str, float]:
     """The columns in which a class is farthest from all rows, by more than `least`."""
     names, order = release.feature_names, np.argsort(-np.abs(apart), kind="stable")[:_STRONGEST]
     return {names[k]: float(apart[k]) for k in order if abs(apart[k]) > least}

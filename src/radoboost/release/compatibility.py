@@ -170,7 +170,7 @@ def _columns_read_otherwise(first: PartyRelease, other: PartyRelease) -> str:
     )
 
 
-def schema_of_all_parties(parts: Sequence[PartyRelease]) -> Schema | None:
+def parties_schema(parts: Sequence[PartyRelease]) -> Schema | None:
     """The schema of all: each holder filled gaps as its own says, and new rows get the mean of that over all rows.
 
     Of dates, and where numbers of rows are not known, they get what the first holder has. What any holder read off its
@@ -205,10 +205,7 @@ def _check_column_alike(first: PartyRelease, other: PartyRelease, mine: Column, 
             f"{_bounds_of_column_text(theirs)} in "
             f"{other.name}, and what was clipped cannot be clipped otherwise; craft both with the same bounds"
         )
-    if (
-        scaling_constants_of_column(mine) != scaling_constants_of_column(theirs)
-        and first.release.columns[-1].scale != "constant"
-    ):
+    if column_constants(mine) != column_constants(theirs) and first.release.columns[-1].scale != "constant":
         raise ArgumentError(
             f"column {mine.name!r} has other scaling constants in {first.name} than in {other.name}, which are "
             "converted through the constant column, and there is none; craft both with it (leave --no-intercept out), "
@@ -234,6 +231,6 @@ def list_values_text(values: Sequence[Any]) -> str:
     return ", ".join(map(repr, values))
 
 
-def scaling_constants_of_column(column: Column) -> tuple[float | None, float | None]:
+def column_constants(column: Column) -> tuple[float | None, float | None]:
     """What z-scores of a column are computed with."""
     return column.mean, column.std

@@ -35,15 +35,7 @@ from radoboost.privacy.events import OF_PERSONS
 from radoboost.release.compatibility import PartyRelease
 from radoboost.release.file_format import RADOS
 from radoboost.release.kind import MOMENT_BLOCKS
-from radoboost.release.parties import (
-    AT_SEVERAL,
-    AT_TWO,
-    AVERAGED,
-    ONE_TABLE,
-    Parties,
-    PartyGuarantee,
-    sentences_of_all_parties,
-)
+from radoboost.release.parties import AT_SEVERAL, AT_TWO, AVERAGED, ONE_TABLE, Parties, PartyGuarantee, party_sentences
 from radoboost.release.release import Release, Statement, epsilon_as_json, load, percent_up_text
 from radoboost.release.statement_check import check_statement
 
@@ -330,8 +322,8 @@ def statement_of_parties_together(parts: Sequence[PartyRelease], *, one_holder: 
     if count > 1:
         promises.insert(0, _ONE.format(count=count))
     own_words = dict.fromkeys(sentence for statement in statements for sentence in statement.not_protected)
-    units = sentences_of_all_parties(statement.unit_of_privacy for statement in statements)
-    trust = sentences_of_all_parties(statement.trust_model for statement in statements)
+    units = party_sentences(statement.unit_of_privacy for statement in statements)
+    trust = party_sentences(statement.trust_model for statement in statements)
     return replace(
         statements[0],
         neighbours=relation.value,
@@ -347,7 +339,7 @@ def statement_of_parties_together(parts: Sequence[PartyRelease], *, one_holder: 
         ),
         unit_of_privacy=units + ("; who is at one of the holders" if several else ""),
         trust_model=_TRUST.format(each=trust) if several else trust,
-        random_source=sentences_of_all_parties(statement.random_source for statement in statements),
+        random_source=party_sentences(statement.random_source for statement in statements),
         best_guess=guess,
         epsilon_at=tuple((shown, epsilon_at(event, shown)) for shown, _ in statements[0].epsilon_at),
         event=event_to_dict(event),

@@ -39,7 +39,7 @@ from radoboost.release.columns import GRID_BITS, MAX_EXAMPLES, Column, grid_step
 from radoboost.release.composition import ids_composed_with
 from radoboost.release.file_format import is_rado_block_name
 from radoboost.release.kind import EXACT_MOMENTS, MOMENT_BLOCKS, POOLED_SUMS, SUMS
-from radoboost.release.parties import MERGED, Parties, sentences_of_all_parties
+from radoboost.release.parties import MERGED, Parties, party_sentences
 from radoboost.release.release import Release, Statement
 
 AUTO, SUM, MOMENTS = WAYS = ("auto", "sum", "moments")
@@ -137,7 +137,7 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
         statement=_merged_statement(parts, entries, _OF_EXACT if exact else _OF_MOMENTS if pooled else _OF_SUMS),
         n_examples=rows,
         id=_merged_release_id(parts, pooled),
-        schema=compatibility.schema_of_all_parties(parts),
+        schema=compatibility.parties_schema(parts),
         map=first.map,
         block_columns=first.block_columns,
     )
@@ -240,7 +240,7 @@ def pool_column(columns: Sequence[Column], rows: Sequence[int]) -> Column:
     reaches as far as their values; where they do not, it is the finest step of any.
     """
     first = columns[0]
-    if len({compatibility.scaling_constants_of_column(column) for column in columns}) == 1:
+    if len({compatibility.column_constants(column) for column in columns}) == 1:
         return replace(first, step=min(column.step for column in columns))
     mean, square = Fraction(0), Fraction(0)
     for column, count in zip(columns, rows, strict=True):
@@ -268,9 +268,7 @@ def _deviation_of_merged_column(column: Column) -> float:
     return 0.0 if column.std == column.step == 1.0 else column.std
 
 
-def _convert_blocks_to_merged_columns(
-    parts: Sequence[compatibility.PartyRelease], block: str, columns: Sequence[Column]
-) -> list[Rows]:
+def _convert_blocks(parts: Sequence[compatibility.PartyRelease], block: str, columns: Sequence[Column]) -> list[Rows]:
     """A block of each with the constants of all; values of columns whose constants are the same stay as they are."""
     blocks = []
     for part in parts:
@@ -280,7 +278,7 @@ def _convert_blocks_to_merged_columns(
             own, pooled = part.release.columns[place], columns[place]
             if own.mean is None or own.std is None or pooled.mean is None or pooled.std is None:
                 continue
-            if compatibility.scaling_constants_of_column(own) != compatibility.scaling_constants_of_column(pooled):
+            if compatibility.column_constants(own) != compatibility.column_constants(pooled):
                 with np.errstate(over="ignore", invalid="ignore"):
                     values[:, k] = (own.std * rows[:, k] + (own.mean - pooled.mean) * rows[:, -1]) / pooled.std
         if not np.isfinite(values).all():
@@ -314,9 +312,9 @@ def _sum_rados_of_parties(
 ) -> tuple[dict[str, Rows], tuple[Column, ...]]:
     """Rado j of each, added as whole numbers of steps."""
     first = parts[0].release
-    values = {name: _convert_blocks_to_merged_columns(parts, name, columns) for name in first.blocks}
+    values = {name: _convert_blocks(parts, name, columns) for name in first.blocks}
     sizes = {name: np.sum([np.abs(rows).max(axis=0) for rows in own], axis=0) for name, own in values.items()}
-    columns = _put_merged_columns_on_grid(first, columns, sizes)
+    columns = _merged_grid_columns(first, columns, sizes)
     blocks = {}
     for name, own in values.items():
         steps = np.array([columns[place].step for place in _merged_block_columns(first, name)])
@@ -341,13 +339,11 @@ def _pool_rados_of_parties(
             raise ArgumentError(f"{part.name} has one rado only, which has no covariance; craft at least two")
     first, count, moved = parts[0].release, sum(part.release.n_rados for part in parts), {}
     for name in first.blocks:
-        values = _convert_blocks_to_merged_columns(parts, name, columns)
+        values = _convert_blocks(parts, name, columns)
         total = np.sum([rows.mean(axis=0) for rows in values], axis=0)
         stretched = [math.sqrt((count - 1) / (len(rows) - 1)) * (rows - rows.mean(axis=0)) for rows in values]
         moved[name] = total + np.concatenate(stretched)
-    columns = _put_merged_columns_on_grid(
-        first, columns, {name: np.abs(rows).max(axis=0) for name, rows in moved.items()}
-    )
+    columns = _merged_grid_columns(first, columns, {name: np.abs(rows).max(axis=0) for name, rows in moved.items()})
     blocks = {}
     for name, rows in moved.items():
         steps = np.array([columns[place].step for place in _merged_block_columns(first, name)])
@@ -355,9 +351,7 @@ def _pool_rados_of_parties(
     return blocks, columns
 
 
-def _put_merged_columns_on_grid(
-    release: Release, columns: Sequence[Column], sizes: Mapping[str, Rows]
-) -> tuple[Column, ...]:
+def _merged_grid_columns(release: Release, columns: Sequence[Column], sizes: Mapping[str, Rows]) -> tuple[Column, ...]:
     """The columns on grids so coarse that values of these sizes, by block, are exact in float64, and no coarser."""
     largest = np.zeros(len(columns))
     for name, own in sizes.items():
@@ -388,7 +382,7 @@ def _merged_statement(
         statements[0],
         not_protected=tuple(dict.fromkeys(sentences)),
         trust_model=_TRUST.format(each="; or ".join(trust)),
-        random_source=sentences_of_all_parties(statement.random_source for statement in statements),
+        random_source=party_sentences(statement.random_source for statement in statements),
         composed=None,
         holders=Parties(MERGED, tuple(entries)),
     )

@@ -15,12 +15,12 @@ LEAST_RATIO = 1e-9  # of an eigenvalue to the largest, also where there is no no
 LEAST = 1e-6  # an eigenvalue, where a record of unit length adds 1 to their sum
 
 
-def eigenvalue_noise_floor(noise_std: float, n_columns: int, share: float) -> float:
+def eigenvalue_floor(noise_std: float, n_columns: int, share: float) -> float:
     """`share` of the largest eigenvalue of symmetric noise, `noise_std` on the diagonal, 1/sqrt(2) of it elsewhere."""
     return share * noise_std * math.sqrt(2 * n_columns)
 
 
-def noise_for_eigenvalue_floor(noise: Mapping[str, float], stage: str) -> float:
+def eigenvalue_noise(noise: Mapping[str, float], stage: str) -> float:
     """The noise by which eigenvalues of a second moment are floored: its own, or that of the sum, if it is exact.
 
     What is inverted multiplies sums that carry noise, so directions in which there is hardly anything must not be
@@ -141,10 +141,10 @@ def column_weights_and_score_unit(
     whole = max(float(np.maximum(values, 0.0).sum()), LEAST)
     if theta.ndim == 1:
         square = float(np.maximum(values, 0.0) @ np.square(vectors.T @ theta)) / whole
-        weights = factors_from_whitened_to_columns(blocks, mechanism, columns) @ theta
+        weights = unwhitening_factors(blocks, mechanism, columns) @ theta
     else:
         square = float((np.square(theta @ vectors) @ np.maximum(values, 0.0)).mean()) / whole / (len(theta) - 1)
-        weights = theta @ factors_from_whitened_to_columns(blocks, mechanism, columns).T
+        weights = theta @ unwhitening_factors(blocks, mechanism, columns).T
     weights = np.clip(weights, -_LARGEST, _LARGEST)
     unit = min(max(math.sqrt(square), _LEAST_UNIT), _LARGEST)
     return np.asarray(np.rint(weights / _SNAP) * _SNAP), round(unit / _SNAP) * _SNAP
@@ -162,15 +162,11 @@ def theta_of_whitened_rows(blocks: Blocks, mechanism: Mapping[str, Any]) -> NDAr
             return np.asarray(blocks["theta"][rounds // 2 + 1 :].mean(axis=0))
         return np.asarray(blocks["theta"].reshape(rounds + 1, slots, d)[rounds // 2 + 1 :].mean(axis=0))
     second, noise = blocks["moment:C2"], mechanism["noise"]
-    inverse = inverse_matrix_power(
-        second, eigenvalue_noise_floor(noise_for_eigenvalue_floor(noise, "whitened"), d, HESSIAN_FLOOR), 1.0
-    )
+    inverse = inverse_matrix_power(second, eigenvalue_floor(eigenvalue_noise(noise, "whitened"), d, HESSIAN_FLOOR), 1.0)
     return np.asarray(4 * inverse @ sums[0]) if slots == 1 else discriminant_weights(sums, inverse, float(noise["sum"]))
 
 
-def factors_from_whitened_to_columns(
-    blocks: Blocks, mechanism: Mapping[str, Any], columns: Sequence[Column]
-) -> NDArray[np.float64]:
+def unwhitening_factors(blocks: Blocks, mechanism: Mapping[str, Any], columns: Sequence[Column]) -> NDArray[np.float64]:
     """The matrix that takes the classifier of whitened rows to weights of the columns; the constant one counts as 1."""
     a, constant = blocks["whitening"], None
     if columns[-1].scale == "constant":

@@ -138,6 +138,6 @@ def _party_key_fingerprints(part: Mapping[str, Any]) -> list[str]:
     return [key for key in named if isinstance(key, str) and key]
 
 
-def sentences_of_all_parties(sentences: Iterable[str]) -> str:
+def party_sentences(sentences: Iterable[str]) -> str:
     """What the statements of several say, each thing once."""
     return "; or ".join(dict.fromkeys(sentences))

@@ -33,11 +33,7 @@ from radoboost.release.file_format import RADOS as RADOS
 from radoboost.release.file_format import class_block_name as class_block_name
 from radoboost.release.kind import MOMENT_BLOCKS, release_kind
 from radoboost.release.parties import Parties
-from radoboost.release.statement_check import (
-    as_statement_contradictions,
-    check_release_against_statement,
-    check_statement,
-)
+from radoboost.release.statement_check import as_contradictions, check_release_statement, check_statement
 from radoboost.tables.class_values import classes_are_of_one_kind
 from radoboost.tables.schema import Schema
 
@@ -126,7 +122,7 @@ class Statement:
 def read_statement(entry: Mapping[str, Any]) -> Statement:
     """The statement of a file, refused where it promises more than its own event does."""
     statement = Statement.from_dict(entry)
-    with as_statement_contradictions():
+    with as_contradictions():
         check_statement(statement)
     return statement
 
@@ -309,8 +305,8 @@ def load(path: str | os.PathLike[str]) -> Release:
                 parquet = pq.ParquetFile(file)
                 _refuse_share_as_release(parquet.metadata.metadata)
                 release = _parse_release(json.loads(parquet.metadata.metadata[_KEY.encode()]), parquet)
-                with as_statement_contradictions():
-                    check_release_against_statement(release)
+                with as_contradictions():
+                    check_release_statement(release)
                 object.__setattr__(release, "digest", digest)
                 return release
             except ReleaseError as error:

@@ -25,7 +25,7 @@ class StatementContradiction(ReleaseError):
 
 
 @contextmanager
-def as_statement_contradictions() -> Iterator[None]:
+def as_contradictions() -> Iterator[None]:
     """Whatever is refused within contradicts the file itself."""
     try:
         yield
@@ -39,7 +39,7 @@ def check_statement(statement: "Statement") -> privacy.Event:
     It looks at epsilon with its delta and relation, the other pairs of `epsilon_at`, the best guess, what this release
     and earlier ones come to, and the figures for several holders. An infinite epsilon promises nothing, so nothing is
     computed for it. Only figures are checked, and only against the event: that it is what was done is the maker's word.
-    `check_release_against_statement` holds the rest of a file against it.
+    `check_release_statement` holds the rest of a file against it.
     """
     event = _event_in_statement(statement.event, "the event of its statement")
     relation = event.relation
@@ -229,7 +229,7 @@ class _Moved(NamedTuple):
     times: int = 1
 
 
-def check_release_against_statement(release: "Release") -> None:
+def check_release_statement(release: "Release") -> None:
     """Refuse words about another number of classes, and noisy moments with less noise than their promise takes."""
     _check_statement_words(release.statement, release.n_classes)
     if not math.isfinite(release.statement.epsilon):

@@ -150,7 +150,7 @@ def stage_noise_text(noise: Mapping[str, Any], rounds: int = 0) -> str:
     return f"{', '.join(parts)}: {_LENGTHS}"
 
 
-def what_release_holds_text(n_rados: int) -> str:
+def release_content_text(n_rados: int) -> str:
     """What a release holds: so many rados, or moments alone."""
     return f"{n_rados:,} rado{'' if n_rados == 1 else 's'}" if n_rados else "moments"
 
@@ -247,7 +247,7 @@ def _consistent_file_text(statement: Statement) -> tuple[str, ...]:
     )
 
 
-def statement_faq_answers(release: Release) -> tuple[FaqAnswer, ...]:
+def faq_answers(release: Release) -> tuple[FaqAnswer, ...]:
     """Who is protected from whom, how well, what is not, what several releases add up to, and who made it."""
     statement = release.statement
     left_out = len(statement.not_protected) - 2

@@ -97,15 +97,12 @@ def _classes_effect_table(explanations: Explanations) -> ReportTable:
     each = zip(
         explanations.classes, explanations.probabilities, explanations.importance, explanations.by_class, strict=True
     )
-    rows = [
-        [str(value), chance, size, _strongest_columns_of_class(explanation)]
-        for value, chance, size, explanation in each
-    ]
+    rows = [[str(value), chance, size, _strongest_columns(explanation)] for value, chance, size, explanation in each]
     note = "Importance is that of all columns and pairs of a class together: how much it stands out from the others."
     return ReportTable("classes", "Classes", columns, rows, note)
 
 
-def _strongest_columns_of_class(explanation: Explanation) -> str:
+def _strongest_columns(explanation: Explanation) -> str:
     """The columns that matter most to a class, with where they speak for it."""
     items = effects_report.effects_by_importance(explanation)[:3]
     return ", ".join(

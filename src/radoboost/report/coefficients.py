@@ -63,9 +63,7 @@ def coefficients_of_model(model: Model) -> tuple[Coefficient, ...]:
         slope, theta = factor / divisor, float(model.theta[k])
         error = None if errors is None else abs(float(errors[k]) * slope)
         found.append(
-            Coefficient(
-                column.name, theta * slope, error, abs(theta) * _deviation_of_coefficient_column(model, column, place)
-            )
+            Coefficient(column.name, theta * slope, error, abs(theta) * _coefficient_deviation(model, column, place))
         )
         place += 1
     return tuple(sorted(found, key=lambda each: -each.importance))
@@ -79,7 +77,7 @@ def coefficient_standard_errors(model: Model) -> NDArray[np.float64] | None:
     return errors if errors.shape == model.theta.shape and bool(np.isfinite(errors).all()) else None
 
 
-def _deviation_of_coefficient_column(model: Model, column: ReleaseColumn, place: int) -> float:
+def _coefficient_deviation(model: Model, column: ReleaseColumn, place: int) -> float:
     """The standard deviation of a column, as it is scaled."""
     if model.effects is not None:
         return model.effects.deviations[place]

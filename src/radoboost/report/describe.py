@@ -11,7 +11,7 @@ import numpy as np
 from radoboost.learner.explain import explain_model
 from radoboost.learner.model import Model
 from radoboost.learner.rado_moments import BY_ROWS
-from radoboost.learner.uncertainty import how_little_release_says
+from radoboost.learner.uncertainty import weak_release_text
 from radoboost.learner.vertical_join import SENTENCES
 from radoboost.privacy import delta_advice
 from radoboost.release.class_summary import class_facts_text, facts_of_classes
@@ -22,10 +22,10 @@ from radoboost.release.release import Release, Statement, percent_up_text, round
 from radoboost.release.statement_text import (
     epsilon_text,
     plan_text,
+    release_content_text,
     stage_noise_text,
     statement_figures_text,
     statement_text,
-    what_release_holds_text,
 )
 from radoboost.report.coefficients import INTERVAL, expected_error_rows
 from radoboost.report.effects_report import effect_lines
@@ -72,7 +72,7 @@ _WORDS = {
 def describe_release(release: Release) -> str:
     """What a release is, what it promises and what it does not, as text for a terminal."""
     lines = [
-        f"{what_release_holds_text(release.n_rados)} of {len(release.columns):,} features, from "
+        f"{release_content_text(release.n_rados)} of {len(release.columns):,} features, from "
         f"{_described_examples(release.n_examples)}",
         *_describe_classes(release),
         *_describe_feature_map(release.map),
@@ -90,7 +90,7 @@ def describe_release(release: Release) -> str:
             for value, width in ((column.mean, 11), (column.std, 11), (column.low, 10), (column.high, 10))
         )
         step = f"2**{math.frexp(column.step)[1] - 1}"
-        lines.append(f"{_shorten_described_name(column.name, 21):<22}{column.scale:<9}{numbers}{step:>7}")
+        lines.append(f"{_shorten_name(column.name, 21):<22}{column.scale:<9}{numbers}{step:>7}")
     return "\n".join(lines + _more_columns_line(len(release.columns)))
 
 
@@ -109,15 +109,13 @@ def describe_model(model: Model) -> str:
     lines += [*_describe_used_columns(model), *_describe_vertical_join(model.learner)]
     if "empty_chance" in model.learner:
         lines += _described_field(
-            "doubt", how_little_release_says(model.learner["empty_chance"], model.learner["noise_share"])
+            "doubt", weak_release_text(model.learner["empty_chance"], model.learner["noise_share"])
         )
     if model.release is None or model.statement is None:
         lines += ["learned from the examples themselves: nothing is promised about them"]
     else:
         lines += [
-            *_described_field(
-                "from", f"{what_release_holds_text(model.release['n_rados'])} of {_describe_people(model)}"
-            ),
+            *_described_field("from", f"{release_content_text(model.release['n_rados'])} of {_describe_people(model)}"),
             *_describe_how_made(
                 model.release["mechanism"], model.release["signatures"] if model.release["n_rados"] else None, model.map
             ),
@@ -171,7 +169,7 @@ def _describe_used_columns(model: Model) -> list[str]:
     if "used_features" not in model.learner:
         return []
     used, left_out = model.learner["used_features"], model.learner["left_out"]
-    names = ", ".join(_shorten_described_name(name) for name in used[:_SHOWN_COLUMNS]) + (
+    names = ", ".join(_shorten_name(name) for name in used[:_SHOWN_COLUMNS]) + (
         ", ..." if len(used) > _SHOWN_COLUMNS else ""
     )
     said = f"{len(used):,} of {len(used) + left_out:,} columns, the most important first: {names}" if used else "none"
@@ -197,7 +195,7 @@ def _describe_weights(model: Model) -> list[str]:
     gap = " " * max(len(text) for text in margins)
     lines = [f"{'column, by weight':<32}{'theta':>14}{gap}{'coefficient':>16}"]
     lines += [
-        f"{_shorten_described_name(names[k]):<32}{thetas[k]:>14.5g}{margins[k]}{model.coef[k]:>16.5g}"
+        f"{_shorten_name(names[k]):<32}{thetas[k]:>14.5g}{margins[k]}{model.coef[k]:>16.5g}"
         for k in by_weight[:_SHOWN_COLUMNS]
     ]
     lines += [*_more_columns_line(len(names)), f"{'intercept':<46}{gap}{model.intercept:>16.5g}"]
@@ -218,12 +216,11 @@ def _describe_class_weights(model: Model) -> list[str]:
     shown = sorted(np.argsort(-np.square(sizes).sum(axis=1), kind="stable")[:_SHOWN_CLASSES].tolist())
     order = np.argsort(-np.square(sizes).sum(axis=0), kind="stable")[:_SHOWN_COLUMNS].tolist()
     rest = f", for {len(shown)} of {model.n_classes} classes" if len(shown) < model.n_classes else ""
-    heads = "".join(f"{_shorten_described_name(str(model.classes[place]), 10):>11}" for place in shown)
+    heads = "".join(f"{_shorten_name(str(model.classes[place]), 10):>11}" for place in shown)
     lines = [f"theta, less the mean over classes, by weight{rest}", f"{'column':<24}{heads}"]
     constant = [k for k, column in enumerate(model.columns) if column.scale == "constant"]
     lines += [
-        f"{_shorten_described_name(model.columns[k].name, 23):<24}"
-        + "".join(f"{centred[place, k]:>11.4g}" for place in shown)
+        f"{_shorten_name(model.columns[k].name, 23):<24}" + "".join(f"{centred[place, k]:>11.4g}" for place in shown)
         for k in [*(places[k] for k in order), *constant]
     ]
     return [*lines, *_more_columns_line(len(places))]
@@ -241,7 +238,7 @@ def _describe_classes(release: Release) -> list[str]:
     lines = [f"{'class':<24}{'rows':>{width}}  farthest from the mean of all rows, in scaled columns"]
     for facts in told:
         rows, columns = class_facts_text(facts)
-        lines.append(f"{_shorten_described_name(repr(facts.value), 23):<24}{rows:>{width}}  {columns}".rstrip())
+        lines.append(f"{_shorten_name(repr(facts.value), 23):<24}{rows:>{width}}  {columns}".rstrip())
     doubt = "; rows are estimates, with the least and the most that fit what was released" if rough else ""
     return [*_described_field("classes", f"{release.n_classes}, of which this is told{doubt}:"), *lines]
 
@@ -382,7 +379,7 @@ def _describe_vertical_join(learner: Mapping[str, Any]) -> list[str]:
     for part in learner["parts"]:
         own = f"{', '.join(part['columns'][:_SHOWN_COLUMNS])}{', ...' if len(part['columns']) > _SHOWN_COLUMNS else ''}"
         lines += _described_field(
-            "holder", f"{own}: {what_release_holds_text(part['rados'])} of {_described_examples(part['rows'])}"
+            "holder", f"{own}: {release_content_text(part['rados'])} of {_described_examples(part['rows'])}"
         )
     for key in SENTENCES:
         lines += _described_field("", learner[key])
@@ -448,7 +445,7 @@ def _describe_map_inputs(release: Release) -> list[str]:
         elif None in ends:
             how = "none"
         numbers = "".join(f"{'' if value is None else format(value, '.4g'):>10}" for value in ends)
-        lines.append(f"{_shorten_described_name(name):<31}{numbers}  {how}")
+        lines.append(f"{_shorten_name(name):<31}{numbers}  {how}")
     return [*lines, *_more_columns_line(len(names)), ""]
 
 
@@ -471,7 +468,7 @@ def _described_examples(count: int | None) -> str:
     return "an undisclosed number of examples" if count is None else f"{count:,} examples"
 
 
-def _shorten_described_name(name: str, most: int = 30) -> str:
+def _shorten_name(name: str, most: int = 30) -> str:
     return name if len(name) <= most else name[: most - 3] + "..."
 
 

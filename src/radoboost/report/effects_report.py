@@ -21,7 +21,7 @@ from radoboost.learner.explain import (
 )
 from radoboost.learner.model import Model
 from radoboost.learner.rado_moments import BY_ROWS
-from radoboost.learner.uncertainty import how_little_release_says
+from radoboost.learner.uncertainty import weak_release_text
 from radoboost.release.release import Release, atomic_write, load
 from radoboost.report.findings import Band, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 
@@ -292,8 +292,7 @@ def column_effect_lines(item: NumberEffect | CategoryEffect) -> list[str]:
     ]
     size = f"{item.importance:>7.2f}{_margin_of_effect_band(item.effects, item.band)}"
     lines = [
-        f"{shorten_effect_name(item.name, 20):<20}{size}  "
-        f"{_effect_curve_in_blocks(item.effects):<17}{' ... '.join(ends)}"
+        f"{shorten_effect_name(item.name, 20):<20}{size}  {_curve_in_blocks(item.effects):<17}{' ... '.join(ends)}"
     ]
     if isinstance(item, CategoryEffect) and item.rare:
         lines.append(f"{'':<20}{shorten_effect_name('too rare to tell: ' + ', '.join(item.rare), 76)}")
@@ -351,7 +350,7 @@ def _effects_overview_table(model: Model, more: Sequence[Sequence[str]]) -> Repo
         promise = f"{epsilon_text(statement.epsilon)} at delta {statement.delta:g}, for {statement.neighbours}"
         rows.append(["epsilon", promise + at_one_holder(statement)])
     if "empty_chance" in model.learner:
-        rows.append(["noise", how_little_release_says(model.learner["empty_chance"], model.learner["noise_share"])])
+        rows.append(["noise", weak_release_text(model.learner["empty_chance"], model.learner["noise_share"])])
     return ReportTable("overview", "The model", ["what", "it is"], [*rows, *more])
 
 
@@ -411,7 +410,7 @@ def _effect_panel(item: NumberEffect | CategoryEffect) -> Panel:
     return Panel(item.name, "", _SCORE, [Series("effect", item.values, item.effects)], bands=bands)
 
 
-def _effect_curve_in_blocks(effects: tuple[float, ...]) -> str:
+def _curve_in_blocks(effects: tuple[float, ...]) -> str:
     step = max(1, math.ceil(len(effects) / 16))
     some = np.array(effects)[::step]
     span = float(some.max() - some.min())

@@ -107,7 +107,7 @@ def compare_learners(
             own = np.arange(len(release.rados)) % folds == fold
             theta = _learn_to_compare(shell, release_of_some_rados(release, np.flatnonzero(~own))).theta
             pairs.append((theta, release.rados[own]))
-        held.append(evaluation.margins_on_held_out_rados(release, pairs) if pairs else None)
+        held.append(evaluation.held_out_margins(release, pairs) if pairs else None)
         start = time.monotonic()  # after the folds, so that nothing is compiled while the time is taken
         models.append(_learn_to_compare(shell, release))
         seconds.append(time.monotonic() - start)

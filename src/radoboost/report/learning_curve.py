@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.evaluation import judge_reliability, margins_on_held_out_rados, release_tells_margins
+from radoboost.learner.evaluation import held_out_margins, judge_reliability, release_tells_margins
 from radoboost.learner.model import Model
 from radoboost.learner.rado_moments import LEAST_RADOS
 from radoboost.progress import Progress, silent
@@ -79,10 +79,8 @@ class LearningCurve:
     def doubt(self) -> float:
         """How far off the error at the size of the release is by the draw of the rados: two standard errors of R2."""
         now, reach = self.theory[-1], math.sqrt(8 / self.points[-1].n_rados)
-        away = -float(ndtri(min(max(now.error, 1e-9), 0.5))) / max(_deviations_of_mean_margin(now.r2), 1e-9)
-        ends = [
-            float(ndtr(-away * _deviations_of_mean_margin(min(now.r2 * (1 + side * reach), 0.999)))) for side in (-1, 1)
-        ]
+        away = -float(ndtri(min(max(now.error, 1e-9), 0.5))) / max(_margin_deviations(now.r2), 1e-9)
+        ends = [float(ndtr(-away * _margin_deviations(min(now.r2 * (1 + side * reach), 0.999)))) for side in (-1, 1)]
         return (ends[0] - ends[1]) / 2
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,7 +94,7 @@ class LearningCurve:
         )
 
 
-def why_no_learning_curve(release: Release) -> str | None:
+def why_no_curve(release: Release) -> str | None:
     if release.n_classes > 2:
         return "There is no learning curve of more than two classes: rados of each class tell no error by themselves."
     if RADOS not in release.blocks or release.law == "noisy moments":
@@ -144,7 +142,7 @@ def learning_curve(
     True
     """
     release = release if isinstance(release, Release) else load(release)
-    if why := why_no_learning_curve(release):
+    if why := why_no_curve(release):
         raise ArgumentError(why)
     if (table is None) != (label is None):
         raise ArgumentError("give both a table and the label, the name of its column of classes, or neither")
@@ -157,9 +155,7 @@ def learning_curve(
             models[size].append(_learn_from_subset(release, part))
             done += 1
     wrong = {} if table is None else _measure_subset_models(models, table, label or "", progress)
-    points = tuple(
-        _learning_curve_point(release, parts, models[size], wrong.get(size)) for size, parts in subsets.items()
-    )
+    points = tuple(_curve_point(release, parts, models[size], wrong.get(size)) for size, parts in subsets.items())
     return _learning_curve_with_theory(points)
 
 
@@ -199,12 +195,12 @@ def _measure_subset_models(
     return {size: tuple(next(found).error for _ in some) for size, some in models.items()}
 
 
-def _learning_curve_point(
+def _curve_point(
     release: Release, parts: Sequence[NDArray[np.int64]], models: Sequence[Model], wrong: tuple[float, ...] | None
 ) -> Point:
     rados, size = release.rados, len(parts[0])
     held = [(model.theta, np.delete(rados, part, axis=0)) for part, model in zip(parts, models, strict=True)]
-    r2 = margins_on_held_out_rados(release, held).r2 if len(rados) - size >= LEAST else None
+    r2 = held_out_margins(release, held).r2 if len(rados) - size >= LEAST else None
     expected = tuple(_expected_error_on_curve(model) for model in models)
     return Point(size, expected, r2, wrong)
 
@@ -212,7 +208,7 @@ def _learning_curve_point(
 def _expected_error_on_curve(model: Model) -> float:
     """The error that a learner expects; where it tells none, the one by its R2, as if scores were normal."""
     error = model.learner["expected_error"]
-    return float(ndtr(-_deviations_of_mean_margin(model.learner["r2"] or 0.0)) if error is None else error)
+    return float(ndtr(-_margin_deviations(model.learner["r2"] or 0.0)) if error is None else error)
 
 
 def _learning_curve_with_theory(points: tuple[Point, ...]) -> LearningCurve:
@@ -222,11 +218,11 @@ def _learning_curve_with_theory(points: tuple[Point, ...]) -> LearningCurve:
     # R is known but roughly. Where R2 and the error that is expected disagree about it, the lesser promises less.
     away = max(-float(ndtri(min(max(error, 1e-9), 0.5))), 0.0)
     limit = min(level, away**2 / (1 + away**2) * (1 + freedom / n_rados), _MOST_EXPLAINED)
-    factor = away / _deviations_of_mean_margin(limit / (1 + freedom / n_rados)) if limit > 0 else 1.0
+    factor = away / _margin_deviations(limit / (1 + freedom / n_rados)) if limit > 0 else 1.0
 
     def foreseen(size: int | None) -> CurveForecast:
         r2 = limit if size is None else limit / (1 + freedom / size)
-        return CurveForecast(size, r2, float(ndtr(-factor * _deviations_of_mean_margin(r2))))
+        return CurveForecast(size, r2, float(ndtr(-factor * _margin_deviations(r2))))
 
     theory = [foreseen(point.n_rados) for point in points]
     beyond = [foreseen(size) for size in (*(times * n_rados for times in _BEYOND), None)]
@@ -245,6 +241,6 @@ def fit_learning_curve(seen: Sequence[tuple[int, float]]) -> tuple[float, float]
     return 1 / float(level), float(slope / level)
 
 
-def _deviations_of_mean_margin(r2: float) -> float:
+def _margin_deviations(r2: float) -> float:
     """How many deviations the mean margin is from 0."""
     return math.sqrt(max(r2, 0.0) / max(1 - r2, 1e-9))

@@ -24,7 +24,7 @@ from radoboost.report.documents import Document, make_document
 from radoboost.report.effects_report import explain_model_findings, model_to_explain, write_model_documents
 from radoboost.report.findings import Band, Figure, Findings, Panel, ReportColumn, ReportTable, Series
 from radoboost.report.learner_comparison import FOLDS, LearnerComparison, compare_learners, why_no_rados_held_out
-from radoboost.report.learning_curve import LearningCurve, learning_curve, why_no_learning_curve
+from radoboost.report.learning_curve import LearningCurve, learning_curve, why_no_curve
 from radoboost.tables.streams import spool_for_rereading
 
 # ---- The parts of a look inside as tables, figures and notes: the learning curve, reliability, and all learners.
@@ -332,7 +332,7 @@ def _make_model_report(
         reliability = timed("reliability", lambda: judge_reliability([learned], table, label, bar)[0])
     if release is not None:
         rows = {"table": table, "label": label, "progress": bar}
-        if why_no_learning_curve(release) is None:
+        if why_no_curve(release) is None:
             curve = timed("curve", lambda: learning_curve(release, **rows))
         if table is not None or why_no_rados_held_out(release) is None:
             learners = timed("learners", lambda: compare_learners(release, **rows))
@@ -367,11 +367,7 @@ def model_report_documents(inside: ModelReport, command: str) -> list[Document]:
 
 
 def _why_no_curve(release: Release | None) -> str | None:
-    return (
-        "There is no learning curve of several releases together."
-        if release is None
-        else why_no_learning_curve(release)
-    )
+    return "There is no learning curve of several releases together." if release is None else why_no_curve(release)
 
 
 def _why_learners_not_compared(inside: ModelReport) -> str | None:

@@ -203,15 +203,13 @@ def _plot_panel(
         axes.set_yscale("log")
     for band in panel.bands:
         low, high = (_plotted_values(values, log=log_y) for values in (band.low, band.high))
-        shade = axes.fill_between(
-            _plot_axis_positions(band.x, words), low, high, color=looks[band.label].colour, **_SHADE
-        )
+        shade = axes.fill_between(_axis_positions(band.x, words), low, high, color=looks[band.label].colour, **_SHADE)
         handles.setdefault(band.label, shade)
     point_labels = [item.label for item in panel.series if item.style == "points"] if words else []
     for series in panel.series:
         label = series.label
         shift = 0.5 * ((point_labels.index(label) + 0.5) / len(point_labels) - 0.5) if label in point_labels else 0.0
-        x = [place + shift for place in _plot_axis_positions(series.x, words)]
+        x = [place + shift for place in _axis_positions(series.x, words)]
         line = _plot_series(axes, series, x, _plotted_values(series.y, log=log_y), looks[label], small=small)
         if not isinstance(handles.get(label), type(line)):  # a line stands for its label better than its band does
             handles[label] = line
@@ -223,7 +221,7 @@ def _plot_axis_labels(panel: Panel) -> list[str]:
     return list(dict.fromkeys(x for item in panel.placed for x in item.x if isinstance(x, str)))
 
 
-def _plot_axis_positions(x: Values, words: list[str]) -> list[float]:
+def _axis_positions(x: Values, words: list[str]) -> list[float]:
     return [words.index(place) if isinstance(place, str) else place for place in x]
 
 

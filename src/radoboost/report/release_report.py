@@ -29,7 +29,7 @@ def make_release_report(release: Release, name: str) -> ReleaseReport:
     more = ", ..." if release.n_classes > _SHOWN_CLASSES else ""
     facts = {
         "name": name,
-        "holds": f"{statement_text.what_release_holds_text(release.n_rados)} of {len(release.columns):,} columns",
+        "holds": f"{statement_text.release_content_text(release.n_rados)} of {len(release.columns):,} columns",
         "classes": f"{release.n_classes:,}: {classes}{more}",
         "mechanism": release.statement.mechanism,
         "rows of the table": "not told" if release.n_examples is None else f"{release.n_examples:,}",
@@ -38,7 +38,7 @@ def make_release_report(release: Release, name: str) -> ReleaseReport:
     return ReleaseReport(
         name,
         statement_text.verdict_of(statement),
-        statement_text.statement_faq_answers(release),
+        statement_text.faq_answers(release),
         statement_text.full_statement_text(statement),
         facts,
         plot_release_matrices(release),

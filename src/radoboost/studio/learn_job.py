@@ -18,7 +18,7 @@ from radoboost.outputs import refuse_overwrite
 from radoboost.release.compatibility import read_party_releases
 from radoboost.release.merge import merge
 from radoboost.release.release import Release, atomic_write, load
-from radoboost.release.statement_text import FaqAnswer, Verdict, full_statement_text, statement_faq_answers, verdict_of
+from radoboost.release.statement_text import FaqAnswer, Verdict, faq_answers, full_statement_text, verdict_of
 from radoboost.report.coefficients import expected_error_rows
 from radoboost.report.documents import Document
 from radoboost.report.effects_report import cover_of_model_page
@@ -48,9 +48,7 @@ class Promise:
     @classmethod
     def of(cls, release: Release) -> "Promise":
         """That of a release, which was held against itself when it was read."""
-        return cls(
-            verdict_of(release.statement), statement_faq_answers(release), full_statement_text(release.statement)
-        )
+        return cls(verdict_of(release.statement), faq_answers(release), full_statement_text(release.statement))
 
 
 @dataclass(frozen=True)

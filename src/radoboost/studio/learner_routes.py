@@ -14,7 +14,7 @@ import pyarrow as pa
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from radoboost.cli.options import check_html_page_path
+from radoboost.cli.options import check_page_path
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.learner.effects import limits_of_shown_effect
 from radoboost.learner.explain import ExplainedRow, explain_row
@@ -375,9 +375,7 @@ def report(request: Request, studio: Here, number: str, form: Sent) -> Response:
     place = studio.folder.place(name)
     with short_names_in_errors(studio.folder.root):
         read = [str(learned.place), *map(str, session.places)]
-        check_html_page_path(
-            place, read, "-o", learned.place, default=studio.folder.root / _learner_report_name(learned)
-        )
+        check_page_path(place, read, "-o", learned.place, default=studio.folder.root / _learner_report_name(learned))
         line = learner_commands(studio, session, learned, studio.folder.name(place))[-1]
         if session.order is None:
             write_effects_page(learned.model, place, name=learned.place.name, command=line)

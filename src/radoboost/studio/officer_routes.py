@@ -25,7 +25,7 @@ from radoboost.report.sign_off import (
     MOST_LETTERS,
     NO_PROMISE,
     SignOff,
-    sign_off_must_be_confirmed,
+    must_confirm_sign_off,
     write_sign_off,
 )
 from radoboost.studio.jobs import Job
@@ -177,7 +177,7 @@ def release_page(request: Request, studio: Here, number: str) -> HTMLResponse:
         signed_there=_officer_file_is_there(studio, _officer_output_name(session, "signoff.html")),
         decisions=DECISIONS,
         no_promise=NO_PROMISE
-        if opened is not None and opened.release and sign_off_must_be_confirmed(opened.release, "approve")
+        if opened is not None and opened.release and must_confirm_sign_off(opened.release, "approve")
         else "",
         most_letters=MOST_LETTERS,
         default_seconds=f"{SECONDS:g}",
@@ -232,7 +232,7 @@ def _write_sign_off(studio: Studio, session: OfficerSession, opened: Opened, for
         )
     remarks = session.typed["remarks"].replace("\r\n", "\n").strip()
     decision, confirmed = session.typed["decision"], session.typed["confirmed"].strip()
-    if not sign_off_must_be_confirmed(opened.release, decision):
+    if not must_confirm_sign_off(opened.release, decision):
         confirmed = ""
     signed = SignOff(session.typed["officer"].strip(), decision, remarks, confirmed=confirmed)
     place, force = studio.folder.place(_officer_output_name(session, "signoff.html")), form.text("over", "") == "yes"

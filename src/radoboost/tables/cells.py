@@ -158,7 +158,7 @@ def take_cells(values: pa.Array, places: NDArray[np.int64]) -> pa.Array:
     return values.take(pa.array(places))
 
 
-def array_to_arrow_cells(array: NDArray[Any]) -> pa.Array:
+def arrow_cells(array: NDArray[Any]) -> pa.Array:
     """A NumPy array of one dimension and any type as a column of numbers, where possible without a copy."""
     native = array.dtype.kind in "iuf" and array.dtype.itemsize <= 8 and array.dtype.isnative
     numbers = np.ascontiguousarray(array) if native and not np.ma.isMaskedArray(array) else array_cell_numbers(array)

@@ -140,18 +140,14 @@ def _is_text_column_type(kind: pa.DataType) -> bool:
 
 def check_column_kinds(schema: pa.Schema, kinds: Mapping[str, str]) -> None:
     """Refuse columns whose type cannot be read as the kind that a schema declares, all of them at once."""
-    odd = {
-        name: schema.field(name).type
-        for name in kinds
-        if not _column_type_fits_kind(schema.field(name).type, kinds[name])
-    }
+    odd = {name: schema.field(name).type for name in kinds if not _type_fits_kind(schema.field(name).type, kinds[name])}
     if odd:
         held = {name: f"column {name!r} holds {kind}, which is no {kinds[name]}" for name, kind in odd.items()}
         what = "leave it out or convert it" if len(odd) == 1 else "leave them out or convert them"
         raise DoesNotFit(f"{'; '.join(held.values())}: {what}", held)
 
 
-def _column_type_fits_kind(column: pa.DataType, kind: str) -> bool:
+def _type_fits_kind(column: pa.DataType, kind: str) -> bool:
     """Whether a column of this type can hold numbers, categories or dates."""
     while pa.types.is_dictionary(column) or pa.types.is_run_end_encoded(column):
         column = column.value_type
@@ -164,7 +160,7 @@ def _column_type_fits_kind(column: pa.DataType, kind: str) -> bool:
     return storage_type_of_column(column) != "text"
 
 
-def refuse_inexact_integers(
+def refuse_inexact(
     values: NDArray[Any], name: str, place: Callable[[int], str], largest: int = LARGEST_INTEGER
 ) -> None:
     """Refuse integers that float64 cannot tell apart."""

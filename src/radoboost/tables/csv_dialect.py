@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.tables.paths import file_errors_in_one_line, is_tsv, open_csv_stream, open_file
+from radoboost.tables.paths import is_tsv, one_line_errors, open_csv_stream, open_file
 from radoboost.tables.store_files import PEEK_BYTES
 
 SEPARATORS = (",", ";", "\t", "|")
@@ -67,7 +67,7 @@ def guess_header_separator(line: bytes) -> str:
     return max(SEPARATORS, key=lambda mark: outside.count(mark.encode()))
 
 
-def separator_of_csv_file(path: Path, marks: CsvDialect) -> str:
+def csv_separator(path: Path, marks: CsvDialect) -> str:
     """What separates the cells of a CSV file: as declared, or by its header.
 
     In a file that is called .tsv it is a tab, if the header has one.
@@ -91,7 +91,7 @@ def read_csv_header(path: Path, lines: bool) -> bytes:
     """
     read, text, final = b"", b"", False
     header: bytes | None = None
-    with file_errors_in_one_line(path), open_file(path, PEEK_BYTES) as file:
+    with one_line_errors(path), open_file(path, PEEK_BYTES) as file:
         stream = open_csv_stream(path, file)
         while header is None and not final and len(text) <= LONGEST_LINE:
             chunk = stream.read(max(PEEK_BYTES, len(read)))

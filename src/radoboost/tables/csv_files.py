@@ -16,20 +16,13 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from radoboost.errors import NeedsSchema, TableError
-from radoboost.tables.column_selection import LARGEST_INTEGER, refuse_inexact_integers
+from radoboost.tables.column_selection import LARGEST_INTEGER, refuse_inexact
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import LONGEST_LINE
 from radoboost.tables.csv_records import OPEN_QUOTE, TOO_LONG, TOO_WIDE, Records, csv_record_starts, split_first_record
 from radoboost.tables.files import FilePart, InFolder
 from radoboost.tables.object_stores import StorePath
-from radoboost.tables.paths import (
-    file_errors_in_one_line,
-    first_file_stamp,
-    is_gzip,
-    open_csv_stream,
-    open_file,
-    size_of_file,
-)
+from radoboost.tables.paths import first_file_stamp, is_gzip, one_line_errors, open_csv_stream, open_file, size_of_file
 from radoboost.tables.readers import ColumnSelection
 from radoboost.tables.store_files import PEEK_BYTES, read_ahead
 from radoboost.tables.table import Partition
@@ -75,7 +68,7 @@ class CsvFile(FilePart):
                 for batch in reader:
                     for name in integers:
                         numbers = batch.column(name).fill_null(0).to_numpy()
-                        refuse_inexact_integers(numbers, name, partial(self._place, row), LARGEST_INTEGER - 1)
+                        refuse_inexact(numbers, name, partial(self._place, row), LARGEST_INTEGER - 1)
                     yield self._with_label(batch)
                     row += batch.num_rows
         except pa.ArrowInvalid as error:
@@ -253,14 +246,14 @@ class CsvRange(FilePart):
         return f"record {row + 1:,} of {self.path}" + (f" behind byte {self.start:,}" if self.start else "")
 
     def count(self) -> int:
-        with file_errors_in_one_line(self.path):
+        with one_line_errors(self.path):
             n_rows = sum(len(fates) for fates, _ in self._records(()))
             self.check_unchanged()
         return n_rows
 
     def fates(self) -> NDArray[np.int64]:
         """How many records it has of each fate, in the order of `csv_records`."""
-        with file_errors_in_one_line(self.path):
+        with one_line_errors(self.path):
             counts = sum((np.bincount(fates, minlength=4) for fates, _ in self._records(())), np.zeros(4, np.int64))
             self.check_unchanged()
         return counts

@@ -131,9 +131,7 @@ class Records:
             if len(text) - at > self.longest + 2:  # more than a record that is read
                 before = failed_until
                 if failures is None:
-                    failures = deque(
-                        () if self.lines else failed_record_attempts(again(), self.separator, self.longest)
-                    )
+                    failures = deque(() if self.lines else failed_attempts(again(), self.separator, self.longest))
                 while failures and failures[0][0] <= first + at:
                     failed_until = max(failed_until, failures.popleft()[1])
                 if failed_until == before:
@@ -191,7 +189,7 @@ def _record_cells_as_arrow(
 # ---- one look over a file, forwards
 
 
-def failed_record_attempts(chunks: Chunks, separator: str, longest: int) -> list[tuple[int, int]]:
+def failed_attempts(chunks: Chunks, separator: str, longest: int) -> list[tuple[int, int]]:
     """Where attempts at a record begin that fail after at least `longest` bytes, and how far each got."""
     return _Look(separator, longest, NOWHERE, 0, 1).over(chunks).spans
 

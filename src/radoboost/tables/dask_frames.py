@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow.fs import FSSpecHandler, PyFileSystem
 
 from radoboost.errors import ArgumentError
-from radoboost.tables.folders import refuse_versioned_store_folders, refuse_versioned_table_folders
+from radoboost.tables.folders import refuse_versioned_folders, refuse_versioned_store_folders
 from radoboost.tables.paths import file_stamp, local_file_identity
 
 
@@ -63,13 +63,11 @@ def _refuse_old_table_versions(readers: Sequence[Any]) -> None:
         for name in files_of_parquet_step(step)
     }
     if len(files) > 1:
-        refuse_versioned_table_folders(
-            [Path(name) for (_, name), system in files.items() if is_local_file_system(system)]
-        )
+        refuse_versioned_folders([Path(name) for (_, name), system in files.items() if is_local_system(system)])
         refuse_versioned_store_folders(
             (kind, system if hasattr(system, "get_file_info") else PyFileSystem(FSSpecHandler(system)), name)
             for (kind, name), system in files.items()
-            if not is_local_file_system(system)
+            if not is_local_system(system)
         )
 
 
@@ -90,7 +88,7 @@ def _parquet_step_stamps(step: Any) -> dict[str, Any]:
     if hasattr(system, "get_file_info"):
         infos = system.get_file_info(names)
         return {name: (info.size, info.mtime_ns) for name, info in zip(names, infos, strict=True)}
-    if is_local_file_system(system):
+    if is_local_system(system):
         return {name: _local_file_stamp(name) for name in names}
     system.invalidate_cache()
     return {name: system.checksum(name) for name in names}
@@ -251,7 +249,7 @@ class _Steps:
         if name in _STACKED:
             _check_concatenated_frames(step, below)
             return {column: kind for one in loose for column, kind in one.items()}
-        if len({_rows_key_of_expression(one) for one in below}) > 1:
+        if len({_expression_key(one) for one in below}) > 1:
             raise UnsafePlan(f"{dask_step_name(step)} with rows of another frame")
         if name in _SAME_ROWS | _FEWER | _OTHER_CUTS:
             return self._passed_on(step, name, loose[0])
@@ -284,7 +282,7 @@ class _Steps:
         elif name == "Fillna":
             _check_fillna_step(step)
         elif name == "Filter" and not (
-            _are_boolean_dtypes(_expression_column_types(step.predicate)) and not self.loose(step.predicate)
+            _are_boolean_dtypes(_expression_types(step.predicate)) and not self.loose(step.predicate)
         ):
             raise UnsafePlan("a filter by a column that is not of truth values, or may have missing ones")
         kept = set(step._meta.columns if step.ndim == 2 else [step._meta.name])
@@ -322,9 +320,9 @@ def _check_dask_source(step: Any) -> dict[Any, np.dtype[Any]]:
         raise UnsafePlan("read_parquet with a file that is named twice")
     meta = step._dataset_info["base_meta"]
     for column, _, value in _parquet_filters(step.operand("filters")):
-        if not _is_safe_literal_comparison({column: meta.dtypes.get(column)}, value):
+        if not _is_safe_comparison({column: meta.dtypes.get(column)}, value):
             raise UnsafePlan("read_parquet with filters of another type than their columns")
-    types = _expression_column_types(step)
+    types = _expression_types(step)
     return {} if backend else {column: kind for column, kind in types.items() if _is_numpy_dtype(kind, "iub")}
 
 
@@ -349,14 +347,14 @@ def file_system_of_parquet_step(step: Any) -> Any:
     return system if hasattr(system, "get_file_info") else getattr(system, "fs", system)
 
 
-def is_local_file_system(system: Any) -> bool:
+def is_local_system(system: Any) -> bool:
     return type(system).__name__ == "LocalFileSystem"
 
 
 def _parquet_file_identities(step: Any) -> list[Any]:
     """What all names of each file have in common, links too."""
     return [
-        _dask_file_identity(name) if is_local_file_system(file_system_of_parquet_step(step)) else name
+        _dask_file_identity(name) if is_local_system(file_system_of_parquet_step(step)) else name
         for name in files_of_parquet_step(step)
     ]
 
@@ -392,27 +390,25 @@ def _dask_source_data(source: Any) -> Any:
     return getattr(data, "_token", None) or id(data)
 
 
-def _rows_key_of_expression(step: Any) -> Any:
+def _expression_key(step: Any) -> Any:
     """Something that is equal for two expressions only if they have the same rows in the same order."""
     name = type(step).__name__
     if name == "Fused":
-        return _rows_key_of_expression(step.exprs[0])
+        return _expression_key(step.exprs[0])
     if name in SOURCES:
         whole = {"columns": None} | ({"_series": False} if "_series" in step._parameters else {})
         return step.substitute_parameters(whole)._name
     if name in _SAME_ROWS | _ARITHMETIC | _COMPARISONS | _LOGIC | _CELLS:
-        return _rows_key_of_expression(
-            next(found for operand in step.operands for found in _operand_expressions(operand))
-        )
+        return _expression_key(next(found for operand in step.operands for found in _operand_expressions(operand)))
     if name == "Filter":
-        return "Filter", _rows_key_of_expression(step.frame), step.predicate._name
+        return "Filter", _expression_key(step.frame), step.predicate._name
     return step._name
 
 
 # ---- types and literals
 
 
-def _expression_column_types(step: Any) -> dict[Any, Any]:
+def _expression_types(step: Any) -> dict[Any, Any]:
     meta = step._meta
     return {meta.name: meta.dtype} if not hasattr(meta, "columns") else dict(meta.dtypes.items())
 
@@ -434,12 +430,12 @@ def _is_text_dtype(kind: Any) -> bool:
     return not isinstance(kind, np.dtype) and str(kind).startswith(("str", "large_string", "string"))
 
 
-def _is_safe_literal_comparison(types: Mapping[Any, Any], literal: Any) -> bool:
+def _is_safe_comparison(types: Mapping[Any, Any], literal: Any) -> bool:
     """Whether comparing cells of these types with a literal neither fails nor depends on other cells."""
     if isinstance(literal, np.ndarray):
         literal = literal.tolist()
     if isinstance(literal, list | tuple | set | frozenset):
-        return all(_is_safe_literal_comparison(types, one) for one in literal)
+        return all(_is_safe_comparison(types, one) for one in literal)
     literal = literal.item() if isinstance(literal, np.generic) else literal
     if isinstance(literal, str):
         return all(_is_text_dtype(kind) for kind in types.values())
@@ -495,7 +491,7 @@ def _is_plain_literal(value: Any) -> bool:
 
 def _check_astype_step(step: Any) -> set[Any]:
     """The columns that astype changes; only casts that never fail are accepted, from numbers of NumPy to floats."""
-    wanted, types = step.operand("dtypes"), _expression_column_types(step.frame)
+    wanted, types = step.operand("dtypes"), _expression_types(step.frame)
     by_column = dict(wanted) if isinstance(wanted, Mapping) else dict.fromkeys(types, wanted)
     for column, kind in by_column.items():
         plain = kind in (float, "float", "float32", "float64", "f4", "f8") or _is_numpy_dtype(kind, "f")
@@ -506,7 +502,7 @@ def _check_astype_step(step: Any) -> set[Any]:
 
 
 def _check_fillna_step(step: Any) -> None:
-    value, types = step.operand("value"), _expression_column_types(step.frame)
+    value, types = step.operand("value"), _expression_types(step.frame)
     values = value if isinstance(value, dict) else dict.fromkeys(types, value)
     for column, one in values.items():
         kind = types.get(column)
@@ -530,7 +526,7 @@ def _is_float_dtype(kind: Any) -> bool:
 
 def _check_arithmetic_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
     """Floats, or numbers of NumPy that cannot become others; Arrow's whole numbers fail when they are too large."""
-    types = [kind for one in below for kind in _expression_column_types(one).values()]
+    types = [kind for one in below for kind in _expression_types(one).values()]
     numpy = all(_is_numpy_dtype(kind, "fiu") for kind in types) and not any(loose)
     numbers = all(isinstance(one, int | float | np.number) or one is None for one in _literal_operands(step))
     return numbers and (numpy or all(_is_pandas_arrow_dtype(kind, "f") for kind in types))
@@ -538,13 +534,11 @@ def _check_arithmetic_step(step: Any, below: list[Any], loose: list[Any]) -> boo
 
 def _check_comparison_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
     """Columns with small literals of their kind, or columns of one type, unless they are loose."""
-    kinds = {str(kind) for one in below for kind in _expression_column_types(one).values()}
-    fits = all(
-        _is_safe_literal_comparison(_expression_column_types(below[0]), literal) for literal in _literal_operands(step)
-    )
+    kinds = {str(kind) for one in below for kind in _expression_types(one).values()}
+    fits = all(_is_safe_comparison(_expression_types(below[0]), literal) for literal in _literal_operands(step))
     known = all(
         _is_float_dtype(k) or _is_text_dtype(k) or _is_numpy_dtype(k, "iub") or _is_pandas_arrow_dtype(k, "iub")
-        for k in _expression_column_types(below[0]).values()
+        for k in _expression_types(below[0]).values()
     )
     truths = any(_is_numpy_dtype(kind, "b") for one in loose for kind in one.values())
     return known and fits and not truths and (len(below) == 1 or (len(kinds) == 1 and not any(loose)))
@@ -552,7 +546,7 @@ def _check_comparison_step(step: Any, below: list[Any], loose: list[Any]) -> boo
 
 def _check_logic_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
     truths = all(isinstance(one, bool | np.bool_) for one in _literal_operands(step))
-    return truths and not any(loose) and all(_are_boolean_dtypes(_expression_column_types(one)) for one in below)
+    return truths and not any(loose) and all(_are_boolean_dtypes(_expression_types(one)) for one in below)
 
 
 def _check_isin_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
@@ -564,6 +558,6 @@ def _check_isin_step(step: Any, below: list[Any], loose: list[Any]) -> bool:
     truths = any(_is_numpy_dtype(kind, "b") for one in loose for kind in one.values())
     return (
         isinstance(values, np.ndarray | list | tuple | set)
-        and _is_safe_literal_comparison(_expression_column_types(below[0]), values)
+        and _is_safe_comparison(_expression_types(below[0]), values)
         and not truths
     )

@@ -25,12 +25,12 @@ from radoboost.tables.object_stores import StorePath, is_store_version_size_alon
 from radoboost.tables.paths import (
     FileStamp,
     Stamp,
-    file_errors_in_one_line,
     file_kind,
     file_stamp,
     first_file_stamp,
     folder_columns_that_differ,
     is_gzip,
+    one_line_errors,
     open_csv_stream,
     open_file,
     size_of_file,
@@ -77,7 +77,7 @@ class FilePart(ABC):
         """Where a row of this part is, in the user's words."""
 
     def batches(self, most_rows: int) -> Iterator[Batch]:
-        with file_errors_in_one_line(self.path):
+        with one_line_errors(self.path):
             mark = self.check_unchanged()
             yield from frame_batches(
                 self.record_batches(most_rows), self.selection, most_rows, self.place, self.has_types
@@ -88,7 +88,7 @@ class FilePart(ABC):
         """How many rows it has, by reading them if need be."""
         if self.n_rows is not None:
             return self.n_rows
-        with file_errors_in_one_line(self.path):
+        with one_line_errors(self.path):
             n_rows: int = sum(batch.num_rows for batch in self.record_batches(BATCH_ROWS))
             self.check_unchanged()
         return n_rows
@@ -281,7 +281,7 @@ def join_row_group_runs(sizes: Sequence[int], most_rows: int) -> Iterator[tuple[
 
 def schema_of_file(path: Path, reading: Reader) -> pa.Schema:
     kind = file_kind(path)
-    with file_errors_in_one_line(path):
+    with one_line_errors(path):
         if kind == "csv":
             return reading.csv_schema(path)
         if kind == "parquet":
@@ -346,7 +346,7 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
     for path, schema in zip(paths, schemas, strict=True):
         if path in spoiled:
             continue
-        with file_errors_in_one_line(path):
+        with one_line_errors(path):
             names = column_names(schema := folders.added(schema, path))
         columns = _choice_without_folder_columns(choice, paths, names).columns(names, str(path))
         reading.check_types(schema, columns)
@@ -357,7 +357,7 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
     selection = ColumnSelection(features, choice.label, reading, choice.person)
     parts: list[Partition] = []
     for path, schema in zip(paths, schemas, strict=True) if features else ():
-        with file_errors_in_one_line(path):
+        with one_line_errors(path):
             parts += _file_parts_in_folders(path, schema, selection, folders, len(paths) == 1, path in spoiled)
     names_out, guess = encoded_column_names(reading, features), partial(_guess_rows_of_files, parts)
     away = any(isinstance(path, StorePath) for path in paths)
@@ -398,7 +398,7 @@ def _stamp_files_at_once(paths: Sequence[StorePath]) -> None:
 
 
 def _stamp_file(path: StorePath) -> None:
-    with file_errors_in_one_line(path):
+    with one_line_errors(path):
         mark = first_file_stamp(path)
         if file_kind(path) == "parquet":
             footers.footer(path, mark)
@@ -423,7 +423,7 @@ def _guess_rows_of_files(parts: Sequence[Partition]) -> int | None:
     """About how many rows there are, by the size of files and of the first rows in them."""
     known_rows = sum(part.n_rows or 0 for part in parts)
     paths = list(dict.fromkeys(part.path for part in parts if isinstance(part, FilePart) and part.n_rows is None))
-    with file_errors_in_one_line(paths[0]):
+    with one_line_errors(paths[0]):
         rows, size = _sample_file_head(paths[0])
         total = sum(map(size_of_file, paths))
     return known_rows + round(rows * total / size) if size else None

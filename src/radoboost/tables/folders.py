@@ -50,7 +50,7 @@ def table_files_in_folder(folder: Path, kind_of: Callable[[Path], str]) -> list[
     their notes there.
     """
     found = sorted(_walk_folder(folder))
-    refuse_versioned_table_folders([folder.joinpath(*parts) for parts in found or [("_",)]])
+    refuse_versioned_folders([folder.joinpath(*parts) for parts in found or [("_",)]])
     _check_folder_file_kinds(str(folder), found, [kind_of(folder.joinpath(*parts)) for parts in found])
     return [named_path(folder.joinpath(*parts), folders=folder_column_values(parts[:-1])) for parts in found]
 
@@ -77,7 +77,7 @@ VERSIONED = (("_delta_log", "Delta"), (".hoodie", "Hudi"), ("_spark_metadata", "
 _NOTES = ".metadata.json"  # of Iceberg, also in the names of packed ones
 
 
-def refuse_versioned_table_folders(files: Sequence[Path]) -> None:
+def refuse_versioned_folders(files: Sequence[Path]) -> None:
     """Refuse files of a Delta, Iceberg or Hudi table: old versions repeat records, and deleted rows are still there.
 
     Folders are those above a file by its name and, where that leads through links, above what it stands for.
@@ -180,10 +180,7 @@ class FolderColumns:
             for name, value in folder_columns_of_path(path).items():
                 values.setdefault(name, []).append(value)
         return cls(
-            {
-                name: pa.int64() if typed and _are_integer_folder_values(some) else pa.string()
-                for name, some in values.items()
-            }
+            {name: pa.int64() if typed and _are_folder_integers(some) else pa.string() for name, some in values.items()}
         )
 
     def added(self, schema: pa.Schema, path: Path) -> pa.Schema:
@@ -199,6 +196,6 @@ class FolderColumns:
         return {name: pa.scalar(value, pa.string()).cast(self.types[name]) for name, value in own.items()}
 
 
-def _are_integer_folder_values(values: Sequence[str | None]) -> bool:
+def _are_folder_integers(values: Sequence[str | None]) -> bool:
     known = [value for value in values if value is not None]
     return bool(known) and all(_WHOLE.fullmatch(value) for value in known)

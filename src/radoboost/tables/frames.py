@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.tables import object_columns
-from radoboost.tables.cells import array_to_arrow_cells
+from radoboost.tables.cells import arrow_cells
 from radoboost.tables.column_selection import ColumnChoice, column_names, row_number_text
-from radoboost.tables.paths import file_errors_in_one_line
+from radoboost.tables.paths import one_line_errors
 from radoboost.tables.person_ids import exact_person_id
 from radoboost.tables.readers import ColumnSelection, Reader
 from radoboost.tables.table import Batch, Table, round_to_whole_tiles, rows_per_partition
@@ -141,7 +141,7 @@ def _unpickle_frame_part(buffer: pa.Buffer, selection: ColumnSelection, first_ro
 def open_frame(table: Any, labels: pa.Array | None, choice: ColumnChoice, reading: Reader) -> Table:
     """A data frame; its labels are `labels`, or one of its columns."""
     label = choice.label
-    with file_errors_in_one_line("the table"):
+    with one_line_errors("the table"):
         arrow, own_labels = reading.frame(table, choice.features, choice.label)
         names = column_names(arrow.schema)
         persons = None
@@ -180,7 +180,7 @@ def _frame_person_ids(table: Any, name: str, reading: Reader) -> pa.Array | pa.C
     if len(columns) == 1 and hasattr(columns[0], "iloc") and isinstance(columns[0].dtype, np.dtype):
         ids = columns[0].to_numpy()
         if ids.dtype.kind == "f":
-            return array_to_arrow_cells(ids)
+            return arrow_cells(ids)
         if ids.dtype.kind == "O":
             return object_columns.object_labels_as_text([exact_person_id(value) for value in ids])
     rows, cells = reading.frame(table, (), name)

@@ -247,7 +247,7 @@ def label_spelling(name: str, classes: Sequence[Any]) -> str:
     return f"{json.dumps(name)} of {listed}"
 
 
-def unnamed_label_spelling(token: str, classes: Sequence[Any]) -> str:
+def unnamed_spelling(token: str, classes: Sequence[Any]) -> str:
     """The spelling of a label that nobody named, and a token says which: no named label is spelled so."""
     _, _, listed = label_spelling("", classes).partition(" ")
     return f"unnamed {token} {listed}"

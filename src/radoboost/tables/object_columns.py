@@ -19,14 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.cells import (
-    LAST,
-    array_to_arrow_cells,
-    date_cell_seconds,
-    gap_cells,
-    numbers_or_nan,
-    weekday_or_month,
-)
+from radoboost.tables.cells import LAST, arrow_cells, date_cell_seconds, gap_cells, numbers_or_nan, weekday_or_month
 from radoboost.tables.column_selection import NO_VALUE
 from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
 from radoboost.tables.csv_dialect import CsvDialect
@@ -114,7 +107,7 @@ def _object_date_text(cell: Any) -> str | None:
     return moment.replace(microsecond=0).isoformat()
 
 
-def object_cell_for_message(cell: pa.Scalar) -> str:
+def object_cell_text(cell: pa.Scalar) -> str:
     """A cell for a message, cut short if it is long."""
     try:
         value = cell.as_py()
@@ -136,9 +129,9 @@ def array_object_cells(array: NDArray[Any], kind: Kind, marks: CsvDialect) -> pa
             return spell_object_cells((None if h else c for c, h in zip(array.data, hidden, strict=True)), kind, marks)
         array = np.where(hidden, np.array("NaT", array.dtype), array.data) if code in "mM" else array.data
     if code in "iuf" and array.dtype.itemsize <= 8:
-        return array_to_arrow_cells(array)
+        return arrow_cells(array)
     if code == "b":
-        return array_to_arrow_cells(array.astype(np.int8))
+        return arrow_cells(array.astype(np.int8))
     if code == "M":
         seconds, known = _numpy_date_seconds(array)
         return pa.array(seconds, mask=~known).cast(pa.timestamp("s"))
@@ -332,9 +325,7 @@ class EncodedCells:
             odd = missing & ~gap_cells(column)
             if odd.any():
                 row = int(np.argmax(odd))
-                found[name] = UnreadableCells(
-                    int(odd.sum()), object_cell_for_message(column[row]), partial(self.place, row)
-                )
+                found[name] = UnreadableCells(int(odd.sum()), object_cell_text(column[row]), partial(self.place, row))
         return found
 
     @cached_property

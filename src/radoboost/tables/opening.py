@@ -15,7 +15,7 @@ from radoboost.tables.column_selection import (
     LARGEST_INTEGER,
     ColumnChoice,
     column_names,
-    refuse_inexact_integers,
+    refuse_inexact,
     row_number_text,
     storage_type_of_column,
 )
@@ -25,7 +25,7 @@ from radoboost.tables.folders import FolderColumns
 from radoboost.tables.gpu_arrays import copy_gpu_array_to_host, gpu_labels, is_gpu_array, open_gpu_array
 from radoboost.tables.named_paths import folder_columns_of_path
 from radoboost.tables.object_columns import array_object_cells
-from radoboost.tables.paths import expand_paths, file_errors_in_one_line, file_kind, is_paths
+from radoboost.tables.paths import expand_paths, file_kind, is_paths, one_line_errors
 from radoboost.tables.private_reader import ROW_BY_ROW, PrivateReader
 from radoboost.tables.readers import Reader
 from radoboost.tables.schema import Schema
@@ -138,7 +138,7 @@ def column_storage_of_table(table: Any) -> dict[str, str | None]:
             return dict.fromkeys([*schema_of_file(path, ROW_BY_ROW).names, *folder_columns_of_path(path)])
         schema = FolderColumns.of([path], typed=True).added(schema_of_file(path, STRICT), path)
     elif STRICT.is_frame(table):
-        with file_errors_in_one_line("the table"):
+        with one_line_errors("the table"):
             schema = pa.table(table).schema
     else:
         array, names = matrix_and_column_names(table)
@@ -207,9 +207,7 @@ class ArrayPart:
             beyond = (values > LARGEST_INTEGER) | (values < -LARGEST_INTEGER)
             if beyond.any():
                 entry = int(np.argmax(beyond))
-                refuse_inexact_integers(
-                    values[[entry]], self.features[rows.places[entry]], lambda _: place(rows.row_of(entry))
-                )
+                refuse_inexact(values[[entry]], self.features[rows.places[entry]], lambda _: place(rows.row_of(entry)))
         return rows._replace(values=values.astype(np.float64) + 0.0)  # -0.0 is 0.0
 
 

@@ -14,8 +14,8 @@ import pyarrow as pa
 from radoboost.errors import RadoError, TableError, reason
 from radoboost.tables.folders import (
     files_matching_pattern,
+    refuse_versioned_folders,
     refuse_versioned_store_folders,
-    refuse_versioned_table_folders,
     table_files_in_folder,
     table_files_in_store,
 )
@@ -99,7 +99,7 @@ def _expand_path_items(items: Sequence[Any]) -> list[Path]:
         _refuse_empty_file(path)
     refuse_repeated_files(named)
     if len(files) > 1:
-        refuse_versioned_table_folders([path for path in files if not isinstance(path, StorePath)])
+        refuse_versioned_folders([path for path in files if not isinstance(path, StorePath)])
         refuse_versioned_store_folders((_store_of_path(path), path.store.system, path.key) for path in stored)
     return files
 
@@ -167,7 +167,7 @@ def _store_of_path(path: StorePath) -> str:
 
 
 def _refuse_empty_file(path: Path) -> None:
-    with file_errors_in_one_line(path):
+    with one_line_errors(path):
         if size_of_file(path) == 0:
             raise TableError(f"{path} is empty")
 
@@ -258,7 +258,7 @@ def file_stamp(path: Path) -> Stamp:
 
 
 @contextmanager
-def file_errors_in_one_line(path: Path | str) -> Iterator[None]:
+def one_line_errors(path: Path | str) -> Iterator[None]:
     """Turn a library's error about a table into one line that names the table."""
     try:
         yield

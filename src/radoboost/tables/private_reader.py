@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.cells import array_cell_numbers, array_to_arrow_cells, numbers_or_nan, object_cell_numbers
-from radoboost.tables.csv_dialect import LINES, separator_of_csv_file
+from radoboost.tables.cells import array_cell_numbers, arrow_cells, numbers_or_nan, object_cell_numbers
+from radoboost.tables.csv_dialect import LINES, csv_separator
 from radoboost.tables.csv_files import csv_names, csv_parts
 from radoboost.tables.frames import slice_batches
 from radoboost.tables.labels import labels_array
@@ -91,15 +91,13 @@ class PrivateReader(Reader):
         return pa.schema(
             [
                 (name, pa.null())
-                for name in csv_names(path, separator_of_csv_file(path, self.marks), self.marks.records == LINES)
+                for name in csv_names(path, csv_separator(path, self.marks), self.marks.records == LINES)
             ]
         )
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
         """Ranges of bytes, from the start of one record to that of another."""
-        return csv_parts(
-            path, schema.names, selection, separator_of_csv_file(path, self.marks), self.marks.records == LINES
-        )
+        return csv_parts(path, schema.names, selection, csv_separator(path, self.marks), self.marks.records == LINES)
 
 
 ROW_BY_ROW = PrivateReader()
@@ -143,10 +141,10 @@ def private_pandas_column(column: Any) -> pa.Array | pa.ChunkedArray:
     """A column of pandas, in a type that Arrow has for it, or else as numbers; which of them, its type decides."""
     if hasattr(column, "cat"):
         numbers = np.append(object_cell_numbers(column.cat.categories), np.nan)
-        return array_to_arrow_cells(numbers[column.cat.codes.to_numpy()])  # -1, no category, is the last one
+        return arrow_cells(numbers[column.cat.codes.to_numpy()])  # -1, no category, is the last one
     if pandas_column_is_arrow(column):
         return column.array.__arrow_array__()
-    return array_to_arrow_cells(np.asarray(column))
+    return arrow_cells(np.asarray(column))
 
 
 def private_polars_column(column: Any) -> pa.Array | pa.ChunkedArray:
@@ -154,7 +152,7 @@ def private_polars_column(column: Any) -> pa.Array | pa.ChunkedArray:
     if str(column.dtype) in ("Int128", "UInt128"):
         column = column.cast(float, strict=False)
     if str(column.dtype) == "Object":  # Arrow would get addresses
-        return array_to_arrow_cells(object_cell_numbers(column.to_list()))
+        return arrow_cells(object_cell_numbers(column.to_list()))
     try:
         return pa.chunked_array(column)
     except pa.ArrowInvalid:  # no such type, whatever the values are

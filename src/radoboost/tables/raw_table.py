@@ -16,7 +16,7 @@ from radoboost.errors import TableError
 from radoboost.progress import Progress, silent
 from radoboost.tables.column_selection import ColumnChoice, column_names, refuse_equal_column_names, row_number_text
 from radoboost.tables.column_types import Category
-from radoboost.tables.csv_dialect import PLAIN, CsvDialect, separator_of_csv_file
+from radoboost.tables.csv_dialect import PLAIN, CsvDialect, csv_separator
 from radoboost.tables.csv_files import csv_names, line_of_csv_row, raw_csv_options
 from radoboost.tables.files import FilePart, open_files, schema_of_file
 from radoboost.tables.folders import FolderColumns
@@ -39,10 +39,10 @@ from radoboost.tables.object_columns import (
 )
 from radoboost.tables.paths import (
     expand_paths,
-    file_errors_in_one_line,
     file_kind,
     first_file_stamp,
     is_paths,
+    one_line_errors,
     open_csv_stream,
     open_file,
 )
@@ -101,7 +101,7 @@ def _raw_record_batches(part: Partition) -> Iterator[pa.RecordBatch]:
         yield from slice_batches(part.rows.to_batches(), BATCH_ROWS)
         return
     assert isinstance(part, FilePart)
-    with file_errors_in_one_line(part.path):
+    with one_line_errors(part.path):
         part.check_unchanged()
         yield from slice_batches(part.record_batches(BATCH_ROWS), BATCH_ROWS)
         part.check_unchanged()
@@ -123,7 +123,7 @@ def open_raw_table(table: Any, columns: Sequence[str] | None = None, separator: 
     )
     if is_paths(table):
         paths = expand_paths(table)
-        found = separator_of_csv_file(paths[0], reading.marks) if file_kind(paths[0]) == "csv" else None
+        found = csv_separator(paths[0], reading.marks) if file_kind(paths[0]) == "csv" else None
         return RawTable(open_files(paths, choice, reading), found)
     frame = table if reading.is_frame(table) else _raw_table_of_array(table, reading)
     return RawTable(open_frame(frame, None, choice, reading), None)
@@ -150,7 +150,7 @@ class RawColumns(StrictReader):
         """All its columns; one whose values have several types as texts."""
         columns = named_object_columns(table)
         try:
-            if columns is None or not any(map(is_polars_object_column, columns)):
+            if columns is None or not any(map(is_polars_object, columns)):
                 return pa.table(table), None
         except pa.ArrowNotImplementedError:
             refuse_complex_columns(table)
@@ -165,15 +165,15 @@ class RawColumns(StrictReader):
 
     def csv_schema(self, path: Path) -> pa.Schema:
         """The columns that the header names."""
-        options = raw_csv_options(separator_of_csv_file(path, self.marks))
+        options = raw_csv_options(csv_separator(path, self.marks))
         with open_file(path) as file, pa.csv.open_csv(open_csv_stream(path, file), **options) as reader:
             return pa.schema([(name, pa.string()) for name in reader.schema.names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
-        return [TextFile(path, first_file_stamp(path), selection, None, separator_of_csv_file(path, self.marks))]
+        return [TextFile(path, first_file_stamp(path), selection, None, csv_separator(path, self.marks))]
 
 
-def is_polars_object_column(column: tuple[str, Any]) -> bool:
+def is_polars_object(column: tuple[str, Any]) -> bool:
     """Whether a named column is of objects in polars, of which Arrow would get addresses."""
     return str(getattr(column[1], "dtype", "")) == "Object"
 
@@ -182,7 +182,7 @@ def _raw_column_as_arrow(column: Any) -> pa.Array | pa.ChunkedArray:
     try:
         return (
             object_column_cells(column, Category(), CsvDialect())
-            if is_polars_object_column(("", column))
+            if is_polars_object(("", column))
             else pa.array(column)
         )
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -228,12 +228,12 @@ def raw_column_types(table: Any, separator: str | None = None) -> dict[str, pa.D
         path = expand_paths(table)[0]
         name = str(path)
         if file_kind(path) == "csv":
-            names = csv_names(path, separator_of_csv_file(path, CsvDialect(separator)), skip=b"\r\n")
+            names = csv_names(path, csv_separator(path, CsvDialect(separator)), skip=b"\r\n")
             refuse_equal_column_names(names, str(path))
             return dict.fromkeys([*names, *(name for name in folder_columns_of_path(path) if name not in names)])
         schema = FolderColumns.of([path], typed=False).added(schema_of_file(path, STRICT), path)
     elif STRICT.is_frame(table):
-        with file_errors_in_one_line("the table"):
+        with one_line_errors("the table"):
             if hasattr(table, "get_columns"):
                 return {column.name: _raw_polars_type(column[:0]) for column in table.get_columns()}
             if isinstance(table, dict):

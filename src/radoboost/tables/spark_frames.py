@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from radoboost.errors import TableError
-from radoboost.tables.folders import VERSIONED, refuse_versioned_table_folders, versioned_table_error
+from radoboost.tables.folders import VERSIONED, refuse_versioned_folders, versioned_table_error
 from radoboost.tables.paths import local_file_identity
 from radoboost.tables.spark_jobs import collect_spark_frame, is_spark_connect, map_spark_batches, spark_errors
 
@@ -88,12 +88,10 @@ def partitions(frame: Any, columns: Sequence[str], *, withheld: bool = False) ->
 def count_spark_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """How many rows a partition has; this runs on a worker."""
     rows = sum(batch.num_rows for batch in batches)
-    yield pa.record_batch(
-        {"part": pa.array([spark_partition_number()], pa.int32()), "rows": pa.array([rows], pa.int64())}
-    )
+    yield pa.record_batch({"part": pa.array([spark_partition()], pa.int32()), "rows": pa.array([rows], pa.int64())})
 
 
-def spark_partition_number() -> int:
+def spark_partition() -> int:
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -421,7 +419,7 @@ def _refuse_repeated_spark_names(names: Sequence[str]) -> None:
 
 def _refuse_old_versions_in_spark(session: Any, files: Sequence[str]) -> None:
     places = {name: _local_path_of_spark_file(name) for name in files}
-    refuse_versioned_table_folders([place for place in places.values() if place is not None])
+    refuse_versioned_folders([place for place in places.values() if place is not None])
     folders = {folder for name, place in places.items() if place is None for folder in _folders_above_spark_file(name)}
     for folder in sorted(folders, key=len, reverse=True):
         for name, kind in VERSIONED:

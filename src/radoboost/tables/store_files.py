@@ -322,15 +322,11 @@ def _fsspec_file_system(address: StoreAddress) -> tuple[Any, Callable[[StoreAddr
     except ImportError as error:
         raise ArgumentError(f"{address.scheme}:// needs another library: {' '.join(str(error).split())}") from None
     # Nothing may be remembered: neither credentials for others, nor what a folder held a moment ago.
-    system, _ = fsspec.core.url_to_fs(
-        _store_address_with_password(address), skip_instance_cache=True, use_listings_cache=False
-    )
-    return fs.PyFileSystem(RetryingFileSystem(system)), lambda other: str(
-        system._strip_protocol(_store_address_with_password(other))
-    )
+    system, _ = fsspec.core.url_to_fs(_with_password(address), skip_instance_cache=True, use_listings_cache=False)
+    return fs.PyFileSystem(RetryingFileSystem(system)), lambda other: str(system._strip_protocol(_with_password(other)))
 
 
-def _store_address_with_password(address: StoreAddress) -> str:
+def _with_password(address: StoreAddress) -> str:
     before = quote(address.user, safe="") + (f":{quote(address.password, safe='')}" if address.password else "")
     query = "&".join(f"{key}={value}" if value else key for key, value in address.options)
     path = f"/{address.path}" if address.path else ""

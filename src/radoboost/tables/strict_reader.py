@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError, NeedsSchema, TableError
 from radoboost.tables import column_selection
 from radoboost.tables.cells import gap_cells
-from radoboost.tables.csv_dialect import separator_of_csv_file
+from radoboost.tables.csv_dialect import csv_separator
 from radoboost.tables.csv_files import CsvFile, csv_schema
 from radoboost.tables.frames import join_small_batches
 from radoboost.tables.labels import labels_array
 from radoboost.tables.object_columns import (
     named_object_columns,
-    object_cell_for_message,
+    object_cell_text,
     object_column_cells,
     object_labels_as_text,
     refuse_complex_columns,
 )
-from radoboost.tables.paths import file_errors_in_one_line, first_file_stamp
+from radoboost.tables.paths import first_file_stamp, one_line_errors
 from radoboost.tables.readers import ColumnSelection, Reader, refuse_one_time_tables
 from radoboost.tables.schema import Schema
 from radoboost.tables.table import Partition, Table
@@ -65,7 +65,7 @@ class StrictReader(Reader):
         if np.ma.is_masked(table):
             row, k = np.argwhere(np.ma.getmaskarray(table))[0].tolist()
             raise strict_missing_value_error(f"x{k}", column_selection.row_number_text(row))
-        with file_errors_in_one_line("the array"):
+        with one_line_errors("the array"):
             x = table if hasattr(table, "toarray") else np.asarray(table)
         if x.ndim == 0:
             raise TableError(
@@ -84,9 +84,7 @@ class StrictReader(Reader):
                 refuse_complex_columns(table)
                 raise
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:  # values of several types in a column
-                raise NeedsSchema(
-                    f"cannot read {_untakable_columns_text(table)}: {str(error).splitlines()[0]}"
-                ) from None
+                raise NeedsSchema(f"cannot read {_untakable_text(table)}: {str(error).splitlines()[0]}") from None
         return take_columns_strictly(table, features, label, self.schema), None
 
     def check_types(self, schema: pa.Schema, features: Sequence[str]) -> None:
@@ -106,7 +104,7 @@ class StrictReader(Reader):
         """Rows of an array; integers that float64 cannot tell apart are refused."""
         if values.dtype.kind in "iu":
             for k, name in enumerate(features):
-                column_selection.refuse_inexact_integers(values[:, k], name, place)
+                column_selection.refuse_inexact(values[:, k], name, place)
         return np.ascontiguousarray(values, values.dtype if values.dtype in (np.float32, np.float64) else np.float64)
 
     def numbers(self, column: pa.Array, name: str, place: Callable[[int], str]) -> NDArray[Any]:
@@ -121,12 +119,10 @@ class StrictReader(Reader):
         if pa.types.is_decimal(column.type):
             # By way of text: Arrow's own conversion is not rounded to nearest.
             column = column.cast(pa.string()).cast(pa.float64())
-            column_selection.refuse_inexact_integers(
-                column.to_numpy(), name, place, column_selection.LARGEST_INTEGER - 1
-            )
+            column_selection.refuse_inexact(column.to_numpy(), name, place, column_selection.LARGEST_INTEGER - 1)
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         if pa.types.is_integer(column.type):
-            column_selection.refuse_inexact_integers(values, name, place)
+            column_selection.refuse_inexact(values, name, place)
         return values
 
     def complaints(
@@ -144,7 +140,7 @@ class StrictReader(Reader):
             if np.isinf(numbers[row]):
                 return [f"column {name!r} has an infinite value ({place(row)})"]
             kind = "number" if self.schema is None else self.schema.columns[name].kind
-            return [f"column {name!r} has {object_cell_for_message(column[row])} ({place(row)}), which is no {kind}"]
+            return [f"column {name!r} has {object_cell_text(column[row])} ({place(row)}), which is no {kind}"]
         inexact = first_inexact_integer(column, numbers)
         if inexact is None:
             return []
@@ -158,11 +154,11 @@ class StrictReader(Reader):
         """The columns, with the types that the first rows suggest; with a schema all are texts."""
         if self.schema is None and self.marks.thousands is not None:
             raise ArgumentError("marks between thousands need a schema; write one with rado schema")
-        found = csv_schema(path, separator_of_csv_file(path, self.marks), self.marks.decimal)
+        found = csv_schema(path, csv_separator(path, self.marks), self.marks.decimal)
         return found if self.schema is None else pa.schema([(name, pa.string()) for name in found.names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
-        return [CsvFile(path, first_file_stamp(path), selection, None, schema, separator_of_csv_file(path, self.marks))]
+        return [CsvFile(path, first_file_stamp(path), selection, None, schema, csv_separator(path, self.marks))]
 
     def check_opened(self, source: Table) -> None:
         """Refuse a table that is known to have no rows."""
@@ -213,7 +209,7 @@ def _refuse_sparse_pandas_columns(table: Any) -> None:
         )
 
 
-def _untakable_columns_text(table: Any) -> str:
+def _untakable_text(table: Any) -> str:
     names = []
     for name, column in named_object_columns(table) or ():
         try:

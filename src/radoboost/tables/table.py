@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from radoboost.errors import NeedsSchema, RadoError, TableError
 from radoboost.tables.labels import comparable_labels
 from radoboost.tables.object_stores import StorePath
-from radoboost.tables.paths import file_errors_in_one_line, file_stamp
+from radoboost.tables.paths import file_stamp, one_line_errors
 from radoboost.tables.schema import Schema
 from radoboost.tables.sparse import SparseRows
 from radoboost.tables.store_files import read_parts_ahead
@@ -308,14 +308,14 @@ class _File:
 
     def begin(self) -> None:
         """Ask which version it is, if nobody did in this pass."""
-        with self._lock, file_errors_in_one_line(self._path):
+        with self._lock, one_line_errors(self._path):
             if self._before is None:
                 self._before = file_stamp(self._path)
                 _count_passes_over_file(self._path, 1)
 
     def end(self) -> None:
         """Once all parts are read, ask again."""
-        with self._lock, file_errors_in_one_line(self._path):
+        with self._lock, one_line_errors(self._path):
             self.left -= 1
             if self.left == 0 and (before := self._closed()) is not None and file_stamp(self._path) != before:
                 raise _file_changed_error(self._path)

@@ -60,7 +60,7 @@ def _first_column_of_block(block, width):  # type: ignore[no-untyped-def]
     return min(block * SCAN_COLUMNS, width - SCAN_COLUMNS)
 
 
-def _column_constants_in_blocks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _constants_in_blocks(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Constants of each column, shape (constants, columns), as blocks (blocks, constants, 8)."""
     width = max(rows.shape[1], SCAN_COLUMNS)
     padded = np.zeros((len(rows), width))
@@ -191,9 +191,7 @@ class Survey:
         most = np.where(usable, np.ldexp(1.0, exponents), -1.0)
         self._units = np.array([most, np.ldexp(1.0, _FIRST_BITS - exponents)])
         below = _FIRST_BITS + _DIGIT_BITS * np.arange(max(_DIGITS.values()))
-        self._limits = _column_constants_in_blocks(
-            np.vstack([*self._clip, np.ldexp(1.5, 52 + exponents - below[:, None])])
-        )
+        self._limits = _constants_in_blocks(np.vstack([*self._clip, np.ldexp(1.5, 52 + exponents - below[:, None])]))
 
     def _fold(self) -> None:
         """Move all sums into Python integers, which cannot overflow."""
@@ -312,7 +310,7 @@ def _snap_kernel_constants(columns: Sequence[Column]) -> tuple[Any, ...]:
         low,
         high,
         bounded,
-        _column_constants_in_blocks(np.array(constants)),
+        _constants_in_blocks(np.array(constants)),
         len(features) if len(features) < len(columns) else -1,
     )
 

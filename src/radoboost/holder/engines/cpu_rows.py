@@ -63,14 +63,12 @@ def compiled_sphere_rows(
     if not values.flags.c_contiguous and not values.flags.f_contiguous:
         values = np.ascontiguousarray(values)
     layout = "C" if values.flags.c_contiguous else "F"
-    _compile_sphere_kernel(values.dtype.name, layout)(
-        values, signs, low, high, constant or 0.0, float(grid), rows, good
-    )
+    _sphere_kernel(values.dtype.name, layout)(values, signs, low, high, constant or 0.0, float(grid), rows, good)
     return rows, good
 
 
 @functools.cache
-def _compile_sphere_kernel(kind: str, layout: str) -> Callable[..., None]:
+def _sphere_kernel(kind: str, layout: str) -> Callable[..., None]:
     """Rows of float32 or float64 on the sphere; they lie one after the other ("C"), or their columns do ("F")."""
     by_column, table = layout == "F", types.Array(getattr(types, kind), 2, layout, readonly=True)
     signature = types.void(

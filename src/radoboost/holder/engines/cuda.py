@@ -417,7 +417,7 @@ class Cuda:
         return cpu_engine().tilt_classes(rows, theta, grid, unit, most)
 
     def sparse_survey(self, low: NDArray[np.float64], high: NDArray[np.float64], *, moments: bool) -> SparseSurvey:
-        return _sparse_engine_for_cuda().sparse_survey(low, high, moments=moments)
+        return _cuda_sparse_engine().sparse_survey(low, high, moments=moments)
 
     def sum_sparse(
         self,
@@ -429,12 +429,10 @@ class Cuda:
         differences: NDArray[np.int64],
         label_sums: NDArray[np.int64],
     ) -> NDArray[np.int64]:
-        return _sparse_engine_for_cuda().sum_sparse(
-            rows, signs, constants, first_row, prepared, differences, label_sums
-        )
+        return _cuda_sparse_engine().sum_sparse(rows, signs, constants, first_row, prepared, differences, label_sums)
 
 
-def _sparse_engine_for_cuda() -> SparseEngine:
+def _cuda_sparse_engine() -> SparseEngine:
     able = sparse_engine(cpu_engine())
     assert able is not None
     return able

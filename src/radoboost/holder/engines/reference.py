@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.holder.grid import EXACT_UNIT, ExactSums, edge_vectors_on_grid, snap_to_grid
+from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_edge_vectors, snap_to_grid
 from radoboost.holder.keystream import TILE_ROWS
 from radoboost.holder.signatures import SignatureStream
 from radoboost.release.columns import Column
@@ -343,7 +343,7 @@ class Reference:
                 low, high = column.constants[:2]
                 x = values[:, k].astype(np.float64)
                 clipped[k] = ((x < low) | (x > high)).sum()
-        return edge_vectors_on_grid(values, signs, columns), clipped
+        return grid_edge_vectors(values, signs, columns), clipped
 
     def totals(self, n_rados: int, n_columns: int) -> NDArray[np.int64]:
         return np.zeros((n_rados, n_columns), dtype=np.int64)

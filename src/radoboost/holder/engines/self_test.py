@@ -47,9 +47,7 @@ _FINE = 2**52  # units of a class weight in 1
 def engine_passes_self_test(engine: Engine, *, sparse: bool = False) -> bool:
     """Whether the engine gives the digest that it should, on this machine; with `sparse`, also for sparse rows."""
     proven = _Proven(type(engine), getattr(engine, "device", None), engine)
-    return _self_test_digest_of_engine(proven) == DIGEST and (
-        not sparse or _self_test_digest_of_sparse_engine(proven) == SPARSE_DIGEST
-    )
+    return _self_test_digest_of_engine(proven) == DIGEST and (not sparse or _sparse_self_test(proven) == SPARSE_DIGEST)
 
 
 def self_tested_engine(engine: Engine) -> Engine:
@@ -76,11 +74,11 @@ def _self_test_digest_of_engine(proven: _Proven) -> str:
 
 
 @lru_cache
-def _self_test_digest_of_sparse_engine(proven: _Proven) -> str:
+def _sparse_self_test(proven: _Proven) -> str:
     return sparse_self_test_digest(proven.engine)
 
 
-def self_test_digest_of_arrays(arrays: Iterable[NDArray[Any] | str]) -> str:
+def arrays_digest(arrays: Iterable[NDArray[Any] | str]) -> str:
     """The digest of arrays: of whole numbers as 64-bit integers, and of float64 as their bits."""
     result = hashlib.sha256()
     for array in arrays:
@@ -97,7 +95,7 @@ def self_test_digest_of_arrays(arrays: Iterable[NDArray[Any] | str]) -> str:
 
 def dense_self_test_digest(engine: Engine) -> str:
     """The digest of all integers that the engine makes of the block."""
-    return self_test_digest_of_arrays(
+    return arrays_digest(
         [
             *_self_test_statistics(engine),
             *_self_test_rados(engine),
@@ -123,9 +121,7 @@ def sparse_self_test_digest(engine: Engine) -> str:
     start = FairCoins(Key(range(32)), _RADOS, quarters=2)
     constants = grid_snapping_constants(columns)
     clipped = able.sum_sparse(rows, signs, constants, _FIRST_ROW, start, differences, labels)
-    return self_test_digest_of_arrays(
-        [repr(survey.result().sums + survey.result().squares), differences, labels, clipped]
-    )
+    return arrays_digest([repr(survey.result().sums + survey.result().squares), differences, labels, clipped])
 
 
 # ---- what goes through an engine
@@ -270,7 +266,7 @@ def _self_tests_needed(task: Any, part: Any) -> Iterator[str]:
 @lru_cache
 def self_test_digest(name: str) -> str:
     """The digest of one of the things that this machine computes."""
-    return self_test_digest_of_arrays(_MADE[name]())
+    return arrays_digest(_MADE[name]())
 
 
 # ---- what is made

@@ -72,7 +72,7 @@ class NoisyExamples:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
         asked.refuse(self.name, "rows")
         asked.refuse_many_classes(self.name, asked.classes)
-        n_columns = record_level.check_declared_records(asked)
+        n_columns = record_level.check_declared(asked)
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, 1, asked.max_rows, asked.person or "")
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
-from radoboost.holder.gaussian_noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, round_noise_scale_up
+from radoboost.holder.gaussian_noise import LARGEST_SCALE, LEAST_SCALE, TOTAL_VARIATION, scale_rounded_up
 from radoboost.holder.grid import grid_step
 from radoboost.holder.mechanisms import record_level, statements
 from radoboost.holder.mechanisms.mechanism import KeyUse, NoisePlan, Question, ReleaseDraft, StatementFacts
@@ -65,7 +65,7 @@ class NoisyRados:
         asked.refuse(self.name, "rows")
         asked.refuse_many_classes(self.name, asked.classes)
         record_level.check_coins_of_records(asked, self.name)
-        n_columns = record_level.check_declared_records(asked)
+        n_columns = record_level.check_declared(asked)
         if n_columns is not None:
             self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "", asked.shares)
 
@@ -164,7 +164,7 @@ def noise_scale_in_steps(scale: float) -> float:
             f"noise of {scale:.3g} grid steps cannot be sampled; choose noise_std, or epsilon, so that it is between "
             f"{LEAST_SCALE:g} and {LARGEST_SCALE:.3g}"
         )
-    return round_noise_scale_up(scale)
+    return scale_rounded_up(scale)
 
 
 def check_protects_records(name: str, unit: Any) -> None:

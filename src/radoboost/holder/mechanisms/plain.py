@@ -84,9 +84,7 @@ class Plain:
 
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Rados as they are."""
-        table_survey.places_of_shared_columns(
-            asked, run.source
-        )  # refuses names that are not there before rows are read
+        table_survey.shared_places(asked, run.source)  # refuses names that are not there before rows are read
         asked, through = table_survey.survey_feature_map(asked, run)
         facts = table_survey.survey_table(asked, run, passes=2 if through is None else 3)
         columns = make_grid_columns(

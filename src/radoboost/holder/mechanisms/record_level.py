@@ -22,7 +22,7 @@ from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.keystream import Key
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, NoisePlan, ReleaseDraft, StatementFacts
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.row_counts import PersonCounts, count_values_beyond_bounds
+from radoboost.holder.row_counts import PersonCounts, count_beyond_bounds
 from radoboost.holder.schema_file import check_declared_bounds, check_declared_feature_names
 from radoboost.holder.signatures import check_enough_signatures
 from radoboost.release.columns import Column, constant_column
@@ -94,7 +94,7 @@ NO_BOUNDS = (
 )
 
 
-def check_declared_records(asked: CraftRequest, *, may_search: bool = False) -> int | None:
+def check_declared(asked: CraftRequest, *, may_search: bool = False) -> int | None:
     """Refuse a declaration with gaps, and return the number of columns; None where only the table knows it.
 
     With `may_search` the mechanism can find bounds privately.
@@ -133,7 +133,7 @@ def check_declared_records(asked: CraftRequest, *, may_search: bool = False) -> 
             "of more than two, all of them in order, or --class NAME for each"
         )
     LabelEncoder(asked.label_name, asked.classes)
-    names = declared_record_features(asked)
+    names = record_features(asked)
     if asked.person is not None and asked.person in (names or ()):
         raise ArgumentError(
             f"{asked.person!r} says whose row it is, so it cannot be a feature: take it out of the bounds, or drop it"
@@ -147,7 +147,7 @@ def check_declared_records(asked: CraftRequest, *, may_search: bool = False) -> 
     return check_width_of_records(asked.width(names))
 
 
-def declared_record_features(asked: CraftRequest) -> list[str] | None:
+def record_features(asked: CraftRequest) -> list[str] | None:
     """The declared columns to use; None where bounds go by position, or all columns of the table are meant."""
     declared, features = asked.declared, asked.features
     if declared.names is None or declared.schema is not None:
@@ -213,7 +213,7 @@ def check_coins_of_records(asked: CraftRequest, name: str) -> None:
         )
 
 
-def check_rows_per_person(person: str | None, max_rows: int | None) -> int:
+def check_max_rows(person: str | None, max_rows: int | None) -> int:
     """How many rows of a person contribute at most; this must be said, and only with a person."""
     if person is None:
         if max_rows is not None:
@@ -288,7 +288,7 @@ class SumContributions(rado_sums.RadoPass):
             self.engine.sum_rows(rows.astype(np.int32), first_row, self.prepared, sums.totals)
             values = rado_sums.values_of_row_counts(batch, values)
             sums.counts.see(values, signs, good, batch)
-            sums.counts.clipped += count_values_beyond_bounds(
+            sums.counts.clipped += count_beyond_bounds(
                 values, good, rado_sums.columns_of_row_counts(self.columns, self.inputs)
             )
 

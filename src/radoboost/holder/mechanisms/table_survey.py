@@ -116,7 +116,7 @@ def check_shared_columns_argument(asked: CraftRequest) -> None:
     asked.refuse_many_classes("a release with shared columns", asked.classes)
 
 
-def places_of_shared_columns(asked: CraftRequest, source: Table) -> tuple[int, ...]:
+def shared_places(asked: CraftRequest, source: Table) -> tuple[int, ...]:
     """Where the shared columns are among the features; of a category, all its slots."""
     origins = {name: name for name in source.features}
     if source.schema is not None:
@@ -204,7 +204,7 @@ def survey_table(asked: CraftRequest, run: Curator, *, unbounded: str | None = N
     moments = scale == "standard" or unbounded is not None
     labels = LabelCollector(asked.label_name, asked.classes, advice=CRAFT_ADVICE)
     task = SurveyRows(
-        run.engine, *schema_file.declared_limits_as_arrays(limits, source.features), labels, moments, source.features
+        run.engine, *schema_file.declared_limit_arrays(limits, source.features), labels, moments, source.features
     )
     sums = run.sum(survey_sparse_entries(task, source))
     exact = sums.exact
@@ -282,7 +282,7 @@ def _sum_shared_columns_beside(
 ) -> tuple[RowCounts, dict[str, NDArray[np.float64]], dict[str, tuple[str, ...]]]:
     """Rados, and beside them the block of shared columns without labels; counts, blocks, and that block's columns."""
     asked.refuse_many_classes("a release with shared columns", facts.rule.classes)
-    places = places_of_shared_columns(asked, run.source)
+    places = shared_places(asked, run.source)
     check_memory_for_rados(run.engine, 2 * asked.n_rados, len(columns))  # rows are summed as dense ones
     rados = SumRados(run.engine, columns, facts.rule, asked.n_rados, prepared, offset=asked.first_row)
     sums = run.sum(SumShared(rados, places or (0,)))

@@ -23,17 +23,13 @@ from radoboost.errors import ArgumentError, RadoError, ReleaseError, RoomError, 
 from radoboost.holder.feature_maps import Columns, check_feature_map_argument
 from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Plain
-from radoboost.holder.mechanisms.record_level import (
-    check_declared_records,
-    check_rows_per_person,
-    declared_record_features,
-)
+from radoboost.holder.mechanisms.record_level import check_declared, check_max_rows, record_features
 from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
 from radoboost.holder.rooms.mailbox import AGREEMENT
 from radoboost.holder.rooms.roster import Roster, check_number_of_holders, most_holders_lost
 from radoboost.holder.rooms.signed_messages import Identity
-from radoboost.holder.schema_file import Bounds, Declared, declaration_fields, warning_of_whose_rows
-from radoboost.holder.signatures import check_number_of_rados
+from radoboost.holder.schema_file import Bounds, Declared, declaration_fields, whose_rows_warning
+from radoboost.holder.signatures import check_n_rados
 from radoboost.privacy import Event
 from radoboost.release.composition import ENDING, Receipt, read_receipt
 from radoboost.release.release import epsilon_as_json
@@ -148,7 +144,7 @@ class Agreement:
             intercept=self.intercept,
             rows=self.rows,
             person=self.person,
-            max_rows=check_rows_per_person(self.person, self.max_rows),
+            max_rows=check_max_rows(self.person, self.max_rows),
             columns=check_feature_map_argument(self.terms, declared.terms),
             shares=self.parties,
         )
@@ -164,7 +160,7 @@ class Agreement:
             # Nothing is promised, so one holder may have looked at its table for the schema.
             # How wide columns are that a word asks for is the mechanism's to say.
             columns = "linear" if isinstance(asked.columns, str) else asked.columns
-            check_declared_records(replace(asked, declared=replace(asked.declared, inferred=()), columns=columns))
+            check_declared(replace(asked, declared=replace(asked.declared, inferred=()), columns=columns))
         if asked.n_rados and getattr(mechanism, "default_rados", None) == 0:
             raise ArgumentError(
                 f"{self.mechanism} makes no rados, and those drawn from its release would differ at each holder; leave "
@@ -193,11 +189,11 @@ class Agreement:
         """What to know where records are protected, and several may be of one person."""
         mechanism = self.protection()
         said = getattr(mechanism, "unit", None)
-        return warning_of_whose_rows(self.asked().declared, self.person, said) if mechanism.private else None
+        return whose_rows_warning(self.asked().declared, self.person, said) if mechanism.private else None
 
     def as_text(self) -> list[str]:
         """What is agreed on, as lines for people."""
-        names = declared_record_features(self.asked()) or ()
+        names = record_features(self.asked()) or ()
         unused = () if self.asked().declared.searched(names) else ("bounds_share",)
         shown = {name: value for name, value in self.parameters.items() if value is not None and name not in unused}
         given = ", ".join(f"{name} {value}" for name, value in shown.items())
@@ -273,7 +269,7 @@ def make_agreement(
             "a room needs the classes declared, for no holder sees the labels of others: classes=(negative, positive), "
             "or --classes NEG POS"
         )
-    check_rows_per_person(person, max_rows)
+    check_max_rows(person, max_rows)
     agreement = Agreement(
         declared=_agreed_columns_as_json(declared, fields["features"], fields["drop"]),
         label=fields["label"],
@@ -286,9 +282,7 @@ def make_agreement(
         parties=parties,
         tolerate=tolerate,
         terms=columns,
-        n_rados=getattr(protection, "default_rados", DEFAULT_RADOS)
-        if n_rados is None
-        else check_number_of_rados(n_rados),
+        n_rados=getattr(protection, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados),
         intercept=intercept,
         person=person,
         max_rows=max_rows,
@@ -315,7 +309,7 @@ def _agreed_columns_as_json(
         )
     if isinstance(declared.limits, np.ndarray):
         declared = replace(declared, limits={f"x{k}": pair for k, pair in enumerate(declared.limits.tolist())})
-    names = declared_record_features(CraftRequest(0, b"", declared, features=features, drop=drop))
+    names = record_features(CraftRequest(0, b"", declared, features=features, drop=drop))
     limits = dict(declared.limits)
     if not names:
         raise ArgumentError("a room needs its columns and their bounds declared: give bounds, or a schema")

@@ -14,13 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from radoboost.errors import ArgumentError, RadoError, RoomError
-from radoboost.holder.craft import (
-    check_for_room,
-    craft_in_room,
-    note_release_digest,
-    planned_event,
-    warn_of_unprotected_persons,
-)
+from radoboost.holder.craft import check_for_room, craft_in_room, note_release_digest, planned_event, warn_of_persons
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
@@ -132,7 +126,7 @@ def open_room(
         drop=drop, mechanism=mechanism, columns=columns, n_rados=n_rados, intercept=intercept, person=person,
         max_rows=max_rows, rows=rows,
     )  # fmt: skip
-    warn_of_unprotected_persons(*agreement.check())
+    warn_of_persons(*agreement.check())
     mailbox = _mailbox_of_room(room, make=True, trust_network=trust_network, token=token)
     if not mailbox.put(PLACE, agreement.to_bytes()):
         raise RoomError(f"{mailbox.name} has an agreement already, and each room has one; choose another place")
@@ -235,7 +229,7 @@ def join_room(
     notes.check()
     if look is not None:
         look(agreement)
-    warn_of_unprotected_persons(mechanism, asked)
+    warn_of_persons(mechanism, asked)
     check_for_room(table, y, mechanism, asked, books, counts, output)
     shown = counts if mechanism.private else None
     show_check_before_room(table, y, asked, shown, progress=progress, ask=own_rows)

@@ -50,7 +50,7 @@ def open_dask_client(cluster: Any, threads: int, *, trust_network: bool) -> tupl
             client, name, opened = _current_dask_client(threads)
         if client.asynchronous:
             raise ArgumentError("the Dask client is asynchronous; give one that is not, or its address")
-        addresses = [dask_scheduler_address(client), *client.nthreads()]
+        addresses = [dask_address(client), *client.nthreads()]
     except RadoError:
         raise
     except Exception as error:
@@ -78,7 +78,7 @@ def dask_hosts_for_tasks(client: Any, *, trust_network: bool) -> list[str] | Non
     """
     workers: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
     check_dask_addresses(workers, trust_network=trust_network)
-    if trust_network or dask_scheduler_address(client).startswith((*_ENCRYPTED, "inproc")):
+    if trust_network or dask_address(client).startswith((*_ENCRYPTED, "inproc")):
         return None
     hosts = {*_THIS_MACHINE, *(urlsplit(address).hostname or "" for address in workers if is_loopback_address(address))}
     for address, about in workers.items():
@@ -149,7 +149,7 @@ def _current_dask_client(threads: int) -> tuple[Any, str, tuple[Any, ...]]:
         return client, "", (client,)
 
 
-def dask_scheduler_address(client: Any) -> str:
+def dask_address(client: Any) -> str:
     return str(getattr(client.scheduler, "address", "") or "the scheduler")
 
 

@@ -20,12 +20,7 @@ from radoboost import __version__, memory
 from radoboost.errors import ClusterError, RadoError, TableError
 from radoboost.holder.aggregation import Aggregation, RowTransform, S, merge_accumulators
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
-from radoboost.holder.runners.dask_connection import (
-    dask_error,
-    dask_hosts_for_tasks,
-    dask_scheduler_address,
-    open_dask_client,
-)
+from radoboost.holder.runners.dask_connection import dask_address, dask_error, dask_hosts_for_tasks, open_dask_client
 from radoboost.holder.runners.threads import check_threads
 from radoboost.holder.runners.worker import (
     CachedPartition,
@@ -161,7 +156,7 @@ class RemoteRows:
     def let_go(self) -> None:
         """Make room on the worker."""
         if self.future is not None:
-            _release_dask_futures([self.future])
+            _release_futures([self.future])
         self.future = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -229,7 +224,7 @@ class DaskRunner(ClusterRunner):
                 *under_way, final = futures
                 self._wait([final], under_way, lambda done: self.tell(title, source, done, len(parts)))
                 sums: PartitionSums[S] = final.result()
-                _release_dask_futures(futures)
+                _release_futures(futures)
             self._check_files(source.frame)
         return sums
 
@@ -280,7 +275,7 @@ class DaskRunner(ClusterRunner):
                         raise self._explained(result, source)
                     yield result
             finally:
-                _release_dask_futures([shared, *waiting])
+                _release_futures([shared, *waiting])
 
     # -- graphs
 
@@ -379,7 +374,7 @@ class DaskRunner(ClusterRunner):
         try:
             yield futures
         except BaseException:
-            _release_dask_futures(futures)
+            _release_futures(futures)
             raise
 
     def _wait(self, wanted: Sequence[Any], parts: list[Any], tell: Callable[[int], None] | None) -> None:
@@ -394,9 +389,7 @@ class DaskRunner(ClusterRunner):
                 failed.result()
                 raise ClusterError(f"the Dask cluster gave up on a part ({failed.status}); try again")
             if tell is not None:
-                _release_dask_futures(
-                    [future for future in parts if future.status == "finished" and future.key not in keys]
-                )
+                _release_futures([future for future in parts if future.status == "finished" and future.key not in keys])
                 parts[:] = [future for future in parts if future.status == "pending"]
                 tell(n_parts - len(parts))
             if all(future.status == "finished" for future in wanted):
@@ -410,7 +403,7 @@ class DaskRunner(ClusterRunner):
             elif time.monotonic() - seen > PATIENCE:
                 raise ClusterError(
                     f"no worker of the Dask cluster came within {PATIENCE:.0f} s; start some: dask worker "
-                    f"{dask_scheduler_address(self._client)}"
+                    f"{dask_address(self._client)}"
                 )
 
     @contextmanager
@@ -421,7 +414,7 @@ class DaskRunner(ClusterRunner):
         except RadoError:
             raise
         except Exception as error:
-            raise dask_error(error, dask_scheduler_address(self._client), withheld=self.withheld) from None
+            raise dask_error(error, dask_address(self._client), withheld=self.withheld) from None
 
 
 def dask_runner(
@@ -435,7 +428,7 @@ def dask_runner(
     return DaskRunner(client, name, opened, bar, threads, trust_network=trust_network, withheld=promises)
 
 
-def _release_dask_futures(futures: Sequence[Any]) -> None:
+def _release_futures(futures: Sequence[Any]) -> None:
     """Let go of results at once: something may still refer to the futures.
 
     The scheduler forgets tasks that nobody wants, begun or not. To cancel them would trip it: it asserts of each task

@@ -183,7 +183,7 @@ def cache_rows(again: RecomputedRows, place: CacheStore, share: Share) -> "Cache
     def add(_: Any, job: tuple[int, Any]) -> None:
         first, batch = job
         if batch.n_rows:  # an empty batch has the number of the next one
-            rows, old = cached_rows_as_int16(again.task.rows(batch)), getattr(batch, "ticket", None)
+            rows, old = rows_as_int16(again.task.rows(batch)), getattr(batch, "ticket", None)
             tickets[first] = batch.n_rows, place.put(rows) if old is None else place.replace(old, rows)
 
     try:
@@ -195,7 +195,7 @@ def cache_rows(again: RecomputedRows, place: CacheStore, share: Share) -> "Cache
     return CachedRows(again, place, [tickets[first] for first in sorted(tickets)])
 
 
-def cached_rows_as_int16(rows: NDArray[Any]) -> NDArray[Any]:
+def rows_as_int16(rows: NDArray[Any]) -> NDArray[Any]:
     """The same rows in 16 bits, if they fit."""
     limits = np.iinfo(np.int16)
     fits = rows.dtype == np.int16 or rows.size == 0 or (rows.max() <= limits.max and rows.min() >= limits.min)

@@ -38,7 +38,7 @@ from radoboost.holder.runners.worker import (
 from radoboost.progress import Progress
 from radoboost.tables import Table
 from radoboost.tables.frames import BATCH_ROWS, borrowed_frames
-from radoboost.tables.spark_frames import select_numbered_spark_columns, spark_partition_number, spark_row_bytes
+from radoboost.tables.spark_frames import select_numbered_spark_columns, spark_partition, spark_row_bytes
 from radoboost.tables.spark_jobs import (
     collect_spark_frame,
     cut_spark_batches_by_rows,
@@ -77,15 +77,13 @@ class SparkTask:
 
     def sums(self, number: int, frames: Iterable[Any]) -> PartitionSums[Any]:
         if number >= len(self.pieces):
-            return PartitionSums(
-                None, {}, WorkerError(number, TableError(changed_spark_partitions_text(len(self.pieces))))
-            )
+            return PartitionSums(None, {}, WorkerError(number, TableError(changed_partitions_text(len(self.pieces)))))
         piece, first = self.pieces[number], self.firsts[number]
         return worker_sum_part(self.task_of(number), piece, number, first, self.rows, frames)
 
     def kept(self, number: int, frames: Iterable[Any]) -> CachedPartition:
         if number >= len(self.pieces):
-            return CachedPartition(refusal=TableError(changed_spark_partitions_text(len(self.pieces))))
+            return CachedPartition(refusal=TableError(changed_partitions_text(len(self.pieces))))
         return worker_keep_part(self.task, self.pieces[number], self.rows, frames)
 
 
@@ -119,7 +117,7 @@ def open_spark_task(content: bytes) -> Any:
     return pickle.loads(work)
 
 
-def changed_spark_partitions_text(parts: int) -> str:
+def changed_partitions_text(parts: int) -> str:
     """What is wrong with a frame whose number of partitions changes."""
     return (
         f"the table had {parts:,} partitions at first and another number when read again: they are not determined; "
@@ -131,14 +129,14 @@ def changed_spark_partitions_text(parts: int) -> str:
 
 
 def spark_sum_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
-    number, passes = spark_partition_number(), open_spark_task(work)
+    number, passes = spark_partition(), open_spark_task(work)
     yield _spark_sums_row(number, passes.sums(number, join_spark_batches(batches, passes.names)))
     _drain_spark_batches(batches)
 
 
 def spark_keep_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     """The rows of one partition of a frame that are kept."""
-    number, passes = spark_partition_number(), open_spark_task(work)
+    number, passes = spark_partition(), open_spark_task(work)
     yield from _spark_rows_of_part(number, passes.kept(number, join_spark_batches(batches, passes.names)))
     _drain_spark_batches(batches)
 
@@ -485,7 +483,7 @@ class SparkRunner(ClusterRunner):
         kept = [innermost_part(piece) for piece in source.pieces] if isinstance(source.frame, Kept) else []
         missing = {k: 0 for k, piece in enumerate(kept) if piece.n_rows == 0}
         if total.refusal is None and sorted([*total.rows, *missing]) != list(range(len(source.pieces))):
-            raise TableError(changed_spark_partitions_text(len(source.pieces)))
+            raise TableError(changed_partitions_text(len(source.pieces)))
         return PartitionSums(total.sums, {**total.rows, **missing}, total.refusal)
 
 

@@ -22,7 +22,7 @@ from radoboost import memory
 from radoboost.errors import RadoError, TableError
 from radoboost.holder.aggregation import Aggregation, RowTransform, S
 from radoboost.holder.engines.self_test import self_test_fault
-from radoboost.holder.runners.row_cache import RowBatch, cached_rows_as_int16
+from radoboost.holder.runners.row_cache import RowBatch, rows_as_int16
 from radoboost.tables.frames import lend_frames
 from radoboost.tables.object_stores import StorePath
 
@@ -125,11 +125,7 @@ def worker_keep_part(task: RowTransform, part: Any, rows: int, frames: Iterable[
         check_worker_reaches_file(part)
         with lend_frames(frames):
             return CachedPartition(
-                [
-                    _copy_to_own_pages(cached_rows_as_int16(task.rows(batch)))
-                    for batch in part.batches(rows)
-                    if batch.n_rows
-                ]
+                [_copy_to_own_pages(rows_as_int16(task.rows(batch))) for batch in part.batches(rows) if batch.n_rows]
             )
     except RadoError as error:
         return CachedPartition(refusal=store_error_on_worker(error, part))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ReleaseError, TableError, install
 from radoboost.holder.feature_maps import map_table
-from radoboost.holder.grid import edge_vectors_on_grid
+from radoboost.holder.grid import grid_edge_vectors
 from radoboost.holder.keystream import TILE_ROWS, make_key
 from radoboost.holder.signatures import SIGNATURE_SETS, SignatureStream
 from radoboost.release.columns import CONSTANT
@@ -60,9 +60,7 @@ def refuse_many_classes(release: Release, what: str, instead: str = "") -> None:
         raise ArgumentError(f"{what}, and this release has {release.n_classes} classes{instead}")
 
 
-def edge_vectors_of_table(
-    release: Release, table: Any, y: Any = None, *, label: str | None = None
-) -> NDArray[np.int64]:
+def table_edge_vectors(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
     """The edge vectors of a table's rows on the grid of a release, as crafting would make them: (rows, n_columns).
 
     Of more than two classes they are as wide as `rado_integers`.
@@ -83,9 +81,9 @@ def edge_vectors_of_table(
         _check_values_fit_grid(release, values, source.name)
         if rule.n_classes == 2:
             signs = rule.signs(batch.labels, batch.place)
-            parts.append(edge_vectors_on_grid(values, signs, release.columns).astype(np.int64))
+            parts.append(grid_edge_vectors(values, signs, release.columns).astype(np.int64))
         else:
-            rows = edge_vectors_on_grid(values, np.ones(len(values), np.int8), release.columns)
+            rows = grid_edge_vectors(values, np.ones(len(values), np.int8), release.columns)
             parts.append(_edge_vectors_in_class_slots(rows, rule.places(batch.labels, batch.place), rule.n_classes))
         n_rows += batch.n_rows
     source.check_rows(n_rows)
@@ -112,11 +110,9 @@ def _edge_vectors_in_class_slots(rows: NDArray[Any], places: NDArray[np.int64], 
     return slots.reshape(len(rows), -1)
 
 
-def edge_vectors_of_own_table(
-    release: Release, table: Any, y: Any = None, *, label: str | None = None
-) -> NDArray[np.int64]:
+def own_edge_vectors(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
     """The edge vectors of the table that a release was made from; a table of another length is refused."""
-    edges = edge_vectors_of_table(release, table, y, label=label)
+    edges = table_edge_vectors(release, table, y, label=label)
     if release.n_examples not in (None, len(edges)):
         raise TableError(
             f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
@@ -137,7 +133,7 @@ def _check_values_fit_grid(release: Release, values: NDArray[Any], name: str) ->
             )
 
 
-def inclusion_bits_of_seed(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
+def seed_inclusion_bits(release: Release, seed: int, rows: int) -> NDArray[np.bool_]:
     """Whether example i is in rado j under a seed, shape (n_rados, rows); of a feature band, whether it is in F."""
     if rows < 1:
         raise ArgumentError(f"the number of rows must be at least 1; it is {rows:,}")
@@ -154,12 +150,10 @@ def inclusion_bits_of_seed(release: Release, seed: int, rows: int) -> NDArray[np
     kind = SIGNATURE_SETS.get(release.signatures["name"])
     if kind is None:
         raise ReleaseError(f"the signature set {release.signatures['name']!r} is not known here; upgrade radoboost")
-    return inclusion_bits_of_signatures(kind(**parameters).prepare(make_key(seed), n, rows), n, rows, first_row)
+    return inclusion_bits(kind(**parameters).prepare(make_key(seed), n, rows), n, rows, first_row)
 
 
-def inclusion_bits_of_signatures(
-    prepared: SignatureStream, n_rados: int, rows: int, first_row: int = 0
-) -> NDArray[np.bool_]:
+def inclusion_bits(prepared: SignatureStream, n_rados: int, rows: int, first_row: int = 0) -> NDArray[np.bool_]:
     """The words of a prepared signature set as one bit for each rado and row, shape (n_rados, rows)."""
     first_tile, skip = divmod(first_row, TILE_ROWS)
     tiles = -(-(skip + rows) // TILE_ROWS)
@@ -168,7 +162,7 @@ def inclusion_bits_of_signatures(
     return bits[:, skip : skip + rows].astype(np.bool_)
 
 
-def known_number_of_examples(release: Release, rows: int | None) -> int:
+def known_n_examples(release: Release, rows: int | None) -> int:
     """How many examples a release is from: `rows` if the release does not say; if it does, both must agree."""
     if rows is None:
         if release.n_examples is None:
@@ -193,7 +187,7 @@ class NeedsExtra(ArgumentError):
     """An attack for which a package of an extra is missing."""
 
 
-def import_attack_library(module: str) -> Any:
+def attack_library(module: str) -> Any:
     """Import a module of the extra `attacks`; if it is missing, the error says what to install."""
     try:
         return import_module(module)

@@ -167,7 +167,7 @@ def _attempt_attack(module: Any, inputs: AttackInputs, seconds: float, bar: Prog
         if lacking is None:
             result = _RUNS[name](module, inputs, seconds, bar)
             sentence = "No other data set in the same ball was found." if result is None else result.sentence()
-            findings = _attack_findings_on_release(name, title, inputs, result, seconds)
+            findings = _release_findings(name, title, inputs, result, seconds)
         else:
             group, sentence = NEEDS, lacking
     except adversary_knowledge.NeedsExtra as error:
@@ -232,7 +232,7 @@ def _ask_linear_attack(inputs: AttackInputs) -> Asked:
     return _ask_attack_with_seed("linear", inputs, *([] if column == CONSTANT else ["--column", column]))
 
 
-def _ask_attack_with_table(name: str, what: str, inputs: AttackInputs, *more: str) -> Asked:
+def _ask_with_table(name: str, what: str, inputs: AttackInputs, *more: str) -> Asked:
     if inputs.table is None:
         return inputs.command(name, "--table", "TABLE", *more), _TABLE.format(what)
     return inputs.command(name, *inputs.of_table(), *more), None
@@ -250,16 +250,12 @@ def _ask_hardness_attack(inputs: AttackInputs) -> Asked:
 _COMMANDS: dict[str, Callable[[AttackInputs], Asked]] = {
     "reconstruct": lambda inputs: _ask_attack_with_seed("reconstruct", inputs),
     "linear": _ask_linear_attack,
-    "probe": lambda inputs: _ask_attack_with_table(
-        "probe", "a table that holds all rows of the release among others", inputs
-    ),
-    "leak": lambda inputs: _ask_attack_with_table(
+    "probe": lambda inputs: _ask_with_table("probe", "a table that holds all rows of the release among others", inputs),
+    "leak": lambda inputs: _ask_with_table(
         "leak", "the whole table but for one value of the protected column", inputs, "--row", str(inputs.row)
     ),
     "membership": lambda inputs: (inputs.command("membership"), None),
-    "confounder": lambda inputs: _ask_attack_with_table(
-        "confounder", "the table that the release was made from", inputs
-    ),
+    "confounder": lambda inputs: _ask_with_table("confounder", "the table that the release was made from", inputs),
     "hardness": _ask_hardness_attack,
 }
 
@@ -267,9 +263,7 @@ _COMMANDS: dict[str, Callable[[AttackInputs], Asked]] = {
 # ---- each attack
 
 
-def _attack_findings_on_release(
-    name: str, title: str, inputs: AttackInputs, result: Any, seconds: float
-) -> Findings | None:
+def _release_findings(name: str, title: str, inputs: AttackInputs, result: Any, seconds: float) -> Findings | None:
     """Findings on the release itself, in place of a study's."""
     if name == "membership":
         return membership_findings(name, title, [(result.mechanism, result)])
@@ -283,19 +277,15 @@ def _attack_findings_on_release(
 def _attack_growth_figures(inputs: AttackInputs, seconds: float) -> list[Figure]:
     import numpy as np
 
-    from radoboost.lab.attacks.adversary_knowledge import (
-        inclusion_bits_of_seed,
-        known_number_of_examples,
-        rado_integers,
-    )
+    from radoboost.lab.attacks.adversary_knowledge import known_n_examples, rado_integers, seed_inclusion_bits
     from radoboost.lab.attacks.exact_reconstruction import solve_integers
 
     release, left = inputs.release, adversary_knowledge.attack_deadline(seconds)
-    m = known_number_of_examples(release, inputs.rows)
+    m = known_n_examples(release, inputs.rows)
     assert inputs.seed is not None
     if m > _MOST_DRAWN or release.law == "banded sums":
         return []
-    inside, rados = inclusion_bits_of_seed(release, inputs.seed, m), rado_integers(release)[:, :1]
+    inside, rados = seed_inclusion_bits(release, inputs.seed, m), rado_integers(release)[:, :1]
     sizes, shares = sorted({int(n) for n in np.geomspace(1, len(rados), 16)}), []
     for n in sizes:
         if left() <= 0:
@@ -322,9 +312,7 @@ _RUNS: dict[str, Callable[[Any, AttackInputs, float, Progress], Any]] = {
     ),
     "membership": lambda m, asked, s, bar: m.membership_of_release(asked.release, seconds=s, bar=bar),
     "confounder": lambda m, asked, s, bar: m.confound_columns(
-        asked.release,
-        adversary_knowledge.edge_vectors_of_own_table(asked.release, asked.table, label=asked.label),
-        seconds=s,
+        asked.release, adversary_knowledge.own_edge_vectors(asked.release, asked.table, label=asked.label), seconds=s
     ),
 }
 
@@ -424,7 +412,7 @@ def write_attack_report(
     Each attack has `seconds`, and as many for the picture of where it stops on made-up tables.
     """
     if inputs.table is not None:  # refuses a table that does not go with the release
-        adversary_knowledge.edge_vectors_of_table(inputs.release, inputs.table, label=inputs.label)
+        adversary_knowledge.table_edge_vectors(inputs.release, inputs.table, label=inputs.label)
     attempts = run_all_attacks(inputs, seconds=seconds, bar=bar)
     made = Report(verdict_after(inputs.release.statement, attempts), attempts)
     write_attack_page(made, inputs, place)

@@ -18,10 +18,10 @@ from radoboost.holder.grid import GRID_BITS
 from radoboost.lab.attacks.adversary_knowledge import (
     DEFAULT_SECONDS,
     attack_deadline,
-    import_attack_library,
-    inclusion_bits_of_seed,
-    known_number_of_examples,
+    attack_library,
+    known_n_examples,
     rado_integers,
+    seed_inclusion_bits,
 )
 from radoboost.release.columns import Column
 from radoboost.release.release import Release
@@ -94,7 +94,7 @@ def _solve_modulo_prime(coefficients: NDArray[Any], sums: NDArray[Any], largest:
     """By the reduced echelon form of coefficients and sums, side by side, modulo the prime."""
     m = coefficients.shape[1]
     whole = np.concatenate([coefficients.astype(np.int64), np.mod(sums.astype(np.int64), PRIME)], axis=1)
-    matrix = import_attack_library("flint").nmod_mat(*whole.shape, whole.ravel().tolist(), PRIME)
+    matrix = attack_library("flint").nmod_mat(*whole.shape, whole.ravel().tolist(), PRIME)
     reduced, rank = matrix.rref()
     entries = np.array([int(entry) for entry in reduced.entries()], dtype=np.int64).reshape(whole.shape)[:rank]
     nonzero = entries[:, :m] != 0
@@ -209,9 +209,7 @@ class Reconstruction:
             integers = integers * np.sign(integers[:, -1:])
         for k, column in enumerate(self.columns[: len(names)]):
             values = integers[:, k] * np.float64(column.step)
-            arrays[column.name] = pa.array(
-                (_reconstructed_raw_values(values, column) if self.has_rows else values).tolist()
-            )
+            arrays[column.name] = pa.array((_raw_values(values, column) if self.has_rows else values).tolist())
         if self.places is not None:
             arrays[label] = pa.array([None if place < 0 else self.classes[place] for place in self.places[rows]])
         elif self.has_labels:
@@ -271,7 +269,7 @@ def reconstruct(
     """
     left = attack_deadline(seconds)
     check_reconstruction_possible(release)
-    m, banded = known_number_of_examples(release, rows), release.law == "banded sums"
+    m, banded = known_n_examples(release, rows), release.law == "banded sums"
     d, unknowns, many = len(release.columns), m + banded, release.n_classes > 2
     width = d * release.n_classes if many else d
     if (
@@ -280,7 +278,7 @@ def reconstruct(
         nothing, none = np.broadcast_to(np.int64(0), (m, d)), np.broadcast_to(np.bool_(False), (m,))
         places = np.broadcast_to(np.int64(-1), (m,)) if many else None
         return Reconstruction(release.columns, release.classes, nothing, none, None, None, banded, False, True, places)
-    inside, rados = inclusion_bits_of_seed(release, seed, m), rado_integers(release)
+    inside, rados = seed_inclusion_bits(release, seed, m), rado_integers(release)
     constant = release.columns[-1].scale == "constant"
     checks = 0
     if constant and many:
@@ -364,7 +362,7 @@ def _free_column_name(name: str, names: Sequence[str]) -> str:
     return name
 
 
-def _reconstructed_raw_values(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
+def _raw_values(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
     """Scaled values in the units of the holder's table: the one formula of columns, undone."""
     _, _, shift, factor, divisor, offset = column.constants
     return (values + offset) * divisor / factor + shift

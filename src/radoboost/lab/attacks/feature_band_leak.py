@@ -24,8 +24,8 @@ from radoboost.lab.attacks.adversary_knowledge import (
     DEFAULT_SECONDS,
     attack_deadline,
     check_same_width,
-    edge_vectors_of_own_table,
-    inclusion_bits_of_signatures,
+    inclusion_bits,
+    own_edge_vectors,
     rado_integers,
 )
 from radoboost.lab.attacks.subset_sum import MOST_HALVED, HalfSums, Lattice, check_subset_sum_targets, too_few_bits
@@ -129,7 +129,7 @@ def leak_protected_bit(
             f"this attack is on the mechanism {FeatureBand.name}, and the release is of {release.mechanism['name']}; "
             "take another attack"
         )
-    edges, feature = edge_vectors_of_own_table(release, table, y, label=label), release.mechanism["feature"]
+    edges, feature = own_edge_vectors(release, table, y, label=label), release.mechanism["feature"]
     place = release.feature_names.index(feature)
     interval = release.signatures["low"], release.signatures["high"]
     result = recover_protected_bit(edges, place, row, rado_integers(release), interval, seconds=seconds, bar=bar)
@@ -300,7 +300,7 @@ def simulate_band_rados(
     """
     signs = rng.choice([-1, 1], m)
     edges = np.column_stack([signs, 2 * rng.integers(0, levels, (m, columns)) - levels + 1])
-    inside = inclusion_bits_of_signatures(FeatureInterval(*interval).prepare(rng.bytes(32), n_rados, m), n_rados, m)
+    inside = inclusion_bits(FeatureInterval(*interval).prepare(rng.bytes(32), n_rados, m), n_rados, m)
     return edges, (inside != (signs > 0)).astype(np.int64) @ edges
 
 
@@ -339,7 +339,7 @@ def study(
     main = (middle, _RADOS, 1, 2**22)
     statement = _leak_statement(main)
     right, n_done = counts[main].right, counts[main].trials
-    low, counted = _clopper_pearson_interval(right, n_done)[0], f"{right} of {n_done}"
+    low, counted = _clopper_pearson(right, n_done)[0], f"{right} of {n_done}"
     alone = _count_right_bits(rng, (middle, _RADOS, 0, 1), 10 * trials, left)
     caption = (
         "An undecided bit counts as half right, as a coin is; in the tables, only decided bits are read rightly. "
@@ -370,7 +370,7 @@ def study(
                      "column alone the best guess is right as often as it allows, and no more often.",
             ),
             ReportTable("leak-cells", "The bit, by cell", names,
-                           [[*cell, *counts[cell], *_clopper_pearson_interval(counts[cell].right, counts[cell].trials)]
+                           [[*cell, *counts[cell], *_clopper_pearson(counts[cell].right, counts[cell].trials)]
                             for cell in cells],
                            note="Impossible under the other bit: trials in which some rado is, so that no epsilon "
                                 "helps; beyond 40 rows lattice reduction does not show that but at the band's ends. "
@@ -389,7 +389,7 @@ def study(
             "The values of the other columns are uniform and independent; the protected bits are fair coins.",
             f"The band is the paper's for epsilon {_BAND.epsilon:g} of one rado ({statement.neighbours}); delta is "
             f"{_BAND.delta:g}.",
-        ],
+        ]
     )  # fmt: skip
 
 
@@ -438,7 +438,7 @@ def _check_right_bits(statement: str, right: int, trials: int, allowed: float) -
     They could if guesses that are right half way between what is allowed and always would be found out.
     """
     half_way = math.floor(trials * (1 + allowed) / 2)
-    low, shown = (_clopper_pearson_interval(hits, trials, _FALSE_ALARM)[0] for hits in (right, half_way))
+    low, shown = (_clopper_pearson(hits, trials, _FALSE_ALARM)[0] for hits in (right, half_way))
     surely = f"at least {low:.3f} but for a probability of {_FALSE_ALARM:g}; our statement allows {allowed:.3f}"
     why = f"right in {right} of {trials} trials, {surely}"
     if low <= allowed and shown <= allowed:
@@ -452,7 +452,7 @@ def _check_delta_floor_of_rados(counts: _LeakCounts, small: float) -> Check:
 
     Where few releases are such, nothing is shown: of the rest it is not known how large an epsilon they need.
     """
-    low = _clopper_pearson_interval(counts.impossible, counts.trials, _FALSE_ALARM)[0]
+    low = _clopper_pearson(counts.impossible, counts.trials, _FALSE_ALARM)[0]
     why = (
         f"in {counts.impossible} of {counts.trials} trials some rado is impossible under the other bit, so no epsilon "
         f"helps, the theorem's n epsilon, {_RADOS * _BAND.epsilon:g}, included: delta is at least {low:.3f} but for a "
@@ -468,7 +468,7 @@ def _leak_statement(cell: _Cell) -> Statement:
     return _BAND.statement(StatementFacts("standard", False, cell[1], 1 + cell[2], cell[0]))
 
 
-def _clopper_pearson_interval(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float]:
+def _clopper_pearson(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float]:
     """Clopper-Pearson bounds of a share, each wrong with probability `risk`; 0 and 1 without trials."""
     from scipy.stats import beta
 
@@ -486,10 +486,8 @@ def _leak_panel(
         x = [_leak_axis_position(cell, axis) for cell in measured]
         halves = [(2 * counts[cell].right + counts[cell].undecided, counts[cell].trials) for cell in measured]
         curves.append(Series(label, x, [twice / (2 * trials) for twice, trials in halves]))
-        low = [_clopper_pearson_interval(twice // 2, trials)[0] for twice, trials in halves]
-        bands.append(
-            Band(label, x, low, [_clopper_pearson_interval(-(-twice // 2), trials)[1] for twice, trials in halves])
-        )
+        low = [_clopper_pearson(twice // 2, trials)[0] for twice, trials in halves]
+        bands.append(Band(label, x, low, [_clopper_pearson(-(-twice // 2), trials)[1] for twice, trials in halves]))
     places = {_leak_axis_position(cell, axis): best_guess(_BAND.event(cell[0], cell[1])) for cell in cells}
     curves.append(Series("the protected column alone", list(places), list(places.values()), style="dashed"))
     curves.append(Series("a coin", [], [0.5], style="flat"))

@@ -289,7 +289,7 @@ def recover_release_column(
     left, place, m = (
         adversary_knowledge.attack_deadline(seconds),
         names.index(column),
-        adversary_knowledge.known_number_of_examples(release, rows),
+        adversary_knowledge.known_n_examples(release, rows),
     )
     entry, bound, largest = release.columns[place], 0.0, 2.0**GRID_BITS * release.columns[place].step
     if law == "noisy sums":
@@ -299,7 +299,7 @@ def recover_release_column(
     is_constant = entry.scale == "constant"
     if not _method_fits_memory(method, release.n_rados, m):  # before signatures take their memory
         return _nothing_recovered(column, method, release.n_rados, m, bound, "size")
-    inside = adversary_knowledge.inclusion_bits_of_seed(release, seed, m)
+    inside = adversary_knowledge.seed_inclusion_bits(release, seed, m)
     if law == "sums" and release.columns[-1].scale == "constant":
         check_seed_by_parity(inside, adversary_knowledge.rado_integers(release)[:, -1] >> GRID_BITS)
     return recover_column_linearly(

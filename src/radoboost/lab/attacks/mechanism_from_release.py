@@ -46,7 +46,7 @@ def mechanism_of_release(release: Release) -> NoisyRados | NoisyExamples | Momen
 
 def _noisy_rados_of_release(release: Release) -> NoisyRados:
     parameters = release.mechanism
-    _expect_parameters_in_release(release, noise_on=NoisyRados.noise_on, inclusion=INCLUSION)
+    _expect_parameters(release, noise_on=NoisyRados.noise_on, inclusion=INCLUSION)
     _expect_release_surroundings(release, AllSignatures.name, hides_size=True)
     mechanism = NoisyRados(delta=release.statement.delta, clip=parameters["clip"], noise_std=parameters["noise_std"])
     mechanism.plan(release.n_rados, WIDTH, None)
@@ -55,9 +55,7 @@ def _noisy_rados_of_release(release: Release) -> NoisyRados:
 
 def _noisy_examples_of_release(release: Release) -> NoisyExamples:
     parameters = release.mechanism
-    _expect_parameters_in_release(
-        release, noise_on=NoisyExamples.noise_on
-    )  # the rows are noisy, so any signatures may sum them
+    _expect_parameters(release, noise_on=NoisyExamples.noise_on)  # the rows are noisy, so any signatures may sum them
     mechanism = NoisyExamples(delta=release.statement.delta, clip=parameters["clip"], noise_std=parameters["noise_std"])
     mechanism_with_clip(mechanism, len(release.columns)).plan(1, WIDTH, 2)
     return mechanism
@@ -71,7 +69,7 @@ def _moments_of_release(release: Release) -> "_Released":
     first = [] if columns == LINEAR else ["outline"]
     names = ["counts", *searches, *first, "second", "sum", "whitened", "rounds", "scores"]
     noise = tuple((stage, float(parameters["noise"][stage])) for stage in names)
-    _expect_parameters_in_release(release, grid=GRID, constant=CONSTANT_VALUE)
+    _expect_parameters(release, grid=GRID, constant=CONSTANT_VALUE)
     mechanism = _Released(
         1.0, release.statement.delta, parameters["unit"], parameters["sharpen"], noise=noise,
         noise_rounds=parameters["rounds"], n_searched=n_searched, columns=columns,
@@ -176,7 +174,7 @@ def plain_table_of_release(release: Release) -> PlainTable:
             interval = FeatureInterval(signatures["low"], signatures["high"])
             interval.size(m)
             band = (interval.low, interval.high)
-            _expect_parameters_in_release(release, band=list(band))
+            _expect_parameters(release, band=list(band))
         _refuse_record_promise(release, banded)
         return PlainTable(m, len(release.columns), release.n_rados, band)
 
@@ -254,7 +252,7 @@ def _wrong_release_in_one_line(release: Release) -> Iterator[None]:
         raise ReleaseError(f"the release does not say how {name!r} was done; it was not made by radoboost") from None
 
 
-def _expect_parameters_in_release(release: Release, **expected: Any) -> None:
+def _expect_parameters(release: Release, **expected: Any) -> None:
     """Refuse a release whose mechanism has another parameter than the one that is attacked."""
     for name, value in expected.items():
         if release.mechanism[name] != value:

@@ -18,7 +18,7 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados, Plain
 from radoboost.holder.mechanisms.moments.moments import UNITS
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
-from radoboost.holder.signatures import check_number_of_rados
+from radoboost.holder.signatures import check_n_rados
 from radoboost.lab.attacks import mechanism_from_release
 from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, refuse_many_classes
 from radoboost.lab.attacks.plain_likelihood import Floats, PlainTable, plain_likelihood_runs
@@ -291,7 +291,7 @@ def membership_attack(
     what the mechanism accounts for; `run` lets tests attack faulty noise; `key` makes the attack repeatable.
     """
     _check_membership_attack(mechanism, runs, key)
-    check_number_of_rados(n_rados)
+    check_n_rados(n_rados)
     if n_classes != 2 and mechanism.law != "noisy moments":
         raise ArgumentError(f"the attack on {mechanism.name} is for two classes, not for {n_classes!r}; leave it out")
     left = attack_deadline(seconds)
@@ -395,7 +395,7 @@ def membership_of_release(
     One that contradicts itself, or describes what is not attacked here, is refused.
     """
     if release.law in _PLAIN_TABLES:
-        return _membership_of_plain_release(release, runs, key, seconds, bar)
+        return _plain_membership(release, runs, key, seconds, bar)
     mechanism = mechanism_from_release.mechanism_of_release(release)
     return membership_attack(
         mechanism,
@@ -410,9 +410,7 @@ def membership_of_release(
     )
 
 
-def _membership_of_plain_release(
-    release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress
-) -> Membership:
+def _plain_membership(release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress) -> Membership:
     refuse_many_classes(release, "this attack on plain rados is for two classes", "; take the attack probe")
     left = attack_deadline(seconds)
     _check_membership_runs(runs, key)

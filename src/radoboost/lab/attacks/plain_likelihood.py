@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.signatures import AllSignatures, FeatureInterval, SignatureSet
-from radoboost.lab.attacks.adversary_knowledge import inclusion_bits_of_signatures
+from radoboost.lab.attacks.adversary_knowledge import inclusion_bits
 from radoboost.lab.audits.canaries import Going, allow_any_runs
 from radoboost.progress import Progress, silent
 
@@ -165,9 +165,7 @@ def _likelihood_ratios(of: PlainTable, key: bytes, count: int) -> Floats:
         rows[..., 0] = np.where(rows[..., 0] < 0, -1, 1)
     tables = [rows[:, :-1], np.concatenate([rows[:, :-2], rows[:, -1:]], axis=1)]  # A or B is the last record
     rados = [
-        _exact_rado_sums_of_tables(
-            _rows_in_rados_of_tables(of, edges, hashlib.sha256(bytes([which]) + key).digest()), edges
-        )
+        _exact_rado_sums(_rows_in_rados_of_tables(of, edges, hashlib.sha256(bytes([which]) + key).digest()), edges)
         for which, edges in enumerate(tables)
     ]
     if of.counted:
@@ -205,12 +203,12 @@ def _approximate_likelihood_ratios(of: PlainTable, generator: np.random.Generato
 def _rows_in_rados_of_tables(of: PlainTable, edges: Integers, key: bytes) -> NDArray[np.bool_]:
     signatures: SignatureSet = AllSignatures() if of.band is None else FeatureInterval(*of.band)
     count = len(edges) * of.n_rados
-    bits = inclusion_bits_of_signatures(signatures.prepare(key, count, of.n_examples), count, of.n_examples)
+    bits = inclusion_bits(signatures.prepare(key, count, of.n_examples), count, of.n_examples)
     bits = bits.reshape(len(edges), of.n_rados, of.n_examples)
     return bits if of.band is None else bits ^ (edges[:, None, :, 0] > 0)
 
 
-def _exact_rado_sums_of_tables(inside: NDArray[np.bool_], edges: Integers) -> Integers:
+def _exact_rado_sums(inside: NDArray[np.bool_], edges: Integers) -> Integers:
     """Rados, exactly: sums of whole numbers stay below 2**53."""
     return np.asarray(inside.astype(np.float64) @ edges.astype(np.float64)).astype(np.int64)
 

@@ -97,11 +97,9 @@ def roc_of_scores(present: ArrayLike, absent: ArrayLike) -> Roc:
     with_record, without = (np.asarray(scores, dtype=np.float64) for scores in (present, absent))
     cut = int(CHOOSING * len(with_record))
     thresholds = _roc_thresholds(with_record[:cut], without[:cut])
-    advantages = _scores_above_thresholds(with_record[:cut], thresholds) - _scores_above_thresholds(
-        without[:cut], thresholds
-    )
+    advantages = _above_thresholds(with_record[:cut], thresholds) - _above_thresholds(without[:cut], thresholds)
     false_alarms, hits = (
-        tuple(_scores_above_thresholds(scores[cut:], thresholds).tolist()) for scores in (without, with_record)
+        tuple(_above_thresholds(scores[cut:], thresholds).tolist()) for scores in (without, with_record)
     )
     return Roc(tuple(thresholds.tolist()), false_alarms, hits, len(with_record) - cut, int(np.argmax(advantages)))
 
@@ -114,7 +112,7 @@ def _roc_thresholds(present: Floats, absent: Floats) -> Floats:
     return np.unique(np.concatenate(quantiles))[::-1]
 
 
-def _scores_above_thresholds(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
+def _above_thresholds(scores: Floats, thresholds: Floats) -> NDArray[np.int64]:
     return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="right")
 
 

@@ -97,7 +97,7 @@ def probe_rows_of_table(
             f"the rados of the mechanism {release.mechanism['name']} hold noise, and this attack needs exact sums; "
             f"it works on {Plain.name} and {FeatureBand.name}"
         )
-    edges, support = adversary_knowledge.edge_vectors_of_table(release, table, y, label=label), None
+    edges, support = adversary_knowledge.table_edge_vectors(release, table, y, label=label), None
     if release.n_examples is not None and len(edges) < release.n_examples:
         raise TableError(
             f"the table has {len(edges):,} rows and the release is of {release.n_examples:,}; "
@@ -233,9 +233,7 @@ def study(
     means: dict[tuple[int, int, int], tuple[float, float, float]] = {}
     for done, cell in enumerate(cells):
         bar("probing", done, len(cells))
-        runs = [
-            _run_probe_on_random_rows(rng, *cell, min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0
-        ]
+        runs = [_probe_random_rows(rng, *cell, min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
         if runs:
             means[cell] = tuple(float(value) for value in np.mean(runs, axis=0))  # type: ignore[assignment]
 
@@ -279,7 +277,7 @@ def study(
     )  # fmt: skip
 
 
-def _run_probe_on_random_rows(
+def _probe_random_rows(
     rng: np.random.Generator, n: int, d: int, levels: int, seconds: float
 ) -> tuple[float, float, float]:
     return _run_probe_on(rng, 2 * rng.integers(0, levels, (n, d)) - levels + 1, seconds)

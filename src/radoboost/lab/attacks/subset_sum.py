@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, import_attack_library
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, attack_library
 
 MOST_HALVED = 40  # 2**20 sums a half
 CHANCE = 1e-3  # of a false subset: above it, one that is not known to be the only one proves nothing
@@ -328,7 +328,7 @@ class Lattice:
     """
 
     def __init__(self, vectors: Vectors, left: Callable[[], float] | None = None) -> None:
-        self._flint = import_attack_library("flint")
+        self._flint = attack_library("flint")
         self.vectors = vectors
         left = left or attack_deadline(DEFAULT_SECONDS)
         m = len(vectors)

@@ -22,7 +22,7 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.moments.feature_plan import AUTO
-from radoboost.holder.mechanisms.record_level import check_rows_per_person
+from radoboost.holder.mechanisms.record_level import check_max_rows
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
 from radoboost.holder.rooms.roster import check_number_of_holders
 from radoboost.holder.signatures import signature_size_weights
@@ -148,7 +148,7 @@ def _check_audit(mechanism: Mechanism, scenario: Scenario, exact: bool) -> None:
     if scenario.raw and (scenario.private_bounds or "feature" in getattr(mechanism, "__dataclass_fields__", {})):
         raise ArgumentError("a raw table is for declared bounds and mechanisms of whole rows; leave raw out")
     if scenario.max_rows is not None:
-        check_rows_per_person("person", scenario.max_rows)
+        check_max_rows("person", scenario.max_rows)
         if scenario.raw or not mechanism.private:
             raise ArgumentError(
                 "rows of a person are for tables of numbers and mechanisms of whole rows; leave one out"
@@ -218,7 +218,7 @@ def exact_size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
     return fair
 
 
-def exact_delta_of_shift(law: dict[int, Fraction], shift: int, epsilon: float) -> Fraction:
+def shift_delta(law: dict[int, Fraction], shift: int, epsilon: float) -> Fraction:
     """The exact delta at epsilon between a law on integers and itself moved by `shift`."""
     growth = Fraction(math.exp(epsilon))
     return sum((max(Fraction(0), p - growth * law.get(k - shift, Fraction(0))) for k, p in law.items()), Fraction(0))
@@ -253,7 +253,7 @@ def _audit_scores(mechanism: Mechanism, runs: Runs) -> Audit:
         # Half of the risk is the first score's, which shows most of an honest mechanism.
         risk = (1 - CONFIDENCE) / 4 / (1 if number == 0 else len(runs.present) - 1)
         alarms, hits = _bounds_of_error_rates(present, runs.absent[name], risk, runs.threshold if number == 0 else None)
-        epsilon = least_epsilon_of_error_rates(runs.family, (alarms, hits), delta)
+        epsilon = least_epsilon_of_rates(runs.family, (alarms, hits), delta)
         if epsilon > proved:
             proved, best = epsilon, name
         without_model = max(without_model, _epsilon_of_error_rates((alarms, hits), delta))
@@ -294,7 +294,7 @@ def _epsilon_of_error_rates(rates: tuple[float, float], delta: float) -> float:
     return max(0.0, math.log((hits - delta) / alarms)) if hits > delta else 0.0
 
 
-def least_epsilon_of_error_rates(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:
+def least_epsilon_of_rates(family: Callable[[float], Event], rates: tuple[float, float], delta: float) -> float:
     """The epsilon of the family's member with the most noise that could have such rates."""
     alarms, hits = rates
     if hits <= alarms:

@@ -195,12 +195,10 @@ def noisy_sums_runs(mechanism: NoisyRados, scenario: Scenario) -> Runs:
 
     scores = {"likelihood ratio": ratio, "spread among rados": spread, **_canary_scores_by_column()}
     at_a_time = max(1, _RADOS_AT_A_TIME // n_rados)
-    return Runs(
-        plan.event, partial(_subsampled_event_of_runs, n_rados), *_score_canary_runs(draw, scores, at_a_time, scenario)
-    )
+    return Runs(plan.event, partial(_subsampled_event, n_rados), *_score_canary_runs(draw, scores, at_a_time, scenario))
 
 
-def _subsampled_event_of_runs(n_rados: int, multiplier: float) -> Event:
+def _subsampled_event(n_rados: int, multiplier: float) -> Event:
     return Repeated(SubsampledGaussian(multiplier, INCLUSION), n_rados)
 
 

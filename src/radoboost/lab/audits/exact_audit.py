@@ -370,12 +370,12 @@ def _replay_scripts(replays: Replays, relation: Relation, thorough: bool) -> Ite
     if base.stopped or replays.faults:  # where runs go apart, there is nothing to aim at
         return
     yield "nothing is learned", replay.Aimed(base)
-    absent = _second_moments_sum_of_log(replays.log(0, replay.Given(base), key))
+    absent = _log_second_moment(replays.log(0, replay.Given(base), key))
     for name, axis in _whitening_axes_to_replay(replays, relation, base, absent, key)[: None if thorough else 2]:
         yield f"aimed at {name}", replay.Aimed(base, axis, far=relation in OF_LABELS)
 
 
-def _second_moments_sum_of_log(log: replay.Log) -> replay.NoisySum:
+def _log_second_moment(log: replay.Log) -> replay.NoisySum:
     return [one for one in log.sums if one.stage == "second moments"][-1]
 
 
@@ -385,9 +385,7 @@ def _whitening_axes_to_replay(
     """Directions of rows on the sphere that whitening may be made to see alone: those of pairs that differ most."""
     rows = {}
     for number in sorted({number for pair in replays.tables.pairs for number in pair} - {0}):
-        row = replay.direction_of_differing_row(
-            _second_moments_sum_of_log(replays.log(number, replay.Given(base), key)), absent
-        )
+        row = replay.differing_direction(_log_second_moment(replays.log(number, replay.Given(base), key)), absent)
         if row is not None:
             rows[number] = row
     if relation is not Relation.REPLACE:
@@ -525,16 +523,14 @@ def exact_audit_of_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAu
 
 def exact_audit_of_feature_band(mechanism: Any, scenario: Scenario) -> ExactAudit:
     """The exact laws of the protected column in one rado, of two neighbours, at the epsilon that is claimed for it."""
-    from radoboost.lab.audits.audit import exact_delta_of_shift, exact_size_law
+    from radoboost.lab.audits.audit import exact_size_law, shift_delta
     from radoboost.privacy import band
 
     n_examples = scenario.n_examples
     event = mechanism.event(n_examples, 1)
     law = exact_size_law(n_examples, *band(n_examples, mechanism.epsilon))
     claim = epsilon_at(event, mechanism.delta)
-    shift, delta = max(
-        ((shift, exact_delta_of_shift(law, shift, claim)) for shift in (1, -1)), key=lambda pair: pair[1]
-    )
+    shift, delta = max(((shift, shift_delta(law, shift, claim)) for shift in (1, -1)), key=lambda pair: pair[1])
     return ExactAudit(
         mechanism.name, event.relation.value, mechanism.delta, claim, float(delta / Fraction(mechanism.delta)), claim,
         f"one value more, or less, of the column ({shift:+d})", "no released numbers come before", (), 2, 1, (),
@@ -542,7 +538,7 @@ def exact_audit_of_feature_band(mechanism: Any, scenario: Scenario) -> ExactAudi
     )  # fmt: skip
 
 
-def exact_audit_of_score(
+def audit_score_exactly(
     epsilon: float = 1.0,
     delta: float = 1e-6,
     *,

@@ -291,7 +291,7 @@ def _make_moments_for_audit(
     return mechanism.make(asked, run)
 
 
-def limits_of_moments_draft(made: ReleaseDraft) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def moments_draft_limits(made: ReleaseDraft) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The bounds of the table's own columns, by what is released."""
     if made.map is None:
         limits = [column.constants[:2] for column in made.columns if column.scale != "constant"]
@@ -301,7 +301,7 @@ def limits_of_moments_draft(made: ReleaseDraft) -> tuple[NDArray[np.float64], ND
     return low.copy(), high.copy()
 
 
-def canary_rows_on_sphere(
+def sphere_canaries(
     engine: Engine,
     values: NDArray[np.float64],
     limits: tuple[NDArray[np.float64], NDArray[np.float64]],
@@ -332,12 +332,10 @@ class _Contributions:
     row: _Row | None
 
     def _on_sphere(self, through: FeatureMap | None) -> NDArray[np.int32]:
-        width = len(limits_of_moments_draft(self.made)[0]) + 1 if through is None else len(self.made.columns)
+        width = len(moments_draft_limits(self.made)[0]) + 1 if through is None else len(self.made.columns)
         if self.row is None:
             return np.zeros((width, 1), np.int32)
-        return canary_rows_on_sphere(
-            self.sums.engine, self.row.values[None], limits_of_moments_draft(self.made), through
-        )
+        return sphere_canaries(self.sums.engine, self.row.values[None], moments_draft_limits(self.made), through)
 
     def outline(self) -> NDArray[np.float64]:
         return _outer_square_of_row(self._on_sphere(None))
@@ -419,9 +417,7 @@ def _moments_stage_statistics(
     counted = part(good, "counts", GRID, lambda one: np.full(1, 0.0 if one.row is None else GRID))
     total, *means = (log_likelihood_ratio_of_stage(*vector) for vector in vectors)
     bare = sum(
-        _count_numbers_without_noise(rest, change)
-        for rest, change, s in (*searches, *squares.values(), *vectors, scored)
-        if s
+        _count_noiseless(rest, change) for rest, change, s in (*searches, *squares.values(), *vectors, scored) if s
     )
     against = 0.0
     if means:
@@ -467,7 +463,7 @@ def log_likelihood_ratio_of_stage(rest: NDArray[np.float64], change: NDArray[np.
     return (product - float((change * change).sum()) / 2) / sigma**2 if sigma else product
 
 
-def _count_numbers_without_noise(rest: NDArray[np.float64], change: NDArray[Any]) -> int:
+def _count_noiseless(rest: NDArray[np.float64], change: NDArray[Any]) -> int:
     """How many numbers are exactly the canary's part, less how many are exactly what is there without it."""
     places = change != 0
     return int((np.rint(rest[places]) == np.rint(change[places])).sum()) - int((np.rint(rest[places]) == 0).sum())

@@ -473,7 +473,7 @@ class Aimed(Computing):
 _LATE = ("sum", "whitened moments", "mean rados", "scores")
 
 
-def direction_of_differing_row(there: NoisySum, absent: NoisySum) -> NDArray[np.float64] | None:
+def differing_direction(there: NoisySum, absent: NoisySum) -> NDArray[np.float64] | None:
     """The direction of the one row by which two second moments differ; None where there is no such row.
 
     The constant is its last column, and positive.

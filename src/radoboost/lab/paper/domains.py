@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.tables.csv_files import CSV_BLOCK_BYTES
-from radoboost.tables.paths import file_errors_in_one_line, open_csv_stream
+from radoboost.tables.paths import one_line_errors, open_csv_stream
 
 _HASHED = 1 << 24  # bytes from the front of a file that tell it from others, with its size
 
@@ -136,7 +136,7 @@ def _place_of_domain(name: str, data: str) -> Path:
 def digest_of_domain(name: str, data: str) -> str:
     """What changes when the file of a domain does."""
     place = _place_of_domain(name, data)
-    with file_errors_in_one_line(place), place.open("rb") as file:
+    with one_line_errors(place), place.open("rb") as file:
         return hashlib.sha256(f"{place.stat().st_size}:".encode() + file.read(_HASHED)).hexdigest()
 
 
@@ -165,7 +165,7 @@ def _read_domain_csv(path: Path, *, header: bool) -> tuple[list[str], NDArray[np
     options: dict[str, Any] = {
         "read_options": pa.csv.ReadOptions(block_size=CSV_BLOCK_BYTES, autogenerate_column_names=not header)
     }
-    with file_errors_in_one_line(path):
+    with one_line_errors(path):
         with pa.OSFile(str(path)) as file, pa.csv.open_csv(open_csv_stream(path, file), **options) as reader:
             names = reader.schema.names
         kinds = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float64()))

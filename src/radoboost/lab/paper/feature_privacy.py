@@ -344,7 +344,7 @@ def _feature_totals_figure(results: list[_Result], chosen: BandPlan) -> Figure:
 # ---- checks
 
 
-def epsilon_band_competes_from(
+def competing_epsilon(
     errors: tuple[protocol.Summary | None, ...], other: protocol.Summary, epsilons: tuple[float, ...]
 ) -> float | None:
     """The least epsilon from which on every error is at most MARGIN above the other; None if not at the largest."""
@@ -357,9 +357,7 @@ def epsilon_band_competes_from(
 
 
 def _check_band_competes(results: list[_Result], chosen: BandPlan, key: str) -> Check:
-    least = {
-        domain.title: epsilon_band_competes_from(domain.band, domain.others[key], chosen.epsilons) for domain in results
-    }
+    least = {domain.title: competing_epsilon(domain.band, domain.others[key], chosen.epsilons) for domain in results}
     within = [title for title, epsilon in least.items() if epsilon is not None and epsilon <= SMALL]
     starts = "; ".join(f"{t} from {e:g} on" if e is not None else f"{t} nowhere" for t, e in least.items())
     small = [

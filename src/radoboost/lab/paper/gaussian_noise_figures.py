@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from radoboost.lab.paper import protocol
 from radoboost.lab.paper.domains import SOURCES, load_domain
 from radoboost.lab.paper.jobs import Options, Task, cell_generator
-from radoboost.lab.paper.versus_paper import printed_table_of_paper
+from radoboost.lab.paper.versus_paper import printed_table
 from radoboost.learner.boost import boost
 from radoboost.learner.weak_oracles import Median, Strongest, WeakOracle
 from radoboost.privacy import Gaussian, Relation, epsilon_at
@@ -54,13 +54,13 @@ def support_curve_name(support: float) -> str:
     return f"s/m = {support:g}"
 
 
-def curve_key_of_learner(rows: str, oracle: str) -> str:
+def curve_key(rows: str, oracle: str) -> str:
     """The key of a curve: what is boosted over, with which oracle."""
     return f"{rows}, {oracle}"
 
 
 KINDS = (EXAMPLES, RANDOM, *map(support_curve_name, SUPPORTS))
-LEARNERS = tuple(curve_key_of_learner(kind, oracle) for oracle in ORACLES for kind in KINDS)
+LEARNERS = tuple(curve_key(kind, oracle) for oracle in ORACLES for kind in KINDS)
 
 
 # ---- cells
@@ -100,7 +100,7 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
                 rounds = boost(rows[kind], n_rounds=chosen.rounds, weak=weak, update=update).rounds
                 theta = protocol.best_iterate_on_examples(rounds, noisy[train], edges.shape[1])
                 for where in TESTS:
-                    errors[where][curve_key_of_learner(kind, oracle)].append(
+                    errors[where][curve_key(kind, oracle)].append(
                         protocol.share_of_test_errors(theta, tests[where], generator)
                     )
     return {**errors, "clip": float(np.sqrt(np.square(edges).sum(axis=1)).max())}
@@ -180,10 +180,7 @@ def _families_of_difference_plots() -> Iterator[tuple[str, str, str, dict[str, t
             f"rados-against-examples-{oracle}",
             f"RadoBoost against AdaBoost, {oracle} oracle (Tables 4 to 7, {side})",
             f"RadoBoost's test error minus AdaBoost's, both with the {oracle} oracle.",
-            {
-                kind: (curve_key_of_learner(kind, oracle), curve_key_of_learner(EXAMPLES, oracle))
-                for kind in (RANDOM, *fixed)
-            },
+            {kind: (curve_key(kind, oracle), curve_key(EXAMPLES, oracle)) for kind in (RANDOM, *fixed)},
         )
     for oracle, title, caption in (
         (
@@ -198,7 +195,7 @@ def _families_of_difference_plots() -> Iterator[tuple[str, str, str, dict[str, t
             "RadoBoost's test error on rados of fixed support minus that on random rados, both with the strong oracle.",
         ),
     ):
-        pairs = {kind: (curve_key_of_learner(kind, oracle), curve_key_of_learner(RANDOM, "strong")) for kind in fixed}
+        pairs = {kind: (curve_key(kind, oracle), curve_key(RANDOM, "strong")) for kind in fixed}
         yield f"support-{oracle}-against-random-strong", title, caption, pairs
 
 
@@ -270,9 +267,9 @@ def _adaboost_under_noise_figure(curves: Curves, chosen: NoisyCopyPlan) -> Figur
         series = [
             Series(label, places, of[key].mean(axis=0), error=_standard_error_of_copies(of[key]))
             for label, key in (
-                ("AdaBoost, strong", curve_key_of_learner(EXAMPLES, "strong")),
-                ("AdaBoost, median", curve_key_of_learner(EXAMPLES, "median")),
-                ("RadoBoost on random rados, strong", curve_key_of_learner(RANDOM, "strong")),
+                ("AdaBoost, strong", curve_key(EXAMPLES, "strong")),
+                ("AdaBoost, median", curve_key(EXAMPLES, "median")),
+                ("RadoBoost on random rados, strong", curve_key(RANDOM, "strong")),
             )
         ]
         panels.append(Panel(SOURCES[domain].title, "noise std", "test error, %", series))
@@ -324,7 +321,7 @@ def _domain_titles_text(names: Sequence[str]) -> str:
 
 def beaten_in_the_paper(names: Iterable[str]) -> list[str]:
     """Those of the domains on which AdaBoost has the smaller error in the paper's Table 1, with p at most BEATEN."""
-    rows = {name: printed_table_of_paper("table1")[name] for name in names if name in printed_table_of_paper("table1")}
+    rows = {name: printed_table("table1")[name] for name in names if name in printed_table("table1")}
     return [
         name
         for name, row in rows.items()
@@ -333,14 +330,14 @@ def beaten_in_the_paper(names: Iterable[str]) -> list[str]:
 
 
 def _check_gains_under_noise(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
-    ours, theirs = curve_key_of_learner(RANDOM, "strong"), curve_key_of_learner(EXAMPLES, "strong")
+    ours, theirs = curve_key(RANDOM, "strong"), curve_key(EXAMPLES, "strong")
     gaps = {name: (of[ours] - of[theirs]).mean(axis=0) for name, of in curves.items()}
     learns = {name: of[theirs].mean(axis=0) <= LEARNS for name, of in curves.items()}
     within = [name for name in curves if (learns[name][1:] & (gaps[name][1:] <= MARGIN)).any()]
     beaten = beaten_in_the_paper(curves)
     caught = [name for name in beaten if name in within]
     behind = [name for name in curves if gaps[name][0] > MARGIN]
-    misses = [_gap_to_adaboost_text(name, gaps[name], learns[name], chosen) for name in behind if name not in within]
+    misses = [_adaboost_gap_text(name, gaps[name], learns[name], chosen) for name in behind if name not in within]
     text = (
         f"beaten in {_domain_titles_text(beaten)} of {len(curves)} domains, and within reach under noise in "
         f"{_domain_titles_text(caught)}; by "
@@ -350,9 +347,7 @@ def _check_gains_under_noise(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
     return (4 * len(caught) >= 3 * len(beaten) if beaten else None), text
 
 
-def _gap_to_adaboost_text(
-    name: str, gaps: NDArray[np.float64], learns: NDArray[np.bool_], chosen: NoisyCopyPlan
-) -> str:
+def _adaboost_gap_text(name: str, gaps: NDArray[np.float64], learns: NDArray[np.bool_], chosen: NoisyCopyPlan) -> str:
     """How near RadoBoost comes under noise where AdaBoost learns, or that it is ahead where AdaBoost does not."""
     title, under = SOURCES[name].title, range(1, len(gaps))
     phrases = []
@@ -366,14 +361,12 @@ def _gap_to_adaboost_text(
 
 def _check_competes_at_small_noise(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
     small = [level for level, noise_std in enumerate(chosen.noise_stds) if noise_std <= SMALL_NOISE]
-    theirs = curve_key_of_learner(RANDOM, "strong")
+    theirs = curve_key(RANDOM, "strong")
     close = [
         name
         for name, of in curves.items()
         if any(
-            (
-                (of[curve_key_of_learner(support_curve_name(s), "median")] - of[theirs]).mean(axis=0)[small] <= MARGIN
-            ).all()
+            ((of[curve_key(support_curve_name(s), "median")] - of[theirs]).mean(axis=0)[small] <= MARGIN).all()
             for s in SUPPORTS
         )
     ]
@@ -381,30 +374,26 @@ def _check_competes_at_small_noise(curves: Curves, chosen: NoisyCopyPlan) -> Ver
 
 
 def _check_fixed_support_helps(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
-    fixed = [curve_key_of_learner(support_curve_name(s), "strong") for s in SUPPORTS]
-    return _compare_curves_both_ways(curves, chosen, fixed, [curve_key_of_learner(RANDOM, "strong")] * len(fixed))
+    fixed = [curve_key(support_curve_name(s), "strong") for s in SUPPORTS]
+    return _compare_both_ways(curves, chosen, fixed, [curve_key(RANDOM, "strong")] * len(fixed))
 
 
 def _check_strong_oracle_harms(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
-    ours, theirs = (
-        [curve_key_of_learner(support_curve_name(s), oracle) for s in SUPPORTS] for oracle in ("median", "strong")
-    )
-    return _compare_curves_both_ways(curves, chosen, ours, theirs)
+    ours, theirs = ([curve_key(support_curve_name(s), oracle) for s in SUPPORTS] for oracle in ("median", "strong"))
+    return _compare_both_ways(curves, chosen, ours, theirs)
 
 
-def _compare_curves_both_ways(
-    curves: Curves, chosen: NoisyCopyPlan, ours: Sequence[str], theirs: Sequence[str]
-) -> Verdict:
+def _compare_both_ways(curves: Curves, chosen: NoisyCopyPlan, ours: Sequence[str], theirs: Sequence[str]) -> Verdict:
     there, back = (
-        _domains_with_lower_curve(curves, chosen, ours, theirs),
-        _domains_with_lower_curve(curves, chosen, theirs, ours),
+        _lower_curve_domains(curves, chosen, ours, theirs),
+        _lower_curve_domains(curves, chosen, theirs, ours),
     )
     return bool(
         there
     ), f"{_domain_titles_text(there)} of {len(curves)} domains; the other way round {_domain_titles_text(back)}"
 
 
-def _domains_with_lower_curve(
+def _lower_curve_domains(
     curves: Curves, chosen: NoisyCopyPlan, ours: Sequence[str], theirs: Sequence[str]
 ) -> list[str]:
     """Domains where, in some pair at some noise, the first is better by MARGIN and beyond chance."""

@@ -154,9 +154,7 @@ def _cells_as_they_finish(
     with _environment_of_workers(_ONE_THREAD):
         pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin_cell_worker)
         try:
-            with (
-                _start_workers_without_interrupts()
-            ):  # workers that start now inherit this, and leave Ctrl-C to this process
+            with _uninterrupted_start():  # workers that start now inherit this, and leave Ctrl-C to this process
                 futures = {pool.submit(_time_cell, work, cell, options): cell for cell in cells}
             yield _cells_from_futures(futures)
             pool.shutdown()
@@ -192,7 +190,7 @@ def _environment_of_workers(settings: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _start_workers_without_interrupts() -> Iterator[None]:
+def _uninterrupted_start() -> Iterator[None]:
     """Interrupts wait; processes that are started now inherit that."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

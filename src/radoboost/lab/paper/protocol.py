@@ -155,7 +155,7 @@ def paired_t_test(a: Sequence[float], b: Sequence[float]) -> float:
     return 2 * float(stdtr(n - 1, -abs(float(differences.mean())) / error)) if error > 0 else 0.0
 
 
-def standard_errors_between(ours: Summary, theirs: Summary) -> float:
+def errors_between(ours: Summary, theirs: Summary) -> float:
     """How far two mean errors are apart, in units of the standard error of their difference."""
     combined = math.sqrt(ours.std**2 / ours.n + theirs.std**2 / theirs.n)
     difference = abs(ours.mean - theirs.mean)

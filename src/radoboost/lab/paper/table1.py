@@ -143,8 +143,8 @@ def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings
     """The table, the same beside the paper's, what agrees, and why the rest does not."""
     rows = versus_paper.gather_fold_errors(outcomes)
     checks = [
-        versus_paper.check_agreement_with_paper(NAME, rows, ("adaboost", "radoboost"), 2, options),
-        versus_paper.check_agreement_with_paper(NAME, rows, ("adaboost_sub",), len(DOMAINS[NAME]), options),
+        versus_paper.check_paper_agrees(NAME, rows, ("adaboost", "radoboost"), 2, options),
+        versus_paper.check_paper_agrees(NAME, rows, ("adaboost_sub",), len(DOMAINS[NAME]), options),
         _check_table1_outliers(rows),
         *_check_impressive_domains(rows),
     ]
@@ -198,7 +198,7 @@ def _check_table1_outliers(rows: Sequence[versus_paper.Row]) -> Check:
     wrong = [
         f"{row.title} has {row.facts['beyond']}"
         for row in complete
-        if row.facts["beyond"] != int(versus_paper.printed_table_of_paper(NAME)[row.name]["features_beyond_100_sigma"])
+        if row.facts["beyond"] != int(versus_paper.printed_table(NAME)[row.name]["features_beyond_100_sigma"])
     ]
     holds = not wrong if complete else None
     centred = [
@@ -239,7 +239,7 @@ def explanation_of_examples_column(
             parts[cell["part"]].setdefault(cell["domain"], []).append(outcome)
     if not parts["varied"]:
         return [], []
-    theirs = {domain: versus_paper.error_printed_in_paper(name, domain, "adaboost_sub") for domain in parts["varied"]}
+    theirs = {domain: versus_paper.printed_error(name, domain, "adaboost_sub") for domain in parts["varied"]}
     explained, checks = explain_by_variants(parts["varied"], parts["draw"], theirs)
     return [explained], checks
 

@@ -6,15 +6,15 @@ from typing import Any
 from radoboost.lab.paper import table1
 from radoboost.lab.paper.domains import SOURCES
 from radoboost.lab.paper.jobs import Options, Task
-from radoboost.lab.paper.protocol import paired_t_test, standard_errors_between
+from radoboost.lab.paper.protocol import errors_between, paired_t_test
 from radoboost.lab.paper.versus_paper import (
     LEARNERS,
     Row,
-    check_agreement_with_paper,
+    check_paper_agrees,
     compare_with_paper,
-    error_printed_in_paper,
     figure_versus_paper,
     gather_fold_errors,
+    printed_error,
 )
 from radoboost.report.findings import Check, Findings, ReportColumn, ReportTable
 
@@ -44,12 +44,10 @@ def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings
     plain, rows = gather_fold_errors(outcomes), gather_fold_errors(outcomes, CLAMP)
     explained, reasons = table1.explanation_of_examples_column(NAME, outcomes, CLAMP)
     checks = [
-        check_agreement_with_paper(NAME, rows, ("adaboost", "radoboost"), 2, options),
-        check_agreement_with_paper(NAME, rows, ("adaboost_sub",), 2, options),
+        check_paper_agrees(NAME, rows, ("adaboost", "radoboost"), 2, options),
+        check_paper_agrees(NAME, rows, ("adaboost_sub",), 2, options),
         *_check_clamp_helps_adaboost(plain, rows),
-        *_check_clamp_tends_to_improve(
-            plain, rows, *(_clamped_printed_weights_errors(outcomes, clamp) for clamp in (0.0, CLAMP))
-        ),
+        *_check_clamp(plain, rows, *(_clamped_errors(outcomes, clamp) for clamp in (0.0, CLAMP))),
         *reasons,
     ]
     tables = [table1.table1_errors(rows), compare_with_paper(NAME, rows), _clamp_changes_table(plain, rows), *explained]
@@ -83,8 +81,7 @@ def _clamp_changes_table(plain: Sequence[Row], rows: Sequence[Row]) -> ReportTab
             clamped, unclamped = after.summary(learner).mean, before.summary(learner).mean
             theirs = (
                 clamp_verdict(
-                    error_printed_in_paper(NAME, after.name, learner).mean,
-                    error_printed_in_paper("table1", after.name, learner).mean,
+                    printed_error(NAME, after.name, learner).mean, printed_error("table1", after.name, learner).mean
                 )
                 if after.complete
                 else None
@@ -116,7 +113,7 @@ def _check_clamp_helps_adaboost(plain: Sequence[Row], rows: Sequence[Row]) -> li
 Folds = dict[str, list[dict[str, float]]]
 
 
-def _clamped_printed_weights_errors(outcomes: dict[Task, dict[str, Any]], clamp: float) -> Folds:
+def _clamped_errors(outcomes: dict[Task, dict[str, Any]], clamp: float) -> Folds:
     """Errors and least |r_t| by domain and fold, of RadoBoost with its weights as printed."""
     folds: Folds = {}
     for cell, outcome in outcomes.items():
@@ -125,7 +122,7 @@ def _clamped_printed_weights_errors(outcomes: dict[Task, dict[str, Any]], clamp:
     return folds
 
 
-def _check_clamp_tends_to_improve(
+def _check_clamp(
     plain: Sequence[Row], rows: Sequence[Row], printed_plain: Folds, printed_clamped: Folds
 ) -> list[Check]:
     """The paper: RadoBoost's results tend to improve, with sparse exceptions.
@@ -178,9 +175,7 @@ def _compare_clamped_errors(before: dict[str, list[float]], after: dict[str, lis
 def _clamp_luck_text(rows: Sequence[Row]) -> str:
     """How far apart the paper's own two columns are, which may be of different rados."""
     apart = [
-        standard_errors_between(
-            error_printed_in_paper("table1", row.name, "radoboost"), error_printed_in_paper(NAME, row.name, "radoboost")
-        )
+        errors_between(printed_error("table1", row.name, "radoboost"), printed_error(NAME, row.name, "radoboost"))
         for row in rows
         if row.complete
     ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from radoboost.lab.paper.domains import SOURCES
 from radoboost.lab.paper.jobs import Options, Task
-from radoboost.lab.paper.protocol import N_FOLDS, Summary, paired_t_test, standard_errors_between, summarise_fold_errors
+from radoboost.lab.paper.protocol import N_FOLDS, Summary, errors_between, paired_t_test, summarise_fold_errors
 from radoboost.report.findings import Check, Figure, Panel, ReportColumn, ReportTable, Series
 
 LEARNERS = {"adaboost": "AdaBoost", "adaboost_sub": "AdaBoost(n)", "radoboost": "RadoBoost"}
@@ -62,14 +62,14 @@ def gather_fold_errors(outcomes: Mapping[Task, dict[str, Any]], clamp: float = 0
 
 
 @cache
-def printed_table_of_paper(name: str) -> dict[str, dict[str, str]]:
+def printed_table(name: str) -> dict[str, dict[str, str]]:
     """A table of the paper by domain, as it ships with the package; "sub" is AdaBoost_SS on n examples."""
     text = (files("radoboost.lab.paper") / f"paper_{name}.csv").read_text(encoding="utf-8")
     return {row["domain"]: row for row in csv.DictReader(text.splitlines())}
 
 
-def error_printed_in_paper(name: str, domain: str, learner: str) -> Summary:
-    row = printed_table_of_paper(name)[domain]
+def printed_error(name: str, domain: str, learner: str) -> Summary:
+    row = printed_table(name)[domain]
     return Summary(float(row[f"{learner}_err"]), float(row[f"{learner}_std"]), N_FOLDS)
 
 
@@ -88,13 +88,10 @@ def compare_with_paper(name: str, rows: Sequence[Row]) -> ReportTable:
         line: list[Any] = [row.title]
         for learner in LEARNERS:
             ours = row.summary(learner)
-            theirs = error_printed_in_paper(name, row.name, learner) if row.complete else None
-            line += (
-                [ours.mean, theirs.mean, standard_errors_between(ours, theirs)] if theirs else [ours.mean, None, None]
-            )
+            theirs = printed_error(name, row.name, learner) if row.complete else None
+            line += [ours.mean, theirs.mean, errors_between(ours, theirs)] if theirs else [ours.mean, None, None]
         lines.append(
-            line
-            + ([printed_table_of_paper(name)[row.name][p] for p in ("p", "p_sub")] if row.complete else [None, None])
+            line + ([printed_table(name)[row.name][p] for p in ("p", "p_sub")] if row.complete else [None, None])
         )
     note = "apart: the difference in combined standard errors, each from the standard deviation over folds."
     return ReportTable("paper", "Beside the paper", columns, lines, note)
@@ -104,12 +101,12 @@ def cells_outside_of_paper(name: str, rows: Sequence[Row], learners: Sequence[st
     """The cells that are more than two combined standard errors from the paper's, and how many they are apart."""
     for row in rows:
         for learner in learners if row.complete else ():
-            apart = standard_errors_between(row.summary(learner), error_printed_in_paper(name, row.name, learner))
+            apart = errors_between(row.summary(learner), printed_error(name, row.name, learner))
             if apart > 2:
                 yield row, learner, apart
 
 
-def check_agreement_with_paper(
+def check_paper_agrees(
     name: str, rows: Sequence[Row], learners: Sequence[str], allowed: int, options: Options
 ) -> Check:
     """Whether all but `allowed` cells of these learners are within two combined standard errors of the paper's."""
@@ -117,7 +114,7 @@ def check_agreement_with_paper(
     cells, in_all = len(learners) * len(ours), len(learners) * len(SMALL)
     wrong = [
         f"{row.title}, {LEARNERS[learner]} ({row.summary(learner).mean:.2f} against "
-        f"{error_printed_in_paper(name, row.name, learner).mean:.2f} %, {apart:.1f} apart)"
+        f"{printed_error(name, row.name, learner).mean:.2f} %, {apart:.1f} apart)"
         for row, learner, apart in cells_outside_of_paper(name, ours, learners)
     ]
     why = f"{cells - len(wrong)} of {cells} are"
@@ -143,7 +140,7 @@ def figure_versus_paper(name: str, rows: Sequence[Row]) -> Figure:
         if complete:
             series.append(
                 _error_points_versus_paper(
-                    "paper", complete, [error_printed_in_paper(name, row.name, learner) for row in complete]
+                    "paper", complete, [printed_error(name, row.name, learner) for row in complete]
                 )
             )
         panels.append(Panel(title, "domain", "test error, %", series))

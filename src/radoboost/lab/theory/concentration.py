@@ -34,9 +34,7 @@ def concentration_penalty(
     q is constant * varrho * sqrt(log(ell) + d log(2 e n / d) + log(1 / eta)). The theorem prints Omega(.) for the
     constant, the proof has 16. log(ell) is r_theta times the largest norm of a rado if Theta is a ball.
     """
-    share = (
-        constant * math.exp(min(log_varrho, 700.0)) * math.sqrt(_complexity_of_theta_set(log_ell, math.log(n), d) / n)
-    )
+    share = constant * math.exp(min(log_varrho, 700.0)) * math.sqrt(_theta_complexity(log_ell, math.log(n), d) / n)
     return -math.log1p(-share) / m if share < 1 else None
 
 
@@ -45,13 +43,13 @@ def log_least_rados_for_penalty(log_varrho: float, log_ell: float, d: int, const
     from scipy.optimize import brentq
 
     def excess(log_n: float) -> float:
-        return 2 * (math.log(constant) + log_varrho) + math.log(_complexity_of_theta_set(log_ell, log_n, d)) - log_n
+        return 2 * (math.log(constant) + log_varrho) + math.log(_theta_complexity(log_ell, log_n, d)) - log_n
 
     low = max(0.0, math.log(d / 2))  # from here on the share falls as n grows
     return low if excess(low) <= 0 else float(brentq(excess, low, 2 * log_varrho + 100.0 + math.log(d + log_ell + 1)))
 
 
-def _complexity_of_theta_set(log_ell: float, log_n: float, d: int) -> float:
+def _theta_complexity(log_ell: float, log_n: float, d: int) -> float:
     return log_ell + d * (math.log(2 * math.e / d) + log_n) + math.log(1 / ETA)
 
 
@@ -141,9 +139,9 @@ def _concentration_work(cell: Task, options: Options) -> Outcome:
     generator = cell_generator(cell, options)
     rows = generator.permutation(len(edge_vectors))[: cell["m"]]
     if cell["part"] == "ball":
-        return _concentration_over_ball(edge_vectors[rows], cell["reach"], generator, options.quick)
+        return _ball_concentration(edge_vectors[rows], cell["reach"], generator, options.quick)
     theta = fit_logistic_classifier(edge_vectors)
-    return _concentration_of_classifier(edge_vectors[rows], theta, generator, options.quick)
+    return _classifier_concentration(edge_vectors[rows], theta, generator, options.quick)
 
 
 PARTS = {"ball": _concentration_work, "classifier": _concentration_work}
@@ -163,9 +161,7 @@ def fit_logistic_classifier(edge_vectors: Floats) -> Floats:
     return np.asarray(minimize(risk, start, jac=True, method="L-BFGS-B", options={"maxiter": 1000}).x)
 
 
-def _concentration_over_ball(
-    edge_vectors: Floats, reach: float, generator: np.random.Generator, quick: bool
-) -> Outcome:
+def _ball_concentration(edge_vectors: Floats, reach: float, generator: np.random.Generator, quick: bool) -> Outcome:
     """Draws of n from all rados, for classifiers in a ball of radius r_theta = reach / (largest norm of a rado)."""
     m, d = edge_vectors.shape
     draws = 60 if quick else 200
@@ -193,7 +189,7 @@ def _concentration_over_ball(
     return {"d": d, "radius": radius, "draws": draws, "rows": rows, "identity_off": difference}
 
 
-def _concentration_of_classifier(
+def _classifier_concentration(
     edge_vectors: Floats, theta: Floats, generator: np.random.Generator, quick: bool
 ) -> Outcome:
     """One classifier, at several lengths; for a smaller n the first n rados of each draw are taken."""

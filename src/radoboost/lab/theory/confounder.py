@@ -52,7 +52,7 @@ def smallest_integer_type(reach: int, *sets: Integers) -> list[Integers]:
     return [points.astype(np.int64 if fits else object) for points in sets]
 
 
-def _farthest_confounder_point(points: Integers, others: Integers) -> int:
+def _farthest_point(points: Integers, others: Integers) -> int:
     """The largest squared distance of one of the points from the nearest of the others."""
     farthest, at_once = 0, max(1, 2**21 // others.size)
     for first in range(0, len(points), at_once):
@@ -91,9 +91,7 @@ class Search:
     def distance(self, records: tuple[int, ...], others: Integers) -> int:
         """The squared Hausdorff distance; only edge vectors that are new or gone are not in both sets."""
         old = self.points[list(records)]
-        return max(
-            _farthest_confounder_point(others[[*records, -1]], self.points), _farthest_confounder_point(old, others)
-        )
+        return max(_farthest_point(others[[*records, -1]], self.points), _farthest_point(old, others))
 
     def zero(self) -> Iterator[tuple[tuple[int, ...], Integers]]:
         """The zero vector added (C2)."""
@@ -286,7 +284,7 @@ class Confounder:
         )
 
 
-def signatures_of_confounder(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def confounder_signatures(confounder: Confounder, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The signatures under which E' has the rados that E has under `inside`, shape (n, m + 1)."""
     inside = np.asarray(inside, dtype=np.bool_)
     if inside.ndim != 2 or inside.shape[1] != len(confounder.edges):
@@ -471,9 +469,7 @@ def _random_points_in_ball(rng: np.random.Generator, m: int, d: int) -> NDArray[
 def _confounder_has_same_rados(one: Confounder, rng: np.random.Generator) -> bool:
     inside = rng.random((32, len(one.edges))) < 0.5
     return bool(
-        (
-            signatures_of_confounder(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges
-        ).all()
+        (confounder_signatures(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges).all()
     )
 
 

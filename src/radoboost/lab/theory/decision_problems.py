@@ -18,12 +18,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, whole_number
 from radoboost.holder.grid import GRID_BITS
-from radoboost.lab.attacks.adversary_knowledge import (
-    DEFAULT_SECONDS,
-    attack_deadline,
-    check_same_width,
-    import_attack_library,
-)
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, attack_library, check_same_width
 
 LARGEST = 1 << GRID_BITS
 _MOST = 1 << 61  # the solver wants the ranges of all its variables together to fit into 64 bits
@@ -258,9 +253,9 @@ def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS,
     m, (n, d) = question.m, question.rados.shape
     if why := _question_too_large_text(n * m * d, left()):
         return Answer(question, "unknown", 0.0, why)
-    cp = import_attack_library("ortools.sat.python.cp_model")
+    cp = attack_library("ortools.sat.python.cp_model")
     model = cp.CpModel()
-    edges, bits = _sparse_approximation_model(model, question, left)
+    edges, bits = _sparse_model(model, question, left)
     answer, status, value = _solve_decision_model(cp, model, left, workers)
     spent = time.monotonic() - start
     if answer != "yes":
@@ -281,7 +276,7 @@ def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, w
         return Answer(question, "no", 0.0, f"there are only {count:,} candidates")
     if why := _question_too_large_text(n * count * d, left()):
         return Answer(question, "unknown", 0.0, why)
-    cp = import_attack_library("ortools.sat.python.cp_model")
+    cp = attack_library("ortools.sat.python.cp_model")
     model = cp.CpModel()
     bits = _probe_subsumption_model(model, question, left)
     answer, status, value = _solve_decision_model(cp, model, left, workers)
@@ -297,9 +292,7 @@ def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, w
     return Answer(question, "yes", spent, status, chosen=tuple(chosen), signatures=signatures)
 
 
-def _sparse_approximation_model(
-    model: Any, question: SparseQuestion, left: Callable[[], float]
-) -> tuple[list[Any], list[Any]]:
+def _sparse_model(model: Any, question: SparseQuestion, left: Callable[[], float]) -> tuple[list[Any], list[Any]]:
     """Edge vectors, and for each rado a bit for each of them; unfinished where no time is left."""
     rados, m, p, reach = question.rados, question.m, question.p, question.reach
     n, d = rados.shape

@@ -35,7 +35,7 @@ def n_star_without_rejection(beta: float, eta: float) -> float:
     return -eta * math.expm1(2 * beta - 1) / (4 * beta)
 
 
-def rejection_draws_bound(n: int, m: int, beta: float, eta: float) -> int:
+def draws_bound(n: int, m: int, beta: float, eta: float) -> int:
     """thm_rrs: with probability 1 - eta no more than this many signatures are drawn, on average over n rados."""
     limit = n_star_without_rejection(beta, eta)
     return 1 if n <= limit else math.ceil(math.log(n / limit) / (m * divergence_of_beta(beta)))

@@ -19,10 +19,10 @@ from radoboost.lab.paper.jobs import Options, Outcome, Task, cell_generator
 from radoboost.lab.theory import Outcomes, Parts
 from radoboost.lab.theory.dp_feat import (
     beta_of_epsilon,
+    draws_bound,
     epsilon_of_beta,
     f_beta,
     failure_probability,
-    rejection_draws_bound,
     rejection_draws_quantile,
 )
 from radoboost.privacy import band
@@ -67,7 +67,7 @@ def _rejection_runs_work(cell: Task, options: Options) -> Outcome:
         accepted = np.concatenate([accepted, n_drawn + np.flatnonzero((sizes >= low) & (sizes <= high))])
         n_drawn += len(sizes)
     totals = np.diff(accepted[N_RADOS - 1 : runs * N_RADOS : N_RADOS] + 1, prepend=0)
-    bound = rejection_draws_bound(N_RADOS, m, beta_of_epsilon(epsilon), ETA)
+    bound = draws_bound(N_RADOS, m, beta_of_epsilon(epsilon), ETA)
     our_sizes = FeatureInterval(low, high).prepare(generator.bytes(32), 20 * N_RADOS, m).sizes
     return {
         "low": low,
@@ -111,13 +111,11 @@ def _rejection_grid_work(cell: Task, options: Options) -> Outcome:
     for m in sizes:
         lows = range(1, m // 2 + 1) if m <= 100 else np.unique(np.geomspace(1, m // 2, 60).astype(int)).tolist()
         for low in lows:
-            whole = max(whole, _worst_rejection_failure(m, low / (m + 1), low)[0])
+            whole = max(whole, _worst_failure(m, low / (m + 1), low)[0])
             cases += len(_COUNTS) * len(_ETAS)
         betas = sorted([beta_of_epsilon(epsilon) for epsilon in epsilons] + [_ABOVE * low / (m + 1) for low in lows])
         betas = [beta for beta in betas if 2 * math.ceil(beta * (m + 1)) <= m]
-        failures = [
-            (*_worst_rejection_failure(m, beta, math.ceil(beta * (m + 1))), epsilon_of_beta(beta)) for beta in betas
-        ]
+        failures = [(*_worst_failure(m, beta, math.ceil(beta * (m + 1))), epsilon_of_beta(beta)) for beta in betas]
         row: dict[str, Any] = dict(
             zip(("failure", "n", "eta", "epsilon"), max(failures, default=(0.0, 1, 1.0, 0.0)), strict=True)
         )
@@ -125,11 +123,9 @@ def _rejection_grid_work(cell: Task, options: Options) -> Outcome:
         row["step2"] = max(
             (failure for failure, *_, epsilon in failures if _step2_condition(m, beta_of_epsilon(epsilon))), default=0.0
         )
-        row["down"] = max(
-            (_worst_rejection_failure(m, beta, math.floor(beta * (m + 1)))[0] for beta in betas), default=0.0
-        )
+        row["down"] = max((_worst_failure(m, beta, math.floor(beta * (m + 1)))[0] for beta in betas), default=0.0)
         row["more"] = max(
-            (_rejection_failure_over_eta(m, beta, math.ceil(beta * (m + 1)), *_MORE) for beta in betas), default=0.0
+            (_failure_over_eta(m, beta, math.ceil(beta * (m + 1)), *_MORE) for beta in betas), default=0.0
         )
         by_m.append({"m": m, **row})
     return {"whole": whole, "cases": cases, "by_m": by_m}
@@ -140,13 +136,13 @@ def _step2_condition(m: int, beta: float) -> bool:
     return m * (1 - 2 * beta) >= (1 + 2 * beta) * (1 - 1e-12)
 
 
-def _rejection_failure_over_eta(m: int, beta: float, low: int, n: int, eta: float) -> float:
-    return failure_probability(n, m, low, rejection_draws_bound(n, m, beta, eta)) / eta
+def _failure_over_eta(m: int, beta: float, low: int, n: int, eta: float) -> float:
+    return failure_probability(n, m, low, draws_bound(n, m, beta, eta)) / eta
 
 
-def _worst_rejection_failure(m: int, beta: float, low: int) -> tuple[float, int, float]:
+def _worst_failure(m: int, beta: float, low: int) -> tuple[float, int, float]:
     """The largest failure probability divided by eta, with its n and eta."""
-    return max((_rejection_failure_over_eta(m, beta, low, n, eta), n, eta) for n in _COUNTS for eta in _ETAS)
+    return max((_failure_over_eta(m, beta, low, n, eta), n, eta) for n in _COUNTS for eta in _ETAS)
 
 
 def _f_beta_work(cell: Task, options: Options) -> Outcome:
@@ -155,8 +151,7 @@ def _f_beta_work(cell: Task, options: Options) -> Outcome:
     for n in (100, 1000, 10**6):
         for m in (round(1000 * math.log(n)), round(3000 * math.log(n)), round(9000 * math.log(n))):
             claims += [
-                {"m": m, "n": n, "eta": eta, "draws": rejection_draws_bound(n, m, beta_of_epsilon(0.1), eta)}
-                for eta in _ETAS
+                {"m": m, "n": n, "eta": eta, "draws": draws_bound(n, m, beta_of_epsilon(0.1), eta)} for eta in _ETAS
             ]
     return {
         "beta": [beta_of_epsilon(epsilon) for epsilon in epsilons],

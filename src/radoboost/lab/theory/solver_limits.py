@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, import_attack_library
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, attack_library
 from radoboost.lab.theory.decision_problems import (
     LARGEST,
     Answer,
@@ -152,7 +152,7 @@ def decide_question(question: Question, *, seconds: float = DEFAULT_SECONDS, wor
     return decide_probe(question, seconds=seconds, workers=workers)
 
 
-def three_set_indicators(instance: ThreeSets) -> Integers:
+def set_indicators(instance: ThreeSets) -> Integers:
     """Whether set k holds element j, shape (sets, elements)."""
     bits = np.zeros((len(instance.sets), len(instance.sets)), dtype=np.int64)
     for k, one in enumerate(instance.sets):
@@ -170,7 +170,7 @@ def printed_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
         raise ArgumentError(
             f"the printed reduction is asked here at p = 0 and p = 1, not {p!r}; H3 is about the others"
         )
-    rados = three_set_indicators(instance).T
+    rados = set_indicators(instance).T
     if p == 0:
         return SparseQuestion(rados, instance.q, ell=1, r=2, p=0)
     return SparseQuestion(SCALE * rados, instance.q, ell=1, r=2 * SCALE, p=1)
@@ -180,9 +180,7 @@ def printed_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
     """The reduction to Probe-Sample-Subsumption as printed: right for every p of the paper (H4); here p is 0 or 1."""
     if p not in (0, 1):
         raise ArgumentError(f"the solver asks this at p = 0 and p = 1, not {p!r}; try_printed_probe takes any p")
-    return ProbeQuestion(
-        np.eye(len(instance.sets), dtype=np.int64), three_set_indicators(instance).T, instance.q, r=2, p=p
-    )
+    return ProbeQuestion(np.eye(len(instance.sets), dtype=np.int64), set_indicators(instance).T, instance.q, r=2, p=p)
 
 
 def try_printed_probe(instance: ThreeSets, p: float) -> bool:
@@ -192,7 +190,7 @@ def try_printed_probe(instance: ThreeSets, p: float) -> bool:
     """
     if not 0 <= p < math.inf:
         raise ArgumentError(f"p is a number of at least 0 in the paper, not {p!r}; any_norm_probe is for infinity, too")
-    rados, units = three_set_indicators(instance).T, np.eye(len(instance.sets), dtype=np.int64)
+    rados, units = set_indicators(instance).T, np.eye(len(instance.sets), dtype=np.int64)
     subsets = np.array(list(product((0, 1), repeat=instance.q)))
     for chosen in combinations(range(len(units)), instance.q):
         apart = np.abs(rados[:, None] - subsets @ units[list(chosen)])
@@ -204,7 +202,7 @@ def try_printed_probe(instance: ThreeSets, p: float) -> bool:
 
 def three_sets_with_count(instance: ThreeSets, weight: int) -> Integers:
     """The 3-sets as edge vectors with a last coordinate that counts them, in units of a weight."""
-    return np.column_stack([three_set_indicators(instance), np.full(len(instance.sets), weight)])
+    return np.column_stack([set_indicators(instance), np.full(len(instance.sets), weight)])
 
 
 def _cover_goals(edge_vectors: Integers) -> Integers:
@@ -217,7 +215,7 @@ def fixed_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
     """Our reduction to Sparse-Approximation at a fixed p: the norm (1, H5) or a column (inf, H6) counts examples."""
     if p not in (1, math.inf):
         raise ArgumentError(f"this reduction is for p = 1 and inf, not {p!r}; any_norm_sparse is for all p from 1 on")
-    edge_vectors = three_set_indicators(instance) if p == 1 else three_sets_with_count(instance, 1)
+    edge_vectors = set_indicators(instance) if p == 1 else three_sets_with_count(instance, 1)
     return SparseQuestion(_cover_goals(edge_vectors), 3 * instance.q, ell=3 if p == 1 else 1, p=p)
 
 
@@ -234,9 +232,7 @@ def any_norm_sparse(instance: ThreeSets, p: float) -> SparseQuestion:
 
 def any_norm_probe(instance: ThreeSets, p: float) -> ProbeQuestion:
     """The sets are the candidates, and the one rado holds every element once: right whatever the norm (H8)."""
-    return ProbeQuestion(
-        three_set_indicators(instance), np.ones((1, len(instance.sets)), np.int64), instance.q, r=0, p=p
-    )
+    return ProbeQuestion(set_indicators(instance), np.ones((1, len(instance.sets)), np.int64), instance.q, r=0, p=p)
 
 
 # Sets to a question whose answer is yes if and only if they have an exact cover.
@@ -310,9 +306,7 @@ def study(
     """
     if repeats < 1 or not sizes or not covers or not 1 <= sixes <= _SIXES:
         raise ArgumentError(f"a study needs at least one size, one q and one repeat, and 1 to {_SIXES} sixes")
-    import_attack_library(
-        "ortools.sat.python.cp_model"
-    )  # loaded here, so that the first question is not charged for it
+    attack_library("ortools.sat.python.cp_model")  # loaded here, so that the first question is not charged for it
     left = attack_deadline(seconds)
     printed = _check_printed_reductions(sixes, workers, left)
     curves = len(_COLUMNS) + len(_IMAGES)

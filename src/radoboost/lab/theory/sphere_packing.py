@@ -70,7 +70,7 @@ def printed_sphere_bound_follows(m: int, d: int) -> bool:
     return m < 2**d or int(d ** confounder_cells_along(m, d)) <= (m + 1) ** 2
 
 
-def first_m_with_few_spheres(d: int) -> int:
+def first_m_few_spheres(d: int) -> int:
     """The least m for which the proof packs too few spheres."""
     if d < 2:
         raise ArgumentError("with one column the proof packs no spheres; take two columns or more")
@@ -81,7 +81,7 @@ def first_m_with_few_spheres(d: int) -> int:
     return int(max(along**d, d ** (along - 1), 2**d))
 
 
-def first_m_beyond_bound(d: int) -> int:
+def first_m_beyond(d: int) -> int:
     """The least m for which the printed bound does not follow from the one that is proved."""
     if d < 2:
         raise ArgumentError("with one column the printed bound is 0 and always follows; take two columns or more")
@@ -110,9 +110,7 @@ def where_sphere_proof_works() -> ReportTable:
         for m in range(1, most + 1):
             for gap in gaps_of_sphere_proof(m, d) or (None,):
                 by_gap[gap].append(m)
-        rows.append(
-            [d, *map(_runs_of_numbers_text, by_gap.values()), first_m_with_few_spheres(d), first_m_beyond_bound(d)]
-        )
+        rows.append([d, *map(_runs_text, by_gap.values()), first_m_few_spheres(d), first_m_beyond(d)])
     columns = ["d", "no gap", "e - c may leave the ball", "no sphere around 0", "too few spheres", "too few first at",
                "bound beyond ours first at"]  # fmt: skip
     note = (
@@ -125,7 +123,7 @@ def where_sphere_proof_works() -> ReportTable:
     return ReportTable("proof", "lem_algebraic: for which m the printed proof has which gap", columns, rows, note)
 
 
-def _runs_of_numbers_text(numbers: list[int]) -> str:
+def _runs_text(numbers: list[int]) -> str:
     runs: list[list[int]] = []
     for one in numbers:
         if runs and runs[-1][1] == one - 1:
@@ -290,8 +288,8 @@ def _sphere_packing_work(cell: Task, options: Options) -> Outcome:
         "right": proved_hole_radius(m, d),
         "covering": covering_radius_of_ball(m, d),
         "follows": printed_sphere_bound_follows(m, d),
-        "first_few": first_m_with_few_spheres(d),
-        "first_beyond": first_m_beyond_bound(d),
+        "first_few": first_m_few_spheres(d),
+        "first_beyond": first_m_beyond(d),
     }
 
 

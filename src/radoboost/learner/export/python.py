@@ -70,14 +70,12 @@ def model_as_python_data(model: Model) -> dict[str, Any]:
 
 def _raw_columns_as_python_data(model: Model) -> list[dict[str, Any]]:
     if model.schema is not None:
-        return [
-            {"name": name, **_column_encoding_as_python_data(model.schema.columns[name])} for name in model.schema.used
-        ]
+        return [{"name": name, **_encoding_as_python(model.schema.columns[name])} for name in model.schema.used]
     fills = zip(model.input_names, model.neutral.tolist(), strict=True)
     return [{"name": name, "kind": "number", "fill": fill, "gaps": False, "strict": True} for name, fill in fills]
 
 
-def _column_encoding_as_python_data(kind: Kind) -> dict[str, Any]:
+def _encoding_as_python(kind: Kind) -> dict[str, Any]:
     """What becomes of the cells of a raw column."""
     if isinstance(kind, Category):
         keys = [class_key(value) for value in kind.values or ()]

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.engines import Engine
 from radoboost.holder.feature_maps import mapped_value_blocks
-from radoboost.holder.rado_sums import batch_values_for_engine, columns_of_row_counts, values_of_row_counts
-from radoboost.holder.row_counts import RowCounts, count_values_beyond_bounds
+from radoboost.holder.rado_sums import columns_of_row_counts, engine_values, values_of_row_counts
+from radoboost.holder.row_counts import RowCounts, count_beyond_bounds
 from radoboost.holder.runners.row_cache import RowBatch
-from radoboost.holder.schema_file import declared_limits_as_arrays
+from radoboost.holder.schema_file import declared_limit_arrays
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
 from radoboost.tables.gpu_arrays import copy_gpu_array_to_host
@@ -103,7 +103,7 @@ class SphereRows:
     def add(self, sums: MomentSums, first_row: int, batch: Batch) -> None:
         """Add products, and count for the holder what was clipped and left out."""
         with np.errstate(all="ignore"):  # a signalling NaN is no reason to stop, also not while it is converted
-            values = batch_values_for_engine(batch, self.engine)
+            values = engine_values(batch, self.engine)
             marks = self.rule.marks_or_zero(batch.labels)
             rows, good = self.put_on_sphere(values, marks)
             products, vector = self.engine.products(rows)
@@ -114,7 +114,7 @@ class SphereRows:
             values = values if clean else copy_gpu_array_to_host(values)  # a row that spoils nothing is not looked at
             sums.counts.see(values, marks, good, batch)
             if not clean:
-                sums.counts.clipped += count_values_beyond_bounds(values, good, self.counted)
+                sums.counts.clipped += count_beyond_bounds(values, good, self.counted)
 
     def _within_bounds(self, values: NDArray[Any]) -> bool:
         """Whether no value lies beyond its bounds: mostly so, and found out sooner than a count."""
@@ -126,9 +126,7 @@ class SphereRows:
 
     def on_sphere(self, batch: Batch) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         with np.errstate(all="ignore"):
-            return self.put_on_sphere(
-                batch_values_for_engine(batch, self.engine), self.rule.marks_or_zero(batch.labels)
-            )
+            return self.put_on_sphere(engine_values(batch, self.engine), self.rule.marks_or_zero(batch.labels))
 
     def put_on_sphere(
         self, values: NDArray[Any], marks: NDArray[np.int8]
@@ -139,7 +137,7 @@ class SphereRows:
 
 
 def _column_limits_as_arrays(columns: tuple[Column, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    return declared_limits_as_arrays({c.name: c.constants[:2] for c in columns}, [c.name for c in columns])
+    return declared_limit_arrays({c.name: c.constants[:2] for c in columns}, [c.name for c in columns])
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +200,7 @@ class SphereEdges(_FromSphere):
         with np.errstate(all="ignore"):
             blocks = mapped_value_blocks(batch, self.block_rows)
             if batch.device_values is not None:
-                blocks = iter([batch_values_for_engine(batch, self.sphere.engine)])
+                blocks = iter([engine_values(batch, self.sphere.engine)])
             for values in blocks:
                 there = slice(start, start + len(values))
                 rows = self.sphere.put_on_sphere(values, marks[there])[0] * signs[there]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from radoboost.holder.gaussian_noise import TOTAL_VARIATION, round_noise_scale_up
+from radoboost.holder.gaussian_noise import TOTAL_VARIATION, scale_rounded_up
 from radoboost.holder.mechanisms.moments.aggregations import CAP, CLASS_CAP, GRID, WEIGHTS
 from radoboost.privacy import Composed, Event, Gaussian, Relation, Repeated
 from radoboost.privacy.calibration import variation_of_shared_noise
@@ -136,18 +136,14 @@ def plan_stage_budget(
         Stage(f"bounds {j + 1}", count * math.sqrt(shape.n_searched), search * share, bins * shape.n_searched)
         for j, (bins, share) in enumerate(SEARCHES if shape.n_searched else ())
     ]
-    first = (
-        [Stage("outline", square, shares["outline"], _number_of_column_pairs(shape.n_columns))]
-        if shape.n_planned
-        else []
-    )
+    first = [Stage("outline", square, shares["outline"], _n_column_pairs(shape.n_columns))] if shape.n_planned else []
     return (
         Stage("counts", count, counts, 2 + shape.raw),
         *searches,
         *first,
-        Stage("second", square, shares["second"], _number_of_column_pairs(d)),
+        Stage("second", square, shares["second"], _n_column_pairs(d)),
         Stage("sum", k * total, shares["sum"], shape.slots * d),
-        Stage("whitened", square, shares["whitened"], _number_of_column_pairs(d)),
+        Stage("whitened", square, shares["whitened"], _n_column_pairs(d)),
         Stage("rounds", k * tilted * vector, shares["rounds"], shape.slots * d, n_rounds, 1 if two else WEIGHTS),
         # A row is in one cell; a flipped label or another record moves one from a cell to another (M14, M19).
         Stage("scores", k * GRID * (1 if once else math.sqrt(2)), SCORES_SHARE, SCORE_CELLS if two else HIT_CELLS),
@@ -169,16 +165,14 @@ def _stage_budget_shares(unit: str, sharpen: bool, shape: NoiseShape) -> dict[st
     return shares
 
 
-def _number_of_column_pairs(n_columns: int) -> int:
+def _n_column_pairs(n_columns: int) -> int:
     return n_columns * (n_columns + 1) // 2
 
 
 def released_stage_noise(scales: Mapping[str, float]) -> dict[str, float]:
     """The noise of each stage in units of what its block holds, from grid steps: a row counts 1, and has length 1."""
     unit = {"outline": GRID**2, "second": GRID**2, "whitened": GRID**2}
-    return {
-        stage: round_noise_scale_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()
-    }
+    return {stage: scale_rounded_up(scale) / unit.get(stage, GRID) if scale else 0.0 for stage, scale in scales.items()}
 
 
 def compose_stage_events(parts: Sequence[Stage], mu: float, relation: Relation, shape: NoiseShape) -> Event:

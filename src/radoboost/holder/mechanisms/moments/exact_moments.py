@@ -134,7 +134,7 @@ def _bounds_for_exact_moments(
     return {**slots, **declared, **estimated}, tuple(estimated)
 
 
-def exact_moments_statement(circumstances: StatementFacts) -> Statement:
+def exact_statement(circumstances: StatementFacts) -> Statement:
     """No guarantee: epsilon is infinite, whichever tables are called neighbours."""
     number = "two" if circumstances.n_classes == 2 else f"{circumstances.n_classes:,}"
     statement = make_statement(

@@ -27,7 +27,7 @@ from radoboost.holder.feature_maps import (
     MOST_COLUMNS,
     Degrees,
     check_product_degree,
-    number_of_products_in_class,
+    n_products_in_class,
     product_classes_that_fit,
     product_terms,
 )
@@ -120,7 +120,7 @@ class FeatureCandidates:
     def width(self, classes: list[Degrees]) -> int:
         """How many columns there are with these classes, the constant among them."""
         return (
-            self.n_ranked + sum(number_of_products_in_class(len(self.numbers), each) for each in classes)
+            self.n_ranked + sum(n_products_in_class(len(self.numbers), each) for each in classes)
             if classes
             else self.n_own
         )
@@ -145,10 +145,10 @@ def choose_feature_plan(
     """
     classes = outlook.classes(size * crowding, strength * crowding, doubled=doubled)
     width = outlook.width(classes)
-    return FeaturePlan(tuple(classes), width, *planned_number_of_rounds(bool(classes), strength / width, sharpen))
+    return FeaturePlan(tuple(classes), width, *planned_rounds(bool(classes), strength / width, sharpen))
 
 
-def planned_number_of_rounds(beyond: bool, strength: float, sharpen: bool = True) -> tuple[int, float]:
+def planned_rounds(beyond: bool, strength: float, sharpen: bool = True) -> tuple[int, float]:
     """How many mean rados there are at so much strength for each column, and how far each one goes."""
     if not sharpen:
         return 0, 0.0
@@ -259,7 +259,7 @@ def check_feature_candidates(outlook: FeatureCandidates) -> None:
     if not outlook.classes():
         return
     room = MOST_COLUMNS - outlook.n_ranked
-    possible = [degrees for degrees in CLASSES if number_of_products_in_class(len(outlook.numbers), degrees) <= room]
+    possible = [degrees for degrees in CLASSES if n_products_in_class(len(outlook.numbers), degrees) <= room]
     if double := repeated_map_names([term.name for term in _terms_of_plan(outlook, possible)]):
         raise ArgumentError(
             f"several columns would be called {list_names(double)}, among those that are made of others; rename "

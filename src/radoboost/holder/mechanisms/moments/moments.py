@@ -29,13 +29,9 @@ from radoboost.holder.mechanisms.moments.budget import (
     plan_stage_budget,
     released_stage_noise,
 )
-from radoboost.holder.mechanisms.moments.exact_moments import (
-    check_exact_moments,
-    exact_moments_statement,
-    make_exact_moments,
-)
+from radoboost.holder.mechanisms.moments.exact_moments import check_exact_moments, exact_statement, make_exact_moments
 from radoboost.holder.mechanisms.moments.private_bounds import (
-    check_rows_for_private_bounds,
+    check_private_bounds,
     find_private_bounds,
     private_bounds_text,
 )
@@ -174,7 +170,7 @@ class Moments:
                 f"sums of products of {asked.rows:,} rows may not fit 64 bits; at most {MOST_ROWS:,} do: make several "
                 "releases, each of some of the rows"
             )
-        record_level.check_declared_records(
+        record_level.check_declared(
             replace(asked, columns="linear") if _columns_are_planned(asked) else asked, may_search=True
         )
         if not asked.declared.all_private:
@@ -207,7 +203,7 @@ class Moments:
             if shape.n_searched and self.protects == "record":
                 cost = f"epsilon {self.epsilon:g} and delta {self.delta:g}, for {self.relation_for(shape).value}"
                 mu /= shape.max_rows * math.sqrt(1 + self._replaced)
-                check_rows_for_private_bounds(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
+                check_private_bounds(asked.rows, mu, shape.n_searched, self.bounds_share, cost)
 
     def _check_carries(self, rows: int, outlook: feature_plan.FeatureCandidates | None, shape: NoiseShape) -> None:
         """Refuse an epsilon at which so many declared rows leave next to nothing to learn, before it is spent."""
@@ -374,7 +370,7 @@ class Moments:
     def statement(self, circumstances: StatementFacts) -> Statement:
         """Joint (epsilon, delta) of everything in the release (M9)."""
         if self.exact:
-            return exact_moments_statement(circumstances)
+            return exact_statement(circumstances)
         shape = circumstances.shape or NoiseShape(
             circumstances.n_columns, len(circumstances.searched), circumstances.max_rows, circumstances.person or "",
             bool(circumstances.schema),
@@ -519,7 +515,7 @@ def _noise_shape_of_request(asked: CraftRequest, columns: NoiseShape) -> NoiseSh
 
 def _features_known_beforehand(asked: CraftRequest) -> Sequence[str]:
     """The features as far as they are known before the table is opened; those of arrays are called by their places."""
-    names = record_level.declared_record_features(asked)
+    names = record_level.record_features(asked)
     return [f"x{k}" for k in range(len(asked.declared.limits))] if names is None else names
 
 

@@ -19,7 +19,7 @@ from radoboost.holder.mechanisms.moments.feature_plan import (
     FeatureCandidates,
     FeaturePlan,
     check_feature_candidates,
-    planned_number_of_rounds,
+    planned_rounds,
 )
 from radoboost.holder.mechanisms.moments.moments import Moments
 from radoboost.release.statement_text import plan_text
@@ -85,10 +85,7 @@ def preview_columns(mechanism: Moments, rows: int, outlook: FeatureCandidates | 
     if outlook is None:
         width = shape.n_columns
         return PlanPreview(
-            mechanism,
-            rows,
-            FeaturePlan((), width, *planned_number_of_rounds(False, strength / width, mechanism.sharpen)),
-            shape,
+            mechanism, rows, FeaturePlan((), width, *planned_rounds(False, strength / width, mechanism.sharpen)), shape
         )
     plan = mechanism.choose(outlook, float(rows), strength, shape)
     return PlanPreview(mechanism, rows, plan, replace(shape, n_planned=plan.n_columns) if plan.beyond else shape)

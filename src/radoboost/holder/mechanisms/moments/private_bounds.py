@@ -241,7 +241,7 @@ def _narrow_bounds(
     return low + first * width, low + (last + 1) * width
 
 
-def check_rows_for_private_bounds(rows: int, mu: float, n_searched: int, share: float, cost: str) -> None:
+def check_private_bounds(rows: int, mu: float, n_searched: int, share: float, cost: str) -> None:
     """Refuse, before anything is spent, to look for bounds among so few declared rows that noise would choose them."""
     pull = rows * mu * math.sqrt(share / n_searched)
     if pull >= LEAST_PULL:

@@ -26,7 +26,7 @@ from radoboost.holder.mechanisms.moments.feature_plan import (
     FeaturePlan,
     columns_of_plan,
     feature_map_of_plan,
-    planned_number_of_rounds,
+    planned_rounds,
     read_input_moments,
 )
 from radoboost.holder.mechanisms.moments.score_histogram import SIZES, HitCounts, ScoreCounts
@@ -40,9 +40,9 @@ from radoboost.release.moment_math import (
     class_newton_step,
     column_weights_and_score_unit,
     discriminant_weights,
-    eigenvalue_noise_floor,
+    eigenvalue_floor,
+    eigenvalue_noise,
     inverse_matrix_power,
-    noise_for_eigenvalue_floor,
 )
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ class Stages:
         outlook = self._outlook
         if outlook is None:
             width = self._sphere.width
-            self.plan = FeaturePlan((), width, *planned_number_of_rounds(False, strength / width, self._budget.sharpen))
+            self.plan = FeaturePlan((), width, *planned_rounds(False, strength / width, self._budget.sharpen))
         else:
             self.plan = self._budget.choose(outlook, size, strength, self._shape)
         if self.plan.beyond:
@@ -299,9 +299,7 @@ class Stages:
         floor = WHITENING_FLOOR if sharpen else HESSIAN_FLOOR
         noise = self.noise()
         a = run.agreed(
-            lambda: _inverse_root_on_grid(
-                second, eigenvalue_noise_floor(noise_for_eigenvalue_floor(noise, "second"), width, floor)
-            )
+            lambda: _inverse_root_on_grid(second, eigenvalue_floor(eigenvalue_noise(noise, "second"), width, floor))
         )
         edges = run.keep(whitened_by(a), self.counts.n_rows if sharpen else None, source=kept)
         sums = run.noisy_sum(
@@ -313,7 +311,7 @@ class Stages:
         total, whitened = sums.vector / aggregations.GRID, sums.products / aggregations.GRID**2
         self.blocks |= {"moment:C": second, "whitening": a, "moment:b": np.atleast_2d(total), "moment:C2": whitened}
         if sharpen:
-            least = eigenvalue_noise_floor(noise_for_eigenvalue_floor(noise, "whitened"), width, HESSIAN_FLOOR)
+            least = eigenvalue_floor(eigenvalue_noise(noise, "whitened"), width, HESSIAN_FLOOR)
             hessian = inverse_matrix_power(whitened, least, 1.0)
             self._sharpen(edges, hessian, total)
         self._count_scores()
