@@ -21,7 +21,7 @@ from measuring import keep
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureSum
-from radoboost.holder.rooms.signed_messages import Identity, place_of_signed_message, sign_message, verify_message
+from radoboost.holder.rooms.signed_messages import Identity, message_place, sign_message, verify_message
 
 CASES = ((5, 31_000, 1), (20, 31_000, 6), (50, 31_000, 10), (20, 496, 6))  # parties, numbers, lost
 
@@ -44,7 +44,7 @@ def in_the_clear(identities, seats, numbers):
     }
     for _ in identities:
         arrays = [
-            verify_message(content, place_of_signed_message(0, "plain", name), seats).arrays["numbers"]
+            verify_message(content, message_place(0, "plain", name), seats).arrays["numbers"]
             for name, content in sent.items()
         ]
         total = np.sum(arrays, axis=0)

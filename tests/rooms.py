@@ -11,7 +11,7 @@ from radoboost.holder.rooms.abort_notices import wait_for_message
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureSum, SecureTotal
-from radoboost.holder.rooms.signed_messages import Identity, place_of_signed_message, sign_message
+from radoboost.holder.rooms.signed_messages import Identity, message_place, sign_message
 
 NAMES = [f"h{k:02d}" for k in range(1000)]
 PATIENCE = 5.0
@@ -127,10 +127,10 @@ def check_totals(room, outcomes):
 
 def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop, **_):
     """A sum without masks, for holders in threads."""
-    mailbox.put(place_of_signed_message(stage, "bare", identity.party.name), values.tobytes())
+    mailbox.put(message_place(stage, "bare", identity.party.name), values.tobytes())
 
     def look():
-        parts = [mailbox.get(place_of_signed_message(stage, "bare", name)) for name in present]
+        parts = [mailbox.get(message_place(stage, "bare", name)) for name in present]
         return None if None in parts else parts
 
     parts = wait_for_message(look, patience, stop)
@@ -141,7 +141,7 @@ def bare_sum(mailbox, seats, identity, stage, present, values, patience, *, stop
 
 
 def say_stop(room, victim, signer=None):
-    room.box.put(place_of_signed_message(0, "stop", victim), room.signed(signer or victim, "stop", {}, stage=0))
+    room.box.put(message_place(0, "stop", victim), room.signed(signer or victim, "stop", {}, stage=0))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import oracles
 from radoboost.errors import ArgumentError
 from radoboost.holder import keystream
 from radoboost.holder.keystream import MAX_RADOS, SLAB_TILES, make_key
-from radoboost.holder.signatures import AllSignatures, check_enough_signatures, check_n_rados
+from radoboost.holder.signatures import AllSignatures, check_n_rados, check_n_signatures
 
 FALSE_ALARM = 1e-6
 
@@ -83,7 +83,7 @@ def test_number_of_rados():
     for bad in (1.0, "8", True):
         with pytest.raises(ArgumentError, match="whole number"):
             check_n_rados(bad)
-    check_enough_signatures(8, 3, AllSignatures())
-    check_enough_signatures(MAX_RADOS, 10**6, AllSignatures())
+    check_n_signatures(8, 3, AllSignatures())
+    check_n_signatures(MAX_RADOS, 10**6, AllSignatures())
     with pytest.raises(ArgumentError, match="only 8 signatures"):
-        check_enough_signatures(9, 3, AllSignatures())
+        check_n_signatures(9, 3, AllSignatures())

@@ -360,7 +360,7 @@ STEMS = {"a": ["a-person", "a-person-rows-2-2", "a-2", "a-label-record"]} | {
 
 @pytest.mark.parametrize(("name", "stem"), [(name, stem) for stem, names in STEMS.items() for name in names])
 def test_names_of_totals_that_the_program_proposed(name, stem):
-    assert ledgers._stem_of_booked_table(name) == stem
+    assert ledgers._booked_table_stem(name) == stem
 
 
 def test_a_total_that_is_replaced_between_price_and_booking(ledger, monkeypatch):

@@ -14,7 +14,7 @@ import pytest
 import radoboost as rb
 from radoboost.holder.mechanisms import plain
 from radoboost.holder.rooms import abort_notices, participant, room
-from radoboost.holder.rooms.abort_notices import announce_abort_to_room
+from radoboost.holder.rooms.abort_notices import announce_abort
 from radoboost.holder.rooms.agreement import PLACE, Agreement, Notes, make_agreement, read_agreement
 from radoboost.holder.rooms.handshake import (
     check_holder_name,
@@ -29,7 +29,7 @@ from radoboost.holder.rooms.handshake import (
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.roster import Party, Roster
 from radoboost.holder.rooms.secure_aggregation import SecureTotal, secure_sum
-from radoboost.holder.rooms.signed_messages import place_of_signed_message, sign_message, verify_message
+from radoboost.holder.rooms.signed_messages import message_place, sign_message, verify_message
 from radoboost.holder.rooms.signed_release import most_signed_release
 from radoboost.privacy import Gaussian, Relation
 from rooms import View, bare_sum
@@ -444,7 +444,7 @@ def test_a_holder_that_was_there_before_is_told_so(tmp_path):
         with pytest.raises(rb.RoomError, match="only east came within 0 seconds, and of 3 holders 2 are missing"):
             rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
     # Also once it was ready: not the mailbox knows what has begun, but what it has noted itself.
-    box.put(place_of_signed_message(0, "ready", "east"), sign_message(east, agreement.digest, 0, "ready", {}))
+    box.put(message_place(0, "ready", "east"), sign_message(east, agreement.digest, 0, "ready", {}))
     with pytest.raises(rb.RoomError, match="only east came"):
         rb.join_room(box, [[1.0, 2.0]], [1], identity=east, **agreed)
     seats = make_roster(agreement, [east.party, *(one.party for one in identities()[1:])])
@@ -488,7 +488,7 @@ def test_figures_of_another_form_are_refused_by_the_sender_name(theirs):
     box, everybody = MemoryMailbox(), identities()
     arrays = {"value": np.array(theirs)} if theirs == [0.1, float("inf")] else {}
     body = {} if arrays else {"value": theirs}
-    box.put(place_of_signed_message(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", body, arrays))
+    box.put(message_place(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", body, arrays))
     with pytest.raises(rb.RoomError, match="east sent figures of another form"):
         seat(box, everybody[1], everybody).agreed(lambda: [0.3, 0.4])
 
@@ -503,7 +503,7 @@ def test_whoever_left_does_not_speak_for_all(monkeypatch):
     here = seat(box, everybody[1], everybody)
     assert here.total([np.arange(3)])[0].tolist() == [0, 1, 2]
     assert here.present == NAMES[1:] and here.noise_factor == 1.0
-    box.put(place_of_signed_message(2, "agreed"), sign_message(everybody[0], bytes(32), 2, "agreed", {"value": 1.0}))
+    box.put(message_place(2, "agreed"), sign_message(everybody[0], bytes(32), 2, "agreed", {"value": 1.0}))
     with pytest.raises(rb.RoomError, match="east is no longer in the room"):
         here.agreed(lambda: 2.0)
     lost = seat(box, everybody[0], everybody)
@@ -633,7 +633,7 @@ def test_one_who_stops_before_it_speaks_for_all_is_followed_by_the_next_at_once(
     second, third = (seat(box, one, everybody, patience=3600.0) for one in everybody[1:3])
     box.put("0000/stop/east", sign_message(everybody[0], bytes(32), 0, "stop", {}))
     assert second.agreed(lambda: 5) == third.agreed(lambda: 7) == 5
-    with suppress(rb.RoomError), announce_abort_to_room(box, second._seats, everybody[1]):
+    with suppress(rb.RoomError), announce_abort(box, second._seats, everybody[1]):
         raise rb.RoomError("north has to go")
     assert third.agreed(lambda: 7) == 7
 

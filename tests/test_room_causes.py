@@ -13,7 +13,7 @@ from radoboost.holder.rooms.abort_causes import (
     causes_text,
     read_abort_causes,
 )
-from radoboost.holder.rooms.signed_messages import place_of_signed_message
+from radoboost.holder.rooms.signed_messages import message_place
 from rooms import Room, killed_after, played
 
 AT_ONCE = {"ticks": 100, "tick": 0.04}  # before anybody's patience ends
@@ -33,7 +33,7 @@ def ends(rng, n_parties, gone):
             return True
         if gone[name] is not None:
             body = {"because": [cause.to_dict() for cause in gone[name]]}
-            room.box.put(place_of_signed_message(0, "stop", name), room.signed(name, "stop", body, stage=0))
+            room.box.put(message_place(0, "stop", name), room.signed(name, "stop", body, stage=0))
         return False
 
     found = played(room.sums(), rng, alive, **AT_ONCE)

@@ -22,7 +22,7 @@ from radoboost.holder.rooms.signed_messages import (
     Identity,
     identity_path,
     load_or_create_identity,
-    place_of_signed_message,
+    message_place,
     sign_message,
     verify_message,
 )
@@ -140,7 +140,7 @@ def test_a_message_in_another_place_is_refused(holders, seats):
         verify_message(content, "0003/masked/north", other)
     assert (
         verify_message(
-            sign_message(holders["west"], AGREEMENT, 3, "masked", {}), place_of_signed_message(3, "masked"), seats
+            sign_message(holders["west"], AGREEMENT, 3, "masked", {}), message_place(3, "masked"), seats
         ).sender
         == "west"
     )

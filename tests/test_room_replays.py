@@ -410,11 +410,11 @@ def test_a_speaker_who_sends_absurd_figures_is_named_at_every_honest_holder(tmp_
 
 
 def test_figures_that_cannot_be_used_are_their_speakers(tmp_path):
-    from radoboost.holder.rooms.signed_messages import place_of_signed_message
+    from radoboost.holder.rooms.signed_messages import message_place
 
     everybody, box = [Identity.create(name) for name in NAMES[:3]], MemoryMailbox()
     seats = Roster(bytes(32), tuple(one.party for one in everybody), 1)
-    box.put(place_of_signed_message(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", {"value": [200]}))
+    box.put(message_place(1, "agreed"), sign_message(everybody[0], bytes(32), 1, "agreed", {"value": [200]}))
 
     def read(tops):
         if tops[0] > 130:

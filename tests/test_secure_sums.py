@@ -8,7 +8,7 @@ import pytest
 from radoboost.errors import RoomError
 from radoboost.holder.rooms.abort_notices import AbortNotices
 from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureSum, secure_sum
-from radoboost.holder.rooms.signed_messages import Identity, place_of_signed_message, verify_message
+from radoboost.holder.rooms.signed_messages import Identity, message_place, verify_message
 from rooms import PATIENCE, Room, check_totals, killed_after, played, say_stop
 
 
@@ -241,7 +241,7 @@ def test_a_message_in_the_own_place_ends_the_sum(rng, kind):
     room = Room(rng, 5)
 
     def sent(place, content):
-        if place == place_of_signed_message(3, kind, "h01"):
+        if place == message_place(3, kind, "h01"):
             message = verify_message(content, place, room.seats)
             room.box.put(place, room.signed("h01", kind, {**message.body, "twin": True}, message.arrays))
         return content

@@ -26,7 +26,7 @@ from radoboost.holder.signatures import (
     AllSignatures,
     FeatureInterval,
     FixedSupport,
-    check_enough_signatures,
+    check_n_signatures,
     signature_size_law_error,
     signature_size_weights,
 )
@@ -196,7 +196,7 @@ def test_words_that_would_favour_the_first_rows_are_skipped():
     raw = np.array([0, 13, 2**64 - 7, 2**64 - 6, 2**64 - 1], dtype=np.uint64)
     for m, expected in ((10, [0, 3, 9, None, None]), (16, [0, 13, 9, 10, 15])):
         rows = np.empty(5, np.uint32)
-        switching._compile_subset_kernel(switching._words_to_candidate_rows)(raw, m, rows)
+        switching._subset_kernel(switching._words_to_candidate_rows)(raw, m, rows)
         assert rows.tolist() == [2**32 - 1 if row is None else row for row in expected]
 
 
@@ -374,7 +374,7 @@ def test_sizes_of_sets():
         assert FeatureInterval(m // 2, m).size(m) == sum(math.comb(m, k) for k in range(m // 2, m + 1))
     for chosen in (AllSignatures(), FixedSupport(0.5), FeatureInterval(400_000, 600_000), FeatureInterval(0, 10**6)):
         assert chosen.size(10**6) == MAX_SIZE
-        check_enough_signatures(MAX_RADOS, 10**6, chosen)
+        check_n_signatures(MAX_RADOS, 10**6, chosen)
     assert FixedSupport(2).size(10**6) == math.comb(10**6, 2)
 
 
@@ -384,7 +384,7 @@ def test_more_rados_than_signatures_are_refused(rng):
         rb.craft(x, y, n_rados=101, signatures=rb.FixedSupport(99))
     assert rb.craft(x, y, n_rados=100, signatures=rb.FixedSupport(99)).n_rados == 100
     with pytest.raises(rb.ArgumentError, match="only 1 signatures"):
-        check_enough_signatures(2, 100, FeatureInterval(0, 0))
+        check_n_signatures(2, 100, FeatureInterval(0, 0))
 
 
 @pytest.mark.parametrize("bad", [0, 1.0, math.nan, True, "half"])

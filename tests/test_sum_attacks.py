@@ -14,7 +14,7 @@ from radoboost.holder.keystream import Key
 from radoboost.holder.rooms import masking, sum_secrets
 from radoboost.holder.rooms.roster import Party, Roster
 from radoboost.holder.rooms.secure_aggregation import CONFIRM, MASKED, ROUNDS, UNMASK, SecureSum, SecureTotal
-from radoboost.holder.rooms.signed_messages import place_of_signed_message, verify_message
+from radoboost.holder.rooms.signed_messages import message_place, verify_message
 from radoboost.holder.rooms.sum_secrets import PublicKeys, SumSecrets
 from rooms import Room, killed_after, played
 
@@ -57,9 +57,7 @@ class Collusion:
 
     def list_of(self, content, group):
         if group not in self.lists:
-            message = verify_message(
-                content, place_of_signed_message(self.room.stage, f"{MASKED}-list"), self.room.seats
-            )
+            message = verify_message(content, message_place(self.room.stage, f"{MASKED}-list"), self.room.seats)
             present = {name: digest for name, digest in message.body["in"].items() if name not in self.left_out[group]}
             body = {**message.body, "in": present}
             self.lists[group] = self.room.signed(self.colluders[0], f"{MASKED}-list", body)
@@ -70,7 +68,7 @@ class Collusion:
         numbers = {name: k for k, name in enumerate(self.room.names, 1)}
         found = {numbers[name]: shares[kind] for (name, sender), shares in self.kept.items() if sender == victim}
         for name, group in self.groups.items():
-            place = place_of_signed_message(self.room.stage, UNMASK, name)
+            place = message_place(self.room.stage, UNMASK, name)
             content = self.room.box.get(place)
             if content is not None and (victim in self.left_out[group]) == bool(kind):
                 answer = verify_message(content, place, self.room.seats).arrays["shares"]
@@ -88,10 +86,10 @@ class Collusion:
         room, session = self.room, masking.session_of_sum(self.room.seats.agreement, self.room.stage)
         keys, total = {}, np.zeros(len(room.numbers[victims[0]]), np.uint64)
         for name in room.names:
-            place = place_of_signed_message(room.stage, "keys", name)
+            place = message_place(room.stage, "keys", name)
             keys[name] = PublicKeys.from_body(verify_message(room.box.get(place), place, room.seats).body)
         for name in victims:
-            place = place_of_signed_message(room.stage, MASKED, name)
+            place = message_place(room.stage, MASKED, name)
             total += verify_message(room.box.get(place), place, room.seats).arrays["numbers"]
             total -= masking.masking_pad(
                 masking.derive_masking_key(self.secret(name, 0), session, "self", name), len(total)
@@ -292,7 +290,7 @@ def resent(room, sender, kind, change):
     """The sender is dishonest: it signs something else."""
 
     def sent(place, content):
-        if place != place_of_signed_message(room.stage, kind, sender):
+        if place != message_place(room.stage, kind, sender):
             return content
         message = verify_message(content, place, room.seats)
         body, arrays = dict(message.body), {name: array.copy() for name, array in message.arrays.items()}
@@ -339,7 +337,7 @@ def test_dishonest_holders_stop_a_sum_and_are_named(rng):
 def test_two_messages_of_one_holder_give_no_two_totals(rng, kind):
     """A dishonest holder signs two, and the mailbox shows either to some."""
     room = Room(rng, 7, 3)
-    place, shown = place_of_signed_message(room.stage, kind, "h01"), []
+    place, shown = message_place(room.stage, kind, "h01"), []
 
     def sent(name, content):
         if name == place:

@@ -10,7 +10,7 @@ import pytest
 from radoboost.errors import RoomError
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.secure_aggregation import ROUNDS, SecureTotal
-from radoboost.holder.rooms.signed_messages import Identity, place_of_signed_message, sign_message, verify_message
+from radoboost.holder.rooms.signed_messages import Identity, message_place, sign_message, verify_message
 from rooms import Room, check_totals, killed_after, played, say_stop
 
 # Faults. Each takes a room and a generator, and makes changes. It gives names of which each error must have one, by
@@ -28,7 +28,7 @@ class ByHolder(dict):
 
 def at_sending(room, name, kind, change):
     def sent(place, content):
-        return change(content) if place == place_of_signed_message(room.stage, kind, name) else content
+        return change(content) if place == message_place(room.stage, kind, name) else content
 
     room.views[name].sent.append(sent)
 
@@ -44,7 +44,7 @@ def lost_message(room, rng):
 
 
 def lost_list(room, rng):
-    place = place_of_signed_message(room.stage, f"{some(rng, ROUNDS[:3])}-list")
+    place = message_place(room.stage, f"{some(rng, ROUNDS[:3])}-list")
     makers = []
 
     def sent(name, content):
@@ -76,7 +76,7 @@ def altered_message(room, rng):
 
 def altered_for_one(room, rng):
     victim, viewer, kind = some(rng, room.names), some(rng, room.names), some(rng, ROUNDS)
-    place, kept, flip = place_of_signed_message(room.stage, kind, victim), [], flipped(rng)
+    place, kept, flip = message_place(room.stage, kind, victim), [], flipped(rng)
 
     def seen(name, content):
         if name != place:
@@ -90,7 +90,7 @@ def altered_for_one(room, rng):
 
 def altered_list(room, rng):
     """Its maker is named, also where its name in the list was altered."""
-    place, makers, flip = place_of_signed_message(room.stage, f"{some(rng, ROUNDS[:3])}-list"), [], flipped(rng)
+    place, makers, flip = message_place(room.stage, f"{some(rng, ROUNDS[:3])}-list"), [], flipped(rng)
 
     def sent(name, content, maker):
         if name != place:
@@ -109,8 +109,8 @@ def under_another_name(room, rng):
     other = some(rng, [kind, some(rng, ROUNDS)])
 
     def sent(place, content):
-        if place == place_of_signed_message(room.stage, kind, sender):
-            room.box.put(place_of_signed_message(room.stage, other, victim), content)
+        if place == message_place(room.stage, kind, sender):
+            room.box.put(message_place(room.stage, other, victim), content)
         return content
 
     room.views[sender].sent.append(sent)
@@ -127,7 +127,7 @@ def from_elsewhere(room, rng):
     else:
         elsewhere.seats = Roster(secrets.token_bytes(32), room.seats.parties, room.seats.tolerate)
     played(elsewhere.sums(), rng)
-    old = elsewhere.box.get(place_of_signed_message(elsewhere.stage, kind, victim))
+    old = elsewhere.box.get(message_place(elsewhere.stage, kind, victim))
     at_sending(room, victim, kind, lambda content: old)
     return [victim], False, set()
 
@@ -137,7 +137,7 @@ def impostor(room, rng):
     signer = some(rng, [Identity.create(victim), *(room.identities[name] for name in room.names if name != victim)])
 
     def again(content):
-        message = verify_message(content, place_of_signed_message(room.stage, kind, victim), room.seats)
+        message = verify_message(content, message_place(room.stage, kind, victim), room.seats)
         return sign_message(signer, room.seats.agreement, room.stage, kind, message.body, message.arrays)
 
     at_sending(room, victim, kind, again)
@@ -146,7 +146,7 @@ def impostor(room, rng):
 
 def rewritten_list(room, content, kind, change):
     """What the maker of a list, were it dishonest, might sign in its place."""
-    message = verify_message(content, place_of_signed_message(room.stage, f"{kind}-list"), room.seats)
+    message = verify_message(content, message_place(room.stage, f"{kind}-list"), room.seats)
     body = json.loads(json.dumps(message.body))
     if not isinstance(body.get("in"), dict):
         return content  # another fault has spoiled it
@@ -159,7 +159,7 @@ def claimed_drop(room, rng):
     kind, victim = some(rng, ROUNDS[:3]), some(rng, room.names[1:])
 
     def sent(place, content):
-        if place != place_of_signed_message(room.stage, f"{kind}-list"):
+        if place != message_place(room.stage, f"{kind}-list"):
             return content
         return rewritten_list(room, content, kind, lambda body, maker: body["in"].pop(victim, None))
 
@@ -170,7 +170,7 @@ def claimed_drop(room, rng):
 def two_lists(room, rng):
     """Two lists by the same maker, each shown to some: these name it, the others it or one of these."""
     kind, victim = some(rng, ROUNDS[:3]), some(rng, room.names[1:])
-    place, kept, makers = place_of_signed_message(room.stage, f"{kind}-list"), [], []
+    place, kept, makers = message_place(room.stage, f"{kind}-list"), [], []
     others = [name for name in room.names[1:] if rng.integers(2) and name != victim]
     blame = ByHolder({"": [*others]} | dict.fromkeys(others, makers))
 
@@ -203,7 +203,7 @@ LIST_CHANGES = {
 
 def with_list(room, kind, change):
     def sent(place, content):
-        wrong = place == place_of_signed_message(room.stage, f"{kind}-list")
+        wrong = place == message_place(room.stage, f"{kind}-list")
         return rewritten_list(room, content, kind, change) if wrong else content
 
     room.views["h00"].sent.append(sent)
@@ -249,7 +249,7 @@ def other_agreement(room, rng):
 def hidden_messages(room, rng):
     """A mailbox that hides a message from one holder."""
     viewer, sender = some(rng, room.names), some(rng, room.names)
-    place = place_of_signed_message(room.stage, some(rng, ROUNDS), sender)
+    place = message_place(room.stage, some(rng, ROUNDS), sender)
     room.views[viewer].seen.append(lambda name, content: None if name == place else content)
     return ByHolder({"": [viewer, sender], viewer: [sender]}), False, set()
 
@@ -258,7 +258,7 @@ def stopped(room, rng):
     """A holder stops, and says so; one other is perhaps not shown that."""
     blame = killed(room, rng)
     victim, viewer = blame[0][0], some(rng, room.names)
-    lives, place = room.lives[victim], place_of_signed_message(0, "stop", victim)
+    lives, place = room.lives[victim], message_place(0, "stop", victim)
 
     def alive():
         if lives():
@@ -329,7 +329,7 @@ def test_whoever_may_have_shown_two_lists_is_named(rng):
     """One holder sees another list of h00's than all others: each names h00, or that holder."""
     for kind in ROUNDS[:3]:
         room = Room(rng, 7, 2)
-        place, other = place_of_signed_message(room.stage, f"{kind}-list"), []
+        place, other = message_place(room.stage, f"{kind}-list"), []
 
         def seen(name, content, place=place, other=other, room=room, kind=kind):
             if name == place and not other:

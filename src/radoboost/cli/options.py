@@ -300,9 +300,7 @@ def failures_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
             say_on_stderr(f"rado: {' '.join(str(error).split())}")
             raise typer.Exit(1) from None
         except MemoryError as error:
-            say_on_stderr(
-                _failure_with_spent_text("there is not enough memory for this; ask for less, or free some", error)
-            )
+            say_on_stderr(_spent_failure_text("there is not enough memory for this; ask for less, or free some", error))
             raise typer.Exit(1) from None
         except OSError as error:
             # Nobody reads stdout any more: what is left in its buffer must not be tried again at exit.
@@ -311,11 +309,11 @@ def failures_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
             # Errors of libraries have no number, and those of files have a name.
             what = "cannot print the result: " if error.errno is not None and error.filename is None else ""
             if not isinstance(error, BrokenPipeError) or what_is_spent(error):
-                say_on_stderr(_failure_with_spent_text(f"{what}{reason(error)}", error))
+                say_on_stderr(_spent_failure_text(f"{what}{reason(error)}", error))
             raise typer.Exit(1) from None
         except KeyboardInterrupt as error:
             what = str(error) or "no unfinished file is left"
-            say_on_stderr(_failure_with_spent_text(f"interrupted; {what}", error))
+            say_on_stderr(_spent_failure_text(f"interrupted; {what}", error))
             if isinstance(error, Terminated):
                 signal.raise_signal(signal.SIGTERM)  # for whoever sent it, to see that it was that
             raise typer.Exit(130) from None
@@ -323,7 +321,7 @@ def failures_in_one_line(command: Callable[P, None]) -> Callable[P, None]:
     return wrapped
 
 
-def _failure_with_spent_text(line: str, error: BaseException) -> str:
+def _spent_failure_text(line: str, error: BaseException) -> str:
     return f"rado: {'; '.join(filter(None, [line, what_is_spent(error)]))}"
 
 

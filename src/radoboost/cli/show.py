@@ -136,7 +136,7 @@ def sign_off(
       rado sign-off plain.rado.parquet --officer "A. Smith" --decision approve --confirm "no promise"
     """
     import radoboost as rb
-    from radoboost.report.sign_off import NO_PROMISE, SignOff, must_confirm_sign_off, write_sign_off
+    from radoboost.report.sign_off import NO_PROMISE, SignOff, must_confirm, write_sign_off
 
     place = output or options.default_output_path(str(release), "signoff.html")
     signed = SignOff(officer, decision, remarks, day)
@@ -144,7 +144,7 @@ def sign_off(
     keep_sign_off(place, force)
     options.check_page_path(place, sources, "-o", force=force)
     loaded = rb.load(release)
-    if must_confirm_sign_off(loaded, decision):
+    if must_confirm(loaded, decision):
         if not confirm and sys.stdin is not None and sys.stdin.isatty():
             confirm = typer.prompt(f'{release.name} promises nothing. To approve it, type "{NO_PROMISE}"', err=True)
         if confirm.strip() != NO_PROMISE:

@@ -30,13 +30,7 @@ from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.grid_rows import Route, grid_rows
 from radoboost.holder.keystream import TILE_ROWS, Key
 from radoboost.holder.request import DEFAULT_RADOS
-from radoboost.holder.signatures import (
-    AllSignatures,
-    SignatureSet,
-    SignatureStream,
-    check_enough_signatures,
-    check_n_rados,
-)
+from radoboost.holder.signatures import AllSignatures, SignatureSet, SignatureStream, check_n_rados, check_n_signatures
 from radoboost.progress import Progress, no_progress, show_progress
 from radoboost.release import secret_shares
 from radoboost.release.parties import ENCRYPTED, Parties
@@ -314,7 +308,7 @@ def craft(
             f"there are {m:,} rows of all senders, and they were packed for sums of {first.most_rows:,}; let all "
             f"senders encrypt again with most_rows={m}"
         )
-    check_enough_signatures(count, m, subsets)
+    check_n_signatures(count, m, subsets)
     prepared = subsets.prepare(Key.from_system() if key is None else Key(key), count, m)
     encryptor, size = Encryptor(first.key, full=True), first.key.ciphertext_bytes
     out = np.empty((count, first.packing.n_numbers, size), np.uint8)

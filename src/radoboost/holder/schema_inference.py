@@ -31,7 +31,7 @@ from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.progress import Progress, silent
 from radoboost.tables.cells import gap_label_cells, is_text
-from radoboost.tables.column_selection import list_names, storage_type_of_column
+from radoboost.tables.column_selection import list_names, stored_type
 from radoboost.tables.column_types import MOST_VALUES, ORDERS, PRIVATE, Category, Date, Ignored, Kind, Number
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.labels import ADVICE, LabelCollector, rows_without_label
@@ -68,7 +68,7 @@ def column_name_looks_like_id(name: str) -> bool:
 
 def infer_kind_by_name(name: str, stored: pa.DataType | None) -> Kind:
     """The kind of a column by its name and storage type; what must be decided about it stays open."""
-    if stored is not None and pa.types.is_dictionary(stored) and storage_type_of_column(stored.value_type) != "text":
+    if stored is not None and pa.types.is_dictionary(stored) and stored_type(stored.value_type) != "text":
         return Ignored("id") if column_name_looks_like_id(name) else Category()  # whoever made it a dictionary says so
     while stored is not None and (pa.types.is_dictionary(stored) or pa.types.is_run_end_encoded(stored)):
         stored = stored.value_type
@@ -339,7 +339,7 @@ def _start_profile(name: str, stored: pa.DataType, engine: Engine, marks: Sequen
         return ColumnProfile(name, inner, NumberProfile(engine, marks), DateProfile(), CategoryProfile(), coded)
     if pa.types.is_date(inner) or pa.types.is_timestamp(inner):
         return ColumnProfile(name, inner, None, DateProfile([ORDERS[0]]), None)
-    if storage_type_of_column(inner) != "text":
+    if stored_type(inner) != "text":
         if coded:
             return ColumnProfile(name, inner, None, None, CategoryProfile(), coded)
         values = CategoryProfile() if column_name_looks_like_id(name) and pa.types.is_integer(inner) else None

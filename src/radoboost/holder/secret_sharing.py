@@ -32,13 +32,7 @@ from radoboost.holder.keystream import Key
 from radoboost.holder.rado_sums import check_memory_for_rados, rows_per_sum_batch
 from radoboost.holder.request import DEFAULT_RADOS
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.signatures import (
-    AllSignatures,
-    SignatureSet,
-    SignatureStream,
-    check_enough_signatures,
-    check_n_rados,
-)
+from radoboost.holder.signatures import AllSignatures, SignatureSet, SignatureStream, check_n_rados, check_n_signatures
 from radoboost.progress import no_progress, show_progress
 from radoboost.release import secret_shares
 from radoboost.tables.table import round_to_whole_tiles
@@ -246,7 +240,7 @@ def craft_shares(
     _check_shares_of_one_side(parts)
     rows = _SharedRows(parts)
     check_rows_sum_exactly("all of it", rows.n_rows)
-    check_enough_signatures(count, rows.n_rows, subsets)
+    check_n_signatures(count, rows.n_rows, subsets)
     chosen = {"name": subsets.name, **subsets.parameters(rows.n_rows)}
     job = {
         "parts": [[part.pair, part.n_rows] for part in parts],

@@ -293,7 +293,7 @@ def _between(value: object, name: str, least: int, most: int) -> int:
     return int(value)
 
 
-def check_enough_signatures(n_rados: int, n_examples: int, signatures: SignatureSet) -> None:
+def check_n_signatures(n_rados: int, n_examples: int, signatures: SignatureSet) -> None:
     size = signatures.size(n_examples)
     if n_rados > size:
         raise ArgumentError(

@@ -76,7 +76,7 @@ class FixedSizeCoins:
         self.start.words(first_tile, n_tiles, out)
         if len(self.entries):
             first_tile -= (self.first_bucket << self.bucket_bits) // TILE_ROWS
-            _compile_subset_kernel(_switch_subset_bits)(out, first_tile, self.bucket_bits, self.starts, self.entries)
+            _subset_kernel(_switch_subset_bits)(out, first_tile, self.bucket_bits, self.starts, self.entries)
         return out
 
     def for_part(self, first_row: int, n_rows: int) -> "FixedSizeCoins":
@@ -159,7 +159,7 @@ class CorrectedCoins:
         _run_subset_jobs(one, range(0, self._n_tiles, self._block_tiles), self._threads)
 
     def _count_members(self) -> NDArray[np.int64]:
-        count, counts = _compile_subset_kernel(_count_subset_sizes), []
+        count, counts = _subset_kernel(_count_subset_sizes), []
 
         def use(first_tile: int, words: NDArray[np.uint64]) -> None:
             if first_tile + len(words) == self._n_tiles:
@@ -201,11 +201,11 @@ class CorrectedCoins:
         choices, n_taken = np.full(room[-1], _NO_ROW, dtype=np.uint32), np.zeros(len(rados), dtype=np.int64)
         nothing = np.zeros_like(self._switches[0]), np.empty(0, dtype=np.uint32)
         to_rows, look_up, choose = (
-            _compile_subset_kernel(_words_to_candidate_rows),
-            _compile_subset_kernel(_look_up_candidate_bits),
-            _compile_subset_kernel(_choose_candidates),
+            _subset_kernel(_words_to_candidate_rows),
+            _subset_kernel(_look_up_candidate_bits),
+            _subset_kernel(_choose_candidates),
         )
-        _compile_subset_kernel(_sort_into_buckets)  # before threads ask for it
+        _subset_kernel(_sort_into_buckets)  # before threads ask for it
         searches = []
 
         def draw(job: tuple[int, int]) -> None:
@@ -243,9 +243,7 @@ class CorrectedCoins:
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         starts = np.zeros_like(before[0])
         entries = np.empty(len(before[1]) + len(rows), dtype=np.uint32)
-        _compile_subset_kernel(_sort_into_buckets)(
-            rows, ends, rados, self._bucket_bits, *before, starts, entries, order
-        )
+        _subset_kernel(_sort_into_buckets)(rows, ends, rados, self._bucket_bits, *before, starts, entries, order)
         return starts, entries[: starts[-1]]
 
 
@@ -287,7 +285,7 @@ _TYPES = {
 
 
 @functools.cache
-def _compile_subset_kernel(function: Callable[..., None]) -> Callable[..., None]:
+def _subset_kernel(function: Callable[..., None]) -> Callable[..., None]:
     return jit(function, f"void({', '.join(_TYPES[function.__name__])})")
 
 

@@ -341,9 +341,7 @@ def _fit_class_discriminant(moments: ClassMoments) -> ClassFit:
     whitening, shrinkage = _within_class_whitening(deviations.reshape(-1, len(scale)), len(sizes) / n)
     plane = _plane_of_class_means(means @ whitening, sizes / n)
     to_plane = whitening @ plane
-    weights, offsets = _fit_clouds_of_classes(
-        means @ to_plane, _covariances_in_plane(deviations @ to_plane, sizes), sizes
-    )
+    weights, offsets = _fit_clouds(means @ to_plane, _covariances_in_plane(deviations @ to_plane, sizes), sizes)
     theta = np.zeros((len(moments.sizes), moments.means.shape[1] + 1))
     slopes = weights @ to_plane.T / scale
     theta[np.ix_(present, np.append(varies, False))] = slopes / unit[varies]
@@ -414,7 +412,7 @@ def points_of_normal_cloud(n_points: int, rank: int) -> NDArray[np.float64]:
     return np.asarray(np.linalg.solve(np.linalg.cholesky(points.T @ points / n_points), points.T).T)
 
 
-def _fit_clouds_of_classes(
+def _fit_clouds(
     means: NDArray[np.float64], covariances: NDArray[np.float64], sizes: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Weights and offsets with the least multinomial risk over a normal cloud for each class, from the discriminant."""

@@ -110,20 +110,18 @@ class ProbabilityLink:
 def probability_link_of_scores(release: Release) -> ProbabilityLink:
     """The link of the scores that follow from released moments, for new rows."""
     link = probability_link_by_counts(release)
-    return shorten_link(
-        link, _score_counts_of_release(release), float(release.mechanism["score_unit"]), len(release.columns)
-    )
+    return shorten_link(link, _score_counts(release), float(release.mechanism["score_unit"]), len(release.columns))
 
 
 def probability_link_by_counts(release: Release) -> ProbabilityLink:
     """The link for the rows of the table, by the counts in the release."""
     mechanism = release.mechanism
     return fit_probability_link(
-        _score_counts_of_release(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"])
+        _score_counts(release), float(mechanism["noise"]["scores"]), float(mechanism["score_unit"])
     )
 
 
-def _score_counts_of_release(release: Release) -> NDArray[np.float64]:
+def _score_counts(release: Release) -> NDArray[np.float64]:
     return release.blocks["scores"].reshape(2, 2, len(EDGES) + 1)
 
 

@@ -81,7 +81,7 @@ def _event_integer(value: Any, name: str, least: int) -> int:
     return int(value)
 
 
-def _variation_event_field(value: Any) -> float:
+def _event_variation(value: Any) -> float:
     if not 0 <= (number := _real_event_field(value, "total_variation")) < 1:
         raise ArgumentError(f"total_variation must lie in [0, 1); it is {value!r}")
     return number
@@ -145,7 +145,7 @@ class Gaussian:
         _set_event_fields(
             self,
             relation=_parse_relation(self.relation, _JOINT),
-            total_variation=_variation_event_field(self.total_variation),
+            total_variation=_event_variation(self.total_variation),
         )
         _check_bool_event_field(self.own_noise, "own_noise")
         _check_bool_event_field(self.lines, "lines")
@@ -179,7 +179,7 @@ class SubsampledGaussian:
         _set_event_fields(
             self,
             relation=_parse_relation(self.relation, _JOINT),
-            total_variation=_variation_event_field(self.total_variation),
+            total_variation=_event_variation(self.total_variation),
         )
         if self.probability > 1:
             raise ArgumentError(f"probability must lie in (0, 1]; it is {self.probability}")
@@ -215,9 +215,7 @@ class TruncatedBinomialShift:
                 f"n_trials must be below 2**31, and column a name; they are {self.n_trials}, {self.column!r}"
             )
         _set_event_fields(
-            self,
-            high=_event_integer(self.high, "high", 0),
-            total_variation=_variation_event_field(self.total_variation),
+            self, high=_event_integer(self.high, "high", 0), total_variation=_event_variation(self.total_variation)
         )
         _set_event_fields(self, shift=_group_event_field(self.shift, "shift"))
         if not self.low <= self.high <= self.n_trials:

@@ -317,11 +317,9 @@ class Ledger:
         return dict(connection.execute(query, (self.table,)).fetchall())
 
     def _same_table(self, connection: sqlite3.Connection | None = None) -> dict[str, str]:
-        """Those of `beside` that are of this table by their names, as `_stem_of_booked_table` reads them."""
+        """Those of `beside` that are of this table by their names, as `_booked_table_stem` reads them."""
         others = self.beside(connection)
-        return {
-            name: others[name] for name in others if _stem_of_booked_table(name) == _stem_of_booked_table(self.table)
-        }
+        return {name: others[name] for name in others if _booked_table_stem(name) == _booked_table_stem(self.table)}
 
     def fitting(self, relation: Relation) -> tuple[str, ...]:
         """The options of `rado ledger create` that replace this total by one for other neighbours.
@@ -510,7 +508,7 @@ def other_totals_text(others: dict[str, str]) -> str:
     )
 
 
-def _stem_of_booked_table(name: str) -> str:
+def _booked_table_stem(name: str) -> str:
     """The name of a table without what earlier versions put behind it for a second total: -person, -record-2, ..."""
     while (stem := re.sub(rf"(.)(-2|-(?:{'|'.join(SHORT_NAMES)}))$", r"\1", name)) != name:
         name = stem

@@ -382,20 +382,17 @@ def _parties_by_table(parts: Sequence[PartyRelease]) -> list[list[PartyRelease]]
 def _number_of_holders_of_table(table: Sequence[PartyRelease]) -> int:
     """How many holders made these releases of one table: those of their rooms, or a single one."""
     known = frozenset[str]().union(*(part.fingerprints for part in table))
-    return max(len(known), *(_number_of_holders_in_room(part) for part in table))
+    return max(len(known), *(_n_room_holders(part) for part in table))
 
 
-def _number_of_holders_in_room(part: PartyRelease) -> int:
+def _n_room_holders(part: PartyRelease) -> int:
     holders = part.release.statement.holders
     return 1 if holders is None else holders.count
 
 
 def _event_of_holder_group(table: Sequence[PartyRelease], size: int, relation: Relation) -> Event:
     """What releases of one table cost one who is at so many of the holders who made them (A12, A13)."""
-    own = [
-        group_event(check_statement(part.release.statement), min(size, _number_of_holders_in_room(part)))
-        for part in table
-    ]
+    own = [group_event(check_statement(part.release.statement), min(size, _n_room_holders(part))) for part in table]
     return _compose_events(own, relation)
 
 

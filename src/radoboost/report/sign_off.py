@@ -58,7 +58,7 @@ class SignOff:
         object.__setattr__(self, "date", day.isoformat())
 
 
-def must_confirm_sign_off(release: Release, decision: str) -> bool:
+def must_confirm(release: Release, decision: str) -> bool:
     """Whether a decision approves a release that promises nothing, so that its officer must type so."""
     return decision in APPROVALS and math.isinf(release.statement.epsilon)
 
@@ -135,7 +135,7 @@ def write_sign_off(
     from radoboost.report import html
     from radoboost.report.release_report import make_release_report
 
-    if must_confirm_sign_off(release, signed.decision) and signed.confirmed.strip() != NO_PROMISE:
+    if must_confirm(release, signed.decision) and signed.confirmed.strip() != NO_PROMISE:
         raise ArgumentError(f'this release promises nothing; to approve it, type the words "{NO_PROMISE}"')
     html.write_html_page(
         place,

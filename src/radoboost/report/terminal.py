@@ -17,9 +17,7 @@ def findings_for_terminal(findings: Findings) -> str:
     """Tables, checks and notes as text for a terminal; a table that is too wide is split into pieces."""
     blocks = [[findings.title]]
     blocks += [_table_lines_for_terminal(table) for table in findings.tables]
-    blocks += (
-        [[line for check in findings.checks for line in _check_lines_for_terminal(check)]] if findings.checks else []
-    )
+    blocks += [[line for check in findings.checks for line in _terminal_check_lines(check)]] if findings.checks else []
     blocks += [textwrap.wrap(note, _COLUMNS) for note in findings.notes]
     return "\n\n".join("\n".join(printable(line) for line in lines) for lines in blocks)
 
@@ -103,7 +101,7 @@ def _width_on_terminal(columns: list[list[str]]) -> int:
     return sum(len(lines[0]) + 2 for lines in columns) - 2
 
 
-def _check_lines_for_terminal(check: Check) -> list[str]:
+def _terminal_check_lines(check: Check) -> list[str]:
     verdict = f"{VERDICTS[check.seen]:<12}"
     prefix = f"{OURS}: " if check.ours else ""
     return textwrap.wrap(

@@ -10,20 +10,10 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
+from radoboost import privacy
 from radoboost.cli.options import chosen_mechanism
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.holder.privacy_cost import bookings_by_schema, privacy_cost_by_schema
-from radoboost.privacy import (
-    Composed,
-    Event,
-    Relation,
-    best_guess,
-    convert_relation,
-    event_from_dict,
-    group_epsilon,
-    group_event,
-    group_words,
-)
 from radoboost.privacy.conversions import GROUPS
 from radoboost.privacy.ledger import Ledger, glance_at_ledger, other_totals_text
 from radoboost.release.composition import EarlierRelease, earlier_releases
@@ -236,13 +226,11 @@ def preview_budget(
 
 def _releases_before_budget(places: Sequence[Path]) -> tuple[EarlierRelease, ...]:
     """All that releases know of; they are read again only where a file changed, for somebody is moving a slider."""
-    return _releases_of_stamped_files(
-        tuple((place, place.stat().st_mtime_ns, place.stat().st_size) for place in places)
-    )
+    return _stamped_releases(tuple((place, place.stat().st_mtime_ns, place.stat().st_size) for place in places))
 
 
 @lru_cache(maxsize=8)
-def _releases_of_stamped_files(stamped: tuple[tuple[Path, int, int], ...]) -> tuple[EarlierRelease, ...]:
+def _stamped_releases(stamped: tuple[tuple[Path, int, int], ...]) -> tuple[EarlierRelease, ...]:
     return earlier_releases([place for place, _, _ in stamped])
 
 
@@ -266,7 +254,7 @@ def _ledger_view_of_budget(
         document["spent"]["mu_squared"] / whole, document["largest_epsilon"], neighbours=total["neighbours"],
         delta=total["delta"], beside=other_totals_text(document["beside"]) if document["beside"] else "",
     )  # fmt: skip
-    foreseen: tuple[Event, ...] = ()
+    foreseen: tuple[privacy.Event, ...] = ()
     try:
         foreseen = bookings_by_schema(mechanism, schema, **persons)
         cost = ledger.check(*foreseen)
@@ -278,10 +266,10 @@ def _ledger_view_of_budget(
     return replace(books, after=ledger.largest_epsilon(cost), cost=float(cost.mu_squared) / whole)
 
 
-def _is_bookable_on_ledger(event: Event, relation: Relation) -> bool:
+def _is_bookable_on_ledger(event: privacy.Event, relation: privacy.Relation) -> bool:
     """Whether what an event promises can be booked on a total that is about a relation."""
     try:
-        convert_relation(event, relation)
+        privacy.convert_relation(event, relation)
     except ArgumentError:
         return False
     return True
@@ -381,23 +369,25 @@ def budget_panels(statement: Statement) -> tuple[ChartPanel, ...]:
 
 
 def _budget_bars_of_groups(statement: Statement) -> list[Bar]:
-    event, bars = event_from_dict(statement.event), []
+    event, bars = privacy.event_from_dict(statement.event), []
     for size in GROUPS:
         with suppress(ArgumentError):  # a group beyond what is accounted for
-            epsilon = group_epsilon(event, statement.delta, size)
-            guess = best_guess(group_event(event, size))
-            bars.append(Bar(group_words(event.relation, size), guess, epsilon, statement.delta))
+            epsilon = privacy.group_epsilon(event, statement.delta, size)
+            guess = privacy.best_guess(privacy.group_event(event, size))
+            bars.append(Bar(privacy.group_words(event.relation, size), guess, epsilon, statement.delta))
     return bars
 
 
 def _budget_bar_of_releases_together(statement: Statement) -> Bar:
     total = statement.composed or {}
     whom = f"{total['neighbours']}, in this release and {total['earlier_releases']} earlier"
-    event = event_from_dict(statement.event)
+    event = privacy.event_from_dict(statement.event)
     if event.relation is None or not isinstance(total["epsilon"], int | float):
         return Bar(whom, 1.0, math.inf, total["delta"])
-    earlier = [convert_relation(event_from_dict(entry["event"]), event.relation) for entry in total["releases"]]
-    return Bar(whom, best_guess(Composed((event, *earlier))), total["epsilon"], total["delta"])
+    earlier = [
+        privacy.convert_relation(privacy.event_from_dict(entry["event"]), event.relation) for entry in total["releases"]
+    ]
+    return Bar(whom, privacy.best_guess(privacy.Composed((event, *earlier))), total["epsilon"], total["delta"])
 
 
 def _budget_bar_svg(bar: Bar, lines: list[str], top: int) -> str:

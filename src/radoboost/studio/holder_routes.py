@@ -18,17 +18,7 @@ from radoboost.privacy.ledger import Ledger
 from radoboost.release.file_format import digest_of_release_file
 from radoboost.release.release import atomic_write, percent_up_text
 from radoboost.release.statement_text import epsilon_text, statement_figures_text, statement_text
-from radoboost.studio import learner_routes, officer_routes
-from radoboost.studio.budget_form import (
-    LEAST,
-    MOST,
-    STEP,
-    Budget,
-    BudgetPreview,
-    budget_panels,
-    ledger_tables_for_budget,
-    preview_budget,
-)
+from radoboost.studio import budget_form, learner_routes, officer_routes
 from radoboost.studio.jobs import Crafted, CraftOrder, Job, Work, check_output_place_free
 from radoboost.studio.rendering import (
     Here,
@@ -88,24 +78,24 @@ def holder_schema_command(studio: Studio, session: "HolderSession", place: Path)
     return shell_command(*words, "-o", place)
 
 
-def read_budget_form(form: Form) -> Budget:
+def read_budget_form(form: Form) -> budget_form.Budget:
     """The budget that a form holds; fields that it does not have are as by default."""
-    names = {item.name for item in fields(Budget)} - {"compose", "ids"}
+    names = {item.name for item in fields(budget_form.Budget)} - {"compose", "ids"}
     texts: dict[str, Any] = {name: form.text(name) for name in names if name in form}
     shown = form.text("epsilon_was", ""), form.text("slider_was", "")
-    return Budget(**{**texts, "compose": tuple(form.all("compose"))}).moved(form.text("slider", ""), shown)
+    return budget_form.Budget(**{**texts, "compose": tuple(form.all("compose"))}).moved(form.text("slider", ""), shown)
 
 
-def _holder_budget(session: "HolderSession") -> Budget:
+def _holder_budget(session: "HolderSession") -> budget_form.Budget:
     """The budget that was typed, with what the schema says of persons."""
     return replace(session.budget, ids=session.draft.ids)
 
 
-def holder_budget_page_data(studio: Studio, number: str, session: "HolderSession", *, waiting: bool) -> dict[str, Any]:
+def holder_budget_data(studio: Studio, number: str, session: "HolderSession", *, waiting: bool) -> dict[str, Any]:
     """What the page of the budget shows; with `waiting`, what it would promise comes by itself a moment later."""
     folder, draft = studio.folder, session.draft
     return {
-        **holder_budget_preview_data(studio, number, session, waiting=waiting),
+        **budget_preview_data(studio, number, session, waiting=waiting),
         "found": folder.found(session.table),
         "draft": draft,
         "live": False,
@@ -116,7 +106,7 @@ def holder_budget_page_data(studio: Studio, number: str, session: "HolderSession
     }
 
 
-def holder_budget_preview_data(
+def budget_preview_data(
     studio: Studio, number: str, session: "HolderSession", *, waiting: bool = False
 ) -> dict[str, Any]:
     """What the budget would promise, by what was declared alone."""
@@ -125,7 +115,7 @@ def holder_budget_preview_data(
     name = "" if place is None else studio.folder.name(place)
     waiting = waiting or draft.from_data or bool(draft.undecided())
     earlier = tuple(studio.folder.file(word) for word in budget.compose)
-    seen = None if waiting else preview_budget(budget, draft.schema(), place, table, name, earlier)
+    seen = None if waiting else budget_form.preview_budget(budget, draft.schema(), place, table, name, earlier)
     crafts = not budget.private or not (draft.from_data or draft.undecided() or (seen is not None and seen.refused))
     answer = None if seen is None else seen.answer
     return {
@@ -138,7 +128,7 @@ def holder_budget_preview_data(
         "typical": None if answer is None else _typical_error_of_rows(answer),
         "epsilon": "" if answer is None else epsilon_text(answer["epsilon"]),
         "composed": "" if answer is None or "composed" not in answer else epsilon_text(answer["composed"]["epsilon"]),
-        "slider": {"least": LEAST, "most": MOST, "step": STEP},
+        "slider": {"least": budget_form.LEAST, "most": budget_form.MOST, "step": budget_form.STEP},
         "undecided": draft.undecided(),
         "from_data": draft.from_data,
         "corrected": () if not budget.private else draft.corrected,
@@ -148,14 +138,14 @@ def holder_budget_preview_data(
     }
 
 
-def _fitting_ledger_command(seen: BudgetPreview | None) -> str:
+def _fitting_ledger_command(seen: budget_form.BudgetPreview | None) -> str:
     """The command that makes the ledger which fits, where the one that was chosen is about other neighbours."""
     if seen is None or seen.books is None or not seen.books.fitting:
         return ""
     return shell_command("ledger", "create", Path(seen.books.name), *seen.books.fitting)
 
 
-def _new_ledger_command(budget: Budget) -> str:
+def _new_ledger_command(budget: budget_form.Budget) -> str:
     """The command that makes a first ledger, for releases such as the budget asks for."""
     persons, labels = budget.answered == "person", budget.unit == "label"
     relation = ("person-labels" if labels else "person") if persons else "label" if labels else ""
@@ -218,7 +208,7 @@ def holder_craft_order(studio: Studio, session: "HolderSession") -> CraftOrder:
     )  # fmt: skip
 
 
-def holder_release_page_data(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:
+def holder_release_data(studio: Studio, number: str, session: "HolderSession") -> dict[str, Any]:
     """What the page of the craft shows: how far it is, or what the release promises."""
     job, folder, order = session.crafting, studio.folder, session.order
     assert job is not None and order is not None
@@ -238,7 +228,7 @@ def holder_release_page_data(studio: Studio, number: str, session: "HolderSessio
     return {
         **values,
         "crafted": made,
-        "panels": budget_panels(made.statement),
+        "panels": budget_form.budget_panels(made.statement),
         "sentences": statement_text(made.statement),
         "release": folder.found(made.place) if there and own else None,
         "changed": there and not own,
@@ -268,11 +258,11 @@ def _ledgers_in_folder(studio: Studio) -> list[tuple[str, str]]:
     return [
         (f"{found.id} {table}", f"{found.name}: {table}")
         for found in studio.folder.files(LEDGER)
-        for table in ledger_tables_for_budget(studio.folder.file(found.id))
+        for table in budget_form.ledger_tables_for_budget(studio.folder.file(found.id))
     ]
 
 
-def _chosen_ledger_of_budget(studio: Studio, budget: Budget) -> tuple[Path | None, str | None]:
+def _chosen_ledger_of_budget(studio: Studio, budget: budget_form.Budget) -> tuple[Path | None, str | None]:
     """The ledger that was chosen, and the table in it; none for plain releases."""
     if not budget.private or not budget.ledger:
         return None, None
@@ -300,7 +290,7 @@ class HolderSession:
     table: Path
     draft: SchemaForm
     written: Path | None = None
-    budget: Budget = field(default_factory=Budget)
+    budget: budget_form.Budget = field(default_factory=budget_form.Budget)
     proposing: Job | None = None
     crafting: Job | None = None
     order: CraftOrder | None = None
@@ -329,7 +319,7 @@ def open_table(studio: Studio, table: Path) -> str:
     with short_names_in_errors(studio.folder.root):
         _check_file_is_table(studio.folder, table)
         session = HolderSession(table, SchemaForm.of(table))
-    session.budget = Budget(output=str(default_output_path(studio.folder.name(table), "rado.parquet")))
+    session.budget = budget_form.Budget(output=str(default_output_path(studio.folder.name(table), "rado.parquet")))
     return f"/holder/{studio.sessions.add(session)}"
 
 
@@ -410,7 +400,7 @@ def budget(request: Request, studio: Here, number: str) -> Response:
     if not session.is_written():
         return redirect_to(request, f"/holder/{number}")
     return render_studio_page(
-        request, "holder_budget.html", **holder_budget_page_data(studio, number, session, waiting=True)
+        request, "holder_budget.html", **holder_budget_data(studio, number, session, waiting=True)
     )
 
 
@@ -423,12 +413,12 @@ def change_budget(request: Request, studio: Here, number: str, form: Sent) -> Re
     if not session.is_written():
         return redirect_to(request, f"/holder/{number}")
     if not wants_part(request):
-        values = holder_budget_page_data(studio, number, session, waiting=False)
+        values = holder_budget_data(studio, number, session, waiting=False)
         return render_studio_page(request, "holder_budget.html", **values)
     epsilon = form.text("epsilon", "")
     follows = "field" if session.budget.epsilon != epsilon else ""  # the other one stays as it is under somebody's hand
     follows = follows or ("slider" if epsilon != form.text("epsilon_was", epsilon) else "")
-    values = holder_budget_preview_data(studio, number, session)
+    values = budget_preview_data(studio, number, session)
     return render_studio_page(request, "holder_prospect.html", follows=follows, live=True, **values)
 
 
@@ -459,9 +449,7 @@ def release(request: Request, studio: Here, number: str) -> Response:
     if session.crafting is None or session.order is None:
         return redirect_to(request, f"/holder/{number}/budget")
     ways = (officer_routes.WAY, learner_routes.WAY)
-    return render_studio_page(
-        request, "holder_release.html", ways=ways, **holder_release_page_data(studio, number, session)
-    )
+    return render_studio_page(request, "holder_release.html", ways=ways, **holder_release_data(studio, number, session))
 
 
 def _holder_columns_page(request: Request, studio: Studio, number: str) -> HTMLResponse:

@@ -22,21 +22,8 @@ from radoboost.learner.export import FORMATS
 from radoboost.learner.model import Model
 from radoboost.report.effects_report import write_effects_page
 from radoboost.report.model_report import write_model_report
+from radoboost.studio import learn_job
 from radoboost.studio.jobs import Job
-from radoboost.studio.learn_job import (
-    MERGED,
-    Choices,
-    ExportOrder,
-    Learned,
-    LearnOrder,
-    ScoreOrder,
-    Sources,
-    look_inside_model,
-    place_for_exported_model,
-    place_for_scores,
-    read_model_to_show,
-    read_releases_to_learn,
-)
 from radoboost.studio.rendering import (
     Here,
     Role,
@@ -163,33 +150,33 @@ class LearnerSession:
 
     places: tuple[Path, ...]
     reading: Job
-    choices: Choices | None = None
-    order: LearnOrder | None = None
+    choices: learn_job.Choices | None = None
+    order: learn_job.LearnOrder | None = None
     learning: Job | None = None
     looking: Job | None = None
     report: str = ""
     typed: dict[str, str] = field(default_factory=dict)
     row: tuple[ExplainedRow, str] | None = None
-    scores: ScoreOrder | None = None
+    scores: learn_job.ScoreOrder | None = None
     scoring: Job | None = None
-    program: ExportOrder | None = None
+    program: learn_job.ExportOrder | None = None
     exporting: Job | None = None
     lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
 
     @property
-    def sources(self) -> Sources | None:
-        return self.reading.result if isinstance(self.reading.result, Sources) else None
+    def sources(self) -> learn_job.Sources | None:
+        return self.reading.result if isinstance(self.reading.result, learn_job.Sources) else None
 
     @property
-    def learned(self) -> Learned | None:
+    def learned(self) -> learn_job.Learned | None:
         job = self.reading if self.learning is None else self.learning
-        return job.result if isinstance(job.result, Learned) else None
+        return job.result if isinstance(job.result, learn_job.Learned) else None
 
 
-def learner_options_page_data(studio: Studio, session: LearnerSession, sources: Sources) -> dict[str, Any]:
+def learner_options_data(studio: Studio, session: LearnerSession, sources: learn_job.Sources) -> dict[str, Any]:
     """What the page of options shows: the releases, the form as it stands, and the commands, or why there are none."""
     names = [studio.folder.name(place) for place in sources.places]
-    choices = session.choices or Choices.first(sources, names)
+    choices = session.choices or learn_job.Choices.first(sources, names)
     try:
         commands, wrong = learner_order(studio, sources, choices).commands(), ""
     except ArgumentError as error:
@@ -198,14 +185,16 @@ def learner_options_page_data(studio: Studio, session: LearnerSession, sources: 
     return {"sources": sources, "choices": choices, "found": found, "commands": commands, "wrong": wrong}
 
 
-def learner_order(studio: Studio, sources: Sources, choices: Choices) -> LearnOrder:
+def learner_order(studio: Studio, sources: learn_job.Sources, choices: learn_job.Choices) -> learn_job.LearnOrder:
     """What to learn, by what was chosen; refused where that cannot be understood."""
     choices.options(sources)
-    merged = studio.folder.place(choices.merged) if sources.how == MERGED else None
-    return LearnOrder(studio.folder.root, sources, choices, studio.folder.place(choices.output), merged)
+    merged = studio.folder.place(choices.merged) if sources.how == learn_job.MERGED else None
+    return learn_job.LearnOrder(studio.folder.root, sources, choices, studio.folder.place(choices.output), merged)
 
 
-def learner_commands(studio: Studio, session: LearnerSession, learned: Learned, report: str = "") -> list[str]:
+def learner_commands(
+    studio: Studio, session: LearnerSession, learned: learn_job.Learned, report: str = ""
+) -> list[str]:
     """The commands that make the model, or show the one that was opened."""
     if session.order is not None:
         return session.order.commands(report)
@@ -213,7 +202,7 @@ def learner_commands(studio: Studio, session: LearnerSession, learned: Learned, 
     return [shell_command("show", name, *(["--html", Path(report)] if report else []))]
 
 
-def learner_row_page_data(session: LearnerSession, learned: Learned) -> dict[str, Any]:
+def learner_row_page_data(session: LearnerSession, learned: learn_job.Learned) -> dict[str, Any]:
     """What the page of one row shows: the form as it stands, and what the model says of it."""
     explained, line = session.row or (None, "")
     return {
@@ -263,9 +252,9 @@ def open_files(studio: Studio, places: tuple[Path, ...]) -> tuple[str, Job]:
     if is_model and len(places) > 1:
         raise ArgumentError(f"{studio.folder.name(places[0])} is a model; begin with it alone, or with releases alone")
 
-    def read(_: Job) -> Sources | Learned:
+    def read(_: Job) -> learn_job.Sources | learn_job.Learned:
         with short_names_in_errors(studio.folder.root):
-            return read_model_to_show(places[0]) if is_model else read_releases_to_learn(places)
+            return learn_job.read_model_to_show(places[0]) if is_model else learn_job.read_releases_to_learn(places)
 
     reading = studio.jobs.start(f"Reading {names}", read, lane="look")
     number = studio.sessions.add(LearnerSession(places, reading))
@@ -277,12 +266,12 @@ def open_files(studio: Studio, places: tuple[Path, ...]) -> tuple[str, Job]:
 def options(request: Request, studio: Here, number: str) -> Response:
     """How to learn from releases; a model has its own page."""
     session = studio.sessions.get(number, LearnerSession)
-    if isinstance(session.reading.result, Learned):
+    if isinstance(session.reading.result, learn_job.Learned):
         return redirect_to(request, f"/learner/{number}/model")
     if session.sources is None:
         return _learner_page(request, studio, number, "learner_reading.html", job=session.reading)
     return _learner_page(
-        request, studio, number, "learner.html", **learner_options_page_data(studio, session, session.sources)
+        request, studio, number, "learner.html", **learner_options_data(studio, session, session.sources)
     )
 
 
@@ -291,10 +280,10 @@ def change_options(request: Request, studio: Here, number: str, form: Sent) -> R
     """Take the options, and show the command that they make."""
     session = studio.sessions.get(number, LearnerSession)
     sources = _learner_sources(session)
-    session.choices = Choices.of(form)
+    session.choices = learn_job.Choices.of(form)
     if not wants_part(request):
         return redirect_to(request, f"/learner/{number}")
-    return render_studio_page(request, "learner_command.html", **learner_options_page_data(studio, session, sources))
+    return render_studio_page(request, "learner_command.html", **learner_options_data(studio, session, sources))
 
 
 @router.post("/{number}")
@@ -303,7 +292,7 @@ def learn(request: Request, studio: Here, number: str, form: Sent) -> Response:
     session = studio.sessions.get(number, LearnerSession)
     sources = _learner_sources(session)
     with session.lock:
-        session.choices = Choices.of(form)
+        session.choices = learn_job.Choices.of(form)
         if session.learning is not None and not session.learning.is_over:
             raise ArgumentError("this is being learned already; wait for it, or cancel it")
         order = learner_order(studio, sources, session.choices)
@@ -311,7 +300,7 @@ def learn(request: Request, studio: Here, number: str, form: Sent) -> Response:
             order.check()
         address = f"/learner/{number}/model"
 
-        def work(job: Job) -> Learned:
+        def work(job: Job) -> learn_job.Learned:
             learned = order.learn(job)
             _start_model_report(studio, number, session, learned)
             return learned
@@ -346,13 +335,7 @@ def model(request: Request, studio: Here, number: str) -> Response:
     values = {"cover": learned.cover(), "looking": session.looking, "notices": notices, "report": session.report}
     commands = learner_commands(studio, session, learned, session.report)
     return _learner_page(
-        request,
-        studio,
-        number,
-        "learner_model.html",
-        suggested=_learner_report_name(learned),
-        commands=commands,
-        **values,
+        request, studio, number, "learner_model.html", suggested=_report_name(learned), commands=commands, **values
     )
 
 
@@ -375,7 +358,7 @@ def report(request: Request, studio: Here, number: str, form: Sent) -> Response:
     place = studio.folder.place(name)
     with short_names_in_errors(studio.folder.root):
         read = [str(learned.place), *map(str, session.places)]
-        check_page_path(place, read, "-o", learned.place, default=studio.folder.root / _learner_report_name(learned))
+        check_page_path(place, read, "-o", learned.place, default=studio.folder.root / _report_name(learned))
         line = learner_commands(studio, session, learned, studio.folder.name(place))[-1]
         if session.order is None:
             write_effects_page(learned.model, place, name=learned.place.name, command=line)
@@ -422,11 +405,11 @@ def table(request: Request, studio: Here, number: str) -> Response:
 def score(request: Request, studio: Here, number: str, form: Sent) -> Response:
     session, learned = _learner_session(studio, number)
     rows = studio.folder.file(form.text("path", "").strip() or form.text("table"))
-    output = form.text("output", "").strip() or place_for_scores(studio.folder.name(rows))
+    output = form.text("output", "").strip() or learn_job.place_for_scores(studio.folder.name(rows))
     with session.lock, short_names_in_errors(studio.folder.root):
         if session.scoring is not None and not session.scoring.is_over:
             raise ArgumentError("a table is being scored already; wait for it, or cancel it")
-        order = ScoreOrder(
+        order = learn_job.ScoreOrder(
             studio.folder.root,
             learned,
             rows,
@@ -455,12 +438,12 @@ def elsewhere(request: Request, studio: Here, number: str) -> Response:
 def write_program(request: Request, studio: Here, number: str, form: Sent) -> Response:
     session, learned = _learner_session(studio, number)
     to = form.text("to")
-    output = form.text("output", "").strip() or place_for_exported_model(learned.place, to)
+    output = form.text("output", "").strip() or learn_job.place_for_exported_model(learned.place, to)
     with session.lock, short_names_in_errors(studio.folder.root):
         if session.exporting is not None and not session.exporting.is_over:
             raise ArgumentError("the model is being exported already; wait for it")
         table, keep = form.text("table", "").strip(), _names_in_learner_form(form.text("keep", ""))
-        order = ExportOrder(studio.folder.root, learned, to, table, keep, studio.folder.place(output))
+        order = learn_job.ExportOrder(studio.folder.root, learned, to, table, keep, studio.folder.place(output))
         title, address = f"Writing {studio.folder.name(order.place)}", f"/learner/{number}/export"
         session.program, session.exporting = order, studio.jobs.start(title, order.run, address=address, lane="look")
     session.exporting.wait(2 * _SHORT)
@@ -477,25 +460,25 @@ def _learner_page(request: Request, studio: Studio, number: str, template: str, 
     return render_studio_page(request, template, way=WAY, number=number, at=session, name=name, **values)
 
 
-def _start_model_report(studio: Studio, number: str, session: LearnerSession, learned: Learned) -> None:
+def _start_model_report(studio: Studio, number: str, session: LearnerSession, learned: learn_job.Learned) -> None:
     line = learner_commands(studio, session, learned)[-1]
 
     def work(job: Job) -> Any:
         with short_names_in_errors(studio.folder.root):
-            return look_inside_model(learned, line, job)
+            return learn_job.look_inside_model(learned, line, job)
 
     title = f"Looking inside {studio.folder.name(learned.place)}"
     session.looking = studio.jobs.start(title, work, address=f"/learner/{number}/model")
 
 
-def _learner_session(studio: Studio, number: str) -> tuple[LearnerSession, Learned]:
+def _learner_session(studio: Studio, number: str) -> tuple[LearnerSession, learn_job.Learned]:
     session = studio.sessions.get(number, LearnerSession)
     if session.learned is None:
         raise ArgumentError("there is no model yet; learn one first")
     return session, session.learned
 
 
-def _decided_by_now(studio: Studio, learned: Learned, table: Path) -> Mapping[str, Any]:
+def _decided_by_now(studio: Studio, learned: learn_job.Learned, table: Path) -> Mapping[str, Any]:
     """What was decided about the columns of a table: in its latest draft, or else by the schema behind the model."""
     drafts = [getattr(thing, "draft", None) for thing in studio.sessions.all()]
     of_table = [draft for draft in drafts if isinstance(draft, SchemaForm) and draft.table.resolve() == table.resolve()]
@@ -510,13 +493,13 @@ def _decided_by_now(studio: Studio, learned: Learned, table: Path) -> Mapping[st
     return {name: entry for name, entry in draft.entries().items() if name in (*schema.columns, schema.label)}
 
 
-def _learner_sources(session: LearnerSession) -> Sources:
+def _learner_sources(session: LearnerSession) -> learn_job.Sources:
     if session.sources is None:
         raise ArgumentError("no release is read yet; begin with one")
     return session.sources
 
 
-def _learner_report_name(learned: Learned) -> str:
+def _report_name(learned: learn_job.Learned) -> str:
     return f"{learned.place.name.removesuffix('.json').removesuffix('.model')}.html"
 
 

@@ -19,15 +19,8 @@ from radoboost.release.file_format import DamagedFile, digest_of_release_file
 from radoboost.release.release import Release, load
 from radoboost.release.statement_check import StatementContradiction
 from radoboost.release.statement_text import WRONG, Verdict
+from radoboost.report import sign_off
 from radoboost.report.release_report import ReleaseReport, make_release_report
-from radoboost.report.sign_off import (
-    DECISIONS,
-    MOST_LETTERS,
-    NO_PROMISE,
-    SignOff,
-    must_confirm_sign_off,
-    write_sign_off,
-)
 from radoboost.studio.jobs import Job
 from radoboost.studio.rendering import Here, Role, Sent, Studio, redirect_to, render_studio_page, shell_command
 from radoboost.studio.security import Form
@@ -175,11 +168,11 @@ def release_page(request: Request, studio: Here, number: str) -> HTMLResponse:
         report_there=_officer_file_is_there(studio, _officer_output_name(session, "attacks.html")),
         signed_name=_officer_output_name(session, "signoff.html"),
         signed_there=_officer_file_is_there(studio, _officer_output_name(session, "signoff.html")),
-        decisions=DECISIONS,
-        no_promise=NO_PROMISE
-        if opened is not None and opened.release and must_confirm_sign_off(opened.release, "approve")
+        decisions=sign_off.DECISIONS,
+        no_promise=sign_off.NO_PROMISE
+        if opened is not None and opened.release and sign_off.must_confirm(opened.release, "approve")
         else "",
-        most_letters=MOST_LETTERS,
+        most_letters=sign_off.MOST_LETTERS,
         default_seconds=f"{SECONDS:g}",
     )
 
@@ -232,9 +225,9 @@ def _write_sign_off(studio: Studio, session: OfficerSession, opened: Opened, for
         )
     remarks = session.typed["remarks"].replace("\r\n", "\n").strip()
     decision, confirmed = session.typed["decision"], session.typed["confirmed"].strip()
-    if not must_confirm_sign_off(opened.release, decision):
+    if not sign_off.must_confirm(opened.release, decision):
         confirmed = ""
-    signed = SignOff(session.typed["officer"].strip(), decision, remarks, confirmed=confirmed)
+    signed = sign_off.SignOff(session.typed["officer"].strip(), decision, remarks, confirmed=confirmed)
     place, force = studio.folder.place(_officer_output_name(session, "signoff.html")), form.text("over", "") == "yes"
     force = force and os.path.lexists(place)
     keep_sign_off(place, force, "tick the box below to write over it, or move it away")
@@ -242,7 +235,7 @@ def _write_sign_off(studio: Studio, session: OfficerSession, opened: Opened, for
     name = Path(session.name)
     relative = None if report is None else Path(studio.folder.name(report))
     words = sign_off_command(name, signed, Path(studio.folder.name(place)), relative, force)
-    write_sign_off(opened.release, signed, place, name=name.name, command=shlex.join(words), report=report)
+    sign_off.write_sign_off(opened.release, signed, place, name=name.name, command=shlex.join(words), report=report)
     return shell_command(*words[1:])
 
 

@@ -12,16 +12,7 @@ import pyarrow as pa
 from radoboost.cli.schema import apply_schema_decisions, schema_as_text
 from radoboost.errors import ArgumentError, RadoError
 from radoboost.holder.schema_inference import infer_kind_by_name, schema_template
-from radoboost.tables.column_types import (
-    ORDERS,
-    PARTS,
-    PRIVATE,
-    UNITS,
-    Ignored,
-    Kind,
-    column_kind_from_dict,
-    column_kind_to_dict,
-)
+from radoboost.tables import column_types
 from radoboost.tables.raw_table import raw_column_types
 from radoboost.tables.schema import Schema
 
@@ -125,8 +116,8 @@ class SchemaForm:
             raise ArgumentError(f"the table has no column {unknown[0]!r}, which this schema has; choose another schema")
         self.separator = schema.separator
         self.begin_with(schema_template([str(self.table)], schema.label, schema.separator))
-        left = column_kind_to_dict(Ignored("text"))
-        kinds = {name: column_kind_to_dict(kind) for name, kind in schema.columns.items()}
+        left = column_types.column_kind_to_dict(column_types.Ignored("text"))
+        kinds = {name: column_types.column_kind_to_dict(kind) for name, kind in schema.columns.items()}
         self.columns = {name: kinds.get(name, left) for name in self.first.columns}
         self.decimal = None if schema.decimal == "." else schema.decimal
         self.classes, self.marked = schema.classes, schema.corrected
@@ -156,7 +147,7 @@ class SchemaForm:
         if entry is None or "classes" in entry:
             return entry is not None and entry["classes"] is not None
         plain = {key: value for key, value in entry.items() if key != "decimal"}
-        return not _missing_card_decision(entry) and plain != column_kind_to_dict(
+        return not _undecided_card(entry) and plain != column_types.column_kind_to_dict(
             infer_kind_by_name(name, self.types[name])
         )
 
@@ -164,13 +155,13 @@ class SchemaForm:
         if name in self.columns:
             return dict(self.columns[name])
         kind = self.first.columns.get(name) or infer_kind_by_name(name, self.types[name])
-        return column_kind_to_dict(kind)
+        return column_types.column_kind_to_dict(kind)
 
     def changes(self) -> dict[str, Any]:
         return {
             name: self.columns[name]
             for name, kind in self.first.columns.items()
-            if name in self.columns and self.columns[name] != column_kind_to_dict(kind)
+            if name in self.columns and self.columns[name] != column_types.column_kind_to_dict(kind)
         }
 
     def schema(self) -> Schema:
@@ -198,7 +189,7 @@ class SchemaForm:
 
     def undecided(self) -> list[str]:
         """What a promise about records still needs: names of columns, and the classes."""
-        columns = [name for name in self.first.columns if _missing_card_decision(self.entry(name))]
+        columns = [name for name in self.first.columns if _undecided_card(self.entry(name))]
         return [*columns, *(["the classes"] if self.label is not None and self._classes() is None else [])]
 
     def _classes(self) -> tuple[Any, ...] | None:
@@ -218,8 +209,8 @@ class SchemaForm:
         place = list(self.types).index(name)
         return Card(
             place, name, "" if stored is None else f"stored as {stored}", entry["kind"], _card_fields(entry),
-            _missing_card_decision(entry), _card_problems(entry),
-            name in (self.corrected if corrected is None else corrected),
+            _undecided_card(entry), _card_problems(entry),
+            name in (self.corrected if corrected is None else corrected)
         )  # fmt: skip
 
 
@@ -238,7 +229,7 @@ def read_card_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, s
         entry["values"] = _card_values(fields.get("values", ""), before.get("values"))
         entry |= {"other": True} if "other" in fields else {}
     elif "search" in fields:
-        entry |= {"low": PRIVATE, "high": PRIVATE}
+        entry |= {"low": column_types.PRIVATE, "high": column_types.PRIVATE}
     else:
         read = _card_number if kind == "number" else _card_text
         entry |= {name: read(fields.get(name, "")) for name in ("low", "high")}
@@ -246,12 +237,12 @@ def read_card_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, s
         entry["fill"] = (_card_number if kind == "number" else _card_text)(fields["fill"])
     if kind == "date":
         entry |= {name: fields[name] for name in ("unit", "order") if fields.get(name, _USUAL[name]) != _USUAL[name]}
-        parts = [part for part in PARTS if f"part-{part}" in fields]
+        parts = [part for part in column_types.PARTS if f"part-{part}" in fields]
         entry |= {"parts": parts} if parts else {}
     return {**entry, **({"gaps": True} if "gaps" in fields else {})}
 
 
-_USUAL = {"unit": next(iter(UNITS)), "order": ORDERS[0]}
+_USUAL = {"unit": next(iter(column_types.UNITS)), "order": column_types.ORDERS[0]}
 
 
 def _blank_card_entry(kind: str) -> dict[str, Any]:
@@ -260,7 +251,7 @@ def _blank_card_entry(kind: str) -> dict[str, Any]:
 
 
 def _card_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
-    searched = entry.get("low") == PRIVATE and entry.get("high") == PRIVATE
+    searched = entry.get("low") == column_types.PRIVATE and entry.get("high") == column_types.PRIVATE
     texts: dict[str, Any] = {
         name: "" if entry.get(name) is None or (searched and name != "fill") else str(entry[name])
         for name in ("low", "high", "fill")
@@ -271,7 +262,7 @@ def _card_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {**texts, "search": searched, "parts": list(entry.get("parts") or ())}
 
 
-def _missing_card_decision(entry: Mapping[str, Any]) -> str:
+def _undecided_card(entry: Mapping[str, Any]) -> str:
     """What a promise about records still needs of a column."""
     if entry["kind"] == "category":
         return "which values there are" if entry.get("values") is None else ""
@@ -284,7 +275,7 @@ def _missing_card_decision(entry: Mapping[str, Any]) -> str:
 
 def _card_problems(entry: Mapping[str, Any]) -> tuple[str, ...]:
     try:
-        kind: Kind = column_kind_from_dict(entry)
+        kind: column_types.Kind = column_types.column_kind_from_dict(entry)
     except ArgumentError as error:
         return (str(error),)
     return tuple(kind.problems())

@@ -207,7 +207,7 @@ def _workspace_text_file_facts(place: Path, head: bytes) -> tuple[str, str]:
         return "", ""
     first = head.splitlines()[0]
     marks = max(first.count(mark) for mark in (b",", b";", b"\t", b"|"))
-    return TABLE, _number_of_columns_text(marks + 1) if marks and len(first) < _HEAD and b'"' not in first else ""
+    return TABLE, _n_columns_text(marks + 1) if marks and len(first) < _HEAD and b'"' not in first else ""
 
 
 def _parquet_file_facts(place: Path) -> tuple[str, str]:
@@ -222,15 +222,11 @@ def _parquet_file_facts(place: Path) -> tuple[str, str]:
     except (OSError, ValueError, RecursionError, pa.ArrowException):
         return "", ""
     if document is None:
-        return (
-            ("", "")
-            if b"radoboost_share" in documents
-            else (TABLE, f"{rows:,} rows, {_number_of_columns_text(columns)}")
-        )
+        return ("", "") if b"radoboost_share" in documents else (TABLE, f"{rows:,} rows, {_n_columns_text(columns)}")
     return RELEASE, _promise_of_file_text(document)
 
 
-def _number_of_columns_text(number: int) -> str:
+def _n_columns_text(number: int) -> str:
     return "1 column" if number == 1 else f"{number:,} columns"
 
 
@@ -261,7 +257,7 @@ def _json_file_facts(place: Path) -> tuple[str, str]:
         return "", ""
     if "radoboost_schema" in document:
         columns = document.get("columns")
-        return SCHEMA, _number_of_columns_text(len(columns)) if isinstance(columns, dict) else ""
+        return SCHEMA, _n_columns_text(len(columns)) if isinstance(columns, dict) else ""
     if "radoboost_model" not in document:
         return "", ""
     return MODEL, _promise_of_file_text(document) if document.get(

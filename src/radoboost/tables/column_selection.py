@@ -107,7 +107,7 @@ def column_names(schema: pa.Schema) -> list[str]:
     return [name for name in schema.names if name not in index]
 
 
-def storage_type_of_column(kind: pa.DataType) -> str:
+def stored_type(kind: pa.DataType) -> str:
     """What a column of this type holds: "number", "binary" for truth values, or "text"."""
     if pa.types.is_boolean(kind):
         return "binary"
@@ -117,9 +117,7 @@ def storage_type_of_column(kind: pa.DataType) -> str:
 
 def check_feature_types(schema: pa.Schema, features: Sequence[str]) -> None:
     """Refuse features that are not columns of numbers, all of them at once."""
-    odd = {
-        name: schema.field(name).type for name in features if storage_type_of_column(schema.field(name).type) == "text"
-    }
+    odd = {name: schema.field(name).type for name in features if stored_type(schema.field(name).type) == "text"}
     if not odd:
         return
     held = [f"column {name!r} holds {_column_type_text(kind)}" for name, kind in odd.items()]
@@ -157,7 +155,7 @@ def _type_fits_kind(column: pa.DataType, kind: str) -> bool:
         return True
     if kind == "date":
         return bool(pa.types.is_date(column) or pa.types.is_timestamp(column))
-    return storage_type_of_column(column) != "text"
+    return stored_type(column) != "text"
 
 
 def refuse_inexact(

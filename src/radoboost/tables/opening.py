@@ -17,7 +17,7 @@ from radoboost.tables.column_selection import (
     column_names,
     refuse_inexact,
     row_number_text,
-    storage_type_of_column,
+    stored_type,
 )
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.files import open_files, schema_of_file
@@ -143,7 +143,7 @@ def column_storage_of_table(table: Any) -> dict[str, str | None]:
     else:
         array, names = matrix_and_column_names(table)
         return dict.fromkeys(matrix_column_names(names, np.shape(array)[1]), "number")
-    return {name: storage_type_of_column(schema.field(name).type) for name in column_names(schema)}
+    return {name: stored_type(schema.field(name).type) for name in column_names(schema)}
 
 
 # ---- NumPy arrays and sparse matrices as parts: slices of rows

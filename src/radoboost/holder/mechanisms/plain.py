@@ -9,7 +9,7 @@ from radoboost.holder.mechanisms import table_survey
 from radoboost.holder.mechanisms.mechanism import KeyUse, ReleaseDraft, StatementFacts
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.signatures import check_enough_signatures
+from radoboost.holder.signatures import check_n_signatures
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.release.release import Statement
 
@@ -90,7 +90,7 @@ class Plain:
         columns = make_grid_columns(
             run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept
         )
-        check_enough_signatures(asked.n_rados, facts.all_rows, asked.subsets)
+        check_n_signatures(asked.n_rados, facts.all_rows, asked.subsets)
         outliers = table_survey.outliers_of_survey(facts, run.source) if through is None else through.outliers
         draft = table_survey.sum_rados_after_survey(asked, run, facts, columns, asked.subsets, {}, through=through)
         return replace(draft, outliers=outliers)

@@ -24,7 +24,7 @@ from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, NoisePl
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import PersonCounts, count_beyond_bounds
 from radoboost.holder.schema_file import check_declared_bounds, check_declared_feature_names
-from radoboost.holder.signatures import check_enough_signatures
+from radoboost.holder.signatures import check_n_signatures
 from radoboost.release.columns import Column, constant_column
 from radoboost.release.release import RADOS
 from radoboost.tables import Batch
@@ -310,7 +310,7 @@ def sum_record_contributions(
         run.source = map_table(run.source, through.map)
     rado_sums.check_memory_for_rados(run.engine, n_rados, len(columns))
     if n_rows is not None:
-        check_enough_signatures(n_rados, n_rows, asked.subsets)
+        check_n_signatures(n_rados, n_rows, asked.subsets)
     prepared = asked.subsets.prepare(asked.signature_key, n_rados, n_rows or 0, run.threads)
     on_rows = noise_on == "examples"
     run.book(plan.event)

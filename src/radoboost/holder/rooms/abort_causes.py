@@ -51,7 +51,7 @@ def read_abort_causes(data: Any, names: Collection[str]) -> tuple[Cause, ...]:
     return tuple(found)
 
 
-def first_cause_of_each_holder(causes: Iterable[Cause]) -> tuple[Cause, ...]:
+def first_causes(causes: Iterable[Cause]) -> tuple[Cause, ...]:
     """The first of the causes about each holder."""
     first: dict[str, Cause] = {}
     for cause in causes:

@@ -8,14 +8,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from radoboost.errors import RoomError
-from radoboost.holder.rooms.abort_causes import (
-    LEFT,
-    STOPPED,
-    WRONG,
-    Cause,
-    first_cause_of_each_holder,
-    read_abort_causes,
-)
+from radoboost.holder.rooms.abort_causes import LEFT, STOPPED, WRONG, Cause, first_causes, read_abort_causes
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.signed_messages import Identity, messages_of_holder, put_message_again, verify_message
@@ -76,7 +69,7 @@ _SECONDS = 5.0  # that a holder spends on saying it, before it ends
 
 
 @contextmanager
-def announce_abort_to_room(mailbox: Mailbox, seats: Roster, identity: Identity) -> Iterator[None]:
+def announce_abort(mailbox: Mailbox, seats: Roster, identity: Identity) -> Iterator[None]:
     """Tell the others if what is done here ends by an error, or by Ctrl-C."""
 
     def tell(causes: tuple[Cause, ...]) -> None:
@@ -150,7 +143,7 @@ class AbortNotices:
                 names += [cause.name for cause in believed if cause.what == STOPPED]
             else:
                 (found if self.by_itself(name) else unclear).append(Cause(name, STOPPED))
-        return first_cause_of_each_holder(sorted(found, key=lambda cause: bool(cause.by)) or unclear)
+        return first_causes(sorted(found, key=lambda cause: bool(cause.by)) or unclear)
 
     def _believed(self, name: str, judge: Callable[[Cause, str], Cause | None]) -> Iterator[Cause]:
         """What one who stopped says, as far as it is believed."""

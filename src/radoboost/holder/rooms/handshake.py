@@ -20,35 +20,22 @@ from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, cast
 
 from radoboost.errors import ArgumentError, RadoError, RoomError
+from radoboost.holder.rooms import signed_messages
 from radoboost.holder.rooms.abort_causes import (
     GAVE_UP,
     UNCONFIRMED,
     Cause,
     bearable_loss_text,
     causes_text,
-    first_cause_of_each_holder,
+    first_causes,
     holder_names_text,
     read_abort_causes,
     wrong_message_error,
 )
-from radoboost.holder.rooms.abort_notices import (
-    AbortNotices,
-    announce_abort_to_room,
-    announce_on_error,
-    wait_for_message,
-)
+from radoboost.holder.rooms.abort_notices import AbortNotices, announce_abort, announce_on_error, wait_for_message
 from radoboost.holder.rooms.agreement import Agreement
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.roster import Party, Roster
-from radoboost.holder.rooms.signed_messages import (
-    ANYBODY,
-    Identity,
-    messages_of_holder,
-    place_of_signed_message,
-    put_message_again,
-    sign_message,
-    verify_message,
-)
 from radoboost.holder.rooms.versions import check_versions, differing_versions_text, versions_of_holder
 
 BEFORE = 0  # the stage of greetings; sums follow
@@ -69,17 +56,17 @@ _PARTY = re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 def check_holder_name(name: Any) -> str:
     """A holder's name in a room, which is part of names of messages."""
-    if not isinstance(name, str) or not _PARTY.fullmatch(name) or name == ANYBODY:
+    if not isinstance(name, str) or not _PARTY.fullmatch(name) or name == signed_messages.ANYBODY:
         raise ArgumentError(
-            f"a holder is called by up to 64 letters, digits, - and _, such as north-clinic, and not {ANYBODY!r}; "
-            f"the name is {name!r}"
+            f"a holder is called by up to 64 letters, digits, - and _, such as north-clinic, and not "
+            f"{signed_messages.ANYBODY!r}; the name is {name!r}"
         )
     return name
 
 
-def greeting_message(agreement: Agreement, identity: Identity, nonce: bytes | None = None) -> bytes:
+def greeting_message(agreement: Agreement, identity: signed_messages.Identity, nonce: bytes | None = None) -> bytes:
     """The first message of a holder: its key and a fresh random number, signed, with the digest of what it read."""
-    return sign_message(
+    return signed_messages.sign_message(
         identity, agreement.digest, BEFORE, HELLO, _greeting_body(agreement, identity, nonce or new_greeting_nonce())
     )
 
@@ -89,7 +76,7 @@ def new_greeting_nonce() -> bytes:
     return secrets.token_bytes(NONCE_BYTES)
 
 
-def _greeting_body(agreement: Agreement, identity: Identity, nonce: bytes) -> dict[str, Any]:
+def _greeting_body(agreement: Agreement, identity: signed_messages.Identity, nonce: bytes) -> dict[str, Any]:
     key = identity.party.public_key.hex()
     return {"public_key": key, "nonce": nonce.hex(), "versions": versions_of_holder(agreement)}
 
@@ -116,7 +103,7 @@ def read_greeting(content: bytes, place: str, digest: bytes) -> Party:
     if about != digest:
         raise RoomError(f"{holder} has read another agreement than the one that lies here; open a new room")
     party = Party(check_holder_name(holder), key, nonce, tuple(sorted(versions.items())))
-    verify_message(content, place, signers_before_seats(digest, [party]), _SHORT_BYTES)
+    signed_messages.verify_message(content, place, early_signers(digest, [party]), _SHORT_BYTES)
     return party
 
 
@@ -125,7 +112,7 @@ class _Signers(NamedTuple):
     parties: tuple[Party, ...]
 
 
-def signers_before_seats(digest: bytes, parties: Sequence[Party]) -> Roster:
+def early_signers(digest: bytes, parties: Sequence[Party]) -> Roster:
     """Who may sign a message about an agreement of this digest, before there are seats."""
     return cast(Roster, _Signers(digest, tuple(parties)))  # messages ask for no more
 
@@ -161,7 +148,7 @@ def verification_code(seats: Roster) -> str:
 
 def place_of_greeting(name: str) -> str:
     """Where the greeting of a holder lies."""
-    return place_of_signed_message(BEFORE, HELLO, name)
+    return signed_messages.message_place(BEFORE, HELLO, name)
 
 
 def parties_who_greeted(mailbox: Mailbox, agreement: Agreement, lenient: bool = False) -> list[Party]:
@@ -209,7 +196,7 @@ def stray_greetings(mailbox: Mailbox, agreement: Agreement) -> list[str]:
 def _last_greeting_of(mailbox: Mailbox, agreement: Agreement, name: str) -> Party | None:
     """A holder by the last of its greetings, all of which have the key of the first."""
     last: Party | None = None
-    for place, content in messages_of_holder(mailbox, BEFORE, HELLO, name):
+    for place, content in signed_messages.messages_of_holder(mailbox, BEFORE, HELLO, name):
         party = read_greeting(content, place, agreement.digest)
         if last is not None and party != last:
             raise RoomError(f"{name} has greeted with two keys; find out who did, and open a new room")
@@ -230,10 +217,10 @@ def parties_who_left(mailbox: Mailbox, agreement: Agreement, parties: Sequence[P
 
 def _leaving_messages(mailbox: Mailbox, agreement: Agreement, party: Party) -> Iterator[Mapping[str, Any]]:
     """What a holder said each time that its joining had ended."""
-    own = signers_before_seats(agreement.digest, [party])
-    for place, content in messages_of_holder(mailbox, BEFORE, GONE, party.name):
+    own = early_signers(agreement.digest, [party])
+    for place, content in signed_messages.messages_of_holder(mailbox, BEFORE, GONE, party.name):
         with suppress(RoomError):  # what is not right is nobody's word
-            yield verify_message(content, place, own, _most_bytes_of_ready_message(agreement)).body
+            yield signed_messages.verify_message(content, place, own, _most_ready_bytes(agreement)).body
 
 
 def _first_who_left(mailbox: Mailbox, agreement: Agreement, gone: Sequence[Party]) -> tuple[Cause, ...]:
@@ -259,13 +246,10 @@ def ready_rosters(mailbox: Mailbox, agreement: Agreement) -> list[tuple[Roster, 
     known = {party.name: party for party in _read_greetings(mailbox, agreement, lenient=True)}
     rosters: dict[bytes, tuple[Roster, set[str]]] = {}
     for name, party in known.items():
-        for place, content in messages_of_holder(mailbox, BEFORE, READY, name):
+        for place, content in signed_messages.messages_of_holder(mailbox, BEFORE, READY, name):
             with suppress(RoomError):  # what is not right is nobody's word
-                body = verify_message(
-                    content,
-                    place,
-                    signers_before_seats(agreement.digest, [party]),
-                    _most_bytes_of_ready_message(agreement),
+                body = signed_messages.verify_message(
+                    content, place, early_signers(agreement.digest, [party]), _most_ready_bytes(agreement)
                 ).body
                 nonces = _nonces_of_ready_message(body)
                 if name not in nonces or not nonces.keys() <= known.keys() or len(nonces) != agreement.parties:
@@ -325,14 +309,14 @@ def roster_of_seats_taken(mailbox: Mailbox, agreement: Agreement, code: str | No
     raise RoomError(f"there is no release in {mailbox.name}, for {missing}; see rado room show")
 
 
-def _most_bytes_of_ready_message(agreement: Agreement) -> int:
+def _most_ready_bytes(agreement: Agreement) -> int:
     return _SHORT_BYTES + 256 * agreement.parties  # it has all names, and the number of each, or what is said of each
 
 
 def join_handshake(
     mailbox: Mailbox,
     agreement: Agreement,
-    own: Identity,
+    own: signed_messages.Identity,
     confirm: Confirm,
     wait: float,
     stop: threading.Event | None,
@@ -355,11 +339,13 @@ def join_handshake(
         raise RoomError(f"somebody has joined this room as {name} already; take another name, or open a new room")
     taken: list[Party] = []
     with announce_leaving(mailbox, agreement, own, nonce, taken):
-        put_message_again(mailbox, own, agreement.digest, BEFORE, HELLO, _greeting_body(agreement, own, nonce))
+        signed_messages.put_message_again(
+            mailbox, own, agreement.digest, BEFORE, HELLO, _greeting_body(agreement, own, nonce)
+        )
         return _take_seat(mailbox, agreement, own, nonce, taken, confirm, wait, stop, tell, check)
 
 
-def _is_own_greeting(own: Identity, agreement: Agreement, hello: bytes) -> bool:
+def _is_own_greeting(own: signed_messages.Identity, agreement: Agreement, hello: bytes) -> bool:
     """Whether this holder greeted so, when it joined before."""
     try:
         return read_greeting(hello, place_of_greeting(own.party.name), agreement.digest) == own.party
@@ -371,7 +357,7 @@ def _is_own_greeting(own: Identity, agreement: Agreement, hello: bytes) -> bool:
 def announce_leaving(
     mailbox: Mailbox,
     agreement: Agreement,
-    own: Identity,
+    own: signed_messages.Identity,
     nonce: bytes,
     seats: Sequence[Party] = (),
     unless: Callable[[], bool] = lambda: False,
@@ -391,7 +377,7 @@ def announce_leaving(
                 "because": [cause.to_dict() for cause in causes],
                 "stale": [party.nonce.hex() for party in seats if party.name in silent],
             }
-            put_message_again(mailbox, own, agreement.digest, BEFORE, GONE, body)
+            signed_messages.put_message_again(mailbox, own, agreement.digest, BEFORE, GONE, body)
 
     with announce_on_error(tell):
         yield
@@ -400,7 +386,7 @@ def announce_leaving(
 def _take_seat(
     mailbox: Mailbox,
     agreement: Agreement,
-    own: Identity,
+    own: signed_messages.Identity,
     nonce: bytes,
     taken: list[Party],
     confirm: Confirm,
@@ -444,11 +430,11 @@ def _take_seat(
             f"{own.party.name} has joined this room twice at once, with the same key; only one of the two may: end "
             "both, and join again"
         )
-    with announce_abort_to_room(mailbox, seats, own):  # without this one's word nobody goes on
+    with announce_abort(mailbox, seats, own):  # without this one's word nobody goes on
         check_versions(seats)
         check(seats)
         _check_code_confirmed(confirm, seats)
-        put_message_again(mailbox, own, agreement.digest, BEFORE, READY, ready_message(seats))
+        signed_messages.put_message_again(mailbox, own, agreement.digest, BEFORE, READY, ready_message(seats))
         _wait_until_ready(mailbox, agreement, seats, wait, stop, tell)
     return seats
 
@@ -492,15 +478,13 @@ def check_verification_code(given: str, code: str, stand: str) -> None:
         )
 
 
-def _holders_with_other_greetings(
-    mailbox: Mailbox, agreement: Agreement, seats: Roster, theirs: Mapping[str, bytes]
-) -> list[str]:
+def _other_greetings(mailbox: Mailbox, agreement: Agreement, seats: Roster, theirs: Mapping[str, bytes]) -> list[str]:
     """Of the same holders with the same keys, those of whom another goes by another greeting; else nobody."""
     other = [party.name for party in seats.parties if theirs.get(party.name) != party.nonce]
     if len(theirs) != len(seats.parties):
         return []
     for name in other:
-        said = messages_of_holder(mailbox, BEFORE, HELLO, name)
+        said = signed_messages.messages_of_holder(mailbox, BEFORE, HELLO, name)
         if theirs.get(name) not in {read_greeting(content, place, agreement.digest).nonce for place, content in said}:
             return []
     return other
@@ -516,14 +500,14 @@ def _wait_until_ready(
 ) -> None:
     """Wait until all have agreed to the same seats."""
     missing = [party.name for party in seats.parties]
-    before, stops = signers_before_seats(agreement.digest, seats.parties), AbortNotices(mailbox, seats)
+    before, stops = early_signers(agreement.digest, seats.parties), AbortNotices(mailbox, seats)
 
     def all_ready() -> bool | None:
         gone = stops.among([party.name for party in seats.parties])  # first: whoever is ready says so before it stops
         for name in list(missing):
             bodies = [
-                verify_message(content, place, before, _most_bytes_of_ready_message(agreement)).body
-                for place, content in messages_of_holder(mailbox, BEFORE, READY, name)
+                signed_messages.verify_message(content, place, before, _most_ready_bytes(agreement)).body
+                for place, content in signed_messages.messages_of_holder(mailbox, BEFORE, READY, name)
             ]
             if not any(body.get("seats") == seats.agreement.hex() for body in bodies):
                 # By an earlier greeting it was ready for an earlier session, and may yet be for this one.
@@ -536,7 +520,7 @@ def _wait_until_ready(
                 theirs = next(
                     (own for body in bodies if (own := _nonces_of_ready_message(body)).get(name, nonce) == nonce), None
                 )
-                if theirs is not None and (again := _holders_with_other_greetings(mailbox, agreement, seats, theirs)):
+                if theirs is not None and (again := _other_greetings(mailbox, agreement, seats, theirs)):
                     raise RoomError(
                         f"{name} goes by an earlier greeting of {holder_names_text(again)}, so that there is another "
                         "code; nothing was computed: join again, all of you, or open a new room"
@@ -551,9 +535,7 @@ def _wait_until_ready(
         causes = stops.causes(sorted(gone), judged)
         refused = [name for name in missing if name in gone]
         if refused or len(gone) > seats.most_lost:
-            causes = first_cause_of_each_holder(
-                [*(Cause(name, UNCONFIRMED) for name in refused if stops.by_itself(name)), *causes]
-            )
+            causes = first_causes([*(Cause(name, UNCONFIRMED) for name in refused if stops.by_itself(name)), *causes])
             lost = "" if causes[0].what == UNCONFIRMED else f", and {bearable_loss_text(seats.most_lost)}"
             raise RoomError(f"{causes_text(causes)}{lost}; {_NOTHING_SPENT}", causes)
         return True if not missing else None

@@ -23,7 +23,7 @@ from radoboost.holder.rooms.abort_causes import (
     Cause,
     bearable_loss_text,
     causes_text,
-    first_cause_of_each_holder,
+    first_causes,
     holder_names_text,
     wrong_message_error,
 )
@@ -32,13 +32,7 @@ from radoboost.holder.rooms.handshake import BEFORE
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.roster import Roster
 from radoboost.holder.rooms.secure_aggregation import secure_sum
-from radoboost.holder.rooms.signed_messages import (
-    Identity,
-    Message,
-    place_of_signed_message,
-    sign_message,
-    verify_message,
-)
+from radoboost.holder.rooms.signed_messages import Identity, Message, message_place, sign_message, verify_message
 from radoboost.privacy import Event
 from radoboost.privacy.calibration import noise_factor_of_present_holders, noise_share_of_holder
 
@@ -122,7 +116,7 @@ class Participant:
         if name not in self.present:
             raise RoomError(f"the others have gone on without {name}, in sum {self.stage} of the room; open a new room")
         if len(seats.parties) - len(self.present) > seats.most_lost:
-            causes = first_cause_of_each_holder([*why, *(Cause(name, LEFT) for name in sorted(self._until))])
+            causes = first_causes([*why, *(Cause(name, LEFT) for name in sorted(self._until))])
             raise RoomError(
                 f"{causes_text(causes)}, and {bearable_loss_text(seats.most_lost)}; open a new room",
                 causes,
@@ -162,7 +156,7 @@ class Participant:
         All sums that follow are bound to it (B10).
         """
         self.stage += 1
-        place = place_of_signed_message(self.stage, kind)
+        place = message_place(self.stage, kind)
         content = self._spoken(place)
         if not content:
             body, arrays = say()
@@ -205,7 +199,7 @@ class Participant:
         def judge(cause: Cause, by: str) -> Cause | None:
             return cause if cause.what == SILENT and cause.name in names and cause.name not in stopped else None
 
-        return first_cause_of_each_holder([*silent, *self._stops.causes(sorted(stopped), judge)])
+        return first_causes([*silent, *self._stops.causes(sorted(stopped), judge)])
 
     def tell(self, line: str) -> None:
         if self._tell is not None:

@@ -18,17 +18,8 @@ from radoboost.holder.craft import check_for_room, craft_in_room, note_release_d
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
-from radoboost.holder.rooms.abort_causes import (
-    LEFT,
-    SILENT,
-    STOPPED,
-    UNCONFIRMED,
-    Cause,
-    causes_text,
-    first_cause_of_each_holder,
-    holder_names_text,
-)
-from radoboost.holder.rooms.abort_notices import AbortNotices, announce_abort_to_room
+from radoboost.holder.rooms import abort_causes, handshake
+from radoboost.holder.rooms.abort_notices import AbortNotices, announce_abort
 from radoboost.holder.rooms.agreement import (
     PLACE,
     Agreement,
@@ -37,14 +28,6 @@ from radoboost.holder.rooms.agreement import (
     read_agreement,
     session_id_of_roster,
     write_session_notes,
-)
-from radoboost.holder.rooms.handshake import (
-    BEFORE,
-    Confirm,
-    announce_leaving,
-    check_holder_name,
-    join_handshake,
-    roster_of_seats_taken,
 )
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.participant import Participant
@@ -138,7 +121,7 @@ def join_room(
     table: Any,
     y: Any = None,
     *,
-    confirm: Confirm,
+    confirm: handshake.Confirm,
     name: str | None = None,
     identity: Identity | str | os.PathLike[str] | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -235,7 +218,7 @@ def join_room(
     show_check_before_room(table, y, asked, shown, progress=progress, ask=own_rows)
     tell = _progress_teller_of_room(progress)
     known = (lambda seats: None) if other_members else notes.check_members
-    seats = join_handshake(mailbox, agreement, own, confirm, wait, stop, tell, known)
+    seats = handshake.join_handshake(mailbox, agreement, own, confirm, wait, stop, tell, known)
     asked = replace(asked, one_label=session_id_of_roster(seats))
     spent = _Spent(mechanism, notes, books, write_session_notes(notes, seats, planned_event(mechanism, asked)))
     sitting = Participant(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=spent.note)
@@ -243,8 +226,8 @@ def join_room(
     nonce = seats.party(own.party.name).nonce
     with (
         spent.said("nothing was written"),
-        announce_abort_to_room(mailbox, seats, own),
-        announce_leaving(mailbox, agreement, own, nonce, unless=lambda: notes.written),
+        announce_abort(mailbox, seats, own),
+        handshake.announce_leaving(mailbox, agreement, own, nonce, unless=lambda: notes.written),
     ):
         own_part = craft_in_room(
             table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
@@ -278,7 +261,7 @@ def close_room(
     """
     mailbox = _mailbox_of_room(room, trust_network=trust_network)
     agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
-    seats = roster_of_seats_taken(mailbox, agreement, code)
+    seats = handshake.roster_of_seats_taken(mailbox, agreement, code)
     try:
         content, release = signed_release(mailbox, seats)
     except RoomError as error:
@@ -341,11 +324,11 @@ def _identity_in_room(identity: Identity | str | os.PathLike[str] | None, name: 
     if isinstance(identity, Identity):
         if name not in (None, identity.party.name):
             raise ArgumentError(f"the identity is that of {identity.party.name!r}, and the name is {name!r}; give one")
-        check_holder_name(identity.party.name)
+        handshake.check_holder_name(identity.party.name)
         return identity
     if name is None:
         raise ArgumentError("say what this holder is called in the room: name='north' (--as NAME)")
-    return Identity.load(check_holder_name(name), None if identity is None else Path(identity))
+    return Identity.load(handshake.check_holder_name(name), None if identity is None else Path(identity))
 
 
 def _engine_for_room(engine: str | Engine) -> str | Engine:
@@ -374,7 +357,7 @@ class Standing:
     seats: Roster
     ready: tuple[str, ...]
     stopped: tuple[str, ...]
-    causes: tuple[Cause, ...]
+    causes: tuple[abort_causes.Cause, ...]
     versions: str | None
     left_out: tuple[str, ...]
     stage: int
@@ -389,7 +372,7 @@ class Standing:
 
     def why(self) -> str:
         """Why it has ended, in a clause."""
-        return self.versions or causes_text(self.causes)
+        return self.versions or abort_causes.causes_text(self.causes)
 
     def what_now(self) -> str:
         """What becomes of its release, and what to do, in a clause."""
@@ -400,7 +383,7 @@ class Standing:
             return f"there will be none, for {self.why()}: {again}"
         missing = [party.name for party in self.seats.parties if party.name not in self.signed]
         if self.signed:
-            names = holder_names_text(missing)
+            names = abort_causes.holder_names_text(missing)
             return f"wait for {names}; a holder who was lost cannot sign, and then only a new room helps"
         return "its holders are still at work, or were cut off; see rado room show"
 
@@ -412,16 +395,20 @@ def standing_of_room(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | Non
     stops = AbortNotices(mailbox, seats)
     stopped = stops.among(names)
 
-    def judged(cause: Cause, by: str) -> Cause | None:
+    def judged(cause: abort_causes.Cause, by: str) -> abort_causes.Cause | None:
         """What one says of another, as it looks from outside."""
-        if cause.what == UNCONFIRMED:
+        if cause.what == abort_causes.UNCONFIRMED:
             return cause if cause.name not in ready else None
-        return replace(cause, by=by) if cause.what == SILENT and cause.name in stopped else cause
+        return replace(cause, by=by) if cause.what == abort_causes.SILENT and cause.name in stopped else cause
 
-    causes = first_cause_of_each_holder(
+    causes = abort_causes.first_causes(
         [
-            *(Cause(name, UNCONFIRMED) for name in names if stops.by_itself(name) and name not in ready),
-            *(Cause(name, STOPPED) for name in names if stops.by_itself(name)),
+            *(
+                abort_causes.Cause(name, abort_causes.UNCONFIRMED)
+                for name in names
+                if stops.by_itself(name) and name not in ready
+            ),
+            *(abort_causes.Cause(name, abort_causes.STOPPED) for name in names if stops.by_itself(name)),
             *stops.causes([name for name in names if name in stopped and not stops.by_itself(name)], judged),
         ]
     )
@@ -432,10 +419,11 @@ def standing_of_room(mailbox: Mailbox, seats: Roster, ready: Sequence[str] | Non
         seats=seats,
         ready=tuple(sorted(ready)),
         stopped=(*first, *sorted(stopped - set(first))),
-        causes=tuple(cause for cause in causes if cause.what != LEFT and cause.name not in left_out) or causes,
+        causes=tuple(cause for cause in causes if cause.what != abort_causes.LEFT and cause.name not in left_out)
+        or causes,
         versions=differing_versions_text(seats.parties),
         left_out=left_out,
-        stage=max((int(first) for first in firsts if first.isdecimal()), default=BEFORE),
+        stage=max((int(first) for first in firsts if first.isdecimal()), default=handshake.BEFORE),
         signed=() if signed is None else signed.names,
         is_released=signed is not None and signed.enough,
     )

@@ -32,7 +32,7 @@ from radoboost.holder.rooms.abort_causes import (
     Cause,
     bearable_loss_text,
     causes_text,
-    first_cause_of_each_holder,
+    first_causes,
     wrong_message_error,
 )
 from radoboost.holder.rooms.abort_notices import SILENCE, AbortNotices
@@ -43,7 +43,7 @@ from radoboost.holder.rooms.signed_messages import (
     MOST_BYTES,
     Identity,
     Message,
-    place_of_signed_message,
+    message_place,
     sign_message,
     verify_message,
 )
@@ -194,7 +194,7 @@ class SecureSum:
         """Refuse a stage in which messages of this holder lie already (B3)."""
         there = set(self._mailbox.names(f"{self._stage:04d}/"))
         for kind in ROUNDS:
-            if (place := place_of_signed_message(self._stage, kind, self._name)) in there:
+            if (place := message_place(self._stage, kind, self._name)) in there:
                 raise self._taken(place)
 
     def _taken(self, place: str) -> RoomError:
@@ -208,7 +208,7 @@ class SecureSum:
         """Send this holder's message of a round, and wait for those of the others."""
         body = {**body, "after": self._after}
         content = sign_message(self._identity, self._seats.agreement, self._stage, kind, body, arrays)
-        place = place_of_signed_message(self._stage, kind, self._name)
+        place = message_place(self._stage, kind, self._name)
         if not self._mailbox.put(place, content):
             raise self._taken(place)
         self._round, self._since = kind, now
@@ -217,7 +217,7 @@ class SecureSum:
         """Read what has come in this round, each message once; whatever is not right stops the sum."""
         seen, there = self._messages[self._round], set(self._mailbox.names(f"{self._stage:04d}/{self._round}/"))
         for name in self._members[self._round]:
-            place = place_of_signed_message(self._stage, self._round, name)
+            place = message_place(self._stage, self._round, name)
             content = self._mailbox.get(place) if place in there and name not in seen else None
             if content is None:
                 continue
@@ -278,7 +278,7 @@ class SecureSum:
 
     def _listed(self, now: float) -> bool:
         """Read the list of this round, or make it, where it is this holder's turn."""
-        place, members = place_of_signed_message(self._stage, f"{self._round}-list"), self._members[self._round]
+        place, members = message_place(self._stage, f"{self._round}-list"), self._members[self._round]
         content = self._mailbox.get(place)
         if content is not None:
             self._list, self._since = self._read_list(content, place), now
@@ -352,7 +352,7 @@ class SecureSum:
 
         Somebody who is said to be silent is given a moment, in which it may refute that.
         """
-        causes = first_cause_of_each_holder(
+        causes = first_causes(
             [
                 *(Cause(name, SILENT, self._silent_since(now)) for name in names if name not in self._stopped),
                 *self._stops.causes([name for name in names if name in self._stopped], self._judged),

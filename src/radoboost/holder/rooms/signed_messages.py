@@ -124,14 +124,12 @@ class Identity:
     @property
     def notes(self) -> Path:
         """Where this identity notes which rooms it was in: beside its file, or with the user's configuration."""
-        return (
-            _notes_of_unsaved_identity() if self._place is None else self._place.with_name(f"{self._place.name}.rooms")
-        )
+        return _unsaved_notes() if self._place is None else self._place.with_name(f"{self._place.name}.rooms")
 
     @property
     def all_notes(self) -> tuple[Path, ...]:
         """Wherever it may have noted rooms: also before it was saved."""
-        return tuple(dict.fromkeys((self.notes, _notes_of_unsaved_identity())))
+        return tuple(dict.fromkeys((self.notes, _unsaved_notes())))
 
     def sign(self, content: bytes) -> bytes:
         """The signature of some bytes, 64 bytes."""
@@ -158,7 +156,7 @@ def identity_path() -> Path:
     return (Path(home) if home else Path("~/.config").expanduser()) / "radoboost" / "identity.pem"
 
 
-def _notes_of_unsaved_identity() -> Path:
+def _unsaved_notes() -> Path:
     """Where identities that lie in no file note which rooms they were in."""
     return identity_path().with_name("rooms")
 
@@ -207,7 +205,7 @@ class Message:
     digest: bytes
 
 
-def place_of_signed_message(stage: int, kind: str, holder: str = ANYBODY) -> str:
+def message_place(stage: int, kind: str, holder: str = ANYBODY) -> str:
     """The name under which a message lies."""
     return f"{stage:04d}/{kind}/{holder}"
 
@@ -244,7 +242,7 @@ def messages_of_holder(
 ) -> Iterator[tuple[str, bytes]]:
     """What a holder has said each time that it joined, in order, after so many times: where it lies, and its bytes."""
     for time in range(after + 1, _MOST_TIMES + 1):
-        place = place_of_signed_message(stage, numbered_message_kind(kind, time), holder)
+        place = message_place(stage, numbered_message_kind(kind, time), holder)
         content = mailbox.get(place)
         if content is None:
             return
@@ -256,7 +254,7 @@ def put_message_again(
 ) -> None:
     """Put a message at the next place of its kind: no message is replaced, and whoever joins again says it anew."""
     for time in range(1, _MOST_TIMES + 1):
-        place = place_of_signed_message(stage, numbered_message_kind(kind, time), identity.party.name)
+        place = message_place(stage, numbered_message_kind(kind, time), identity.party.name)
         content = sign_message(identity, agreement, stage, numbered_message_kind(kind, time), body)
         if mailbox.put(place, content) or mailbox.get(place) == content:
             return

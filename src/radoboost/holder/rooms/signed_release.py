@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ReleaseError, RoomError
+from radoboost.holder.rooms import signed_messages
 from radoboost.holder.rooms.abort_causes import (
     SILENT,
     WRONG,
@@ -28,14 +29,6 @@ from radoboost.holder.rooms.abort_causes import (
 from radoboost.holder.rooms.mailbox import Mailbox
 from radoboost.holder.rooms.participant import Participant
 from radoboost.holder.rooms.roster import Roster
-from radoboost.holder.rooms.signed_messages import (
-    ANYBODY,
-    Identity,
-    Message,
-    place_of_signed_message,
-    sign_message,
-    verify_message,
-)
 from radoboost.release.composition import are_near
 from radoboost.release.release import Release, atomic_write, load
 
@@ -43,7 +36,7 @@ RELEASE, SIGNED = "release", "signed"
 
 
 def compare_and_sign_release(
-    mailbox: Mailbox, seats: Roster, own: Identity, sitting: Participant, release: Release
+    mailbox: Mailbox, seats: Roster, own: signed_messages.Identity, sitting: Participant, release: Release
 ) -> tuple[bytes, Release]:
     """The file that one holder wrote for all, compared with this holder's own release, and signed by enough."""
     message = sitting.said(RELEASE, lambda: ({}, {"file": _release_file_bytes(release)}))
@@ -57,8 +50,8 @@ def compare_and_sign_release(
         )
     body = {"sha256": hashlib.sha256(content).hexdigest()}
     mailbox.put(
-        place_of_signed_message(sitting.stage, SIGNED, own.party.name),
-        sign_message(own, seats.agreement, sitting.stage, SIGNED, body),
+        signed_messages.message_place(sitting.stage, SIGNED, own.party.name),
+        signed_messages.sign_message(own, seats.agreement, sitting.stage, SIGNED, body),
     )
     digests: dict[str, str] = {}
     whom, since = sitting.waiting_in("signing the release"), int(time.time())
@@ -110,10 +103,10 @@ def most_signed_release(mailbox: Mailbox, seats: Roster) -> Signed | None:
 def _signed_release_files(mailbox: Mailbox, seats: Roster) -> Iterator[Signed]:
     everybody = [party.name for party in seats.parties]
     for place in mailbox.names(""):
-        if place.split("/")[1:] != [RELEASE, ANYBODY]:
+        if place.split("/")[1:] != [RELEASE, signed_messages.ANYBODY]:
             continue
         with suppress(RoomError):  # it is of nobody in this session
-            message = verify_message(mailbox.get(place) or b"", place, seats)
+            message = signed_messages.verify_message(mailbox.get(place) or b"", place, seats)
             content = release_file_of_message(message)
             digest = hashlib.sha256(content).hexdigest()
             names = [
@@ -141,10 +134,10 @@ def _signed_release_digests(mailbox: Mailbox, seats: Roster, stage: int, names: 
     """The SHA-256 of the file that each of them has signed; what is no signature of its holder is none."""
     digests = {}
     for name in names:
-        content = mailbox.get(place := place_of_signed_message(stage, SIGNED, name))
+        content = mailbox.get(place := signed_messages.message_place(stage, SIGNED, name))
         if content is not None:
             with suppress(RoomError):
-                digests[name] = str(verify_message(content, place, seats, 4096).body.get("sha256"))
+                digests[name] = str(signed_messages.verify_message(content, place, seats, 4096).body.get("sha256"))
     return digests
 
 
@@ -165,7 +158,7 @@ def _release_file_bytes(release: Release) -> np.ndarray[Any, np.dtype[np.uint8]]
         return np.frombuffer(place.read_bytes(), dtype=np.uint8)
 
 
-def release_file_of_message(message: Message) -> bytes:
+def release_file_of_message(message: signed_messages.Message) -> bytes:
     """The file that a holder wrote for all."""
     return message.arrays["file"].tobytes() if "file" in message.arrays else b""
 

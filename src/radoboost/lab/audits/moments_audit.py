@@ -134,7 +134,7 @@ class RowSums:
         return kind(self.rule, made.columns[:-1], weights, unit)
 
 
-def count_rows_in_score_cells(
+def score_cell_counts(
     by: ScoreCounts, made: ReleaseDraft, values: NDArray[np.float64], places: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """How many of these rows, whose classes have these places, are in each cell of the counts; in grid steps."""
@@ -366,7 +366,7 @@ class _Contributions:
     def cells(self, by: ScoreCounts) -> NDArray[np.float64]:
         if self.row is None:
             return np.zeros(self.made.blocks["scores"].shape)
-        return count_rows_in_score_cells(by, self.made, self.row.values[None], np.array([self.row.place]))
+        return score_cell_counts(by, self.made, self.row.values[None], np.array([self.row.place]))
 
     def bins(self, kind: Any, places: Sequence[int]) -> NDArray[np.float64]:
         """To counts of bins of some columns."""
@@ -415,7 +415,7 @@ def _moments_stage_statistics(
     rows = made.parameters["rows"]
     good = np.array([rows["good"] - rows.get("unforeseen", 0.0)])
     counted = part(good, "counts", GRID, lambda one: np.full(1, 0.0 if one.row is None else GRID))
-    total, *means = (log_likelihood_ratio_of_stage(*vector) for vector in vectors)
+    total, *means = (stage_log_ratio(*vector) for vector in vectors)
     bare = sum(
         _count_noiseless(rest, change) for rest, change, s in (*searches, *squares.values(), *vectors, scored) if s
     )
@@ -423,10 +423,10 @@ def _moments_stage_statistics(
     if means:
         (r, u, s), (t, v, w) = vectors[:2]
         against = float(np.vdot(r / s - t / w, u / s - v / w))
-    found = sum(log_likelihood_ratio_of_stage(*one) for one in searches)
-    of = {stage: log_likelihood_ratio_of_stage(*square) for stage, square in squares.items()}
-    early = [log_likelihood_ratio_of_stage(*counted), found, of.get("outline", 0.0)]
-    stages = [*early, of["second"], total, of["whitened"], sum(means), log_likelihood_ratio_of_stage(*scored)]
+    found = sum(stage_log_ratio(*one) for one in searches)
+    of = {stage: stage_log_ratio(*square) for stage, square in squares.items()}
+    early = [stage_log_ratio(*counted), found, of.get("outline", 0.0)]
+    stages = [*early, of["second"], total, of["whitened"], sum(means), stage_log_ratio(*scored)]
     apart = [_difference_between_slots(vectors)] if sums.by_class else []
     return [
         *stages,
@@ -453,7 +453,7 @@ def _difference_between_slots(vectors: Sequence[Part]) -> float:
     return sum(float(((r - r.mean(axis=0)) * (u - u.mean(axis=0))).sum()) / s**2 for r, u, s in vectors if s)
 
 
-def log_likelihood_ratio_of_stage(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
+def stage_log_ratio(rest: NDArray[np.float64], change: NDArray[np.float64], sigma: float) -> float:
     """Log-likelihood ratio of `rest` being `change` plus noise, against noise alone.
 
     It holds for matrices too: off the diagonal the noise is smaller by sqrt(2), and every entry is there twice. Without

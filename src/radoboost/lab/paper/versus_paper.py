@@ -136,19 +136,17 @@ def figure_versus_paper(name: str, rows: Sequence[Row]) -> Figure:
     complete = [row for row in rows if row.complete]
     panels = []
     for learner, title in LEARNERS.items():
-        series = [_error_points_versus_paper("here", rows, [row.summary(learner) for row in rows])]
+        series = [_error_points("here", rows, [row.summary(learner) for row in rows])]
         if complete:
             series.append(
-                _error_points_versus_paper(
-                    "paper", complete, [printed_error(name, row.name, learner) for row in complete]
-                )
+                _error_points("paper", complete, [printed_error(name, row.name, learner) for row in complete])
             )
         panels.append(Panel(title, "domain", "test error, %", series))
     caption = "Mean test error and its standard error over folds, here and in the paper."
     return Figure("errors", "Test errors, here and in the paper", caption, panels)
 
 
-def _error_points_versus_paper(label: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Series:
+def _error_points(label: str, rows: Sequence[Row], summaries: Sequence[Summary]) -> Series:
     errors = [summary.std / math.sqrt(summary.n) for summary in summaries]
     places = [row.title for row in rows]
     return Series(label, places, [summary.mean for summary in summaries], error=errors, style="points")
