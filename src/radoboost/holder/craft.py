@@ -24,7 +24,6 @@ from radoboost.errors import (
     SchemaWarning,
     on_failure,
 )
-from radoboost.holder import schema_file, table_preparation
 from radoboost.holder.curator import Curator, SecureAggregator
 from radoboost.holder.disk_space import check_disk_space_for_release
 from radoboost.holder.engines import Engine, auto_engine, get_engine
@@ -40,8 +39,23 @@ from radoboost.holder.row_counts import Where, check_place_for_counts, outliers_
 from radoboost.holder.runners import Runner
 from radoboost.holder.runners.cluster import ClusterRunner, check_cluster_reaches_table, cluster_runner
 from radoboost.holder.runners.threads import ThreadRunner, check_threads
+from radoboost.holder.schema_file import (
+    Bounds,
+    declaration_fields,
+    declaration_with_dialect,
+    origin_of_schema,
+    whose_rows_warning,
+)
 from radoboost.holder.schema_inference import doubtful_numbers_text
 from radoboost.holder.signatures import SignatureSet, check_first_signature_row, check_n_rados
+from radoboost.holder.table_preparation import (
+    check_options_for_gaps,
+    collect_schema_errors,
+    name_of_separate_label,
+    open_prepared_table,
+    prepare_plain_table,
+    refuse_label_as_feature,
+)
 from radoboost.privacy import Event, delta_advice, event_from_dict
 from radoboost.privacy.events import event_about_lines
 from radoboost.privacy.ledger import Ledger, as_ledger
@@ -66,8 +80,8 @@ def craft(
     classes: Sequence[Any] | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
-    schema: schema_file.Bounds = None,
-    bounds: schema_file.Bounds = None,
+    schema: Bounds = None,
+    bounds: Bounds = None,
     missing: str = "fill",
     unlabelled: str = "error",
     separator: str | None = None,
@@ -219,10 +233,8 @@ def craft(
     """
     protection: Mechanism = Plain() if mechanism is None else mechanism
     _check_craft_arguments(protection, signatures, intercept, missing, unlabelled)
-    declared = schema_file.declaration_fields(
-        schema, bounds, y, label, classes, features, columns_left_out_of_craft(drop, weights)
-    )
-    declared = schema_file.declaration_with_dialect(declared, separator, decimal, protection.private)
+    declared = declaration_fields(schema, bounds, y, label, classes, features, columns_left_out_of_craft(drop, weights))
+    declared = declaration_with_dialect(declared, separator, decimal, protection.private)
     declared |= _name_label_given_apart(protection, y, label)
     asked = CraftRequest(
         **declared,
@@ -264,7 +276,7 @@ def _name_label_given_apart(mechanism: Mechanism, y: Any, label: str | None) -> 
     """What labels that are given apart are called, where labels alone are protected."""
     if y is None or not _protects_labels_alone(mechanism):
         return {}
-    return {"label": None, "label_apart": table_preparation.name_of_separate_label(y, label)}
+    return {"label": None, "label_apart": name_of_separate_label(y, label)}
 
 
 def craft_in_room(
@@ -298,10 +310,7 @@ def craft_in_room(
         if mechanism.private:
             draft, schema = _craft_private(mechanism, kept, y, asked, run_on, counts, progress, None)
         else:  # as declared: nothing is proposed from one holder's table
-            draft, schema = (
-                mechanism.make(asked, run_on(table_preparation.open_prepared_table(kept, y, asked))),
-                asked.declared.schema,
-            )
+            draft, schema = mechanism.make(asked, run_on(open_prepared_table(kept, y, asked))), asked.declared.schema
             warn_of_clipping(draft.counted, draft.counts.clipped, stacklevel=3)
             if unseen := draft.counts.unseen(schema):
                 warnings.warn(SchemaWarning(unseen), stacklevel=3)
@@ -336,9 +345,9 @@ def check_for_room(
     _check_booking_before_craft(ledger, mechanism, asked, counts)
     if is_query_or_stream(table):
         return
-    source = (_open_table_privately if mechanism.private else table_preparation.open_prepared_table)(table, y, asked)
+    source = (_open_table_privately if mechanism.private else open_prepared_table)(table, y, asked)
     if _protects_labels_alone(mechanism):
-        table_preparation.refuse_label_as_feature(table, y, asked, source)
+        refuse_label_as_feature(table, y, asked, source)
     if mechanism.private:
         check_disk_space_for_release(place, counts, mechanism, asked, source.features)
 
@@ -414,7 +423,7 @@ def _craft_private(
     """What a private mechanism makes of the table, by which schema; exact counts go to the holder."""
     source = _open_table_privately(table, y, asked)
     if _protects_labels_alone(protection):
-        table_preparation.refuse_label_as_feature(table, y, asked, source)
+        refuse_label_as_feature(table, y, asked, source)
     _warn_of_names_in_doubt(asked, source, progress is True)
     if asked.declared.all_private:  # before, nobody knew how many columns there are
         _say_planned_columns(protection, asked, progress, source.features)
@@ -460,8 +469,8 @@ def _craft_plain(
         return protection.make(asked, run_on(source))
 
     hidden = getattr(protection, "withheld", {})
-    with table_preparation.collect_schema_errors(table, asked):
-        draft, schema, lines = table_preparation.prepare_plain_table(make, table, y, asked, **options, withheld=hidden)
+    with collect_schema_errors(table, asked):
+        draft, schema, lines = prepare_plain_table(make, table, y, asked, **options, withheld=hidden)
     if lines := [*lines, *draft.counts.unseen(schema, hidden)]:
         warnings.warn(SchemaWarning(lines), stacklevel=3)
     warn_of_clipping(draft.counted, draft.counts.clipped, stacklevel=4)
@@ -494,7 +503,7 @@ def _advise_before_craft(mechanism: Mechanism, asked: CraftRequest, progress: bo
 def warn_of_persons(mechanism: Mechanism, asked: CraftRequest) -> None:
     """Warn where rows are protected that may be several of one person, by what was declared alone."""
     advice = (
-        schema_file.whose_rows_warning(asked.declared, asked.person, getattr(mechanism, "unit", None))
+        whose_rows_warning(asked.declared, asked.person, getattr(mechanism, "unit", None))
         if mechanism.private
         else None
     )
@@ -547,7 +556,7 @@ def _check_craft_arguments(mechanism: Any, signatures: Any, intercept: Any, miss
         raise ArgumentError("a feature interval is made for one column; use mechanism=FeatureBand(column, epsilon)")
     if not isinstance(intercept, bool | np.bool_):
         raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
-    table_preparation.check_options_for_gaps(missing, unlabelled, mechanism.private)
+    check_options_for_gaps(missing, unlabelled, mechanism.private)
 
 
 def _open_table_privately(table: Any, y: Any, asked: CraftRequest) -> Table:
@@ -631,7 +640,7 @@ def _finish_release(
     account: Account,
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
-    origin, n_rados = schema_file.origin_of_schema(asked.declared.schema, schema), asked.n_rados
+    origin, n_rados = origin_of_schema(asked.declared.schema, schema), asked.n_rados
     corrected = () if schema is None else schema.corrected
     release = Release(
         blocks=dict(draft.blocks),
