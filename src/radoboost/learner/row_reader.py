@@ -102,7 +102,8 @@ def open_rows_to_score(
         table = _array_with_model_names(table, names)
     schema, marks = model.schema, CsvDialect(separator, decimal or ".")
     if schema is not None:
-        schema = replace(schema, separator=separator or _unusual_separator(schema.separator))
+        unusual = None if schema.separator in SEPARATORS else schema.separator  # one that no header line tells
+        schema = replace(schema, separator=separator or unusual)
         schema = schema if decimal is None else replace(schema, decimal=decimal, thousands=None)
     try:
         return open_table(table, label=label, features=names, labelled=False, schema=schema, marks=marks, gaps=True)
@@ -110,11 +111,6 @@ def open_rows_to_score(
         if "needs" not in model.learner or "has no column" not in str(error):
             raise
         raise TableError(f"{error}; the model joins columns of two holders, and {model.learner['needs']}") from None
-
-
-def _unusual_separator(separator: str | None) -> str | None:
-    """A separator that no header line tells."""
-    return None if separator in SEPARATORS else separator
 
 
 def _array_with_model_names(table: Any, names: tuple[str, ...]) -> Any:

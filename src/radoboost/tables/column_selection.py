@@ -120,16 +120,12 @@ def check_feature_types(schema: pa.Schema, features: Sequence[str]) -> None:
     odd = {name: schema.field(name).type for name in features if stored_type(schema.field(name).type) == "text"}
     if not odd:
         return
-    held = [f"column {name!r} holds {_column_type_text(kind)}" for name, kind in odd.items()]
+    held = [f"column {name!r} holds {'text' if _is_text_column_type(kind) else kind}" for name, kind in odd.items()]
     drops = " ".join(f"--drop {name}" for name in odd)
     raise NeedsSchema(
         f"{', '.join(held)}, not numbers; drop {'it' if len(odd) == 1 else 'them'} ({drops}), or say in a schema what "
         f"{'it means' if len(odd) == 1 else 'they mean'}"
     )
-
-
-def _column_type_text(kind: pa.DataType) -> str:
-    return "text" if _is_text_column_type(kind) else str(kind)
 
 
 def _is_text_column_type(kind: pa.DataType) -> bool:

@@ -100,7 +100,9 @@ def _expand_path_items(items: Sequence[Any]) -> list[Path]:
     refuse_repeated_files(named)
     if len(files) > 1:
         refuse_versioned_folders([path for path in files if not isinstance(path, StorePath)])
-        refuse_versioned_store_folders((_store_of_path(path), path.store.system, path.key) for path in stored)
+        refuse_versioned_store_folders(
+            (replace(StoreAddress.of(path.place), path="").public(), path.store.system, path.key) for path in stored
+        )
     return files
 
 
@@ -160,10 +162,6 @@ def local_file_identity(path: str | os.PathLike[str]) -> Any:
     """What all names of a file on this machine have in common: device and inode, or else the real path."""
     state = os.stat(path)
     return (state.st_dev, state.st_ino) if state.st_ino else os.path.realpath(path)
-
-
-def _store_of_path(path: StorePath) -> str:
-    return replace(StoreAddress.of(path.place), path="").public()
 
 
 def _refuse_empty_file(path: Path) -> None:

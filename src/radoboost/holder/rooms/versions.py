@@ -39,14 +39,9 @@ def _program_digest() -> str:
     """A digest of the source that computes releases, whatever the ends of its lines."""
     root, digest = Path(radoboost.__file__).parent, hashlib.sha256()
     for place in sorted(place for part in _COMPUTING for place in (root / part).rglob("*.py")):
-        digest.update(
-            place.relative_to(root).as_posix().encode() + b"\0" + _short_digest(_source_with_unix_lines(place)).encode()
-        )
+        source = place.read_bytes().replace(b"\r\n", b"\n")  # on Windows, too
+        digest.update(place.relative_to(root).as_posix().encode() + b"\0" + _short_digest(source).encode())
     return digest.hexdigest()[:_DIGITS]
-
-
-def _source_with_unix_lines(place: Path) -> bytes:
-    return place.read_bytes().replace(b"\r\n", b"\n")
 
 
 def _short_digest(content: bytes) -> str:

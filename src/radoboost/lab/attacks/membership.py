@@ -240,7 +240,7 @@ class Membership:
         where = "made-up tables of this size" if self.claim is None else "the worst table for this record"
         text = (
             f"On {where}, an adversary who knows all other records is right about {what} "
-            f"{_share_right_text(self.roc.advantage)} % of the time, where a coin is right 50 % of the time"
+            f"{50 + 50 * self.roc.advantage:.1f} % of the time, where a coin is right 50 % of the time"
         )
         few = self.roc.at()
         if few is not None:
@@ -264,10 +264,6 @@ class Membership:
             f"{text}; {allowed}: these {self.runs:,} runs do not contradict it, and would likely have shown noise of "
             f"less than {math.floor(100 * self.shown_share)} % of what it takes."
         )
-
-
-def _share_right_text(advantage: float) -> str:
-    return f"{50 + 50 * advantage:.1f}"
 
 
 def membership_attack(

@@ -76,7 +76,7 @@ def audit_tables_for(
     rng, few, raw, max_rows = np.random.default_rng(0), not scenario.thorough, scenario.raw, scenario.max_rows
     n_classes, n_columns = scenario.n_classes, scenario.n_columns
     names = [f"x{k}" for k in range(n_columns)]
-    cells = _audit_rows_of_raw_cells(few) if raw else _audit_rows_of_numbers(n_columns, rng, few)
+    cells = dict(list(_RAW.items())[: 4 if few else None]) if raw else _audit_rows_of_numbers(n_columns, rng, few)
     values = rng.uniform(-1, 1, (n_common, n_columns))
     usual = [tuple(row) for row in values.tolist()]
     if raw:
@@ -128,10 +128,6 @@ def _audit_rows_of_numbers(n_columns: int, rng: np.random.Generator, few: bool) 
 
 def _sign_pattern_of_row(row: Sequence[float]) -> str:
     return "".join("+" if value > 0 else "-" for value in row)
-
-
-def _audit_rows_of_raw_cells(few: bool) -> dict[str, Cells]:
-    return dict(list(_RAW.items())[: 4 if few else None])
 
 
 def _neighbouring_candidates(
