@@ -165,14 +165,15 @@ def test_a_spark_worker_dies_with_several_parts(request, paths, monkeypatch, tmp
     """Once all parts of its task are summed: of files, and of rows that are kept."""
     pytest.importorskip("pyspark")
     spark = request.getfixturevalue("spark")
-    for name in ("sum_jobs", "sum_kept"):
+    names = ["spark_sum_cached_rows", "spark_sum_jobs"]
+    for name in names:
         whole = getattr(spark_runner, name)
         monkeypatch.setattr(spark_module, name, dying_at_last(whole, tmp_path / name, pickle.loads))
     same(paths, spark, **CASES["noisy-rados"])
     assert_kept_sums_are_right(
         spark_module.spark_runner(spark, None, silent, 1, trust_network=False, promises=True), paths
     )
-    assert sorted(os.listdir(tmp_path)) == ["sum_jobs", "sum_kept"]
+    assert sorted(os.listdir(tmp_path)) == names
 
 
 def dying_at_last(function, marker, loads):

@@ -405,8 +405,8 @@ def test_supports_that_do_not_fit_the_table_are_refused(rng):
 def test_a_fraction_is_taken_exactly():
     assert FixedSupport(np.float32(0.5)) == FixedSupport(0.5)
     assert FixedSupport(np.int64(3)) == FixedSupport(3)
-    assert FixedSupport(0.1).count(10) == 1  # 0.1 is a little more than 1 / 10
-    assert FixedSupport(0.3).count(10) == 2  # 0.3 is a little less than 3 / 10
+    assert FixedSupport(0.1).support_size(10) == 1  # 0.1 is a little more than 1 / 10
+    assert FixedSupport(0.3).support_size(10) == 2  # 0.3 is a little less than 3 / 10
     assert FixedSupport(np.nextafter(1, 0)).count(2**31 - 1) == 2**31 - 2
 
 

@@ -21,6 +21,7 @@ import pytest
 
 import radoboost as rb
 from key_spellings import KEY, PLANTED, found, spellings
+from radoboost.cli.craft import MORE_ACCURATE
 from radoboost.cli.predict import predict_on_cluster
 from radoboost.errors import ClusterError
 from radoboost.holder.keystream import Key, make_key, pickle_without_fresh_keys
@@ -472,7 +473,7 @@ def test_nothing_of_another_version_is_read(monkeypatch, work):
         batch = spark_runner._spark_row_of_batch(0, 1, 1, b"\0\0", None)
     else:
         batch = pa.record_batch({"number": pa.array([0], pa.int32()), "payload": pa.array([b"no pickle"])})
-    (state,) = getattr(spark_runner, work)(content, [batch])
+    (state,) = getattr(spark_runner, f"spark_{work}")(content, [batch])
     refusal = pickle.loads(state.column("refusal" if work.startswith(("keep", "transform")) else "state")[0].as_py())
     error = getattr(getattr(refusal, "refusal", refusal), "error", refusal)
     assert f"has radoboost 9.9, and this machine {rb.__version__}" in str(error)
@@ -878,7 +879,7 @@ def test_the_command_starts_a_session_and_stops_it(folder, tmp_path):
     environment = {"SPARK_CONF_DIR": str(tmp_path)}
     options = ["--label", "y", "--drop", "id", "--drop", "z", "-n", "20", "--seed", "1", "-o"]
     ended = run("-m", "radoboost", "craft", paths, *options, out, "--cluster", "local[1]", **environment)
-    assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
+    assert (ended.returncode, ended.stderr) == (0, f"rado: {MORE_ACCURATE}\n"), ended.stderr
     same(crafted(paths, drop=["id", "z"], n_rados=20, seed=1), rb.load(out))
 
 
@@ -904,7 +905,7 @@ from pyspark.sql import SparkSession
 from radoboost.errors import TableError
 from key_spellings import KEY
 from radoboost.holder.keystream import Key
-from radoboost.holder.runners import spark_runner as spark as runner_module
+from radoboost.holder.runners import spark_runner as runner_module
 from radoboost.tables.spark_frames import spark_plan_doubt
 from test_spark import BATCH_BYTES, CASES, NO_LIMIT, crafted, same
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
@@ -913,14 +914,14 @@ Key.from_system = classmethod(lambda cls: Key(KEY))
 here = frame.toArrow()
 for name in ("plain", "moments of degree 2", "seeded"):
     same(crafted(here, **CASES[name]), crafted(frame, **CASES[name]))
-before, limits, collected = spark.conf.get(BATCH_BYTES, None), [], runner_module.collected
+before, limits, collected = spark.conf.get(BATCH_BYTES, None), [], runner_module.collect_spark_frame
 if before is not None:
     def noted(*job, **how):
         limits.append(spark.conf.get(BATCH_BYTES))
         return collected(*job, **how)
-    runner_module.collected = noted
+    runner_module.collect_spark_frame = noted
     crafted(frame, **CASES["plain"])
-    runner_module.collected = collected
+    runner_module.collect_spark_frame = collected
     assert limits == [NO_LIMIT] * 2 and spark.conf.get(BATCH_BYTES) == before, limits
 paths = {folder!r} + "/*.parquet"
 same(crafted(paths, **CASES["noisy rados"]), crafted(paths, **CASES["noisy rados"], cluster=spark))
@@ -988,13 +989,15 @@ def test_a_real_master_and_two_workers(folder, tmp_path):
         out = tmp_path / "out.rado.parquet"
         options = ["--label", "y", "--drop", "id", "--drop", "z", "-n", "20", "--seed", "1", "-o"]
         ended = run("-m", "radoboost", "craft", f"{folder}/*.parquet", *options, out, "--cluster", master)
-        assert (ended.returncode, ended.stderr) == (0, ""), ended.stderr
+        assert (ended.returncode, ended.stderr) == (0, f"rado: {MORE_ACCURATE}\n"), ended.stderr
         same(crafted(f"{folder}/*.parquet", drop=["id", "z"], n_rados=20, seed=1), rb.load(out))
     finally:
         for process in reversed(started):
             process.terminate()
             process.wait(30)
-    ended = run("-m", "radoboost", "craft", f"{folder}/*.parquet", *options, out, "--cluster", master)
+    ended = run(
+        "-m", "radoboost", "craft", f"{folder}/*.parquet", *options, tmp_path / "two.rado.parquet", "--cluster", master
+    )
     assert ended.returncode == 1
     assert ended.stderr.startswith("rado: nobody answers at spark://127.0.0.1:")
     assert ended.stderr.count("\n") == 1

@@ -68,7 +68,7 @@ class CraftRequest:
     weights: Any = None
     share: tuple[str, ...] | None = None
     first_row: int = 0
-    shares: int = 1
+    noise_shares: int = 1
 
     @property
     def numbering(self) -> dict[str, int]:

@@ -115,10 +115,10 @@ class FixedSupport:
                 f"support must be a whole number of at least 1, or a fraction between 0 and 1; it is {support!r}"
             )
 
-    def count(self, n_examples: int) -> int:
+    def support_size(self, n_examples: int) -> int:
         """How many of these examples a rado sums.
 
-        >>> FixedSupport(0.29).count(100)  # the float64 is below 29 / 100
+        >>> FixedSupport(0.29).support_size(100)  # the float64 is below 29 / 100
         28
         """
         exact = self.support if isinstance(self.support, int) else math.floor(Fraction(self.support) * n_examples)
@@ -131,15 +131,15 @@ class FixedSupport:
 
     def parameters(self, n_examples: int) -> dict[str, Any]:
         """The number of examples in a rado."""
-        return {"support": self.count(n_examples)}
+        return {"support": self.support_size(n_examples)}
 
     def size(self, n_examples: int) -> int:
         """C(m, support)."""
-        return _capped_number_of_signatures(n_examples, self.count(n_examples))
+        return _capped_number_of_signatures(n_examples, self.support_size(n_examples))
 
     def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> SignatureStream:
         """Start at the nearest of the rates 1/4, 1/2 and 3/4, and at 1/2 in the middle between two."""
-        count = self.count(n_examples)
+        count = self.support_size(n_examples)
         if count == n_examples:  # one subset, which the switches would take m log m candidates to reach
             return AllRows()
         quarters = 1 if 8 * count < 3 * n_examples else 3 if 8 * count > 5 * n_examples else 2

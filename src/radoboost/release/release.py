@@ -178,7 +178,7 @@ class Release:
     columns: tuple[Column, ...]
     classes: tuple[Any, ...]
     mechanism: Mapping[str, Any]
-    signatures: Mapping[str, Any]
+    signatures: Mapping[str, Any]  # name and parameters of the set, never a bit of it
     statement: Statement
     n_examples: int | None
     id: str = ""

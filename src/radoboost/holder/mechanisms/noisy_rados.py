@@ -21,11 +21,7 @@ from radoboost.release.release import Statement
 
 INCLUSION = 0.5
 _SEVERAL_ROWS = "A person with several rows: k rows pay together; rado show has what 2, 5 and 10 do."
-_NOT_PROTECTED = (
-    "What all records say together: that is what a release is for.",
-    "Column names, declared bounds and the two classes are in the release, as they were declared. "
-    f"{statements.OFF_THE_TABLE}",
-)
+_NOT_PROTECTED = ("What all records say together: that is what a release is for.",)
 
 
 @dataclass(frozen=True)
@@ -67,13 +63,13 @@ class NoisyRados:
         record_level.check_coins_of_records(asked, self.name)
         n_columns = record_level.check_declared(asked)
         if n_columns is not None:
-            self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "", asked.shares)
+            self.plan(asked.n_rados, n_columns, None, asked.max_rows, asked.person or "", asked.noise_shares)
 
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Clip, sum by secret coins, add noise to every rado."""
         n_rows = None
         n_columns = asked.width(run.source.features)
-        plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "", asked.shares)
+        plan = self.plan(asked.n_rados, n_columns, n_rows, asked.max_rows, asked.person or "", asked.noise_shares)
         columns, through = record_level.released_record_columns(asked, run.source.features, plan.step)
         persons = record_level.limit_persons(asked, run, record_level.declared_label_encoder(asked))
         draft = record_level.sum_record_contributions(
@@ -124,6 +120,7 @@ class NoisyRados:
     def statement(self, circumstances: StatementFacts) -> Statement:
         """Joint (epsilon, delta) of all rados, for one record, or person, added or removed (R6, P6)."""
         whom = statements.privacy_unit_text(circumstances, "record", statements.RECORD_UNIT, _SEVERAL_ROWS)
+        declared = statements.COLUMNS_OF_THE_TABLE if circumstances.columns_from_table else statements.DECLARED
         return statements.make_statement(
             self.name,
             self._plan(circumstances).event,
@@ -135,7 +132,7 @@ class NoisyRados:
                 "of exp(epsilon), up to delta. This is about all rados of the release together.",
                 "The number of examples is protected in the same sense, and is not in the release.",
             ),
-            not_protected=(*_NOT_PROTECTED, *whom.not_protected, *statements.COMMON),
+            not_protected=(*_NOT_PROTECTED, declared, *whom.not_protected, *statements.COMMON),
             secrets=self.secrets,
         )
 

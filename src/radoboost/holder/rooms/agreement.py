@@ -146,7 +146,7 @@ class Agreement:
             person=self.person,
             max_rows=check_max_rows(self.person, self.max_rows),
             columns=check_feature_map_argument(self.terms, declared.terms),
-            shares=self.parties,
+            noise_shares=self.parties,
         )
 
     def check(self) -> tuple[Mechanism, CraftRequest]:

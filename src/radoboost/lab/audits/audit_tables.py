@@ -90,7 +90,7 @@ def audit_tables_for(
         declared = Declared({}, all_private=True)
     asked = CraftRequest(
         n_rados=0, signature_key=bytes(32), declared=declared, classes=tuple(range(n_classes)),
-        columns=scenario.columns, shares=1 if scenario.room is None else scenario.room[0],
+        columns=scenario.columns, noise_shares=1 if scenario.room is None else scenario.room[0],
     )  # fmt: skip
     if max_rows is not None:
         return _audit_tables_of_persons(asked, relation, cells, common, names, max_rows, choice_key, few=few)
