@@ -3,6 +3,7 @@
 import gzip
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -75,6 +76,43 @@ def test_a_file_without_rows_has_none(text, tmp_path):
     (tmp_path / "u.csv").write_bytes(b"\n1,2,3\n")
     with pytest.raises(rb.TableError, match="names no columns"):
         rows_of(tmp_path / "u.csv")
+
+
+@pytest.mark.parametrize("features", [["a", "b"], None])
+@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", ".arrow"])
+def test_of_several_files_one_without_names_has_no_rows(ending, features, tmp_path):
+    """As libraries write frames without records, whose columns only a record would tell."""
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0], "y": ["yes", "no"]})
+    empty = [b"", b"\n", b"\r\n", b'""\n', b"\xef\xbb\xbf\n"]
+    if ending == ".csv.gz":
+        empty = [gzip.compress(text) for text in empty]
+    if ending in (".parquet", ".arrow"):
+        frame.drop(columns=["a", "b", "y"]).to_parquet(tmp_path / "t.parquet")
+        pd.DataFrame([]).to_feather(tmp_path / "t.arrow")
+        empty = [(tmp_path / f"t{ending}").read_bytes()]
+    write = {".parquet": frame.to_parquet, ".arrow": frame.to_feather}.get(ending, partial(frame.to_csv, index=False))
+    for text in empty:
+        folder = tmp_path / "days"
+        folder.mkdir(exist_ok=True)
+        write(folder / f"2{ending}")
+        for name in "13":
+            (folder / f"{name}{ending}").write_bytes(text)
+        table = open_table(folder, label="y", features=features, row_by_row=True)
+        assert table.features == ("a", "b") and sum(part.count() for part in table.parts()) == 2
+        with pytest.raises(rb.TableError, match=r"1\."):
+            open_table(folder, label="y", features=features)
+        (folder / f"2{ending}").write_bytes(text)
+        with pytest.raises(rb.TableError, match=r"1\..*(names no columns|is empty)"):
+            open_table(folder, label="y", features=features, row_by_row=True)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_file_with_nothing_but_persons_gives_rows_that_contribute_nothing(ending, tmp_path):
+    whole = pd.DataFrame({"a": [1.0], "y": ["yes"], "id": [7]})
+    for k, frame in enumerate((whole, whole[["id"]])):
+        (frame.to_parquet if ending == "parquet" else frame.to_feather)(tmp_path / f"{k}.{ending}")
+    table = open_table(tmp_path, label="y", features=["a"], person="id", row_by_row=True)
+    assert sum(part.count() for part in table.parts()) == 2
 
 
 @pytest.mark.parametrize("length", [10, 1000, 5000, 50_000])

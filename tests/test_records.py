@@ -450,6 +450,7 @@ def test_what_the_holder_and_the_statement_are_told(tmp_path):
     assert "a record is one row of the table, however many lines it has, in a file that a CSV writer wrote" in whole
     assert "Nothing is promised for other files" in whole and "a record is a line" not in whole
     assert "a record is a line, as was declared" in lines and "CSV writer" not in lines
+    assert "Where the number of rows is released, a quote left open, or a last line emptied, changes it" in lines
     assert all("behind the last column that are not empty" in text for text in (whole, lines))
     frame = pd.read_csv(io.StringIO("a,y\n0.5,yes\n0.1,no\n"))
     of_a_frame = rb.craft(frame, schema=schema, mechanism=mechanism, n_rados=2, counts=None).statement

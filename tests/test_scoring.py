@@ -216,6 +216,26 @@ def test_bad_arguments_are_refused_before_the_table_is_opened(options, message, 
 
 
 @UNBOOKED
+@pytest.mark.parametrize(
+    ("label", "marks", "header", "row", "odd"),
+    [
+        ("y", {"separator": ":"}, 'a:"x,""":y', "0.1:z:no", '0.5:",:":no'),
+        ('y;"x', {"records": "lines"}, 'a,y;"x', "0.1,no", '0.5,no",;;;;;;z'),
+    ],
+)
+def test_the_header_is_read_as_the_schema_of_the_model_says_and_no_row_changes_it(
+    label, marks, header, row, odd, tmp_path
+):
+    schema = rb.Schema({"a": rb.Number(0, 1)}, label, ("no", "yes"), **marks)
+    frame = pa.table({"a": [0.1, 0.2, 0.8, 0.9], label: ["no", "no", "yes", "yes"]})
+    model = rb.MomentsClassifier().fit_rados(rb.craft(frame, schema=schema, n_rados=8, seed=1)).model_
+    for more in ([], [odd]):
+        (tmp_path / "t.csv").write_text("\n".join([header, *[row] * 9, *more, ""]))
+        outcome = rb.score(model, tmp_path / "t.csv", label=label, epsilon=1.0)
+        assert outcome.event.lines == ("records" in marks)
+
+
+@UNBOOKED
 def test_the_command(rado, tmp_path, monkeypatch):
     MODEL.save(tmp_path / "m.model.json")
     rows = "".join(f"{k % 2},{1 if k % 2 else -1}\n" for k in range(400))

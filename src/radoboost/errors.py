@@ -16,7 +16,7 @@ RadoError
 
 ClippedWarning  (UserWarning)   values lay beyond their declared bounds
 OutlierWarning  (UserWarning)   one value outweighs all others of its column, which a plain release then hardly tells
-PersonWarning   (UserWarning)   each row counts as another person, and the declaration has a column of ids
+PersonWarning   (UserWarning)   each row counts as another person, and a column has the name or the kind of ids
 DeltaWarning    (UserWarning)   delta is not well below one over the declared number of rows
 FilledWarning   (UserWarning)   a model filled gaps that it did not expect or cells it cannot read, or met new values
 BudgetWarning   (UserWarning)   private fits add up, and nobody keeps the books
@@ -107,7 +107,7 @@ class OutputError(RadoError, OSError):
 
 
 class PersonWarning(UserWarning):
-    """A promise about rows, where the declaration has a column of ids: one person may have several rows."""
+    """A promise about rows, where a column has the kind or the name of ids: one person may have several rows."""
 
 
 class DeltaWarning(UserWarning):

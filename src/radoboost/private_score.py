@@ -8,7 +8,7 @@ import os
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -47,7 +47,9 @@ from radoboost.privacy.spending import Account
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.release import rounded_up_text
 from radoboost.tables import Batch, open_table
+from radoboost.tables.csv_dialect import LINES
 from radoboost.tables.labels import LabelEncoder
+from radoboost.tables.private_reader import PrivateReader
 from radoboost.tables.raw_table import raw_column_types
 from radoboost.tables.streams import is_query_or_stream, spool_for_rereading
 
@@ -182,7 +184,10 @@ def score(
         source = open_table(
             rows, y, label=label, features=classifier.feature_names, row_by_row=True, schema=classifier.schema
         )
-        columns = [name for name in raw_column_types(rows) if name not in (label, *classifier.feature_names)]
+        records = csv_records_statement(source.schema, source.csv)
+        event = replace(event, lines=records == LINES)
+        header = raw_column_types(rows, privately=PrivateReader(classifier.schema))
+        columns = [name for name in header if name not in (label, *classifier.feature_names)]
         if unit is None and (advice := _warning_of_scored_persons(classifier, columns)) is not None:
             warnings.warn(advice, PersonWarning, stacklevel=stack_level_of_caller())
         run = Curator(
@@ -194,15 +199,19 @@ def score(
         note_private_score(booked=bool(books))
         counts = noisy_score_counts(run, task, scale, event)
     errors, hits = counts.tolist()
+    sentences = [
+        NOT_COVERED,
+        *([OF_A_QUERY] if is_query_or_stream(table) else []),
+        *([OF_CSV[records]] if records else []),
+    ]
     deviation = scale / GRID
-    of_csv = [OF_CSV[csv_records_statement(classifier.schema, True)]] if source.csv else []
     low, high = score_rate_interval(errors, hits, deviation, confidence)
     rate = errors / (errors + hits) if errors + hits > 0 else 0.5
     return Score(
         errors=errors, hits=hits, error=min(max(rate, low), high), interval=(low, high), confidence=confidence,
         noise_std=deviation, epsilon=epsilon_at(event, delta), delta=delta, event=event, bookings=tuple(bookings),
         unless_shown=account.add_to,
-        not_covered=" ".join([NOT_COVERED, *([OF_A_QUERY] if is_query_or_stream(table) else []), *of_csv]),
+        not_covered=" ".join(sentences),
     )  # fmt: skip
 
 

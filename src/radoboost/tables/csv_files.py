@@ -175,7 +175,7 @@ _EMPTIED = "all their cells but the person's are read as empty"
 
 
 def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b"") -> list[str]:
-    """The names of the columns, from the first record; with `lines`, from the first line alone.
+    """The names of the columns, from the first record; with `lines`, from the first line alone. There may be none.
 
     Empty names at the end are no columns: spreadsheets pad the header with the rows of its block. Bytes to `skip` are
     none of the header where they come before it.
@@ -206,8 +206,6 @@ def csv_names(path: Path, separator: str, lines: bool = False, skip: bytes = b""
     names = [cell for cell, _ in cells]
     while names and not names[-1]:
         names.pop()
-    if not names:
-        raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
     return [name.decode("utf-8", "backslashreplace") for name in names]
 
 

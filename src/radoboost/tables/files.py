@@ -211,6 +211,8 @@ def _file_parts_in_folders(
     spoiled: bool = False,
 ) -> list[Partition]:
     """The rows of a file, with what its folders say about them; those that are `spoiled` have no label."""
+    if spoiled and not column_names(schema):  # as libraries write a frame without records
+        return []
     constants = folders.constants(schema, path)
     if spoiled:
         absent = [name for name in selection.names if name not in schema.names and name not in constants]
@@ -323,13 +325,13 @@ def _parts_of_file(path: Path, schema: pa.Schema, selection: ColumnSelection, al
         )
     if kind == "csv":
         return selection.reading.csv_parts(path, schema, selection)
-    n_features = len(selection.features)
+    n_features = max(1, len(selection.features))  # all may be in the names of folders
     most_rows = rows_per_partition(n_features, round_to_whole_tiles(min(BATCH_ROWS, BATCH_VALUES // n_features)))
     if kind == "parquet":
         footer = footers.footer(path, mark)
         groups = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
         return [ParquetRun(path, mark, selection, *run, alone) for run in join_row_group_runs(groups, most_rows)]
-    batches = _arrow_batch_sizes(path, selection.features[0])
+    batches = _arrow_batch_sizes(path, selection.names[0])
     if batches is None:
         return [ArrowStream(path, mark, selection, None, 0, 0, 0, alone)]
     return [ArrowRun(path, mark, selection, *run, alone) for run in join_row_group_runs(batches, most_rows)]
@@ -347,6 +349,8 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
         if path in spoiled:
             continue
         with one_line_errors(path):
+            if not schema.names:
+                raise TableError(f"{path} names no columns; give it a header")
             names = column_names(schema := folders.added(schema, path))
         columns = _choice_without_folder_columns(choice, paths, names).columns(names, str(path))
         reading.check_types(schema, columns)
@@ -363,8 +367,9 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
     away = any(isinstance(path, StorePath) for path in paths)
     csv = any(file_kind(path) == "csv" for path in paths)
     return Table(
-        name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema, away=away, csv=csv
-    )
+        name, names_out, choice.label, parts, BATCH_VALUES, BATCH_ROWS, guess, reading.schema, away=away, csv=csv,
+        names=tuple(dict.fromkeys(name for schema in schemas for name in schema.names)),
+    )  # fmt: skip
 
 
 def _files_lacking_columns(
@@ -372,15 +377,12 @@ def _files_lacking_columns(
 ) -> set[Path]:
     """The files that lack a column that was named, where one record may decide about that: their rows give nothing.
 
-    Where no features are named, these are the label and the person. A column that no file has is refused, and so is one
-    that a single file lacks.
+    Where no features are named, these are the label and the person. Where all files lack one, that is refused.
     """
     if not reading.must_not_change or choice.label is None or len(paths) == 1:
         return set()
     needed = {*(choice.features or ()), choice.label, *([] if choice.person is None else [choice.person])}
     names = [set(column_names(folders.added(schema, path))) for path, schema in zip(paths, schemas, strict=True)]
-    if not needed <= set().union(*names):
-        return set()
     lacking = {path for path, own in zip(paths, names, strict=True) if not needed <= own}
     return lacking if len(lacking) < len(paths) else set()
 

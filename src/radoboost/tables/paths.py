@@ -87,16 +87,15 @@ def _expand_path_items(items: Sequence[Any]) -> list[Path]:
             raise TableError(f"no such file: {mask_passwords(spelled)}")
     files = [path for path, _ in named]
     for path in files:
-        if isinstance(path, StorePath):
-            _refuse_empty_file(path)
-            continue
-        if path.is_dir():
+        here = not isinstance(path, StorePath)
+        if here and path.is_dir():
             raise TableError(f"{path} is a directory; name it alone, or its files, for instance '{path}/*.parquet'")
-        if not path.is_file():
+        if here and not path.is_file():
             raise TableError(
                 f"{path} is a pipe or a device, and a table is read more than once; save it as a file first"
             )
-        _refuse_empty_file(path)
+        if len(files) == 1 or file_kind(path) != "csv":  # of several, one may be of a frame without records
+            _refuse_empty_file(path)
     refuse_repeated_files(named)
     if len(files) > 1:
         refuse_versioned_folders([path for path in files if not isinstance(path, StorePath)])

@@ -1,9 +1,10 @@
 """The cells of a table as they are, before anybody says what its columns mean: for proposals, and to count gaps.
 
-Reading is strict, and all values are looked at: this is for plain releases. `raw_column_types` alone looks at none.
+Reading is strict, and all values are looked at: this is for plain releases. What goes by types alone looks at none.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from radoboost.errors import TableError
+from radoboost.errors import ArgumentError, TableError
 from radoboost.progress import Progress, silent
 from radoboost.tables.column_selection import ColumnChoice, column_names, refuse_equal_column_names, row_number_text
 from radoboost.tables.column_types import Category
@@ -46,7 +47,7 @@ from radoboost.tables.paths import (
     open_csv_stream,
     open_file,
 )
-from radoboost.tables.readers import ColumnSelection
+from radoboost.tables.readers import ColumnSelection, Reader
 from radoboost.tables.sparse import matrix_and_column_names, matrix_column_names
 from radoboost.tables.streams import schema_of_stream, spool_stream
 from radoboost.tables.strict_reader import STRICT, StrictReader
@@ -214,10 +215,13 @@ class TextFile(FilePart):
             raise TableError(f"cannot read {self.path}: {str(error).splitlines()[0]}") from None
 
 
-def raw_column_types(table: Any, separator: str | None = None) -> dict[str, pa.DataType | None]:
+def raw_column_types(
+    table: Any, separator: str | None = None, *, privately: Reader | None = None
+) -> dict[str, pa.DataType | None]:
     """The columns of a table with the types they are stored in, without a look at any value.
 
-    None stands for no type: cells of a CSV file have none, and Python objects say nothing before one looks.
+    None stands for no type: cells of a CSV file have none, and Python objects say nothing before one looks. The header
+    of a table that was opened `privately` is read as it was then, so that no row decides about it.
     """
     name = "the table"
     if (answer := schema_of_stream(table)) is not None:
@@ -227,8 +231,12 @@ def raw_column_types(table: Any, separator: str | None = None) -> dict[str, pa.D
     elif is_paths(table := spool_stream(table)):
         path = expand_paths(table)[0]
         name = str(path)
+        if file_kind(path) == "csv" and privately is not None:
+            return dict.fromkeys([*privately.csv_schema(path).names, *folder_columns_of_path(path)])
         if file_kind(path) == "csv":
             names = csv_names(path, csv_separator(path, CsvDialect(separator)), skip=b"\r\n")
+            if not names:
+                raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
             refuse_equal_column_names(names, str(path))
             return dict.fromkeys([*names, *(name for name in folder_columns_of_path(path) if name not in names)])
         schema = FolderColumns.of([path], typed=False).added(schema_of_file(path, STRICT), path)
@@ -252,6 +260,22 @@ def raw_column_types(table: Any, separator: str | None = None) -> dict[str, pa.D
     refuse_equal_column_names(names, name)
     types = {name: schema.field(name).type for name in names}
     return {name: None if pa.types.is_null(kind) else kind for name, kind in types.items()}
+
+
+def refuse_float_person_ids(table: Any, person: str) -> None:
+    """Refuse a data frame whose column of persons is of floats, by its type alone (P1 of docs/proofs/persons.md)."""
+    if not (cluster_kind_of_frame(table) or STRICT.is_frame(table)):
+        return
+    kind: Any = None
+    with suppress(TableError):  # because of other columns, of which nothing is asked here
+        kind = raw_column_types(table).get(person)
+    while hasattr(kind, "value_type"):  # of a dictionary, or of run ends
+        kind = kind.value_type
+    if kind is not None and pa.types.is_floating(kind):
+        raise ArgumentError(
+            f"persons in {person!r} are floats: one missing or odd id makes floats of all of them in a data frame, and "
+            f"large ones are then nobody's; read that column as texts (dtype={{{person!r}: str}}), or pass the path"
+        )
 
 
 def _raw_frame_schema(table: Any) -> pa.Schema:

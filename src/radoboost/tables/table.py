@@ -110,7 +110,8 @@ class Table:
     number of rows of a table that does not know it. With a `schema`, the features are its encoded columns. Where rows
     are sparse, `sparse_rows` is how many of them a batch should have if nobody makes them dense; it is None elsewhere.
     `frame` is the data frame on a cluster that parts are partitions of; None where parts can be read by themselves.
-    Rows that are `away`, in a store, are read ahead. With `csv` some come from CSV files.
+    Rows that are `away`, in a store, are read ahead. With `csv` some come from CSV files. Of files,
+    `names` are all columns, used or not.
     """
 
     name: str
@@ -125,6 +126,7 @@ class Table:
     frame: Any = None
     away: bool = False
     csv: bool = False
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.features:
