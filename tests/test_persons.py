@@ -6,6 +6,7 @@ import pickle
 import re
 import secrets
 from dataclasses import replace
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -239,6 +240,31 @@ def test_a_float_that_may_stand_for_several_ids_is_nobody_in_a_frame_of_pandas(f
     frame = pd.DataFrame({"who": ids, "age": 0.5, "ill": 0})
     batch = next(open_table(frame, label="ill", person="who", row_by_row=True).batches())
     assert distinct_person_ids(batch.persons)[0] == ([b"7"] if form == "float32" else [b"9007199254740991", b"7"])
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.dictionary(pa.int32(), pa.float64()), "pandas"])
+def test_a_frame_whose_persons_are_floats_is_refused(kind, tmp_path):
+    """One row without an id, or one id "12e4", made all others nobody."""
+    pd = pytest.importorskip("pandas")
+    place, options = tmp_path / "t.csv", {**DECLARED, "person": "who", "max_rows": 1}
+    del options["n_rados"]
+    ids = [10**17 + k for k in range(200)]
+    place.write_text("who,age,dose,ill\n" + "".join(f"{k},50,0.5,{k % 2}\n" for k in ids) + ",50,0.5,1\n")
+    frame = pd.read_csv(place)
+    if kind != "pandas":
+        ids = pa.array(frame.pop("who"))
+        ids = ids.cast(kind) if pa.types.is_floating(kind) else ids.dictionary_encode()
+        frame = pa.Table.from_pandas(frame).append_column("who", ids)
+    ledger = rb.Ledger.create(tmp_path / "l", "t", epsilon=40.0, relation="person")
+    spend = {"mechanism": rb.Moments(9.0), "ledger": ledger, "counts": None}
+    for use in (partial(rb.craft, **spend), check_table):
+        with pytest.raises(
+            rb.ArgumentError, match=r"persons in 'who' are floats: .* \(dtype=\{'who': str\}\), or pass"
+        ):
+            use(frame, **options)
+    assert not ledger.entries()
+    for table in (place, pd.read_csv(place, dtype={"who": str})):
+        assert check_table(table, **options).counts.persons.people == 200
 
 
 def test_frames_and_arrays_have_the_same_persons(rng):

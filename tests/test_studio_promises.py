@@ -112,6 +112,22 @@ def test_columns_edited_after_exact_counts_are_marked_and_the_statement_says_so(
     assert draft_of(studio, other).corrected == ()
 
 
+def test_a_stop_with_exact_counts_marks_later_edits_too(studio, folder):
+    """Labels alone are protected, so that a stop says how many rows have one of the classes."""
+    way = written(studio, {**CARDS, "classes": "no\nJa"})
+    page = words(crafted(studio, way, {**PROMISE, "unit": "label", "rows": "", "output": "a.rado.parquet"}))
+    assert "rows would contribute nothing" in page
+    studio.post(way, CARDS)
+    assert draft_of(studio, way).corrected == ("ill",)
+
+
+def test_the_budget_says_that_whose_rows_is_not_marked(studio):
+    way, said = written(studio), "whose rows these are and how many contribute must not follow from them"
+    assert said not in words(studio.post(f"{way}/budget", PROMISE, HTMX)[2])
+    crafted(studio, way, {**PROMISE, "output": "first.rado.parquet"})
+    assert said in words(studio.post(f"{way}/budget", PROMISE, HTMX)[2])
+
+
 def test_a_look_shows_exact_values_so_that_what_is_declared_later_is_marked(studio, looked, folder):
     way, page = looked
     studio.post(f"{way}/anew", {**form_of(page), "how": "names"})

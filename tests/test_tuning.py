@@ -3,6 +3,7 @@
 import math
 import pickle
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -118,6 +119,8 @@ def test_one_id_is_one_fold_in_every_form():
     ]  # fmt: skip
     assert len({tuple(rb.folds(form)) for form in forms}) == 1
     assert len({*rb.folds([None, float("nan"), "", b" "]).tolist()}) == 1
+    # As for persons: one id with more digits gives a whole column of decimals more.
+    assert len({*rb.folds([Decimal("12.1"), Decimal("12.100"), "12.1"]).tolist()}) == 1
     # 60 rows in each fold on average; one with fewer than 20, or more than 120, by chance: below 1e-8, and it is fixed.
     assert np.bincount(rb.folds(numbers)).min() > 20 and np.bincount(rb.folds(numbers)).max() < 120
 

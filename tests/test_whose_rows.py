@@ -95,8 +95,44 @@ def test_nothing_is_said_where_a_person_is_named_or_nothing_is_promised():
     rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, person="patient_id", max_rows=1, counts=None)
     rb.craft(TABLE, schema=SCHEMA, n_rados=3)
     no_ids = rb.Schema({name: COLUMNS[name] for name in ("age", "ward")}, "ill", ("no", "yes"))
-    rb.craft(TABLE, schema=no_ids, mechanism=MECHANISM, counts=None)
+    rb.craft(TABLE.drop(columns="patient_id"), schema=no_ids, mechanism=MECHANISM, counts=None)
     assert "whose_rows" not in privacy_cost_by_schema(MECHANISM, no_ids)
+
+
+NUMBERS = TABLE[["patient_id", "age"]].assign(ill=TABLE["ill"])
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"bounds": {"age": (0, 90)}},
+        {"bounds": "private", "drop": ["patient_id"]},
+        {"bounds": "private", "features": ["age"]},
+        {"schema": rb.Schema({"age": rb.Number(0, 90)})},
+        {"schema": rb.Schema({"age": rb.Number(0, 90), "patient_id": rb.Ignored("text")})},
+    ],
+)
+@pytest.mark.parametrize("form", ["frame", "file"])
+def test_ids_that_no_declaration_calls_so_are_spoken_of_by_their_names(declared, form, tmp_path):
+    NUMBERS.to_csv(tmp_path / "t.csv", index=False)
+    table = NUMBERS if form == "frame" else tmp_path / "t.csv"
+    options = {"label": "ill", "classes": ("no", "yes"), "counts": None, **declared}
+    with pytest.warns(rb.PersonWarning, match="whatever its 'patient_id' is") as told:
+        rb.craft(table, mechanism=rb.Moments(8.0), **options)
+    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
+    rb.craft(table, mechanism=rb.Moments(8.0, unit="record"), **options)  # a warning is an error
+
+
+@pytest.mark.parametrize("mechanism", [rb.Moments(8.0), rb.NoisyRados(8.0, clip=1.0), rb.NoisyExamples(8.0, clip=1.0)])
+def test_names_that_come_from_the_table_are_not_said_to_be_declared(mechanism):
+    """Bounds by position have no names: the release had those of the frame, and said that they were declared."""
+    table, said = TABLE[["age"]].assign(rare_disease=0.0), "Which columns there are, and their names: they were taken"
+    options = {"classes": ("no", "yes"), "mechanism": mechanism, "counts": None, "n_rados": 3}
+    for x, named in ((table, True), (table.to_numpy(), False)):
+        lines = rb.craft(x, TABLE["ill"], bounds=[(0, 90), (0, 1)], **options).statement.not_protected
+        assert [any(line.startswith(said) for line in lines), any("Column names, declared" in s for s in lines)] == [
+            named, not named
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

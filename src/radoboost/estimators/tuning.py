@@ -10,6 +10,7 @@ import math
 import multiprocessing
 import warnings
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, BudgetWarning, whole_number
 from radoboost.holder.mechanisms import MECHANISMS
-from radoboost.tables.person_ids import person_id
+from radoboost.tables.person_ids import person_id, shortest_decimal_id
 
 EXACT_SCORES = (
     "booking covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon; "
@@ -79,6 +80,8 @@ def _indexable_ids(ids: Any) -> Sequence[Any]:
 
 def _hash_of_id(value: Any) -> int:
     """64 bits from an id; whatever is neither text nor a number goes by its text."""
+    if isinstance(value, Decimal):
+        value = shortest_decimal_id(str(value).encode())
     if not isinstance(value, bytes | int | float | None):
         value = str(value).encode("utf-8", "surrogatepass")
     missing = isinstance(value, float) and not math.isfinite(value)

@@ -46,7 +46,7 @@ from radoboost.holder.schema_file import (
     origin_of_schema,
     whose_rows_warning,
 )
-from radoboost.holder.schema_inference import doubtful_numbers_text
+from radoboost.holder.schema_inference import column_name_looks_like_id, doubtful_numbers_text
 from radoboost.holder.signatures import SignatureSet, check_first_signature_row, check_n_rados
 from radoboost.holder.table_preparation import (
     check_options_for_gaps,
@@ -65,10 +65,13 @@ from radoboost.release.composition import earlier_releases
 from radoboost.release.rado_sampling import draw_rados
 from radoboost.release.release import Release
 from radoboost.tables import Table, open_table
+from radoboost.tables.column_types import Ignored
 from radoboost.tables.csv_dialect import LINES
 from radoboost.tables.frames import check_cluster_frame_determined, cluster_kind_of_frame
 from radoboost.tables.gpu_arrays import ONLY_HERE
+from radoboost.tables.raw_table import refuse_float_person_ids
 from radoboost.tables.schema import Schema
+from radoboost.tables.sparse import matrix_column_names
 from radoboost.tables.streams import is_query_or_stream, spool_for_rereading
 
 
@@ -154,7 +157,8 @@ def craft(
         The column that says whose row it is, and how many rows of each person contribute at most: the promise is then
         about persons. `max_rows` rows are chosen by a keyed hash of their content; a row without a person gives
         nothing. Two spellings of an id are two persons, unless they are one whole number. Without them each row counts
-        as another person; where the schema has a column of ids, a `PersonWarning` says so before anything is spent.
+        as another person; where a column that is left out has the kind or the name of ids, a `PersonWarning` says so
+        before anything is spent. In a data frame ids must be texts or whole numbers.
     rows : int, optional
         About how many rows there are, from public knowledge; with a person, about how many contribute. `Moments`
         refuses an epsilon that so few cannot carry, and says what error to expect, before it is spent. It also says the
@@ -425,15 +429,29 @@ def _craft_private(
     if _protects_labels_alone(protection):
         refuse_label_as_feature(table, y, asked, source)
     _warn_of_names_in_doubt(asked, source, progress is True)
+    if ids := _ids_left_out(table, asked, source):
+        warn_of_persons(protection, replace(asked, declared=replace(asked.declared, ids=ids)))
     if asked.declared.all_private:  # before, nobody knew how many columns there are
         _say_planned_columns(protection, asked, progress, source.features)
     check_disk_space_for_release(place, counts, protection, asked, source.features)
     draft = protection.make(asked, run_on(source))
     records = csv_records_statement(source.schema, source.csv)
-    draft = replace(draft, circumstances=replace(draft.circumstances, records=records))
+    by_place = isinstance(asked.declared.limits, np.ndarray) and asked.features is None
+    named = by_place and list(source.features) != matrix_column_names(None, len(source.features))
+    facts = replace(draft.circumstances, records=records)
+    draft = replace(draft, circumstances=replace(facts, columns_from_table=named or facts.columns_from_table))
     raw = () if source.schema is None else source.schema.used
     report_row_counts(draft.counts, draft.counted, asked.label_name, counts, raw)
     return draft, source.schema
+
+
+def _ids_left_out(table: Any, asked: CraftRequest, source: Table) -> tuple[str, ...]:
+    """The columns of the table that are left out, and have names of ids; none where the declaration has its own."""
+    frame = getattr(table, "column_names", getattr(table, "columns", table if isinstance(table, dict) else ()))
+    left = [*map(str, source.names or frame)] if not asked.declared.ids else []
+    kinds = getattr(source.schema, "columns", {})
+    used = {asked.label, *source.features, *(name for name in kinds if not isinstance(kinds[name], Ignored))}
+    return tuple(name for name in left if name not in used and column_name_looks_like_id(name))
 
 
 def _protects_labels_alone(mechanism: Mechanism) -> bool:
@@ -561,6 +579,8 @@ def _check_craft_arguments(mechanism: Any, signatures: Any, intercept: Any, miss
 
 def _open_table_privately(table: Any, y: Any, asked: CraftRequest) -> Table:
     """Open the table for a private mechanism: only its declared columns, read row by row."""
+    if asked.person is not None:
+        refuse_float_person_ids(table, asked.person)
     names = record_features(asked)
     features, drop = (asked.features, asked.drop) if names is None else (names, ())
     return open_table(

@@ -30,7 +30,7 @@ from radoboost.tables.column_types import MOST_VALUES, Category, Kind
 from radoboost.tables.csv_files import CsvFates, count_csv_record_fates
 from radoboost.tables.frames import cluster_kind_of_frame
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.raw_table import open_raw_table
+from radoboost.tables.raw_table import open_raw_table, refuse_float_person_ids
 from radoboost.tables.schema import Schema
 from radoboost.tables.streams import is_query_or_stream, spool_for_rereading
 
@@ -193,6 +193,8 @@ def check_request(table: Any, y: Any, asked: CraftRequest, *, progress: bool = F
     """As `check_table`, for what `craft` would be asked for."""
     declared, names = asked.declared, record_level.record_features(asked)
     chosen, dropped = (asked.features, asked.drop) if names is None else (names, ())
+    if asked.person is not None:
+        refuse_float_person_ids(table, asked.person)
     with (
         (show_progress if progress else no_progress)() as bar,
         spool_for_rereading(table, row_by_row=True, bar=bar) as rows,

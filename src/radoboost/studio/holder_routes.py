@@ -132,6 +132,7 @@ def budget_preview_data(
         "undecided": draft.undecided(),
         "from_data": draft.from_data,
         "corrected": () if not budget.private else draft.corrected,
+        "counted": draft.before_counts is not None,
         "fitting": _fitting_ledger_command(seen),
         "no_ledger": "" if _ledgers_in_folder(studio) else _new_ledger_command(budget),
         "commands": [] if seen is not None and seen.lines else budget_commands(studio, session, place, table, crafts),

@@ -277,8 +277,8 @@ class Work:
             release.save(order.place, fresh=True)
         except BaseException as error:
             job.note = _left_behind_by_job(books, error)
-            if not order.mechanism.private:
-                self.shows_counts()  # such a failure names rows and values
+            if not order.mechanism.private or order.mechanism.protects == "label":
+                self.shows_counts()  # such a failure names rows and values, or has exact counts (M10)
             if isinstance(error, RadoError):
                 raise ArgumentError(str(error).replace(f"{order.root}{os.sep}", "")) from None
             raise

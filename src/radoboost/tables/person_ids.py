@@ -73,14 +73,14 @@ def _spell_person_ids(column: pa.Array, kind: pa.DataType) -> list[bytes | None]
     while hasattr(kind, "value_type"):  # of a dictionary, or of run ends
         kind = kind.value_type
     if pa.types.is_decimal(kind):  # all of them have as many digits behind the point as one needs
-        return [None if value is None else person_id(_shortest_decimal_id(value)) for value in column.to_pylist()]
+        return [None if value is None else person_id(shortest_decimal_id(value)) for value in column.to_pylist()]
     if not pa.types.is_floating(column.type):
         return [person_id(value) for value in column.to_pylist()]
     limit = _EXACT[kind.bit_width]
     return [person_id(value) if value is not None and abs(value) < limit else None for value in column.to_pylist()]
 
 
-def _shortest_decimal_id(decimal: bytes) -> bytes:
+def shortest_decimal_id(decimal: bytes) -> bytes:
     """A decimal without an exponent and without zeros at its end."""
     digits = f"{Decimal(decimal.decode()):f}"
     return (digits.rstrip("0") if "." in digits else digits).encode()

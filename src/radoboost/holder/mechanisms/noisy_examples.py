@@ -23,8 +23,6 @@ _REACH = 12.0  # standard deviations of noise that the grid has room for; values
 _NOT_PROTECTED = (
     "What all examples say together: that is what a release is for.",
     "The number of examples: it is in the release. Whether somebody is in the table at all is not protected.",
-    "Column names, declared bounds and the two classes are in the release, as they were declared. "
-    f"{statements.OFF_THE_TABLE}",
 )
 _SEVERAL_ROWS = (
     "A person with several rows: k rows have sqrt(k) times the mu of one; rado show has the epsilons of 2, 5, 10."
@@ -136,6 +134,7 @@ class NoisyExamples:
             not_protected=(
                 *(() if self.clip is not None else (_NO_CLIP,)),
                 *_NOT_PROTECTED,
+                statements.COLUMNS_OF_THE_TABLE if circumstances.columns_from_table else statements.DECLARED,
                 *(() if self.clip is None else whom.not_protected),
                 *statements.COMMON,
             ),

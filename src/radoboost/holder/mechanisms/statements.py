@@ -56,7 +56,8 @@ def privacy_unit_text(circumstances: StatementFacts, what: str, unit: str, *seve
             *exposed,
             f"A person who goes by several values of {column!r}{several}, which count as several persons; a household, "
             "or any other group of persons.",
-            f"The name of the column {column!r} and the most rows that contribute are in the release.",
+            f"The name of the column {column!r} and the most rows that contribute are in the release; chosen by "
+            "exact counts of the table, they would tell of it.",
         ),
     )
 
@@ -153,6 +154,13 @@ SEEDED = (
 )
 OFF_THE_TABLE = (
     "Bounds or classes that were read off the table, or corrected by exact counts of its rows, would tell of it."
+)
+DECLARED = (
+    f"Column names, declared bounds and the two classes are in the release, as they were declared. {OFF_THE_TABLE}"
+)
+COLUMNS_OF_THE_TABLE = (
+    "Which columns there are, and their names: they were taken from the table, and one that exists because of a single "
+    f"record tells of it. The two classes are in the release, as they were declared. {OFF_THE_TABLE}"
 )
 COMMON = (
     "Further releases about the same people add to what this one tells: --compose says what they amount to together, "

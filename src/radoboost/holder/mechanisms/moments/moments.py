@@ -385,9 +385,9 @@ class Moments:
         exposed = list(self._words[1])
         if circumstances.searched:  # in the label unit they are no part of the promise
             (promises if record else exposed).append(private_bounds_text(circumstances.searched, self.protects))
-        declared = _OTHERS_DECLARED if circumstances.searched else _DECLARED
+        declared = _OTHERS_DECLARED if circumstances.searched else statements.DECLARED
         if circumstances.columns_from_table:
-            declared = _COLUMNS_OF_THE_TABLE
+            declared = statements.COLUMNS_OF_THE_TABLE
         words = _words_for_more_classes(shape.n_classes)
         return statements.make_statement(
             self.name,
@@ -509,7 +509,7 @@ def _noise_shape_of_request(asked: CraftRequest, columns: NoiseShape) -> NoiseSh
         raw=asked.declared.schema is not None,
         n_classes=_declared_number_of_classes(asked),
         label=asked.which_label,
-        shares=asked.shares,
+        shares=asked.noise_shares,
     )
 
 
@@ -557,14 +557,6 @@ _LABEL_EXPOSED = (
     "What all labels say together: that is what a release is for.",
     "A label that is also among the features, under whatever name, or that these determine, is as little protected: it "
     "must not be among the columns.",
-)
-_DECLARED = (
-    "Column names, declared bounds and the two classes are in the release, as they were declared. "
-    f"{statements.OFF_THE_TABLE}"
-)
-_COLUMNS_OF_THE_TABLE = (
-    "Which columns there are, and their names: they were taken from the table, and one that exists because of a single "
-    "record tells of it. The two classes are in the release, as they were declared."
 )
 _OTHERS_DECLARED = (
     "Column names, the two classes and the bounds of other columns are in the release, as they were declared. "
