@@ -27,7 +27,7 @@ from pickling import PartsFrame, PartsFrames, Pickling
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.rado_sums import RadoSums
 from radoboost.holder.row_counts import RowCounts
-from radoboost.tables import csv_files, frames
+from radoboost.tables import csv_files, frames, open_table
 from radoboost.tables import table as table_module
 from radoboost.tables.column_types import Category, Number
 from radoboost.tables.schema import Schema
@@ -409,11 +409,12 @@ def test_sums_that_wrap_are_a_function_of_the_noisy_sum():
     """Beyond 64 bits, noise on a wrapped sum is the wrapped noisy sum, without a word."""
     top = np.array([[2**63 - 5, -(2**63) + 5]])
     total = RadoSums(top.copy(), RowCounts.zeros(2)).merge(RadoSums(np.array([[9, -9]]), RowCounts.zeros(2)))
-    run = Curator(None, None, None, noise_key=bytes(32))
+    table = open_table(np.ones((2, 1)), [0, 1])
+    run = Curator(table, None, None, noise_key=bytes(32))
     run.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
     run.add_noise(total, NoiseSpec("totals", 2.0**20))
     run.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
-    again = Curator(None, None, None, noise_key=bytes(32))
+    again = Curator(table, None, None, noise_key=bytes(32))
     again.book(rb.privacy.Gaussian(1.0, rb.privacy.Relation.RECORD))
     noise = again.noise(2.0**20, (1, 2))
     exact = [int(a) + b + int(c) for a, b, c in zip(top[0], (9, -9), noise[0], strict=True)]

@@ -69,7 +69,7 @@ CLASSES = [
 def n_products_in_class(n_inputs: int, degrees: Degrees) -> int:
     """How many products a class has.
 
-    >>> n_products(10, (2, 1))
+    >>> n_products_in_class(10, (2, 1))
     90
     """
     return math.comb(n_inputs, len(degrees)) * len(set(permutations(degrees)))
@@ -82,7 +82,7 @@ def product_classes_that_fit(
 
     Each is taken whole, or left out. Where the squares do not fit there are none at all.
 
-    >>> classes_within(4, 9, lambda degree: 100 / degree)
+    >>> product_classes_that_fit(4, 9, lambda degree: 100 / degree)
     [(2,), (1, 1), (3,), (1, 1, 1)]
     """
     classes: list[Degrees] = []

@@ -49,7 +49,7 @@ def exact_log1p(x: NDArray[np.float64]) -> NDArray[np.float64]:
 def exact_legendre(v: NDArray[np.float64], degree: int) -> list[NDArray[np.float64]]:
     """The Legendre polynomials of v of the degrees 1 to `degree`, by their recurrence.
 
-    >>> [row.tolist() for row in legendre(np.array([1.0, 0.5]), 3)]
+    >>> [row.tolist() for row in exact_legendre(np.array([1.0, 0.5]), 3)]
     [[1.0, 0.5], [1.0, -0.125], [1.0, -0.4375]]
     """
     rows = [np.ones_like(v), v]

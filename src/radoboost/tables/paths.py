@@ -37,6 +37,7 @@ KINDS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
+_CSV = tuple(ending for ending, kind in KINDS.items() if kind == "csv")
 _PARTITION = re.compile(r"([A-Za-z_]\w*)=(.*)")
 _SAME_STORES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs", "http": "https", "ssh": "sftp"}
 
@@ -94,7 +95,7 @@ def _expand_path_items(items: Sequence[Any]) -> list[Path]:
             raise TableError(
                 f"{path} is a pipe or a device, and a table is read more than once; save it as a file first"
             )
-        if len(files) == 1 or file_kind(path) != "csv":  # of several, one may be of a frame without records
+        if len(files) == 1 or not path.name.lower().endswith(_CSV):  # of several, one may be of a frame without records
             _refuse_empty_file(path)
     refuse_repeated_files(named)
     if len(files) > 1:

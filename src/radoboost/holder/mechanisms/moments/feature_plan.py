@@ -228,7 +228,7 @@ def beta_rank_levels(mean: float, deviation: float) -> tuple[float, ...]:
 
     It is taken at equally spaced points, and rounded so far that every machine has the same levels.
 
-    >>> beta_levels(0.0, 3**-0.5)[::16]  # that of even numbers
+    >>> beta_rank_levels(0.0, 3**-0.5)[::16]  # that of even numbers
     (-1.0, -0.5, 0.0, 0.5, 1.0)
     """
     from scipy.special import betainc
