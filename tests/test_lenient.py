@@ -78,6 +78,16 @@ def test_a_file_without_rows_has_none(text, tmp_path):
         rows_of(tmp_path / "u.csv")
 
 
+@pytest.mark.parametrize("text", [b"", b"\n", b"\nPAR1\x15\n", b"x\n"])
+def test_folders_that_have_all_named_columns_and_a_first_record_decide_nothing(text, tmp_path):
+    """A file without names is no other table because of its folder, nor of another kind because of its first row."""
+    for name, content in (("0", b"x\n.1\n"), ("1", text)):
+        (tmp_path / f"y={name}").mkdir()
+        (tmp_path / f"y={name}" / "a.csv").write_bytes(content)
+    table = open_table(tmp_path, label="y", row_by_row=True)
+    assert table.features == ("x",) and sum(part.count() for part in table.parts()) == 1
+
+
 @pytest.mark.parametrize("features", [["a", "b"], None])
 @pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet", ".arrow"])
 def test_of_several_files_one_without_names_has_no_rows(ending, features, tmp_path):

@@ -236,6 +236,14 @@ def test_the_header_is_read_as_the_schema_of_the_model_says_and_no_row_changes_i
 
 
 @UNBOOKED
+def test_whose_rows_are_asked_of_all_files(tmp_path):
+    (tmp_path / "1.csv").write_bytes(b"\n")
+    (tmp_path / "2.csv").write_text("ill,x0,patient_id\n" + "1,1,7\n0,-1,8\n" * 20)
+    with pytest.warns(rb.PersonWarning, match="patient_id"):
+        rb.score(MODEL, tmp_path, label="ill", epsilon=1.0)
+
+
+@UNBOOKED
 def test_the_command(rado, tmp_path, monkeypatch):
     MODEL.save(tmp_path / "m.model.json")
     rows = "".join(f"{k % 2},{1 if k % 2 else -1}\n" for k in range(400))

@@ -186,7 +186,7 @@ def score(
         )
         records = csv_records_statement(source.schema, source.csv)
         event = replace(event, lines=records == LINES)
-        header = raw_column_types(rows, privately=PrivateReader(classifier.schema))
+        header = source.names or raw_column_types(rows, privately=PrivateReader(classifier.schema))
         columns = [name for name in header if name not in (label, *classifier.feature_names)]
         if unit is None and (advice := _warning_of_scored_persons(classifier, columns)) is not None:
             warnings.warn(advice, PersonWarning, stacklevel=stack_level_of_caller())

@@ -103,6 +103,6 @@ def read_csv_header(path: Path, lines: bool) -> bytes:
             elif found := _HEADER.match(text + b"\n" * final):
                 header = found[1]
     for first_bytes, what, ending in _NO_CSV:
-        if text.startswith(first_bytes):
+        if read.startswith(first_bytes):  # of the file: no row is looked at
             raise TableError(f"{path} is {what}, whatever it is called; give it a name that ends in {ending}")
     return (line if header is None else header).removesuffix(b"\r")

@@ -382,8 +382,11 @@ def _files_lacking_columns(
     if not reading.must_not_change or choice.label is None or len(paths) == 1:
         return set()
     needed = {*(choice.features or ()), choice.label, *([] if choice.person is None else [choice.person])}
-    names = [set(column_names(folders.added(schema, path))) for path, schema in zip(paths, schemas, strict=True)]
-    lacking = {path for path, own in zip(paths, names, strict=True) if not needed <= own}
+    lacking = {
+        path
+        for path, schema in zip(paths, schemas, strict=True)
+        if not schema.names or not needed <= set(column_names(folders.added(schema, path)))
+    }
     return lacking if len(lacking) < len(paths) else set()
 
 
