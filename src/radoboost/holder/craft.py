@@ -447,7 +447,9 @@ def _craft_private(
 
 def _ids_left_out(table: Any, asked: CraftRequest, source: Table) -> tuple[str, ...]:
     """The columns of the table that are left out, and have names of ids; none where the declaration has its own."""
-    frame = getattr(table, "column_names", getattr(table, "columns", table if isinstance(table, dict) else ()))
+    frame: Any = getattr(table, "column_names", None)
+    if not isinstance(frame, list):  # a frame may have a column of that name, and Spark's has any
+        frame = getattr(table, "columns", table if isinstance(table, dict) else ())
     left = [*map(str, source.names or frame)] if not asked.declared.ids else []
     kinds = getattr(source.schema, "columns", {})
     used = {asked.label, *source.features, *(name for name in kinds if not isinstance(kinds[name], Ignored))}
