@@ -16,7 +16,7 @@ CLUMP = {
     "person", "max_rows", "rows", "weights", "first_row", "query", "form", "feature", "class_",
 }  # fmt: skip
 # Kernels (arrays in, arrays out) and scikit-learn's __init__ may have many parameters.
-EXEMPT = ("kernel", "_kernel", "fill_map_outputs", "_snap_sparse_entries", "__init__")
+EXEMPT = ("kernel", "_kernel", "fill", "_snap", "__init__")
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 

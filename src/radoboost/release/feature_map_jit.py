@@ -38,13 +38,13 @@ def compiled_map_blocks(feature_map: "FeatureMap", values: NDArray[Any], step: i
             count = min(step, len(part) - start)
             if outputs.shape[1] != count:
                 outputs = np.empty((len(outputs), count))
-            fill_map_outputs(part, start, *arrays, outputs)
+            fill(part, start, *arrays, outputs)
             yield outputs
 
 
 @lru_cache(maxsize=8)
 def prepare_map_arrays(feature_map: "FeatureMap") -> tuple[NDArray[Any], ...]:
-    """The map as arrays, as `fill_map_outputs` takes them."""
+    """The map as arrays, as `fill` takes them."""
     inputs, factors = feature_map.inputs, feature_map.factors
     columns = {name: k for k, name in enumerate(feature_map.input_names)}
     constants = [
@@ -174,7 +174,7 @@ def _legendre_map_rows(block, start, degree):  # type: ignore[no-untyped-def]
     ),
     **_JIT,
 )  # fmt: skip
-def fill_map_outputs(  # type: ignore[no-untyped-def]
+def fill(  # type: ignore[no-untyped-def]
     values, start, columns, constants, ends, levels, degrees, starts, places, factors, outputs
 ):
     """The outputs of rows of values from `start` on, column-first; the rest is of `prepare_map_arrays`."""

@@ -162,7 +162,7 @@ class SparseSurvey(reference.SparseSurvey):
     ),
     **JIT,
 )
-def _snap_sparse_entries(starts, places, values, signs, constants, zero, firsts, rows, differences, clipped):  # type: ignore[no-untyped-def]
+def _snap(starts, places, values, signs, constants, zero, firsts, rows, differences, clipped):  # type: ignore[no-untyped-def]
     """Entries by column: their rows, and what their integers differ from that of 0, times the row's sign."""
     for e in range(len(places)):
         firsts[places[e] + 1] += 1
@@ -250,7 +250,7 @@ def compiled_sum_sparse(
         n_entries = int(starts[-1] - starts[0])
         firsts, beyond = np.zeros(len(constants) + 1, dtype=np.int64), np.zeros(len(constants), dtype=np.int64)
         places, numbers = np.empty(n_entries, dtype=np.uint32), np.empty(n_entries, dtype=np.int32)
-        _snap_sparse_entries(
+        _snap(
             starts - starts[0], rows.places[taken], rows.values[taken], signs[done:stop], constants, zero, firsts,
             places, numbers, beyond,
         )  # fmt: skip

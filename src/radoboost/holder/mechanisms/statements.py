@@ -281,7 +281,7 @@ def make_statement(
     if circumstances.query and not math.isinf(epsilon):
         not_protected = [OF_A_QUERY, *not_protected]
     if circumstances.records and not math.isinf(epsilon):
-        not_protected = [OF_CSV[circumstances.records], *not_protected]
+        not_protected = [*not_protected, OF_CSV[circumstances.records]]
     if circumstances.corrected and not math.isinf(epsilon):
         columns = ", ".join(map(repr, circumstances.corrected))
         not_protected = [CORRECTED.format(columns=columns), *not_protected]
