@@ -18,6 +18,7 @@ from collections import Counter
 
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+import flat
 import radoboost as rb
 from measuring import keep, shortfalls, side_by_side
 from private import DECLARED, DELTA, EPSILON, make_table, peak_mib
@@ -48,7 +49,7 @@ class Timed(ThreadRunner):
 
 
 def craft(x, y, columns, runner=None):
-    return rb.craft(x, y, mechanism=rb.Moments(EPSILON, DELTA), columns=columns, cluster=runner, **DECLARED)
+    return flat.craft(x, y, mechanism=rb.Moments(EPSILON, DELTA), columns=columns, cluster=runner, **DECLARED)
 
 
 def held_beyond_table(rows, columns):

@@ -115,7 +115,7 @@ def errors_on_split(x, y, seed, epsilons, draws):
         warnings.simplefilter("ignore", rb.NoiseWarning)
         for epsilon in epsilons:
             mechanism = rb.Moments(epsilon, DELTA)
-            shell = rb.MomentsClassifier(mechanism=mechanism, classes=classes, bounds=bounds)
+            shell = rb.MomentsClassifier(mechanism=mechanism, classes=classes, schema=bounds)
             errors[private(epsilon)] = float(np.mean([wrong(shell.fit(x[train], y[train])) for _ in range(draws)]))
     return errors
 

@@ -30,6 +30,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import flat
 import radoboost as rb
 from measuring import fill_page, keep, shortfalls
 
@@ -81,11 +82,11 @@ def measured(craft, repeats=3):
 
 
 def plain(table, **options):
-    return rb.craft(table, label="y", n_rados=N_RADOS, seed=1, **options)
+    return flat.craft(table, label="y", n_rados=N_RADOS, seed=1, **options)
 
 
 def moments(table, columns="linear", **options):
-    return rb.craft(table, label="y", mechanism=rb.Moments(1.0), columns=columns, counts=None, **DECLARED, **options)
+    return flat.craft(table, label="y", mechanism=rb.Moments(1.0), columns=columns, counts=None, **DECLARED, **options)
 
 
 def dask_client(n_workers):

@@ -51,7 +51,7 @@ def compare(m, d, n, repeats):
     signs = y.astype(np.float32)
     contenders = {
         "standard": lambda: rb.craft(x, y, n_rados=n),
-        "unscaled": lambda: rb.craft(x, y, n_rados=n, scale=None),
+        "unscaled": lambda: rb.craft(x, y, n_rados=n, mechanism=rb.Plain(scale=None)),
         **{f"blas {chunk}": functools.partial(blas_rados, x, signs, n, chunk) for chunk in CHUNKS},
     }
     return side_by_side(contenders, repeats)

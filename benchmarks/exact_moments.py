@@ -15,6 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
+import flat
 import radoboost as rb
 import tables
 from measuring import keep, shortfalls
@@ -40,7 +41,7 @@ def percent_wrong(job):
         seed = None if "mechanism" in options else split
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            release = rb.craft(domain.x[train], domain.signs[train], threads=1, progress=False, seed=seed, **options)
+            release = flat.craft(domain.x[train], domain.signs[train], threads=1, progress=False, seed=seed, **options)
             classifier = rb.MomentsClassifier().fit_rados(release)
         found[kind] = 100 * float(np.mean(classifier.predict(domain.x[test]) != domain.signs[test]))
     return found

@@ -406,11 +406,11 @@ def time_craft(shape, watched, repeats):
     y = (torch.rand(m, generator=generator, device="cuda") < 0.4).to(torch.int64)
     craft = partial(rb.craft, n_rados=n_rados, seed=1, progress=False)
     few = slice(0, 3 * SLAB_TILES)
-    one, other = (craft(x[few], y[few], engine=engine) for engine in ("cuda", "reference"))
+    one, other = (craft(x[few], y[few], compute=rb.Compute(engine=engine)) for engine in ("cuda", "reference"))
     wrong = not np.array_equal(one.rados, other.rados) or one.columns != other.columns
     found = {"from the device ms": round(median_ms(partial(craft, x, y), repeats), 3)}
     watched._device.milliseconds()
-    craft(x, y, engine=watched)
+    craft(x, y, compute=rb.Compute(engine=watched))
     found["kernels ms"] = watched._device.milliseconds()
     found["peers"] = peers(x, 2 * y - 1, n_rados, repeats)
     best = min(peer["ms"] for peer in found["peers"].values())

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+import flat
 import radoboost as rb
 from measuring import keep, shortfalls
 
@@ -99,7 +100,7 @@ def crafted(x, two, three, engine, n_rados=70, many=False, **options):
     """The bits of a release, and all that it says of its columns."""
     with warnings.catch_warnings(), same_keys():
         warnings.simplefilter("ignore")  # of values that were clipped
-        release = rb.craft(x, three if many else two, n_rados=n_rados, engine=engine, counts=None, **options)
+        release = flat.craft(x, three if many else two, n_rados=n_rados, engine=engine, counts=None, **options)
     blocks = {name: np.asarray(block).tobytes() for name, block in release.blocks.items()}
     return blocks, release.columns, release.n_examples
 

@@ -106,16 +106,25 @@ def named(values, places):
 def block_parts(train, signs, shared, halves, n_parts):
     shares = np.arange(1, n_parts) / n_parts
     cuts = {f"c{k}": np.unique(np.quantile(train[:, k], shares)).tolist() for k in shared}
-    return [rb.craft_blocks(named(train, [*half, *shared]), signs, cuts=cuts, least=1, scale=None, threads=1)
-            for half in halves]  # fmt: skip
+    options = {"cuts": cuts, "least": 1, "mechanism": rb.Plain(scale=None), "compute": rb.Compute(threads=1)}
+    return [rb.craft_blocks(named(train, [*half, *shared]), signs, **options) for half in halves]
 
 
 def from_rados(name, folder, n_splits):
     """Errors of `join` from releases of 1000 rados, and of exact moments, at two shared columns."""
     pairs = []
     for split, (train, signs, test, truth, shared, halves) in enumerate(deals(name, folder, 2, n_splits)):
-        parts = [rb.craft(named(train, [*half, *shared]), signs, n_rados=N_RADOS, share=[f"c{k}" for k in shared],
-                          threads=1, seed=2 * split + side) for side, half in enumerate(halves)]  # fmt: skip
+        parts = [
+            rb.craft(
+                named(train, [*half, *shared]),
+                signs,
+                n_rados=N_RADOS,
+                seed=2 * split + side,
+                schema=rb.Schema(shared=tuple([f"c{k}" for k in shared])),
+                compute=rb.Compute(threads=1),
+            )
+            for side, half in enumerate(halves)
+        ]
         model = rb.join(*parts)
         scores = model.scores(test[:, [int(column[1:]) for column in model.feature_names]])
         exact = solve_completed_moments(

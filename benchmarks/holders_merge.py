@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
+import flat
 import radoboost as rb
 import tables
 from measuring import RESULTS, fill_page, keep, shortfalls, write_pages
@@ -134,7 +135,7 @@ def private_errors(x, y, bounds, train, test, split, epsilon, seed):
     rng = np.random.default_rng(seed)
     options = {"classes": (-1, 1), "bounds": bounds, "columns": "linear", "mechanism": rb.Moments(epsilon, DELTA)}
     parts = [train[rows] for rows in PRIVATE_SPLITS[split](x[train], y[train], rng)]
-    releases = [rb.craft(x[rows], y[rows], **options) for rows in parts]
+    releases = [flat.craft(x[rows], y[rows], **options) for rows in parts]
 
     def error(given):
         return percent_wrong(rb.MomentsClassifier().fit_rados(given).predict(x[test]), y[test])
@@ -142,7 +143,7 @@ def private_errors(x, y, bounds, train, test, split, epsilon, seed):
     models = [rb.MomentsClassifier().fit_rados(release).model_ for release in releases]
     scores = np.mean([model.scores(x[test]) for model in models], axis=0)
     return {
-        CENTRAL: error(rb.craft(x[train], y[train], **options)),
+        CENTRAL: error(flat.craft(x[train], y[train], **options)),
         ALONE: float(np.mean([percent_wrong(model.predict(x[test]), y[test]) for model in models])),
         HESSIAN: error(releases),
         MODELS: percent_wrong(np.where(scores > 0, 1, -1), y[test]),

@@ -48,7 +48,7 @@ def joined(folder, parts, bounds):
     """Seconds, what lies in the room, and the release: the same file at each holder."""
     columns = {f"x{k}": {"kind": "number", "low": low, "high": high} for k, (low, high) in enumerate(bounds)}
     (folder / "schema.json").write_text(json.dumps({"radoboost_schema": 1, "columns": columns}))
-    opening = ["--label", "label", "--classes", "-1", "1", "--parties", str(len(NAMES)), "--epsilon", str(EPSILON)]
+    opening = ["--label", "label", "--classes", "-1,1", "--parties", str(len(NAMES)), "--epsilon", str(EPSILON)]
     place = folder / "magic.room"
     subprocess.run(
         [*RADO, "room", "open", str(folder / "schema.json"), *opening, "-o", str(place)], check=True,
@@ -96,9 +96,13 @@ def one_run(folder, domain, seed):
     parts = [(domain.x[rows], domain.signs[rows]) for rows in np.array_split(train, len(NAMES))]
     seconds, messages, release = joined(folder, parts, domain.bounds.tolist())
     central = rb.craft(
-        domain.x[train], domain.signs[train], mechanism=rb.Moments(EPSILON, DELTA), classes=(-1, 1),
-        bounds=domain.bounds.tolist(), counts=None,
-    )  # fmt: skip
+        domain.x[train],
+        domain.signs[train],
+        mechanism=rb.Moments(EPSILON, DELTA),
+        classes=(-1, 1),
+        counts=None,
+        schema=domain.bounds.tolist(),
+    )
     errors = [
         percent_wrong(rb.MomentsClassifier().fit_rados(one).predict(domain.x[test]), domain.signs[test])
         for one in (release, central)

@@ -41,6 +41,7 @@ from unittest.mock import patch
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+import flat
 import radoboost as rb
 import rooms_page
 import tables
@@ -99,9 +100,15 @@ def room(x, y, declared, mechanism, columns, case):
 
     def join(k):
         return rb.join_room(
-            box, x[parts[k]], y[parts[k]], identity=rb.Identity.create(f"holder-{k:02}"), counts=None, threads=1,
-            patience=600.0, confirm=lambda code, parties: True,
-        )  # fmt: skip
+            box,
+            x[parts[k]],
+            y[parts[k]],
+            identity=rb.Identity.create(f"holder-{k:02}"),
+            counts=None,
+            patience=600.0,
+            confirm=lambda code, parties: True,
+            compute=rb.Compute(threads=1),
+        )
 
     with patch.object(participant, "secure_sum", add), ThreadPoolExecutor(case.holders) as threads:
         return next(iter(list(threads.map(join, range(case.holders)))))
@@ -134,7 +141,7 @@ def central_errors(folder, name, epsilon, columns, sharpen, n_folds, n_seeds):
     domain, mechanism = domain_of(folder, name), rb.Moments(epsilon, DELTA, sharpen=sharpen)
     return [
         test_error(
-            rb.craft(domain.x[train], domain.signs[train], mechanism=mechanism, columns=columns, counts=None,
+            flat.craft(domain.x[train], domain.signs[train], mechanism=mechanism, columns=columns, counts=None,
                      threads=1, **declared_of(domain)), domain, test,
         )
         for train, test in rows_of(domain, n_folds, n_seeds)

@@ -41,7 +41,7 @@ def plain_release(X: np.ndarray, y: np.ndarray, n_rados: int, coins: bytes) -> t
     """The release of one machine under these coins, and its CPU seconds."""
     own, crafting.make_key = crafting.make_key, lambda seed: coins
     try:
-        return timed(lambda: rb.craft(X, y, n_rados=n_rados, threads=1))
+        return timed(lambda: rb.craft(X, y, n_rados=n_rados, compute=rb.Compute(threads=1)))
     finally:
         crafting.make_key = own
 

@@ -33,6 +33,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
+import flat
 import learners_page
 import radoboost as rb
 from measuring import RESULTS, keep, shortfalls
@@ -74,7 +75,7 @@ def from_rados(shell, columns, x, signs, train, test, *, intercept=True, draws=D
     found = {"errors": [], "log_loss": [], "expected": []}
     for draw in range(draws):
         options = {"columns": columns, "intercept": intercept, "seed": draw}
-        release = rb.craft(x[train], signs[train], n_rados=n_rados(len(train)), **options)
+        release = flat.craft(x[train], signs[train], n_rados=n_rados(len(train)), **options)
         clf = shell().fit_rados(release)
         found["errors"].append(percent_wrong(clf.predict(x[test]), signs[test]))
         found["log_loss"].append(log_loss(clf, x[test], signs[test]))

@@ -325,7 +325,7 @@ def restart():
     with served() as server:
         box = WebMailbox(server.address, make=True, token=server.token)
         bounds = {"x0": (0, 9), "x1": (0, 9)}
-        rb.open_room(box, bounds=bounds, classes=(0, 1), parties=HOLDERS, tolerate=5, n_rados=10)
+        rb.open_room(box, classes=(0, 1), parties=HOLDERS, tolerate=5, n_rados=10, schema=bounds)
         begun, kept = time.perf_counter(), Path(server.folder) / urlsplit(box.name).path.strip("/")
         away = []
 
@@ -344,9 +344,15 @@ def restart():
         def join(number):
             identity = Identity.create(f"holder-{number:02}")
             return rb.join_room(
-                box.name, *tables[number], identity=identity, confirm=lambda code, parties: True, counts=None,
-                threads=1, patience=300.0, wait=600.0,
-            )  # fmt: skip
+                box.name,
+                *tables[number],
+                identity=identity,
+                confirm=lambda code, parties: True,
+                counts=None,
+                patience=300.0,
+                wait=600.0,
+                compute=rb.Compute(threads=1),
+            )
 
         releases = in_threads(HOLDERS, join)
         killer.join()
@@ -390,7 +396,7 @@ def one_room(place, where, token):
     bounds = {f"x{k}": (-1, 1) for k in range(5)}
     room = WebMailbox(where, make=True, token=token) if "://" in where else where
     rb.open_room(
-        room, bounds=bounds, label="label", classes=("-1", "1"), parties=len(NAMES), mechanism=rb.Moments(epsilon=1.0)
+        room, label="label", classes=("-1", "1"), parties=len(NAMES), mechanism=rb.Moments(epsilon=1.0), schema=bounds
     )
     return seconds_together(place, where if isinstance(room, str) else room.name)
 

@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+import flat
 import peer_environment
 import peers
 import radoboost as rb
@@ -82,7 +83,7 @@ def release_and_learn(domain, train, epsilon, **crafting):
     """A release of some rows, in the units of the table, and what is learned from the release alone."""
     crafting = {"bounds": domain.bounds.tolist(), **crafting}
     mechanism = rb.Moments(epsilon, DELTA)
-    release = rb.craft(
+    release = flat.craft(
         domain.x[train], domain.signs[train], mechanism=mechanism, classes=(-1, 1), threads=1, counts=None, **crafting
     )
     return release, rb.MomentsClassifier().fit_rados(release)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+import flat
 import peers
 import radoboost as rb
 from measuring import keep, side_by_side
@@ -43,9 +44,9 @@ def peak_mib():
 def held_beyond_table(rows):
     """In a process of its own: everything is loaded and compiled on a few rows, then crafted once."""
     x, y = make_table(rows)
-    rb.craft(x[:1000], y[:1000], mechanism=MECHANISMS["moments"], **DECLARED)
+    flat.craft(x[:1000], y[:1000], mechanism=MECHANISMS["moments"], **DECLARED)
     before = peak_mib()
-    rb.craft(x, y, mechanism=MECHANISMS["moments"], **DECLARED)
+    flat.craft(x, y, mechanism=MECHANISMS["moments"], **DECLARED)
     print(json.dumps(peak_mib() - before))
 
 
@@ -66,7 +67,7 @@ def main():
         "DP-SGD": lambda: peers.dp_sgd(units, y, EPSILON, DELTA, rng, rate=10.0, clip=0.5, inclusion=0.02, steps=1000),
     }
     for name, mechanism in MECHANISMS.items():
-        contenders[name] = lambda mechanism=mechanism: rb.craft(x, y, mechanism=mechanism, **DECLARED)
+        contenders[name] = lambda mechanism=mechanism: flat.craft(x, y, mechanism=mechanism, **DECLARED)
     times = side_by_side(contenders, 3)
     for name, seconds in times.items():
         ratios = f"{seconds / times['plain']:>7.1f} times plain, {seconds / times['DP-SGD']:>6.2f} times DP-SGD"

@@ -64,8 +64,15 @@ def measured(folder, name, epsilon, draws):
     for split in SPLITS:
         train, test = split_rows(len(x), split)
         for _ in range(draws):
-            release = rb.craft(x[train], signs[train], mechanism=rb.Moments(epsilon, DELTA), bounds=bounds.tolist(),
-                               classes=(-1, 1), columns="linear", threads=1)  # fmt: skip
+            release = rb.craft(
+                x[train],
+                signs[train],
+                mechanism=rb.Moments(epsilon, DELTA),
+                classes=(-1, 1),
+                columns="linear",
+                schema=bounds.tolist(),
+                compute=rb.Compute(threads=1),
+            )
             row = {}
             for way, theta in classifiers(release).items():
                 model = rb.Model(theta, release.columns, (-1, 1), {"name": way})

@@ -39,7 +39,7 @@ FIRST_LOOK = RESULTS / "utility_first_look.json"  # ours on the tables that were
 NAMES = {
     "moments": "**`moments`**",
     "moments, linear": '`moments`, `columns="linear"`',
-    "moments, private bounds": "`moments`, `--bounds private`: its bounds are charged",
+    "moments, private bounds": "`moments`, `--schema private`: its bounds are charged",
     "DP-EBM": "DP-EBM, best setting",
     "DP-EBM, default": "DP-EBM, interpretml's default",
     "DP-TR": "DP-TR: boosted trees with random splits",

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from typer.testing import CliRunner
 
+import flat
 import radoboost
 from radoboost.cli import app
 from radoboost.estimators import tuning
@@ -76,14 +77,12 @@ def small_files(tmp_path_factory) -> Path:
     table = pa.table({"age": age, "dose": dose, "smokes": smokes, "ill": ill})
     options = {"label": "ill", "classes": ("no", "yes"), "columns": "linear", "n_rados": 12, "counts": None}
     bounds = {"age": (0, 100), "dose": (-2, 8), "smokes": (0, 1)}
-    radoboost.craft(table, **options).save(folder / "plain.rado.parquet")
+    flat.craft(table, **options).save(folder / "plain.rado.parquet")
     band = radoboost.FeatureBand("smokes", 2.0)
-    radoboost.craft(table, mechanism=band, bounds={"smokes": (0, 1)}, **options).save(
-        folder / "feature-band.rado.parquet"
-    )
-    noisy = radoboost.craft(table, mechanism=radoboost.NoisyRados(4.0), bounds=bounds, **options)
+    flat.craft(table, mechanism=band, bounds={"smokes": (0, 1)}, **options).save(folder / "feature-band.rado.parquet")
+    noisy = flat.craft(table, mechanism=radoboost.NoisyRados(4.0), bounds=bounds, **options)
     noisy.save(folder / "noisy-rados.rado.parquet")
-    release = radoboost.craft(table, mechanism=radoboost.Moments(4.0), bounds=bounds, **options)
+    release = flat.craft(table, mechanism=radoboost.Moments(4.0), bounds=bounds, **options)
     release.save(folder / "moments.rado.parquet")
     radoboost.MomentsClassifier().fit_rados(release).model_.save(folder / "moments.model.json")
     return folder

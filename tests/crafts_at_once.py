@@ -27,9 +27,17 @@ MECHANISM = rb.Moments(epsilon=0.5, delta=DELTA, unit="label", sharpen=False)
 
 def craft(ledger=None):
     return rb.craft(
-        X, Y, label="y", classes=(0, 1), bounds=[[0, 1]], mechanism=MECHANISM, n_rados=2, ledger=ledger, threads=1,
+        X,
+        Y,
+        label="y",
+        classes=(0, 1),
+        mechanism=MECHANISM,
+        n_rados=2,
+        ledger=ledger,
         counts=None,
-    )  # fmt: skip
+        schema=[[0, 1]],
+        compute=rb.Compute(threads=1),
+    )
 
 
 class Fatal(Ledger):

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+import flat
 from radoboost.errors import RadoError
-from radoboost.holder.craft import craft
 from radoboost.holder.engines import get_engine
 from radoboost.holder.feature_maps import Columns, make_feature_map, map_table
 from radoboost.holder.mechanisms.moments.aggregations import SphereRows, SumProducts, WhitenedRows
@@ -59,7 +59,7 @@ def look_at_release(table: Any, y: Any, **options: Any) -> Seen:
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always")
         try:
-            release = craft(table, y, **options)
+            release = flat.craft(table, y, **options)
             seen.shape = {
                 "document": _without_noise(release.to_dict()),
                 "blocks": {name: (rows.shape, str(rows.dtype)) for name, rows in release.blocks.items()},

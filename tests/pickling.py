@@ -8,6 +8,7 @@ import pyarrow as pa
 from radoboost.holder.aggregation import merge_accumulators
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
 from radoboost.holder.runners.worker import worker_keep_part, worker_sum_part
+from radoboost.tables import frames
 
 
 def sent(thing):
@@ -33,13 +34,10 @@ class PartsFrame:
 PartsFrame.__module__ = "pyspark.sql"  # by which a frame is known to be on a cluster
 
 
-class PartsFrames:
-    """What the driver knows of such a frame."""
-
-    arrow_schema = staticmethod(lambda frame, withheld: frame.schema)
-    chosen = staticmethod(lambda frame, columns: frame)
-    partitions = staticmethod(lambda frame, columns, withheld: [None] * len(frame.partitions))
-    check_determined = staticmethod(lambda frame, person: None)
+def take_parts_frames(monkeypatch):
+    """Let the driver know of such frames what it has to."""
+    monkeypatch.setattr(frames, "cluster_frame_schema", lambda table: table.schema)
+    monkeypatch.setattr(frames, "_cluster_partitions", lambda table, columns: (table, [None] * len(table.partitions)))
 
 
 def lent(source, number):

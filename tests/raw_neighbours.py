@@ -85,14 +85,24 @@ def draw_schema(rng: random.Random, form: str) -> Schema:
     values: tuple[Any, ...] = rng.choice(
         (("A", "B", 7), ("A", "NA"), (7, 0.5, True), ("A",), (2**53 + 1, "inf", 12345678901234567890, " A "))
     )
+    other, fold = rng.choice((False, True, "gap", values[0])), rng.random() < 0.5
     columns = {
-        "n": Number(-2.0, 12.5, rng.choice((None, 3)), rng.random() < 0.6),
-        "c": Category(values, rng.random() < 0.5, rng.random() < 0.5),
+        "n": Number(
+            -2.0, 12.5, rng.choice((None, 3)), rng.random() < 0.6, missing=rng.choice(((), (7, -1.5), (0,))),
+            beyond=rng.choice(("clip", "gap")),
+        ),
+        "c": Category(
+            values, " A " if other == "A" else other, rng.random() < 0.5, fold=fold,
+            synonyms=rng.choice((None, {"(other)": values[-1], "0.125": values[0]})),
+        ),
         "d": Date(
             "2020-01-01", rng.choice(list(UNITS)), rng.choice(("ymd", "dmy", "mdy")), "2020-01-01", "2024-12-31",
             rng.choice((None, "2021-05-05")), rng.random() < 0.5, rng.choice(((), ("weekday",), ("weekday", "month"))),
+            missing=rng.choice(((), ("9999-12-31", "2021-05-05"))), beyond=rng.choice(("clip", "gap")),
         ),
     }  # fmt: skip
+    if rng.random() < 0.3 and style[2] is None and "read" not in form:  # its own marks, other than those of the file
+        columns["n"] = replace(columns["n"], decimal=rng.choice(",."), thousands=rng.choice((None, "_")))
     return Schema(columns, None, None, *style)
 
 
@@ -152,11 +162,12 @@ def raw_pair(rng: random.Random, schema: Schema, form: str, unit: str) -> Pair:
 
 def number_text(number: float, schema: Schema) -> str:
     """A number as people write it, with the marks of a schema; thousands of hundreds, so that there are some."""
-    whole, _, rest = repr(number * 1000 if schema.thousands and number == int(number) else number).partition(".")
+    marks = schema.columns["n"].dialect(schema.marks)
+    whole, _, rest = repr(number * 1000 if marks.thousands and number == int(number) else number).partition(".")
     digits = whole.lstrip("-")
-    if schema.thousands:
-        digits = f"{int(digits):,}".replace(",", schema.thousands)
-    return whole[: len(whole) - len(whole.lstrip("-"))] + digits + (schema.decimal + rest if rest else "")
+    if marks.thousands:
+        digits = f"{int(digits):,}".replace(",", marks.thousands)
+    return whole[: len(whole) - len(whole.lstrip("-"))] + digits + (marks.decimal + rest if rest else "")
 
 
 def date_text(day: datetime.date, order: str, rng: random.Random) -> str:
@@ -188,6 +199,13 @@ def _line(record: Any, mark: bytes) -> bytes:
 def raw_columns(records: list[Any]) -> dict[str, list[Any]]:
     """The records as lists of cells."""
     return {name: [record[k] for record in records] for k, name in enumerate(NAMES)}
+
+
+def raw_categories(columns: dict[str, list[Any]]) -> Any:
+    """A frame of categories; pandas makes one of 1 and True, and then other rows have other cells."""
+    if any(isinstance(cell, bool | np.bool_) for cells in columns.values() for cell in cells):
+        raise TypeError("a truth value may be one category with a number")
+    return pd.DataFrame(columns).astype("category")
 
 
 def raw_pandas_read(records: list[Any], schema: Schema) -> Any:

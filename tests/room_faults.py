@@ -320,11 +320,18 @@ class Threads:
         patience, wait = fault.limits(self.unit)
         try:
             rb.join_room(
-                box, self.people.place / name / "table.csv", name=name, identity=self.people.place / name / "key.pem",
-                ledger=self.people.place / name / "own.ledger", counts=None, threads=1,
-                output=self.people.place / name / "joint.rado.parquet", patience=patience, wait=wait[name],
+                box,
+                self.people.place / name / "table.csv",
+                name=name,
+                identity=self.people.place / name / "key.pem",
+                ledger=self.people.place / name / "own.ledger",
+                counts=None,
+                output=self.people.place / name / "joint.rado.parquet",
+                patience=patience,
+                wait=wait[name],
                 confirm=lambda code, parties: fault.answers.get(name, "y") == "y",
-            )  # fmt: skip
+                compute=rb.Compute(threads=1),
+            )
         except rb.RadoError as error:
             log.append(f"rado: {error}")
         except KeyboardInterrupt as error:

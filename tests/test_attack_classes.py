@@ -30,7 +30,9 @@ def made_up(seed, rows, n_classes):
 @given(st.integers(0, 99), st.integers(6, 40), st.integers(3, 4), st.booleans())
 def test_rados_are_sums_over_signatures_and_are_solved_for_all_rows(seed, rows, n_classes, intercept):
     values, labels = made_up(seed, rows, n_classes)
-    release = rb.craft(values, labels, n_rados=rows + 24, seed=seed, scale=None, intercept=intercept)
+    release = rb.craft(
+        values, labels, n_rados=rows + 24, seed=seed, mechanism=rb.Plain(scale=None, intercept=intercept)
+    )
     edges = table_edge_vectors(release, values, labels)
     assert edges.shape == (rows, n_classes * (2 + intercept))
     np.testing.assert_array_equal(seed_inclusion_bits(release, seed, rows) @ edges, rado_integers(release))
@@ -60,7 +62,9 @@ def test_a_wrong_seed_is_refused(n_rados):
 def test_a_row_of_zeros_without_a_constant_has_no_class():
     values, labels = made_up(0, 12, 3)
     values[4] = 0.0
-    result = reconstruct(rb.craft(values, labels, n_rados=40, seed=1, scale=None, intercept=False), 1)
+    result = reconstruct(
+        rb.craft(values, labels, n_rados=40, seed=1, mechanism=rb.Plain(scale=None, intercept=False)), 1
+    )
     found = result.to_table()["label"].to_pylist()
     assert found[4] is None and found[:4] + found[5:] == labels.tolist()[:4] + labels.tolist()[5:]
 
@@ -101,7 +105,7 @@ def test_commands_and_the_report(rado, monkeypatch):
         ("linear", ["--seed", "7"]),
         ("membership", []),
         ("confounder", ["--table", "t.csv"]),
-        ("leak", ["--table", "t.csv", "--row", "0"]),
+        ("leak", ["--table", "t.csv", "--set", "row=0"]),
     ):
         code, _, err = rado("attack", name, "t.rado.parquet", *options)
         assert code == 1 and err.startswith("rado: ") and err.count("\n") == 1

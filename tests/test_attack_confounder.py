@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.lab.attacks.adversary_knowledge import rado_integers, seed_inclusion_bits, table_edge_vectors
 from radoboost.lab.theory import confounder as module
@@ -214,15 +215,15 @@ def test_a_split_shows_in_the_constant_column(rng):
 
 
 def test_what_cannot_be_used_is_refused():
-    columns = rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, intercept=False).columns
+    columns = rb.craft([[1.0], [2.0]], [0, 1], n_rados=2, mechanism=rb.Plain(intercept=False)).columns
     with pytest.raises(rb.ArgumentError, match="outside of the ball"):
         confound_columns(columns, np.array([[2**22]]), radius=0.1)
     with pytest.raises(rb.ArgumentError, match="constant column"):
         confound_columns(columns, np.array([[2**22]]), as_table=True)
-    apart = rb.craft([[1e-200, 1e200], [2e-200, 1e199]], [0, 1], n_rados=2, scale=None)
+    apart = rb.craft([[1e-200, 1e200], [2e-200, 1e199]], [0, 1], n_rados=2, mechanism=rb.Plain(scale=None))
     with pytest.raises(rb.ArgumentError, match="too far apart"):
         confound_columns(apart, table_edge_vectors(apart, [[1e-200, 1e200]], [0]))
-    wide = rb.craft([[1e-20, 1e20], [2e-20, 1e19]], [0, 1], n_rados=2, scale=None)
+    wide = rb.craft([[1e-20, 1e20], [2e-20, 1e19]], [0, 1], n_rados=2, mechanism=rb.Plain(scale=None))
     assert confound_columns(wide, table_edge_vectors(wide, [[1e-20, 1e20], [2e-20, 1e19]], [0, 1])).reaches_bound
     with pytest.raises(rb.ArgumentError, match="1 columns"):
         confound_columns(columns, np.array([[1, 2]]))
@@ -400,7 +401,7 @@ def test_only_releases_of_sums_have_confounders(rng):
     X, y = rng.random((30, 2)), rng.integers(0, 2, 30)
     declared = {"bounds": [(0, 1)] * 2, "classes": (0, 1)}
     for mechanism in (rb.Moments(1.0), rb.NoisyRados(1.0), rb.NoisyExamples(1.0)):
-        release = rb.craft(X, y, n_rados=5, mechanism=mechanism, **declared)
+        release = flat.craft(X, y, n_rados=5, mechanism=mechanism, **declared)
         with pytest.raises(rb.ArgumentError, match="not sums of edge vectors alone"):
             confound_columns(release, table_edge_vectors(release, X, y))
     release = rb.craft(X, y, n_rados=5)

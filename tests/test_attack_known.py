@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError, TableError
 from radoboost.lab.attacks.adversary_knowledge import (
@@ -30,7 +31,7 @@ def test_bits_and_edges_give_the_rados_again(rng, scale, signatures, intercept):
     n_rados = 1 if signatures == rb.FixedSupport(100) else 70
     options = {"scale": scale, "signatures": signatures, "intercept": intercept, "bounds": bounds}
     with pytest.warns(rb.ClippedWarning) if bounds else _nothing():
-        release = rb.craft(X, y, n_rados=n_rados, seed=5, **options)
+        release = flat.craft(X, y, n_rados=n_rados, seed=5, **options)
     bits, edges = seed_inclusion_bits(release, 5, 100), table_edge_vectors(release, X, y)
     assert bits.shape == (n_rados, 100) and edges.shape == (100, 3 + intercept)
     assert (bits @ edges == rado_integers(release)).all()
@@ -76,9 +77,9 @@ def test_what_does_not_go_together_is_refused(rng):
     assert known_n_examples(release, None) == known_n_examples(release, 100) == 100
     with pytest.raises(ArgumentError, match="from 100 rows, not 99"):
         known_n_examples(release, 99)
-    hidden = rb.craft(X, y, n_rados=5, mechanism=rb.NoisyRados(1.0), bounds=[(-999, 999)] * 3, classes=(0, 1))
+    hidden = rb.craft(X, y, n_rados=5, mechanism=rb.NoisyRados(1.0), classes=(0, 1), schema=[(-999, 999)] * 3)
     assert known_n_examples(hidden, 99) == 99
-    with pytest.raises(ArgumentError, match="--rows"):
+    with pytest.raises(ArgumentError, match="--set rows=M"):
         known_n_examples(hidden, None)
     for seed, rows, match in ((1, 0, "at least 1"), (1, 10**10, "too many"), (-1, 100, "seed")):
         with pytest.raises(ArgumentError, match=match):

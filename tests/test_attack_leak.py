@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -90,7 +91,7 @@ def test_the_bit_is_read_in_99_of_100_releases_of_24_rows_and_16_rados(rng):
     right, copied = 0, []
     for trial in range(100):
         x, y = table(24, rng)
-        release = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 6.0, delta=1e-3), n_rados=16, intercept=False)
+        release = rb.craft(x, y, n_rados=16, mechanism=rb.FeatureBand("x0", 6.0, delta=1e-3, intercept=False))
         row, flipped = int(rng.integers(24)), trial % 2 == 1
         truth = x[row, 0]
         if flipped:
@@ -108,7 +109,8 @@ def test_the_bit_is_read_in_99_of_100_releases_of_24_rows_and_16_rados(rng):
 def test_of_the_protected_column_alone_the_claim_holds(rng):
     """Beside it the case in which the paper is right: its aim, the density of that feature's values in rados."""
     interval, trials, right = band(24, 6.0), 2000, 0
-    allowed = feature_band_leak._leak_statement((24, 16, 0, 1)).best_guess
+    facts = feature_band_leak.StatementFacts("standard", False, 16, 1, 24)
+    allowed = feature_band_leak._BAND.statement(facts).best_guess
     for _ in range(trials):
         edges, rados = simulate_band_rados(rng, 24, 16, 0, 1, interval)
         bit = recover_protected_bit(edges, 0, 0, rados, interval).bit
@@ -252,7 +254,7 @@ def test_votes_of_subsets_that_are_found(subsets, values, bit, why, rng, monkeyp
 
     class Told(feature_band_leak.Lattice):
         def solve(self, target, left=None):
-            return Subsets("lattice", None, None, next(listed)[None, :])
+            return Subsets(None, one=next(listed))
 
     monkeypatch.setattr(feature_band_leak, "Lattice", Told)
     found = recover_protected_bit(edges, 0, 0, rados, (0, 50))
@@ -284,7 +286,7 @@ def test_what_stands_in_the_row_s_place_is_not_used(coding, rng):
     """A code for a missing value there, or one of neither kind, changes nothing."""
     x, y = table(24, rng, values=coding)
     mechanism = rb.FeatureBand("x0", 6.0, delta=1e-2, values=coding)
-    release = rb.craft(x, y, mechanism=mechanism, n_rados=16, intercept=False, seed=1)
+    release = rb.craft(x, y, n_rados=16, seed=1, mechanism=replace(mechanism, intercept=False))
     seen = set()
     for row in range(8):
         results = []

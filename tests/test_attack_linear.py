@@ -3,6 +3,7 @@
 import itertools
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -163,7 +164,7 @@ def test_what_is_too_large_says_so_before_it_takes_memory(monkeypatch, rng):
     assert "seconds" not in recovered.sentence() and "take the method least-squares" in recovered.sentence()
     X, y = rng.uniform(-1, 1, (30, 2)), rng.integers(0, 2, 30)
     release = rb.craft(
-        X, y, n_rados=40, bounds=[(-1, 1)] * 2, classes=(0, 1), mechanism=rb.NoisyRados(1.0), seed=1, i_know=True
+        X, y, n_rados=40, classes=(0, 1), seed=1, schema=[(-1, 1)] * 2, mechanism=rb.NoisyRados(1.0, i_know=True)
     )
     monkeypatch.setattr(module.adversary_knowledge, "seed_inclusion_bits", None)
     for method in METHODS:
@@ -184,7 +185,7 @@ def test_labels_of_a_seeded_release_from_fewer_rados_than_records(rng):
     assert (recovered.values == 2.0 * y - 1).all() and recovered.certain
     assert recovered.to_dict()["column"] == "(constant)"
     binary = rng.integers(0, 2, (150, 1)).astype(float)
-    release = rb.craft(binary, y, n_rados=200, seed=4, scale=None)
+    release = rb.craft(binary, y, n_rados=200, seed=4, mechanism=rb.Plain(scale=None))
     recovered = recover_release_column(release, 4, column="x0", values=(-1, 0, 1))
     assert (recovered.values == table_edge_vectors(release, binary, y)[:, 0] * release.columns[0].step).all()
     release = rb.craft(X, y, n_rados=200, seed=4)
@@ -216,13 +217,13 @@ def test_labels_under_noise_once_the_seed_is_known(rng):
     X, y = rng.uniform(-1, 1, (80, 2)), rng.integers(0, 2, 80)
     mechanism = rb.NoisyRados(noise_std=1.5)
     release = rb.craft(
-        X, y, n_rados=400, bounds=[(-1, 1)] * 2, classes=(0, 1), mechanism=mechanism, seed=8, i_know=True
+        X, y, n_rados=400, classes=(0, 1), seed=8, schema=[(-1, 1)] * 2, mechanism=replace(mechanism, i_know=True)
     )
     for method in METHODS:
         recovered = recover_release_column(release, 8, rows=80, method=method)
         assert (np.sign(recovered.values) == 2 * y - 1).mean() > 0.9, method
         assert recovered.noise_bound > 1.5 * 5
-    with pytest.raises(rb.ArgumentError, match="--rows"):
+    with pytest.raises(rb.ArgumentError, match="--set rows=M"):
         recover_release_column(release, 8)
     guessed = recover_release_column(release, 9, rows=80, method="least-squares")
     assert 0.2 < (np.sign(guessed.values) == 2 * y - 1).mean() < 0.8  # fair coins: beyond with probability 2e-8

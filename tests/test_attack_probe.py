@@ -67,7 +67,7 @@ def clients(tmp_path, rng):
 def test_clients_are_found_in_a_release_of_some_of_them(clients, tmp_path):
     """Standard scale: the constants of the release's own table are in the release, and not those of the candidates."""
     mine, theirs, inside = clients
-    release = rb.craft(theirs, label="ill", drop=["name"], n_rados=40)
+    release = rb.craft(theirs, label="ill", n_rados=40, schema=rb.Schema(drop=("name",)))
     release.save(tmp_path / "theirs.rado.parquet")
     found = probe_rows_of_table(rb.load(tmp_path / "theirs.rado.parquet"), mine, label="ill")
     assert found.members == inside and set(found.rows) == {IN, OUT}
@@ -173,7 +173,7 @@ def test_the_time_limit_is_kept(rng, monkeypatch):
 
 def test_what_cannot_be_attacked_is_refused(clients, rng):
     mine, theirs, _ = clients
-    release = rb.craft(mine, label="ill", drop=["name"], n_rados=10)
+    release = rb.craft(mine, label="ill", n_rados=10, schema=rb.Schema(drop=("name",)))
     assert probe_rows_of_table(release, mine, label="ill").n_solved == 10  # no one else need be among the candidates
     with pytest.raises(rb.TableError, match="has 18 rows and the release is of 30"):
         probe_rows_of_table(release, theirs, label="ill")
@@ -190,7 +190,7 @@ def test_what_cannot_be_attacked_is_refused(clients, rng):
         rb.NoisyExamples(1.0, clip=1.0),
         rb.Moments(50.0),
     ):
-        noisy = rb.craft(x, y, mechanism=mechanism, bounds=bounds, classes=(0, 1), n_rados=4)
+        noisy = rb.craft(x, y, mechanism=mechanism, classes=(0, 1), n_rados=4, schema=bounds)
         with pytest.raises(rb.ArgumentError, match=f"{mechanism.name} hold noise, and this attack needs exact sums"):
             probe_rows_of_table(noisy, x, y)
     with pytest.raises(rb.TableError, match="do not go together"):

@@ -13,7 +13,6 @@ from radoboost.lab.theory.solver_limits import (
     COVERABLE,
     REDUCTIONS,
     UNCOVERABLE,
-    Cover,
     ThreeSets,
     all_three_sets_of_six,
     any_norm_sparse,
@@ -89,7 +88,6 @@ def test_planted_covers_are_there(rng):
         assert instance.q == q
         search = find_exact_cover(instance)
         assert search.answer == "yes" and is_exact_cover(instance, search.chosen)
-        json.dumps(search.to_dict())
 
 
 def test_the_checker_of_covers_refuses_what_is_wrong():
@@ -120,7 +118,6 @@ def test_the_search_keeps_its_time_limit(rng):
     begun = time.process_time()
     search = find_exact_cover(instance, seconds=1e-6)
     assert search.answer == "unknown" and time.process_time() - begun < 2
-    assert all(Cover(answer, (0, 1), 0.0).sentence().endswith(".") for answer in ("yes", "no", "unknown"))
 
 
 # ---- Reductions, both ways.

@@ -1,6 +1,5 @@
 """Subset sums: two engines against a plain loop over all subsets, and what each of them may say."""
 
-import json
 import time
 from collections import Counter
 from itertools import product
@@ -20,11 +19,11 @@ from radoboost.lab.attacks.subset_sum import (
 )
 
 
-def solve(vectors, target, *, most=1000, seconds=60.0):
+def solve(vectors, target, *, seconds=60.0):
     """All subsets where there are few rows, and else one."""
     vectors, targets = check_subset_sum_targets(vectors, np.atleast_2d(target))
     if len(vectors) <= 40:
-        return HalfSums(vectors).solve(targets[0], most)
+        return HalfSums(vectors).solve(targets[0])
     left = attack_deadline(seconds)
     return Lattice(vectors, left).solve(targets[0], left)
 
@@ -41,10 +40,6 @@ def all_sums(vectors):
     return by_sum
 
 
-def listed(subsets):
-    return sorted(tuple(int(value) for value in subset) for subset in subsets.listed)
-
-
 @pytest.mark.slow
 def test_all_engines_agree_with_a_plain_loop_on_a_thousand_instances(rng):
     """Half of the targets are sums of subsets; few values, so that many subsets have the same sum."""
@@ -55,9 +50,9 @@ def test_all_engines_agree_with_a_plain_loop_on_a_thousand_instances(rng):
         truth = sorted(all_sums(vectors.tolist()).get(tuple(target.tolist()), []))
         with_row = [sum(subset[i] for subset in truth) for i in range(m)]
         found = HalfSums(vectors).solve(target)
-        assert (found.count, found.with_row.tolist(), listed(found)) == (len(truth), with_row, truth)
+        assert (found.count, found.with_row.tolist()) == (len(truth), with_row)
         reduced = Lattice(vectors).solve(target)
-        assert set(listed(reduced)) <= set(truth)
+        assert reduced.one is None or tuple(reduced.one.astype(int).tolist()) in truth
         assert reduced.count != 0 or not truth  # what it refutes is not there
 
 
@@ -71,16 +66,15 @@ def test_counts_of_many_targets_are_those_of_each(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("m", [31, 40])
 def test_halves_count_billions_of_subsets(m, rng):
-    """Against dynamic programming over sums: nothing is listed there."""
+    """Against dynamic programming over sums."""
     vectors = rng.integers(-4, 5, (m, 1))
     ways, without = exact_ways(vectors[:, 0].tolist()), exact_ways(vectors[1:, 0].tolist())
     targets = np.arange(-5, 6)[:, None]
     halves = HalfSums(vectors)
     assert halves.count(targets).tolist() == [ways[int(t)] for t in targets[:, 0]]
-    found = halves.solve(targets[3], 5)
+    found = halves.solve(targets[3])
     assert found.count == ways[-2] > 2 ** (m - 8)
     assert found.with_row[0] == without[-2 - int(vectors[0, 0])]
-    assert len(found.listed) == 5 and (found.listed @ vectors == -2).all()
 
 
 def exact_ways(values):
@@ -122,11 +116,8 @@ def test_one_real_valued_column_more_makes_subsets_unique(rng):
     vectors = rng.integers(-(2**22), 2**22, (40, 2))
     chosen = rng.random(40) < 0.5
     found = solve(vectors, chosen @ vectors)
-    assert (found.engine, found.count) == ("halves", 1) and (found.listed[0] == chosen).all()
-    assert found.sentence() == "One subset of the rows gives this sum."
-    alone = solve(vectors[:, :1], (chosen @ vectors)[:1], most=3)
-    assert alone.count > 1000 and len(alone.listed) == 3
-    assert f"{alone.count:,} subsets" in alone.sentence()
+    assert found.count == 1 and (found.with_row == chosen).all()
+    assert solve(vectors[:, :1], (chosen @ vectors)[:1]).count > 1000
 
 
 @pytest.mark.slow
@@ -146,9 +137,7 @@ def test_lattice_reduction_finds_a_planted_subset_and_says_that_there_may_be_oth
     for _ in range(5):
         chosen = rng.random(60) < 0.5
         found = lattice.solve(chosen @ vectors)
-        assert (found.listed == chosen).all() and found.count is None
-        assert "there may be others" in found.sentence()
-    json.dumps(found.to_dict())
+        assert (found.one == chosen).all() and found.count is None
 
 
 @pytest.mark.slow
@@ -171,8 +160,8 @@ def test_lattice_reduction_refutes_what_it_can(rng):
     for impossible in (np.abs(vectors).sum(axis=0) + 6, vectors.sum(axis=0) + 1):
         assert lattice.solve(impossible).count == 0
     wide = rng.integers(-100, 100, (5, 9))
-    assert Lattice(wide).solve(wide[0] + wide[3]).listed.tolist() == [[True, False, False, True, False]]
-    assert Lattice(wide).solve(np.arange(9)).sentence() == "No subset of the rows gives this sum."
+    assert Lattice(wide).solve(wide[0] + wide[3]).one.tolist() == [True, False, False, True, False]
+    assert Lattice(wide).solve(np.arange(9)).count == 0
 
 
 @pytest.mark.slow
@@ -180,9 +169,9 @@ def test_unknown_where_the_columns_carry_too_little_or_the_time_is_over(rng):
     vectors = rng.integers(-(2**22), 2**22, (100, 2))
     target = (rng.random(100) < 0.5) @ vectors
     found = solve(vectors, target)
-    assert found.count is None and not len(found.listed)
-    assert "100 rows need columns of well over 100 bits, and these carry about 5" in found.sentence()
-    assert found.sentence().endswith((" about 50.", " about 51.", " about 52.", " about 53."))
+    assert found.count is None and found.one is None
+    assert "100 rows need columns of well over 100 bits, and these carry about 5" in found.why
+    assert found.why.endswith(("50", "51", "52", "53"))
     begun = time.process_time()
     wide = rng.integers(-(2**22), 2**22, (300, 40))
     assert solve(wide, wide[0], seconds=0.5).why == "the time was over"
@@ -196,8 +185,7 @@ def test_hashes_stand_common_factors_and_give_up_on_what_they_cannot_tell_apart(
     vectors = rng.integers(-8, 9, (20, 2)) * 2**52
     found = solve(vectors, vectors[:3].sum(axis=0))
     small = solve(vectors >> 52, vectors[:3].sum(axis=0) >> 52)
-    assert found.engine == "halves" and found.count == small.count > 1
-    assert (found.listed @ vectors == vectors[:3].sum(axis=0)).all()
+    assert found.count == small.count > 1
     assert HalfSums(np.array([[4], [8], [4]])).count(np.array([[4], [5], [6], [12]])).tolist() == [2, 0, 0, 2]
     vectors = rng.integers(-8, 9, (30, 3)) * 2**52
     vectors[0] = 1

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.learner import model_averaging
 from radoboost.learner.moments import learn_released_moments
@@ -37,7 +38,7 @@ def rows(rng, n=1500, shift=0.0):
 
 def private(x, y, epsilon=1.0, **options):
     defaults = {"classes": (-1, 1), "bounds": BOUNDS, "columns": "linear", "mechanism": rb.Moments(epsilon)}
-    return rb.craft(x, y, **{**defaults, **options})
+    return flat.craft(x, y, **{**defaults, **options})
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ CUTS = {"a": [-0.5, 0.5]}
 
 def test_a_block_sums_the_edge_vectors_of_those_who_are_alike(rng):
     x, y, (table, _) = dealt(rng)
-    part = rb.craft_blocks(table, y, cuts=CUTS, scale=None)
+    part = rb.craft_blocks(table, y, cuts=CUTS, mechanism=rb.Plain(scale=None))
     bins = [sum(value >= cut for cut in CUTS["a"]) for value in x[:, 0]]
     for block, count, row in zip(part.blocks, part.counts, part.sums, strict=True):
         sign, place = divmod(int(block), 3)
@@ -37,7 +37,7 @@ def test_a_block_sums_the_edge_vectors_of_those_who_are_alike(rng):
 def test_threads_and_categories(rng):
     x, y, (table, _) = dealt(rng)
     first = rb.craft_blocks(table, y, cuts=CUTS)
-    for options in ({"threads": 2}, {"engine": "reference"}):
+    for options in ({"compute": rb.Compute(threads=2)}, {"compute": rb.Compute("reference")}):
         assert (rb.craft_blocks(table, y, cuts=CUTS, **options).sums == first.sums).all()
     schema = rb.Schema({"w": rb.Category(("A", "B")), "b": rb.Number(-9, 9)})
     ward = np.where(x[:, 0] > 0, "A", "B")
@@ -57,7 +57,7 @@ def test_few_people_in_a_block_are_refused(rng):
 def test_with_one_person_in_each_block_it_is_ridge_regression_on_the_matched_table(rng):
     x, y, tables = dealt(rng, 50)
     cuts = {"a": sorted(x[:, 0].tolist())}
-    parts = [rb.craft_blocks(table, y, cuts=cuts, least=1, scale=None) for table in tables]
+    parts = [rb.craft_blocks(table, y, cuts=cuts, least=1, mechanism=rb.Plain(scale=None)) for table in tables]
     assert (parts[0].counts == 1).all()
     edges = np.column_stack([x[:, [1, 2, 0]], np.ones(50)]) * y[:, None]
     second = edges.T @ edges
@@ -71,7 +71,9 @@ def test_with_one_person_in_each_block_it_is_ridge_regression_on_the_matched_tab
 def test_weighted_blocks_have_the_cross_moments_of_completion_by_the_label(rng):
     """Where the label is all that holders share, W are its two blocks."""
     x, y, _ = dealt(rng)
-    left, right = (rb.craft_blocks({name: x[:, k]}, y, cuts={}, scale=None) for k, name in ((1, "b"), (2, "c")))
+    left, right = (
+        rb.craft_blocks({name: x[:, k]}, y, cuts={}, mechanism=rb.Plain(scale=None)) for k, name in ((1, "b"), (2, "c"))
+    )
     cross = (left.sums[:, 0] / left.counts) @ right.sums[:, 0] / 800
     parts = [PartMoments.of_rows(x[:, [k]], x[:, :0], y.astype(float)) for k in (1, 2)]
     assert np.isclose(complete_moments(*parts)[1][0, 1], cross, atol=1e-6)

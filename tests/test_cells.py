@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import flat
 import radoboost as rb
 from radoboost.tables import cells, open_table
 from radoboost.tables.cells import array_cell_numbers, numbers_or_nan, object_cell_numbers
@@ -185,7 +186,7 @@ def test_several_columns_of_one_name_are_refused():
 def test_no_rows_and_one_row(make):
     for a, y in (([], []), ([1.0], ["yes"])):
         declared = {"label": "y", "classes": ("no", "yes"), "bounds": {"a": (0, 2)}}
-        release = rb.craft(make({"a": a, "y": y}), **declared, mechanism=rb.Moments(1.0), n_rados=2)
+        release = flat.craft(make({"a": a, "y": y}), **declared, mechanism=rb.Moments(1.0), n_rados=2)
         assert release.rados.shape == (2, 2)
 
 

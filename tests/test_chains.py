@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.privacy import Gaussian, Relation, Repeated, event_from_dict, event_to_dict
@@ -21,7 +22,7 @@ def table(rng):
 def crafted(table, compose=(), mechanism=None, **options):
     mechanism = rb.Moments(epsilon=1.0, delta=1e-6, sharpen=False) if mechanism is None else mechanism
     bounds = {"bounds": [[0, 1], [0, 1]], "classes": (0, 1)} if mechanism.private else {}
-    return rb.craft(*table, n_rados=4, mechanism=mechanism, compose=compose, **bounds, **options)
+    return flat.craft(*table, n_rados=4, mechanism=mechanism, compose=compose, **bounds, **options)
 
 
 def total(release):
@@ -126,7 +127,7 @@ def test_account_of_files(rado, clinic, tmp_path, table):
     out = rado("account", *paths)[1]
     assert "epsilon 1.814 at delta 1e-06" in out and "3, each counted once" in out
     assert "one record added or removed" in out and "ledger" in out
-    for more in (("--epsilon", 1), ("--group", 10), ("--relation", "replace"), ("--n-rados", 1000), ("--sharpen",)):
+    for more in (("--epsilon", 1), ("--group", 10), ("--set", "relation=replace"), ("--n-rados", 1000)):
         code, out, err = rado("account", paths[0], *more)
         assert (code, out, err.count("\n")) == (1, "", 1) and "--delta alone" in err
     assert rado("account", clinic)[0] == 1

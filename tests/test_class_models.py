@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.learner.effects import Effects, score_terms
@@ -48,7 +49,7 @@ def raw_table(n_rows=400, classes=GRADES, seed=0):
 
 def crafted(table, **options):
     with pytest.warns(rb.SchemaWarning):
-        return rb.craft(table, label="grade", n_rados=64, seed=3, **options)
+        return flat.craft(table, label="grade", n_rados=64, seed=3, **options)
 
 
 def by_hand(release, seed=1):
@@ -146,7 +147,7 @@ def test_what_sets_a_class_apart_is_named(release):
     facts = {entry.value: entry for entry in facts_of_classes(release)}
     assert next(iter(facts["high"].columns)) == "age" and facts["high"].columns["age"] > 0.5
     assert next(iter(facts["low"].columns)) == "age" and facts["low"].columns["age"] < -0.5
-    bare = rb.craft(np.arange(12.0).reshape(6, 2), [0, 1, 2] * 2, n_rados=3, intercept=False)
+    bare = rb.craft(np.arange(12.0).reshape(6, 2), [0, 1, 2] * 2, n_rados=3, mechanism=rb.Plain(intercept=False))
     assert [(entry.rows, entry.columns) for entry in facts_of_classes(bare)] == [(None, {})] * 3
     assert "not told" in describe_release(bare)
 
@@ -293,13 +294,13 @@ def test_many_classes_are_counted_by_what_they_are_taken_for(rado, files):
 
 def test_classes_are_named_one_by_one_in_order(rado, files):
     words = ["craft", "wine.csv", "--label", "grade", "-n", "5", "-o", "named.rado.parquet", "--force"]
-    code, _, _ = rado(*words, "--class", "low", "--class", "middle", "--class", "high")
+    code, _, _ = rado(*words, "--classes", "low,middle,high")
     assert code == 0 and rb.load("named.rado.parquet").classes == GRADES
-    code, _, err = rado(*words, "--class", "low", "--classes", "low", "high")
-    assert code == 1 and "not both" in err and err.count("\n") == 1
-    code, _, err = rado(*words, "--class", "low")
-    assert code == 1 and "repeat --class" in err
-    code, _, err = rado(*words, "--class", "low", "--class", "high")
+    code, _, _ = rado(*words, "--classes", "low", "--classes", "middle", "--classes", "high")
+    assert code == 0 and rb.load("named.rado.parquet").classes == GRADES
+    code, _, err = rado(*words, "--classes", "low")
+    assert code == 1 and "--classes NEG,POS" in err
+    code, _, err = rado(*words, "--classes", "low,high")
     assert code == 1 and "'middle'" in err and err.count("\n") == 1
 
 
@@ -315,16 +316,17 @@ def test_a_schema_of_many_classes_and_the_holders_own_look(rado, files, table):
     assert code == 0 and json.loads(out)["classes"] == {name: truth.count(name) for name in (*GRADES, "top")}
     code, out, _ = rado("check", "wine.csv", "--schema", "wine.schema.json")
     assert code == 0 and "no row has the class 'top'" in out
-    names = [word for name in GRADES[:2] for word in ("--class", name)]
-    code, out, _ = rado("check", "wine.csv", "--label", "grade", "--bounds", "private", "--drop", "ward", *names)
-    assert code == 0 and "'grade' 133" in out and "classes:" not in out  # two classes are shown as ever
+    names = ["--classes", ",".join(GRADES[:2])]
+    code, out, _ = rado("check", "wine.csv", "--label", "grade", "--schema", "private", "--drop", "ward", *names)
+    assert code == 0 and "usable label: 133 rows ('grade'" in out
+    assert "classes:" not in out  # two classes are shown as ever
     code, _, _ = rado("craft", "wine.csv", "--schema", "wine.schema.json", "-n", "5", "-o", "a.rado.parquet")
     assert code == 0 and rb.load("a.rado.parquet").classes == (*GRADES, "top")
 
 
 def test_a_check_counts_classes_of_all_rows():
     table = pa.table({"age": [1.0, None, 3.0, 4.0], "grade": ["a", "b", "c", "a"]})
-    check = check_table(table, label="grade", classes=("a", "b", "c"), bounds={"age": (0, 9)})
+    check = check_table(table, label="grade", classes=("a", "b", "c"), schema={"age": (0, 9)})
     assert check.to_dict()["classes"] == {"a": 2, "b": 1, "c": 1}  # one of them is spoiled by its age
     assert check.to_dict()["contribute"] == 3
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+import flat
 import radoboost as rb
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
@@ -106,8 +107,8 @@ def test_numbers_among_texts_are_refused_before_anything_is_booked(tmp_path, cla
     bounds = {"p": (-4, 4), "q": (-4, 4)}
     for mechanism in (rb.Moments(epsilon=1.0), rb.NoisyRados(epsilon=1.0)):
         with pytest.raises(rb.ArgumentError, match=r"classes must be of one kind.*give all of them as text"):
-            rb.craft(table, label="y", classes=classes, bounds=bounds, mechanism=mechanism, ledger=ledger, counts=None)
-    shell = rb.MomentsClassifier(mechanism=rb.Moments(epsilon=1.0), classes=classes, bounds=bounds, ledger=ledger)
+            rb.craft(table, label="y", classes=classes, mechanism=mechanism, ledger=ledger, counts=None, schema=bounds)
+    shell = rb.MomentsClassifier(mechanism=rb.Moments(epsilon=1.0), classes=classes, ledger=ledger, schema=bounds)
     with pytest.raises(rb.ArgumentError, match="classes must be of one kind"):
         shell.fit(table[["p", "q"]], table["y"])
     with pytest.raises(rb.ArgumentError, match="classes must be of one kind"):
@@ -160,7 +161,7 @@ def test_private_paths_go_by_declared_spellings():
     table = clinic(["007", "008", "010"])
     options = {"label": "y", "bounds": {"p": (-4, 4), "q": (-4, 4)}, "counts": None}
     for declared, names in ((("7", "8", "10"), (7, 8, 10)), (("007", "008", "010"), ("007", "008", "010"))):
-        release = rb.craft(table, classes=declared, mechanism=rb.Moments(epsilon=50.0), **options)
+        release = flat.craft(table, classes=declared, mechanism=rb.Moments(epsilon=50.0), **options)
         assert release.classes == names
         assert (rb.MomentsClassifier().fit_rados(release).model_.predict(table).astype(float)
                 == table["y"].astype(float)).mean() > 0.8  # fmt: skip
@@ -172,7 +173,7 @@ def test_private_paths_go_by_declared_spellings():
 def quietly(*arguments, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rb.SchemaWarning)
-        return rb.craft(*arguments, **options)
+        return flat.craft(*arguments, **options)
 
 
 @pytest.mark.parametrize("form", ["csv", "frame", "array", "masked", "sparse", "weighted"])
@@ -198,12 +199,12 @@ def test_leaving_out_unlabelled_rows_is_leaving_out_these_rows(tmp_path, form, c
             "sparse": (sparse.csr_matrix(x), labels),
         }[form]
     with pytest.raises(rb.TableError, match="missing value"):
-        rb.craft(*arguments, **options)
+        flat.craft(*arguments, **options)
     with pytest.warns(rb.SchemaWarning, match="rows left out without a label: 3 of 60"):
-        release = rb.craft(*arguments, **options, unlabelled="drop")
+        release = flat.craft(*arguments, **options, unlabelled="drop")
     kept = {**options, "weights": options["weights"][~gone]} if form == "weighted" else options
     kept.pop("label", None)
-    expected = rb.craft(x[~gone], table["y"].to_numpy()[~gone], **kept)
+    expected = flat.craft(x[~gone], table["y"].to_numpy()[~gone], **kept)
     for name, rows in expected.blocks.items():
         assert release.blocks[name].tobytes() == rows.tobytes()
 
@@ -215,14 +216,14 @@ def test_unlabelled_rows_beside_rows_with_gaps(tmp_path):
     assert quietly(table, label="y", n_rados=2, missing="drop", unlabelled="drop").n_examples == 5
     with pytest.raises(rb.TableError, match=r"values are missing in 'a' 1 of 7 rows"):
         quietly(table, label="y", n_rados=2, missing="error", unlabelled="drop")
-    with pytest.raises(rb.TableError, match="leave such rows out with unlabelled='drop'"):
+    with pytest.raises(rb.TableError, match=r"leave such rows out with .*unlabelled='drop'"):
         quietly(table, label="y", n_rados=2)
     whole = {**table, "a": [1.0, 2.0, 3.0, 4.0, None, 6.0, 2.0]}
     assert quietly(whole, label="y", n_rados=2, missing="error", unlabelled="drop").n_examples == 6
     assert quietly({**table, "y": ["u", "NA"] * 3 + ["u"]}, label="y", n_rados=2, classes=("u", "NA"),
                    unlabelled="drop").n_examples == 7  # fmt: skip
     with pytest.raises(rb.ArgumentError, match="unlabelled must be one of error, drop; it is 'fill'"):
-        rb.craft(table, label="y", unlabelled="fill")
+        rb.craft(table, label="y", schema=rb.Schema(unlabelled="fill"))
 
 
 # ---- on the command line
@@ -239,8 +240,8 @@ def wards(tmp_path, monkeypatch):
 
 def test_craft_and_predict_without_some_labels(rado, wards):
     code, _, err = rado("craft", "t.csv", "--label", "y", "-n", 50)
-    assert code == 1 and "--unlabelled drop" in err and "line 5 of t.csv" in err
-    code, _, err = rado("craft", "t.csv", "--label", "y", "-n", 50, "--unlabelled", "drop")
+    assert code == 1 and "--set unlabelled=drop" in err and "line 5 of t.csv" in err
+    code, _, err = rado("craft", "t.csv", "--label", "y", "-n", 50, "--set", "unlabelled=drop")
     assert code == 0 and "rows left out without a label: 1 of 60" in err
     assert rado("learn", "t.rado.parquet")[0] == 0
     code, out, err = rado("predict", "t.model.json", "t.csv", "--label", "y")
@@ -260,13 +261,11 @@ def test_craft_and_predict_without_some_labels(rado, wards):
     assert code == 0 and "wrong" not in out
 
 
-def test_a_third_word_after_classes(rado, wards):
-    for words in (["t.csv", "--classes", "low", "high", "middle"], ["--classes", "low", "high", "middle", "t.csv"]):
+def test_classes_without_commas(rado, wards):
+    for words in (["t.csv", "--classes", "low", "high"], ["--classes", "low", "high", "t.csv"]):
         for command in ("craft", "check"):
             code, _, err = rado(command, *words, "--label", "y")
-            assert code == 1 and "--class low --class high --class middle" in err
-    code, _, err = rado("craft", "none.csv", "--classes", "low", "high", "--label", "y")
-    assert code == 1 and "none.csv" in err and "--class " not in err
+            assert code == 1 and "--classes NEG,POS" in err
 
 
 def test_large_integers_are_said_not_to_be_told_apart():

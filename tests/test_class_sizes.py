@@ -26,7 +26,16 @@ def unequal(n_rows=20_000, seed=1):
 def crafted(x, y, epsilon=8.0, columns="linear", classes=(0, 1, 2, 3), **options):
     bounds = [[0, 1]] * x.shape[1]
     mechanism = rb.Moments(epsilon, **options)
-    return rb.craft(x, y, classes=classes, bounds=bounds, mechanism=mechanism, columns=columns, counts=None, threads=1)
+    return rb.craft(
+        x,
+        y,
+        classes=classes,
+        mechanism=mechanism,
+        columns=columns,
+        counts=None,
+        schema=bounds,
+        compute=rb.Compute(threads=1),
+    )
 
 
 def sum_of_rows(facts):

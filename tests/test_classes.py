@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+import flat
 import radoboost as rb
 from radoboost.learner.model import Model
 from radoboost.tables.labels import LabelEncoder
@@ -24,9 +25,9 @@ def table(seed, n_rows, n_classes):
 @given(st.integers(0, 99), st.integers(5, 200), st.integers(3, 5), st.sampled_from(["standard", None]))
 def test_classes_add_up_to_the_rados_of_one_against_the_others(seed, n_rows, n_classes, scale):
     values, labels = table(seed, n_rows, n_classes)
-    many = rb.craft(values, labels, n_rados=9, seed=seed, scale=scale)
+    many = rb.craft(values, labels, n_rados=9, seed=seed, mechanism=rb.Plain(scale=scale))
     for place in range(n_classes):
-        two = rb.craft(values, (labels == place).astype(int), n_rados=9, seed=seed, scale=scale)
+        two = rb.craft(values, (labels == place).astype(int), n_rados=9, seed=seed, mechanism=rb.Plain(scale=scale))
         others = sum(many.blocks[f"class:{k}"] for k in range(n_classes) if k != place)
         np.testing.assert_array_equal(many.blocks[f"class:{place}"] - others, two.rados)
 
@@ -35,8 +36,10 @@ def test_classes_add_up_to_the_rados_of_one_against_the_others(seed, n_rows, n_c
 @pytest.mark.parametrize("signatures", [None, rb.FixedSupport(0.3)])
 def test_engines_threads_and_batches_do_not_change_a_bit(engine, signatures):
     values, labels = table(3, 20_000, 4)
-    first = rb.craft(values, labels, n_rados=5, seed=1, signatures=signatures, threads=1)
-    again = rb.craft(values, labels, n_rados=5, seed=1, signatures=signatures, threads=2, engine=engine)
+    first = rb.craft(values, labels, n_rados=5, seed=1, signatures=signatures, compute=rb.Compute(threads=1))
+    again = rb.craft(
+        values, labels, n_rados=5, seed=1, signatures=signatures, compute=rb.Compute(engine=engine, threads=2)
+    )
     for name, rows in first.blocks.items():
         np.testing.assert_array_equal(rows, again.blocks[name])
 
@@ -74,7 +77,7 @@ def test_labels_have_places():
 def test_mechanisms_with_a_sign_for_each_row_refuse_more_than_two_classes(mechanism):
     values, labels = table(0, 50, 3)
     with pytest.raises(rb.ArgumentError, match="is for two classes, and there are 3"):
-        rb.craft(values, labels, mechanism=mechanism, bounds=[(-4, 4)] * 3, classes=(0, 1, 2))
+        rb.craft(values, labels, mechanism=mechanism, classes=(0, 1, 2), schema=[(-4, 4)] * 3)
 
 
 def test_a_band_refuses_more_than_two_classes():
@@ -131,6 +134,6 @@ def test_sparse_rows_of_classes_have_the_bits_of_dense_ones(seed, n_rows, n_clas
     values[np.abs(values) < 1] = 0
     for engine in ("reference", "kernel"):
         options = {"n_rados": 9, "seed": seed, "scale": scale, "engine": engine}
-        dense, entries = (rb.craft(form, labels, **options) for form in (values, sparse.csr_array(values)))
+        dense, entries = (flat.craft(form, labels, **options) for form in (values, sparse.csr_array(values)))
         for name, rows in dense.blocks.items():
             np.testing.assert_array_equal(rows, entries.blocks[name])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import flat
 import radoboost as rb
 from schema_files import write_schema
 
@@ -37,19 +38,28 @@ def test_the_way_from_a_template_to_predictions(rado, clinic):
         template["columns"][name]["low"], template["columns"][name]["high"] = pair
     Path("clinic.schema.json").write_text(json.dumps(template))
     code, _, err = rado("craft", clinic, "--epsilon", 1, "--schema", "clinic.schema.json")
-    assert code == 1 and "--classes NEG POS" in err and err.count("\n") == 1
+    assert code == 1 and "--classes NEG,POS" in err and err.count("\n") == 1
     template["classes"] = ["no", "yes"]
     Path("clinic.schema.json").write_text(json.dumps(template))
     code, out, err = rado("craft", clinic, "--epsilon", 1, "-n", 50, "--schema", "clinic.schema.json")
     assert (code, err) == (0, "")
     assert "50 rados of 3 features, from an undisclosed number of examples" in out
-    assert "epsilon 1, delta 1e-06, for one record added or removed as neighbours" in out
+    assert "Promise of epsilon 1 for one record added or removed" in out
     release = rb.load("clinic.rado.parquet")
     assert release.mechanism["name"] == "moments" and release.mechanism["unit"] == "record"
     assert rado("learn", "clinic.rado.parquet")[0] == 0
     code, out, _ = rado("predict", "clinic.model.json", clinic)
     assert code == 0 and "60 rows" in out
-    options = ["--unit", "label", "--no-sharpen", "-o", "label.rado.parquet", "--schema", "clinic.schema.json"]
+    options = [
+        "--set",
+        "unit=label",
+        "--set",
+        "sharpen=no",
+        "-o",
+        "label.rado.parquet",
+        "--schema",
+        "clinic.schema.json",
+    ]
     out = rado("craft", clinic, "--epsilon", 1, *options)[1]
     assert "one label flipped" in out and "Features are not protected at all" in out
     assert "one record added or removed" in rado("show", "clinic.model.json")[1]
@@ -60,17 +70,16 @@ def test_a_template_from_the_data_is_marked_and_refused(rado, clinic):
     filled = json.loads(out)
     assert filled["inferred"] == ["classes", "dialect"] and filled["classes"] == ["no", "yes"]
     assert filled["columns"]["age"] == {"kind": "number", "low": 20, "high": 79, "fill": 49.5, "inferred": True}
-    for option in ("--schema", "--bounds"):
-        code, _, err = rado("craft", clinic, "--epsilon", 1, option, "clinic.schema.json")
-        assert code == 1 and "read off the table" in err and err.count("\n") == 1
+    code, _, err = rado("craft", clinic, "--epsilon", 1, "--schema", "clinic.schema.json")
+    assert code == 1 and "read off the table" in err and err.count("\n") == 1
     assert sorted(os.listdir(".")) == ["clinic.schema.json"]
-    assert rado("craft", clinic, "--schema", "clinic.schema.json", "--scale", "bounds", "-n", 5)[0] == 0
+    assert rado("craft", clinic, "--schema", "clinic.schema.json", "--set", "scale=bounds", "-n", 5)[0] == 0
 
 
 def test_an_epsilon_without_a_schema_is_explained_in_one_line(rado, clinic):
     code, out, err = rado("craft", clinic, "-l", "readmitted", "--epsilon", 1)
     assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert f"rado schema {clinic} --label readmitted" in err and "--schema" in err and "--bounds private" in err
+    assert f"rado schema {clinic} --label readmitted" in err and "--schema" in err and "--schema private" in err
     assert sorted(os.listdir(".")) == []
 
 
@@ -78,15 +87,21 @@ REFUSED = {
     "epsilon 0": (["--epsilon", 0], "epsilon must be positive"),
     "epsilon NaN": (["--epsilon", "nan"], "epsilon must be a number"),
     "delta 0": (["--epsilon", 1, "--delta", 0], "delta must lie between"),
-    "standard": (["--epsilon", 1, "--scale", "standard"], "scale='bounds'"),
-    "a seed": (["--mechanism", "noisy-rados", "--epsilon", 1, "--seed", 3], "--i-know"),
+    "standard": (["--epsilon", 1, "--set", "scale=standard"], "moments has no setting 'scale'"),
+    "a seed": (["--mechanism", "noisy-rados", "--epsilon", 1, "--seed", 3], "--set i_know=yes"),
     "a seed for moments": (["--epsilon", 1, "--seed", 3], "leave the seed out"),
-    "a support": (["--epsilon", 1, "--support", "0.5"], "leave signatures out"),
-    "a band without a column": (["--mechanism", "feature-band", "--epsilon", 1], "needs --protect COL"),
-    "a band on numbers": (["--mechanism", "feature-band", "--epsilon", 9, "--protect", "age"], "'age' is not binary"),
-    "epsilon for plain": (["--mechanism", "plain", "--epsilon", 1], "plain has no --epsilon"),
-    "noise and epsilon": (["--epsilon", 1, "--noise-std", 1], "epsilon, or noise_std"),
-    "a column that is not declared": (["--epsilon", 1, "--feature", "weight"], "does not have 'weight'"),
+    "a support": (["--epsilon", 1, "--signatures", "fixed:0.5"], "leave signatures out"),
+    "a band without a column": (["--mechanism", "feature-band", "--epsilon", 1], "needs --set feature=COL"),
+    "a band on numbers": (
+        ["--mechanism", "feature-band", "--epsilon", 9, "--set", "feature=age"],
+        "'age' is not binary",
+    ),
+    "epsilon for plain": (["--mechanism", "plain", "--epsilon", 1], "plain has no epsilon"),
+    "noise and epsilon": (["--epsilon", 1, "--set", "noise_std=1"], "epsilon, or noise_std"),
+    "a setting that is none": (["--epsilon", 1, "--set", "weight=3"], "its settings are: unit, sharpen,"),
+    "no setting": (["--epsilon", 1, "--set", "sharpen"], "--set takes NAME=VALUE"),
+    "a word for yes or no": (["--epsilon", 1, "--set", "sharpen=perhaps"], "sharpen takes yes or no"),
+    "a person without a number": (["--epsilon", 1, "--person", "age"], "--person age:K"),
     "something else to compose with": (["--epsilon", 1, "--compose", "none.parquet"], "cannot read none.parquet"),
 }
 
@@ -115,7 +130,8 @@ def test_counts_reach_a_file_that_the_holder_asks_for_and_nothing_else(rado, cli
     assert {**json.loads(clean[1]), "id": ""} == {**json.loads(out), "id": ""}  # but for the id, which is random
     code, out, _ = rado("check", dirty, "--schema", declared)
     assert code == 0 and "for the data holder alone" in out and "'age' 1" in out
-    assert json.loads(rado("check", dirty, "--schema", declared, "--json")[1]) == counts
+    checked = json.loads(rado("check", dirty, "--schema", declared, "--json")[1])
+    assert checked.pop("unfit")["dose"]["cells"] == 1 and checked == counts
 
 
 class Terminal(io.StringIO):
@@ -128,7 +144,7 @@ def test_counts_reach_a_terminal_unless_told_not_to(quiet, clinic, declared, mon
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     options = {"mechanism": rb.Moments(1.0), "bounds": declared, "n_rados": 5}
-    rb.craft(clinic, **options, **({"counts": None} if quiet else {}))
+    flat.craft(clinic, **options, **({"counts": None} if quiet else {}))
     assert ("rows contribute" in terminal.getvalue()) == (not quiet)
 
 
@@ -151,16 +167,27 @@ def test_releases_compose_and_seeds_void(rado, clinic, declared):
     common = ["craft", clinic, "--schema", declared, "-n", 20, "--epsilon", 1]
     assert rado(*common, "-o", "first.parquet")[0] == 0
     out = rado(*common, "-o", "second.parquet", "--compose", "first.parquet")[1]
-    assert "together with 1 earlier: epsilon 1.4" in out
+    assert "With 1 earlier release that it names: epsilon 1.4" in " ".join(out.split())
     total = rb.load("second.parquet").statement.composed["epsilon"]
     assert 1.4 < total < 1.6
-    seeded = ["--mechanism", "noisy-rados", "-o", "third.parquet", "--seed", 3, "--i-know"]
+    seeded = ["--mechanism", "noisy-rados", "-o", "third.parquet", "--seed", 3, "--set", "i_know=yes"]
     out = rado(*common, *seeded)[1]
+    assert "No promise" in out
+    out = rado("show", "third.parquet")[1]
     assert "epsilon infinite" in out and "drawn from a seed" in out and "no privacy guarantee" in out
 
 
 def test_fixed_support_on_the_command_line(rado, clinic, declared):
-    options = ["--mechanism", "noisy-examples", "--noise-std", 0.1, "--support", "0.25", "--schema", declared]
+    options = [
+        "--mechanism",
+        "noisy-examples",
+        "--set",
+        "noise_std=0.1",
+        "--signatures",
+        "fixed:0.25",
+        "--schema",
+        declared,
+    ]
     assert rado("craft", clinic, "-n", 30, *options)[0] == 0
     release = rb.load("clinic.rado.parquet")
     assert release.signatures == {"name": "fixed-support", "support": 15} and release.n_examples == 60
@@ -168,7 +195,7 @@ def test_fixed_support_on_the_command_line(rado, clinic, declared):
 
 def test_account(rado):
     rados = ["--mechanism", "noisy-rados", "-n", 100]
-    answer = json.loads(rado("account", *rados, "--noise", 18.75, "--delta", 1e-5, "--json")[1])
+    answer = json.loads(rado("account", *rados, "--set", "noise_std=18.75", "--delta", 1e-5, "--json")[1])
     assert answer["epsilon"] == pytest.approx(0.9998, abs=5e-4)
     assert answer["neighbours"] == "one record added or removed"
     back = json.loads(rado("account", *rados, "--epsilon", answer["epsilon"], "--delta", 1e-5, "--json")[1])
@@ -187,23 +214,26 @@ def test_account(rado):
 def test_the_account_of_moments_is_the_noise_that_craft_takes(rado, clinic, declared):
     """In the units of the release, to every digit that is printed."""
     for unit in ("record", "label"):
-        answer = json.loads(rado("account", "--epsilon", 2, "--unit", unit, "--json")[1])
-        options = ["--epsilon", 2, "--unit", unit, "--schema", declared, "-o", f"{unit}.rado.parquet"]
+        answer = json.loads(rado("account", "--epsilon", 2, "--set", f"unit={unit}", "--json")[1])
+        options = ["--epsilon", 2, "--set", f"unit={unit}", "--schema", declared, "-o", f"{unit}.rado.parquet"]
         assert rado("craft", clinic, *options)[0] == 0
         release = rb.load(f"{unit}.rado.parquet")
         noise, rounds = dict(release.mechanism["noise"]), release.mechanism["rounds"]
         planned = {**answer["noise"], "rounds": answer["noise"]["rounds"][str(rounds)]}
         assert planned == pytest.approx(noise, rel=1e-9) and planned.keys() == noise.keys()
         assert answer["epsilon"] == pytest.approx(release.statement.epsilon, rel=1e-9)
-        shown, said = rado("show", f"{unit}.rado.parquet")[1], rado("account", "--epsilon", 2, "--unit", unit)[1]
+        shown, said = (
+            rado("show", f"{unit}.rado.parquet")[1],
+            rado("account", "--epsilon", 2, "--set", f"unit={unit}")[1],
+        )
         for text in (shown, said):
             words = " ".join(text.split())
             assert f"sum {noise['sum']:.6g}," in words
             assert f"each of {rounds} mean rados {noise['rounds']:.6g}" in words
             assert ("second moments exact" in words) == (unit == "label")
-    for options in (["--no-sharpen"], ["--bounds", "private"], ["--bounds", "private", "--no-sharpen"]):
+    for options in (["--set", "sharpen=no"], ["--schema", "private"], ["--schema", "private", "--set", "sharpen=no"]):
         answer = json.loads(rado("account", "--epsilon", 2, "--columns", 2, "--rows", 60, *options, "--json")[1])
-        declaration = ["--label", "readmitted", "--classes", "no", "yes"] if "private" in options else []
+        declaration = ["--label", "readmitted", "--classes", "no,yes"] if "private" in options else []
         craft = [*options, *declaration] if declaration else [*options, "--schema", declared]
         assert rado("craft", clinic, "--epsilon", 2, *craft, "-o", "a.rado.parquet", "--force")[0] == 0
         noise = dict(rb.load("a.rado.parquet").mechanism["noise"])
@@ -212,16 +242,16 @@ def test_the_account_of_moments_is_the_noise_that_craft_takes(rado, clinic, decl
         assert planned == pytest.approx(noise, rel=1e-9) and answer["expected"]["columns"] == 2
         words = " ".join(rado("account", "--epsilon", 2, "--columns", 2, "--rows", 60, *options)[1].split())
         assert ("each of 4 searches for bounds" in words) == ("private" in options)
-        assert ("mean rados" in words) == ("--no-sharpen" not in options)
+        assert ("mean rados" in words) == ("sharpen=no" not in options)
     for options, message in (
-        (["--bounds", "private"], "give --columns"),
-        (["--bounds", declared], "give --bounds private"),
-        (["--mechanism", "noisy-rados", "--no-sharpen"], "are for the mechanism moments"),
-        (["--mechanism", "noisy-examples", "--bounds", "private"], "are for the mechanism moments"),
+        (["--schema", "private"], "give --columns"),
+        (["--schema", declared, "--columns", 3], "leave options about them out"),
+        (["--mechanism", "noisy-rados", "--set", "sharpen=no"], "noisy-rados has no setting 'sharpen'"),
+        (["--mechanism", "noisy-examples", "--schema", "private"], "are for the mechanism moments"),
     ):
         code, out, err = rado("account", "--epsilon", 2, *options)
         assert (code, out, err.count("\n")) == (1, "", 1) and message in err
-    code, out, err = rado("account", "--noise", 4)
+    code, out, err = rado("account", "--mechanism", "moments")
     assert (code, out, err.count("\n")) == (1, "", 1) and "give --epsilon" in err
 
 
@@ -277,7 +307,7 @@ def test_events_for_other_accountants(rado, clinic, declared):
     from dp_accounting.pld import PLDAccountant
 
     for mechanism, options in (
-        ("moments", []), ("noisy-rados", ["-n", 20]), ("noisy-examples", []), ("moments", ["--unit", "label"]),
+        ("moments", []), ("noisy-rados", ["-n", 20]), ("noisy-examples", []), ("moments", ["--set", "unit=label"]),
     ):  # fmt: skip
         common = ["craft", clinic, "--schema", declared, "--epsilon", 1, "--mechanism", mechanism, *options]
         assert rado(*common, "-o", "e.rado.parquet", "--force")[0] == 0
@@ -307,7 +337,7 @@ def test_a_release_that_spent_something_is_not_overwritten(rado, clinic, declare
 
 
 def test_advice_where_delta_is_large_for_so_many_rows(rado, clinic, declared):
-    common = ["craft", clinic, "--schema", declared, "--epsilon", 1, "--rows", 600_000, "-o", "a.rado.parquet"]
+    common = ["craft", clinic, "--schema", declared, "--epsilon", 1, "--set", "rows=600000", "-o", "a.rado.parquet"]
     code, out, err = rado(*common)
     assert code == 0 and "delta 1e-06 is not well below 1 / rows" in err and "take at most 1e-07" in err
     assert "advice" not in out, "the number of rows is protected, and what was declared stays with the holder"

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import io
 import logging
+import math
 import pickle
 import pkgutil
 import pprint
@@ -22,9 +23,10 @@ import pytest
 import rich.pretty
 from scipy import sparse
 
+import flat
 import radoboost as rb
 import radoboost.holder
-from pickling import PartsFrame, PartsFrames, Pickling, sent
+from pickling import PartsFrame, Pickling, sent, take_parts_frames
 from radoboost.holder import aggregation, keystream
 from radoboost.holder.aggregation import AddedFields, merge_accumulators
 from radoboost.holder.curator import RowNoise
@@ -34,7 +36,6 @@ from radoboost.holder.secret_sharing import LimbSums, SumLimbs
 from radoboost.holder.table_check import CheckRows
 from radoboost.lab.block_rados import BlockSums, SumBlocks
 from radoboost.release.columns import Column
-from radoboost.tables import frames as table_frames
 from radoboost.tables.labels import LabelEncoder
 from test_clusters import CASES, CUTS, EXTRA, TABLE, THREE, files_of, moments, plain, private, small_parts
 
@@ -91,8 +92,13 @@ def noted():
     runner = Noting()
     with small_parts(), mock.patch.object(secrets, "token_bytes", lambda size=32: bytes(range(size))):
         for table, options in crafted_everything():
-            rb.craft(table, **options, cluster=runner)
-        rb.craft(pa.table({"a": [1.0, 2.0], "y": [0, 1]}).to_pandas(), label="y", n_rados=2, cluster=runner)
+            flat.craft(table, **options, cluster=runner)
+        rb.craft(
+            pa.table({"a": [1.0, 2.0], "y": [0, 1]}).to_pandas(),
+            label="y",
+            n_rados=2,
+            compute=rb.Compute(cluster=runner),
+        )
         source = rb.tables.open_table(SPARSE, np.arange(150) % 3)
         check = CheckRows(
             tuple(Column(f"x{k}", "bounds", 1.0, 0.0, 1.0) for k in range(4)), LabelEncoder("y", (0, 1, 2))
@@ -156,7 +162,7 @@ def test_a_pass_can_be_pickled_and_holds_no_rows(noted):
 
 def refusal(table, **options):
     with pytest.raises(rb.RadoError) as error:
-        rb.craft(table, **options)
+        flat.craft(table, **options)
     assert "\n" not in str(error.value) and "\x1f" not in str(error.value)
     return type(error.value), str(error.value)
 
@@ -177,7 +183,7 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_value_has_the_line_of_one_machine(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(table_frames, "_cluster_frame_module", lambda table: PartsFrames)
+    take_parts_frames(monkeypatch)
     table, options = BAD[name].select(["a", "b", "c", "y"]), {"label": "y", "classes": (0, 1), "n_rados": 20}
     paths = files_of(table, tmp_path)
     with small_parts():
@@ -221,7 +227,7 @@ def test_files_that_a_worker_cannot_read_are_one_line(tmp_path):
 
 
 def test_a_part_with_another_number_of_rows_is_refused(monkeypatch):
-    monkeypatch.setattr(table_frames, "_cluster_frame_module", lambda table: PartsFrames)
+    take_parts_frames(monkeypatch)
 
     class Moving(PartsFrame):
         moved = False
@@ -238,7 +244,7 @@ def test_a_part_with_another_number_of_rows_is_refused(monkeypatch):
             frame.moved = True
             return total
 
-    for options in (plain(), moments(columns="linear"), private(mechanism=rb.NoisyExamples(1.0), n_rados=5)):
+    for options in (plain(), plain(mechanism=rb.Moments(math.inf), n_rados=None)):
         frame = Moving(TABLE, CUTS)
         kind, line = refusal(frame, **options, cluster=ThenMoved())
         assert kind is rb.TableError and "checkpoint" in line
@@ -294,7 +300,7 @@ def messages_with_keys(drawn, **options):
     """For every message of the pass that sums rows of parts: which of the drawn keys are in it."""
     runner = Noting()
     with small_parts():
-        release = rb.craft(TABLE, **options, cluster=runner)
+        release = flat.craft(TABLE, **options, cluster=runner)
     assert not drawn.within(pickle.dumps(release)), "a key is in the release"
     return runner, [drawn.within(message) for message in runner.messages]
 
@@ -411,7 +417,7 @@ def test_no_pass_and_no_failure_prints_a_key(drawn):
     with small_parts():
         for options in (*map(CASES.get, ("plain", "support 0.3", "feature band", "noisy-rados, persons")),
                         private(mechanism=rb.NoisyExamples(1.0), n_rados=5)):  # fmt: skip
-            rb.craft(TABLE, **options, cluster=runner)
+            flat.craft(TABLE, **options, cluster=runner)
     texts, tasks = [], {(type(task), k % 2): task for k, task in enumerate(runner.tasks)}
     for task in tasks.values():
         texts += [repr(task), f"{task}", pprint.pformat(task), rich.pretty.pretty_repr(task, max_string=8)]

@@ -2,11 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
@@ -14,8 +16,6 @@ from radoboost.holder.mechanisms.moments.budget import SEARCHES, NoiseShape, com
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import RowCounts
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import Declared
-from radoboost.holder.table_check import check_table
 from radoboost.privacy import Composed, epsilon_at, event_from_dict, flatten
 from radoboost.privacy.budget_filter import cost_in_filter
 from radoboost.tables import open_table
@@ -30,7 +30,7 @@ def spoiled_table(n_rows, n_spoiled):
 
 
 def make(x, y, mechanism, ledger=None, key=None):
-    asked = CraftRequest(n_rados=3, signature_key=bytes(32), declared=Declared(BOUNDS), classes=(0, 1))
+    asked = CraftRequest.of(BOUNDS, mechanism, classes=(0, 1), n_rados=3)
     run = Curator(open_table(x, y, row_by_row=True), get_engine("auto"), ThreadRunner(1), key, ledger)
     mechanism.check(asked)
     return mechanism.make(asked, run)
@@ -204,12 +204,13 @@ def test_a_check_says_what_crafting_would_count(tmp_path):
     x, y = spoiled_table(400, 7)
     x[20, 0], y[30] = 7.0, 9
     options = {"classes": (0, 1), "bounds": BOUNDS.tolist()}
-    check = check_table(x, y, **options)
-    rb.craft(x, y, mechanism=rb.NoisyRados(epsilon=1.0), n_rados=2, counts=tmp_path / "counts.json", **options)
+    check = flat.check_table(x, y, **options)
+    flat.craft(x, y, mechanism=rb.NoisyRados(epsilon=1.0), n_rados=2, counts=tmp_path / "counts.json", **options)
     assert check.to_dict() == json.loads((tmp_path / "counts.json").read_text())
     assert check.as_text() == [
         "392 of 400 rows contribute (98 %)",
-        "spoiled by one column alone (missing, not finite or not a declared class): 'x1' 7, 'y' 1",
+        "without a usable label: 1 rows ('y' is missing, or no declared class)",
+        "unusable for one column alone (missing, or not finite): 'x1' 7",
         "beyond their bounds, and clipped: 'x0' 1",
     ]
 
@@ -219,10 +220,10 @@ def test_counts_that_cannot_be_written_are_one_line(tmp_path):
     options = {"classes": (0, 1), "bounds": BOUNDS.tolist(), "mechanism": rb.NoisyRados(epsilon=1.0), "n_rados": 2}
     ledger = rb.Ledger.create(tmp_path / "books", "table", epsilon=3.0)
     with pytest.raises(rb.OutputError, match="cannot write"):
-        rb.craft(x, y, counts=tmp_path / "no" / "counts.json", ledger=ledger, **options)
+        flat.craft(x, y, counts=tmp_path / "no" / "counts.json", ledger=ledger, **options)
     assert ledger.entries() == []  # else a release would be paid for, and lost
     with pytest.raises(rb.TableError):
-        rb.craft(
+        flat.craft(
             tmp_path / "no.csv", label="y", counts=tmp_path / "counts.json", **{**options, "bounds": {"a": (0, 1)}}
         )
     assert [path.name for path in tmp_path.iterdir()] == ["books"]  # a refusal leaves nothing behind
@@ -279,4 +280,4 @@ def test_rows_of_persons_are_unforeseen_too():
     table = raw_clinic().append_column("id", pa.array(np.arange(4000) // 2))
     schema = rb.Schema({**FITS, "sex": rb.Number(0, 1)}, "ill", ("no", "yes"))
     with pytest.raises(rb.TableError, match="does not foresee"):
-        rb.craft(table, schema=schema, person="id", max_rows=2, mechanism=rb.Moments(4.0))
+        rb.craft(table, mechanism=rb.Moments(4.0), schema=replace(rb.Schema.of(schema), person=rb.Person("id", 2)))

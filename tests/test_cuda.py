@@ -17,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cuda_twin
+import flat
 import radoboost as rb
 from radoboost.holder.engines import cuda, cuda_device, get_engine
 from radoboost.holder.keystream import SLAB_TILES, TILE_ROWS, make_key
@@ -323,7 +324,9 @@ def test_sums_of_products(engine, data, n, d, kind):
 def test_releases_have_the_same_bits(engine, options, rng):
     x, y = rng.normal(size=(500, 3)), rng.integers(0, 2, 500)
     x[:, 2] = rng.integers(0, 2, 500)
-    one, other = (rb.craft(x, y, n_rados=60, seed=1, engine=each, threads=1, **options) for each in ("kernel", engine))
+    one, other = (
+        flat.craft(x, y, n_rados=60, seed=1, engine=each, threads=1, **options) for each in ("kernel", engine)
+    )
     assert {name: rows.tobytes() for name, rows in one.blocks.items()} == {
         name: rows.tobytes() for name, rows in other.blocks.items()
     }
@@ -352,7 +355,7 @@ def test_without_a_device_one_line_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", Broken)
     cuda_device._cuda_device_of_number.cache_clear()
     with pytest.raises(rb.ArgumentError, match="no CUDA-capable device is detected") as caught:
-        rb.craft(np.eye(9), [0, 1] * 4 + [0], engine="cuda")
+        rb.craft(np.eye(9), [0, 1] * 4 + [0], compute=rb.Compute(engine="cuda"))
     assert "\n" not in str(caught.value)
 
 

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cuda_twin
+import flat
 import radoboost as rb
 from cuda_twin import DeviceArray
 from radoboost.holder import engines
@@ -81,31 +82,31 @@ PLAIN = {
 )
 def test_plain_releases_from_a_device(engine, rng, few_rows, kind, options):
     x, y = table(rng, kind=kind)
-    expected = rb.craft(x, y, n_rados=20, seed=1, engine="reference", **options)
-    same(rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, seed=1, engine=engine, threads=2, **options), expected)
+    expected = flat.craft(x, y, n_rados=20, seed=1, engine="reference", **options)
+    same(flat.craft(DeviceArray(x), DeviceArray(y), n_rados=20, seed=1, engine=engine, threads=2, **options), expected)
 
 
 @pytest.mark.parametrize("name", ["kernel", "reference"])
 def test_engines_of_a_cpu_get_copies(rng, name):
     x, y = table(rng)
-    expected = rb.craft(x, y, n_rados=20, seed=1, engine=name)
-    same(rb.craft(DeviceArray(x), y, n_rados=20, seed=1, engine=name), expected)
+    expected = rb.craft(x, y, n_rados=20, seed=1, compute=rb.Compute(engine=name))
+    same(rb.craft(DeviceArray(x), y, n_rados=20, seed=1, compute=rb.Compute(engine=name)), expected)
 
 
 def test_releases_of_several_classes_from_a_device(engine, rng, few_rows):
     x, y = table(rng, n_classes=4)
-    expected = rb.craft(x, y, n_rados=20, seed=1, engine="reference")
-    same(rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, seed=1, engine=engine), expected)
+    expected = rb.craft(x, y, n_rados=20, seed=1, compute=rb.Compute(engine="reference"))
+    same(rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, seed=1, compute=rb.Compute(engine=engine)), expected)
 
 
 def test_plain_releases_copy_no_rows(engine, rng, few_rows, monkeypatch):
     x, y = table(rng, kind=np.float32)
     monkeypatch.setattr(DeviceArray, "copied", 0)
     engine._device.launched.clear()
-    rb.craft(DeviceArray(x), y, n_rados=20, engine=engine)
+    rb.craft(DeviceArray(x), y, n_rados=20, compute=rb.Compute(engine=engine))
     assert DeviceArray.copied == 0
     assert {"extremes_float32", "digits_float32", "snap_float32"} <= engine._device.launched
-    rb.craft(DeviceArray(x), y, n_rados=20, engine="reference")
+    rb.craft(DeviceArray(x), y, n_rados=20, compute=rb.Compute(engine="reference"))
     assert DeviceArray.copied == 2 * x.size  # both passes
 
 
@@ -118,9 +119,9 @@ def test_labels_stay_on_the_device(engine, rng, few_rows, monkeypatch, kind, n_c
     x, y = table(rng, n_classes=2 if kind == "bool" else n_classes)
     y = (y if kind in ("bool", "uint8") else y - 1).astype(kind)
     monkeypatch.setattr(DeviceArray, "copied_labels", 0)
-    made = rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, seed=1, engine=engine)
+    made = rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, seed=1, compute=rb.Compute(engine=engine))
     assert (DeviceArray.copied_labels == 0) == (len(np.unique(y)) == 2)  # with more classes, signs are made here
-    same(made, rb.craft(x, y, n_rados=20, seed=1, engine="reference"))
+    same(made, rb.craft(x, y, n_rados=20, seed=1, compute=rb.Compute(engine="reference")))
 
 
 LARGE = 0x7FF4A5A5A5A5A5A5  # which the kernels mean by no label
@@ -141,7 +142,7 @@ def test_labels_that_are_odd_are_taken_as_from_memory(engine, rng, few_rows, mad
     y, ends = made(y), []
     for place, by in ((DeviceArray, engine), (np.asarray, "reference")):
         try:
-            ends.append(rb.craft(place(x), place(y), n_rados=20, seed=1, engine=by))
+            ends.append(rb.craft(place(x), place(y), n_rados=20, seed=1, compute=rb.Compute(engine=by)))
         except rb.RadoError as error:
             ends.append((type(error), str(error)))
     if isinstance(ends[0], tuple):
@@ -154,16 +155,16 @@ def test_a_label_that_was_not_declared_is_named_with_its_row(engine, rng, few_ro
     x, y = table(rng)
     y[433] = 5
     with pytest.raises(rb.TableError, match="row 434"):
-        rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, engine=engine, classes=(0, 1))
+        rb.craft(DeviceArray(x), DeviceArray(y), n_rados=20, classes=(0, 1), compute=rb.Compute(engine=engine))
 
 
 def test_a_column_of_the_array_may_be_the_label(engine, rng, few_rows, monkeypatch):
     x, y = table(rng)
     both = np.column_stack([x[:, 0], y, x[:, 1]])
     monkeypatch.setattr(DeviceArray, "copied_labels", 0)
-    made = rb.craft(DeviceArray(both), label="x1", n_rados=20, seed=1, engine=engine)
+    made = rb.craft(DeviceArray(both), label="x1", n_rados=20, seed=1, compute=rb.Compute(engine=engine))
     assert DeviceArray.copied_labels == 0
-    same(made, rb.craft(both, label="x1", n_rados=20, seed=1, engine="reference"))
+    same(made, rb.craft(both, label="x1", n_rados=20, seed=1, compute=rb.Compute(engine="reference")))
 
 
 # ---- private mechanisms
@@ -187,16 +188,16 @@ def test_private_releases_have_the_bits_of_the_reference(engine, rng, fixed_keys
     x[3, 1], x[70, 0], x[200, 1] = np.nan, np.inf, 50.0
     options = {"mechanism": mechanism, "bounds": BOUNDS, "classes": (0, 1), "counts": None, **options}
     engine._device.launched.clear()
-    made = rb.craft(DeviceArray(x) if there else x, y, engine=engine, threads=2, **options)
+    made = flat.craft(DeviceArray(x) if there else x, y, engine=engine, threads=2, **options)
     assert {"sum_tiles_2", "sphere_float64", "products_int16"} & engine._device.launched
-    same(made, rb.craft(x, y, engine="reference", threads=1, **options))
+    same(made, flat.craft(x, y, engine="reference", threads=1, **options))
 
 
 def test_private_moments_of_several_classes(engine, rng, fixed_keys):
     x, y = table(rng, 400, n_classes=3)
     options = {"mechanism": rb.Moments(epsilon=8.0), "bounds": BOUNDS, "classes": (0, 1, 2), "counts": None}
-    made = rb.craft(DeviceArray(x), y, engine=engine, **options)
-    same(made, rb.craft(x, y, engine="reference", **options))
+    made = flat.craft(DeviceArray(x), y, engine=engine, **options)
+    same(made, flat.craft(x, y, engine="reference", **options))
 
 
 def test_the_holder_gets_the_same_counts(engine, rng, tmp_path):
@@ -204,7 +205,7 @@ def test_the_holder_gets_the_same_counts(engine, rng, tmp_path):
     x[3, 1], x[7, 0] = np.nan, 50.0
     options = {"mechanism": rb.Moments(epsilon=8.0), "bounds": BOUNDS, "classes": (0, 1), "columns": "linear"}
     for values, each, name in ((DeviceArray(x), engine, "there"), (x, "reference", "here")):
-        rb.craft(values, y, engine=each, counts=tmp_path / name, **options)
+        flat.craft(values, y, engine=each, counts=tmp_path / name, **options)
     assert (tmp_path / "there").read_text() == (tmp_path / "here").read_text()
 
 
@@ -279,9 +280,9 @@ def test_values_that_are_not_finite_are_refused_by_their_place(engine, rng, few_
     x[place] = wrong
     options = {"scale": "bounds", "bounds": [(-2, 2), (-2, 2), (0, 1)], "missing": "error"}  # no schema is proposed
     with pytest.raises(rb.TableError) as here:
-        rb.craft(x, y, engine="reference", **options)
+        flat.craft(x, y, engine="reference", **options)
     with pytest.raises(rb.TableError) as there:
-        rb.craft(DeviceArray(x), y, engine=engine, threads=1, **options)
+        flat.craft(DeviceArray(x), y, engine=engine, threads=1, **options)
     assert str(here.value) == str(there.value)
     assert f"row {place[0] + 1}" in str(there.value)
 
@@ -290,9 +291,9 @@ def test_gaps_are_filled_by_a_proposed_schema(engine, rng):
     x, y = table(rng)
     x[3, 1] = np.nan
     with pytest.warns(rb.SchemaWarning):
-        made = rb.craft(DeviceArray(x), y, label=None, n_rados=5, seed=1, engine=engine)
+        made = rb.craft(DeviceArray(x), y, label=None, n_rados=5, seed=1, compute=rb.Compute(engine=engine))
     with pytest.warns(rb.SchemaWarning):
-        same(made, rb.craft(x, y, n_rados=5, seed=1, engine="reference"))
+        same(made, rb.craft(x, y, n_rados=5, seed=1, compute=rb.Compute(engine="reference")))
 
 
 # ---- what an array on a device is
@@ -372,28 +373,28 @@ def test_tensors_are_copied_as_their_library_does_it():
 @pytest.mark.parametrize("kind", [np.int64, np.float16])
 def test_other_types_are_read_as_in_memory(engine, rng, kind):
     x, y = rng.integers(0, 2, (100, 3)).astype(kind), rng.integers(0, 2, 100)
-    expected = rb.craft(x, y, n_rados=5, seed=1, engine="reference")
-    same(rb.craft(DeviceArray(x), y, n_rados=5, seed=1, engine=engine), expected)
+    expected = rb.craft(x, y, n_rados=5, seed=1, compute=rb.Compute(engine="reference"))
+    same(rb.craft(DeviceArray(x), y, n_rados=5, seed=1, compute=rb.Compute(engine=engine)), expected)
 
 
 def test_whole_numbers_that_float64_does_not_hold_are_refused(engine):
     with pytest.raises(rb.TableError, match=r"2\*\*53"):
-        rb.craft(DeviceArray(np.array([[2**53 + 1], [0]])), [0, 1], engine=engine)
+        rb.craft(DeviceArray(np.array([[2**53 + 1], [0]])), [0, 1], compute=rb.Compute(engine=engine))
 
 
 def test_labels_may_be_a_column(engine, rng):
     x, _ = table(rng)
-    expected = rb.craft(x, label="x2", n_rados=5, seed=1, engine="reference")
-    same(rb.craft(DeviceArray(x), label="x2", n_rados=5, seed=1, engine=engine), expected)
+    expected = rb.craft(x, label="x2", n_rados=5, seed=1, compute=rb.Compute(engine="reference"))
+    same(rb.craft(DeviceArray(x), label="x2", n_rados=5, seed=1, compute=rb.Compute(engine=engine)), expected)
 
 
 def test_shapes_are_checked(engine):
     with pytest.raises(rb.TableError, match="two dimensions"):
-        rb.craft(DeviceArray(np.arange(3.0)), [0, 1, 0], engine=engine)
+        rb.craft(DeviceArray(np.arange(3.0)), [0, 1, 0], compute=rb.Compute(engine=engine))
     with pytest.raises(rb.TableError, match="no rows"):
-        rb.craft(DeviceArray(np.empty((0, 3))), [], engine=engine)
+        rb.craft(DeviceArray(np.empty((0, 3))), [], compute=rb.Compute(engine=engine))
     with pytest.raises(rb.TableError, match=r"rows|labels"):
-        rb.craft(DeviceArray(np.eye(3)), [0, 1], engine=engine)
+        rb.craft(DeviceArray(np.eye(3)), [0, 1], compute=rb.Compute(engine=engine))
 
 
 def test_no_cluster_gets_an_array_on_a_device(rng):
@@ -404,7 +405,7 @@ def test_no_cluster_gets_an_array_on_a_device(rng):
 
     for kind in (np.float32, np.int8):
         with pytest.raises(rb.ArgumentError, match="this machine only; leave cluster out"):
-            rb.craft(DeviceArray(x.astype(kind)), y, cluster=Runner(1))
+            rb.craft(DeviceArray(x.astype(kind)), y, compute=rb.Compute(cluster=Runner(1)))
     with pytest.raises(rb.TableError, match="this machine only"):
         pickle.dumps(open_table(DeviceArray(x), y).parts()[0])
 
@@ -415,9 +416,9 @@ def test_no_cluster_gets_an_array_on_a_device(rng):
 def test_several_threads_share_an_engine(engine, rng, few_rows, monkeypatch):
     monkeypatch.setattr(cuda, "_VALUES_HERE", 4 * 64)
     x, y = table(rng, 3000)
-    expected = rb.craft(x, y, n_rados=30, seed=1, engine="reference")
+    expected = rb.craft(x, y, n_rados=30, seed=1, compute=rb.Compute(engine="reference"))
     for values in (x, DeviceArray(x)):
-        same(rb.craft(values, y, n_rados=30, seed=1, engine=engine, threads=8), expected)
+        same(rb.craft(values, y, n_rados=30, seed=1, compute=rb.Compute(engine=engine, threads=8)), expected)
 
 
 def test_the_engine_proves_itself(engine, monkeypatch):
@@ -446,7 +447,7 @@ def test_every_device_is_proven_before_it_is_used(engine, rng, monkeypatch):
     """Also the second one of a process, whose first was right, and one that nobody asked for by name."""
     x, y = table(rng, 300)
     private = {"bounds": [[-3, 3]] * x.shape[1], "classes": (0, 1), "mechanism": rb.Moments(1.0)}
-    rb.craft(x, y, n_rados=5, engine=engine)
+    rb.craft(x, y, n_rados=5, compute=rb.Compute(engine=engine))
     wrong = OffByOne.__new__(OffByOne)
     wrong.__dict__.update(engine._device.__dict__)
     booked = []
@@ -455,10 +456,10 @@ def test_every_device_is_proven_before_it_is_used(engine, rng, monkeypatch):
         for one in (cuda.Cuda(wrong), "cuda"):
             monkeypatch.setattr(cuda, "current_cuda_device", lambda: wrong)
             with pytest.raises(rb.ArgumentError, match="other integers"):
-                rb.craft(x, y, engine=one, **options)
+                flat.craft(x, y, engine=one, **options)
         monkeypatch.setattr("radoboost.holder.craft.auto_engine", lambda **options: cuda.Cuda(wrong))
         with pytest.raises(rb.ArgumentError, match="other integers"):
-            rb.craft(x, y, **options)
+            flat.craft(x, y, **options)
     assert not booked
 
 
@@ -468,9 +469,9 @@ def test_a_device_is_proven_once(engine, rng, monkeypatch):
     monkeypatch.setattr(self_test, "dense_self_test_digest", lambda engine: proofs.append(engine) or digest(engine))
     x, y = table(rng, 100)
     for _ in range(3):
-        rb.craft(x, y, n_rados=5, engine=cuda.Cuda(engine._device))
+        rb.craft(x, y, n_rados=5, compute=rb.Compute(engine=cuda.Cuda(engine._device)))
     assert len(proofs) == 1
-    rb.craft(x, y, n_rados=5, engine="kernel")
+    rb.craft(x, y, n_rados=5, compute=rb.Compute(engine="kernel"))
     assert len(proofs) == 1  # compiling all of the kernel takes longer than most tables
 
 
@@ -528,7 +529,7 @@ def test_auto_does_without_a_device_that_does_not_work(monkeypatch):
 def test_craft_takes_a_device_by_itself(asked, rng, monkeypatch, there, least, options, takes):
     monkeypatch.setattr(engines, "DEVICE_ADDITIONS", least)
     x, y = table(rng, 64)
-    rb.craft(DeviceArray(x) if there else x, y, **{"n_rados": 4, **options})
+    flat.craft(DeviceArray(x) if there else x, y, **{"n_rados": 4, **options})
     assert ("cuda" in asked) == takes
 
 
@@ -537,7 +538,7 @@ def test_how_many_rows_there_are_decides_nothing_where_records_are_protected(ask
     options = {"mechanism": rb.NoisyRados(epsilon=1.0), "bounds": BOUNDS, "classes": (0, 1), "counts": None}
     for m in (0, 64):
         asked.clear()
-        rb.craft(x[:m], y[:m], n_rados=10_000, **options)
+        flat.craft(x[:m], y[:m], n_rados=10_000, **options)
         assert "cuda" in asked
 
 

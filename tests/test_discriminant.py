@@ -29,7 +29,9 @@ def subsets(n_rows, support=None):
 def enumerated(support=None, intercept=True):
     """A release whose rados are those of all signatures, each once."""
     signatures = None if support is None else rb.FixedSupport(support)
-    release = rb.craft(ROWS, CLASSES, n_rados=2, scale=None, signatures=signatures, seed=0, intercept=intercept)
+    release = rb.craft(
+        ROWS, CLASSES, n_rados=2, signatures=signatures, seed=0, mechanism=rb.Plain(scale=None, intercept=intercept)
+    )
     rows = np.column_stack([ROWS, np.ones(len(ROWS))])[:, : len(release.columns)]
     bits = np.array(subsets(len(ROWS), support), dtype=float)
     blocks = {f"class:{place}": bits @ (rows * (place == CLASSES)[:, None]) for place in range(3)}
@@ -166,7 +168,7 @@ def test_every_signature_set_teaches_the_same(signatures):
 def test_units_do_not_matter():
     x, y = clouds(4, 400, 3, 3)
     units = np.array([2.0**300, 1.0, 2.0**-300])
-    release, scaled = (rb.craft(values, y, scale=None, seed=0) for values in (x, x * units))
+    release, scaled = (rb.craft(values, y, seed=0, mechanism=rb.Plain(scale=None)) for values in (x, x * units))
     theta, again = learn_class_discriminant(release).theta, learn_class_discriminant(scaled).theta
     np.testing.assert_allclose(again * np.append(units, 1.0), theta, rtol=1e-6, atol=1e-9)
 
@@ -213,17 +215,17 @@ def test_columns_that_say_everything_nothing_or_the_same():
     noise = rng.normal(size=300)
     x = np.column_stack([y, np.full(300, 4.0), noise, 2 * noise])
     for scale in ("standard", None):
-        release = rb.craft(x, y, scale=scale, seed=0)
+        release = rb.craft(x, y, seed=0, mechanism=rb.Plain(scale=scale))
         theta = learn_class_discriminant(release).theta
         assert error(theta, release, x, y) == 0
         assert np.abs(theta[:, 1]).max() < 1e-9 * np.abs(theta).max()
 
 
 def test_tables_with_nothing_in_them():
-    release = rb.craft(np.full((9, 2), 3.0), [0, 1, 2] * 3, n_rados=9, seed=0, scale=None)
+    release = rb.craft(np.full((9, 2), 3.0), [0, 1, 2] * 3, n_rados=9, seed=0, mechanism=rb.Plain(scale=None))
     with pytest.raises(rb.ReleaseError, match="no column of the rados varies"):
         learn_class_discriminant(release)
-    empty = rb.craft(np.zeros((9, 2)), [0, 1, 2] * 3, n_rados=9, intercept=False)
+    empty = rb.craft(np.zeros((9, 2)), [0, 1, 2] * 3, n_rados=9, mechanism=rb.Plain(intercept=False))
     with pytest.raises(rb.ReleaseError, match="zero in all columns"):
         rb.MomentsClassifier().fit_rados(empty)
     single = rb.craft(np.eye(3), [0, 1, 2], n_rados=7, seed=0)  # a class has one row, and does not scatter
@@ -270,7 +272,7 @@ def test_scores_of_one_against_the_others_are_log_odds():
     for place in range(4):
         line = LogisticRegression(C=np.inf).fit(scores[:, [place]], y == place)
         assert abs(line.coef_[0, 0] - 1) < 0.2 and abs(line.intercept_[0]) < 0.3
-    bare = rb.RadoBoostClassifier(random_state=0, intercept=False).fit(x, y)
+    bare = rb.RadoBoostClassifier(random_state=0, mechanism=rb.Plain(intercept=False)).fit(x, y)
     assert bare.model_.learner["slopes"] == [1.0] * 4 and not any(bare.model_.learner["offsets"])
 
 

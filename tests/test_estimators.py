@@ -45,7 +45,9 @@ EXPECTED = dict.fromkeys(
 
 OTHERS = [
     rb.MomentsClassifier(columns="degree-2", n_rados=200),
-    rb.MomentsClassifier(columns="degree-3", signatures=rb.FixedSupport(0.5), intercept=False, n_rados=100),
+    rb.MomentsClassifier(
+        columns="degree-3", signatures=rb.FixedSupport(0.5), n_rados=100, mechanism=rb.Plain(intercept=False)
+    ),
     rb.RadoBoostClassifier(n_rounds=40, n_rados=None, penalty="scores", stop="held-out"),
     rb.RadoBoostClassifier(n_rounds=40, n_rados=None, penalty="lasso", strength=0.01),
 ]
@@ -96,13 +98,18 @@ def test_units_under_every_scale(shell, scale, cancer):
     X, y = cancer
     X = X[:, :4]
     bounds = None if scale is None else np.column_stack([X.min(axis=0) - 1, X.max(axis=0) + 1])
-    clf = seeded(shell, scale=scale, bounds=bounds).fit(X, y)
+    if shell is rb.AdaBoostSSClassifier:
+        clf = seeded(shell, scale=scale, schema=bounds).fit(X, y)
+    else:
+        clf = seeded(shell, mechanism=rb.Plain(scale), schema=bounds).fit(X, y)
     np.testing.assert_allclose(X @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(X), rtol=1e-7, atol=1e-9)
 
 
 def test_beyond_declared_bounds_a_value_counts_as_the_bound(cancer):
     X, y = cancer
-    clf = seeded(rb.MomentsClassifier, scale="bounds", bounds=[[5, 30]] * 2).fit(np.clip(X[:, :2], 5, 30), y)
+    clf = seeded(rb.MomentsClassifier, mechanism=rb.Plain("bounds"), schema=[[5, 30]] * 2).fit(
+        np.clip(X[:, :2], 5, 30), y
+    )
     np.testing.assert_array_equal(clf.decision_function([[900.0, -3.0]]), clf.decision_function([[30.0, 5.0]]))
 
 
@@ -261,14 +268,19 @@ def test_declared_classes_of_a_release_are_kept(cancer):
     np.testing.assert_allclose(X @ clf.coef_[0] + clf.intercept_[0], clf.decision_function(X), rtol=1e-9, atol=1e-9)
 
 
+GRID = {"intercept": [True, False], "scale": ["standard", None]}
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_clone_pipeline_grid_and_pickle(shell, cancer):
     X, y = cancer
-    clf = seeded(shell, intercept=False)
+    over_rados = shell is not rb.AdaBoostSSClassifier
+    clf = seeded(shell, **({"mechanism": rb.Plain(intercept=False)} if over_rados else {"intercept": False}))
     assert clone(clf).get_params() == clf.get_params()
     pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), clf).fit(X, y)
     assert pipeline.score(X, y) > 0.8
-    search = GridSearchCV(clf, {"intercept": [True, False], "scale": ["standard", None]}, cv=3).fit(X, y)
+    grid = {"mechanism__" * over_rados + name: values for name, values in GRID.items()}
+    search = GridSearchCV(clf, grid, cv=3).fit(X, y)
     assert search.best_score_ > 0.85
     best = search.best_estimator_
     again = pickle.loads(pickle.dumps(best))
@@ -308,7 +320,7 @@ def test_releases_that_cannot_be_learned_from(shell, cancer, tmp_path):
     with pytest.raises(rb.ReleaseError, match="one rado only"):
         shell().fit_rados(rb.craft(X, y, n_rados=1))
     with pytest.raises(rb.ReleaseError, match="zero in all columns"):
-        shell().fit_rados(rb.craft(np.zeros((8, 2)), [0, 1] * 4, n_rados=5, intercept=False))
+        shell().fit_rados(rb.craft(np.zeros((8, 2)), [0, 1] * 4, n_rados=5, mechanism=rb.Plain(intercept=False)))
     with pytest.raises(rb.ArgumentError, match="needs a Release"):
         shell().fit_rados(X)
     with pytest.raises(rb.ReleaseError, match="cannot read"):

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import flat
 import oracles
 import radoboost as rb
 from radoboost.cli.craft import MORE_ACCURATE
@@ -27,7 +28,7 @@ def tables(n_rows=900, n_classes=2):
 
 
 def crafted(x, y, **options):
-    return rb.craft(x, y, **{"mechanism": EXACT, "threads": 1, **options})
+    return flat.craft(x, y, **{"mechanism": EXACT, "threads": 1, **options})
 
 
 def blocks(release):
@@ -124,12 +125,9 @@ def test_the_statement_promises_nothing_and_says_that_sums_are_exact(tmp_path):
     [
         ({"seed": 1}, "leave the seed out"),
         ({"signatures": rb.FixedSupport(0.5)}, "leave signatures out"),
-        ({"scale": "standard"}, "leave scale out"),
         ({"rows": 100}, "leave rows out"),
         ({"bounds": "private"}, "finds bounds privately"),
-        ({"person": "x0", "max_rows": 1}, "nothing about persons"),
-        ({"first_row": 3}, "leave first_row out"),
-        ({"share": ["x0"]}, "leave share out"),
+        ({"share": ["x0"]}, "leave shared out"),
         ({"columns": "degree-2", "intercept": False}, "leave intercept as it is"),
     ],
 )
@@ -171,7 +169,7 @@ def test_no_ledger_books_it_and_no_account_prices_it(tmp_path):
 
 def test_composed_with_a_private_release_the_total_is_infinite():
     x, y = tables(300)
-    private = rb.craft(x, y, mechanism=rb.Moments(1.0), bounds=BOUNDS, classes=(0, 1), counts=None)
+    private = rb.craft(x, y, mechanism=rb.Moments(1.0), classes=(0, 1), counts=None, schema=BOUNDS)
     total = crafted(x, y, compose=[private]).statement.composed
     assert total["epsilon"] == "infinite"
 
@@ -303,7 +301,7 @@ def test_the_command_line(rado, tmp_path):
     assert MORE_ACCURATE not in err
     for words in (
         ["show", "t.rado.parquet"], ["learn", "t.rado.parquet"],
-        ["predict", "t.model.json", "t.csv"], ["export", "t.model.json", "--to", "python"], ["show", "t.model.json"],
+        ["predict", "t.model.json", "t.csv"], ["export", "t.model.json", "-o", "t.py"], ["show", "t.model.json"],
     ):  # fmt: skip
         code, out, err = rado(*words)
         assert code == 0, (words, err)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 import radoboost.holder.mechanisms.moments.preview as model
 from radoboost.holder.feature_maps import DEGREES
@@ -111,7 +112,7 @@ def test_no_epsilon_is_refused_at_which_tables_were_learned_well():
         about = {"bounds": [(0, 1)] * size["columns"], "classes": (0, 1), "label": "y", "columns": word}
         refused = rb.TableError if error <= 0.75 * majority else (rb.TableError, rb.ArgumentError)
         with pytest.raises(refused):
-            rb.craft("no such file.csv", mechanism=rb.Moments(epsilon), rows=size["train"], progress=False, **about)
+            flat.craft("no such file.csv", mechanism=rb.Moments(epsilon), rows=size["train"], progress=False, **about)
         n_well += error <= 0.75 * majority
     assert n_well > 100
     for rows, columns in ((100, 30), (100, 9), (50, 300), (30, 3)):
@@ -130,7 +131,7 @@ def test_columns_that_have_nothing_to_do_with_each_other(rng):
         score = x[:, :10].sum(axis=1)
         y = (score + 0.325 * score.std() * rng.normal(size=len(x)) > 0).astype(int)  # 10 % are wrong by the score
         about = {"bounds": [(-3, 3)] * d, "classes": (0, 1), "columns": "linear", "counts": None}
-        model = rb.MomentsClassifier().fit_rados(rb.craft(x[:m], y[:m], mechanism=mechanism, **about))
+        model = rb.MomentsClassifier().fit_rados(flat.craft(x[:m], y[:m], mechanism=mechanism, **about))
         errors.append(np.mean(model.predict(x[m:]) != y[m:]))
     told, unrelated = (
         forecast_error(mechanism, m, NoiseShape(d + 1), 0.1, related=related) for related in (True, False)
@@ -151,13 +152,13 @@ def test_an_epsilon_that_unrelated_columns_cannot_carry_is_refused():
 def test_crafting_refuses_what_declared_rows_cannot_carry():
     mechanism, declared = rb.Moments(0.1), {"label": "y", "bounds": {"a": (0, 1), "b": (0, 1)}, "classes": (0, 1)}
     with pytest.raises(rb.ArgumentError, match="one record added or removed, would be spent for next to nothing"):
-        rb.craft("there is no such file.csv", mechanism=mechanism, rows=50, **declared)
+        flat.craft("there is no such file.csv", mechanism=mechanism, rows=50, **declared)
     with pytest.raises(rb.TableError):  # with more rows it goes on to open the table
-        rb.craft("there is no such file.csv", mechanism=mechanism, rows=9_000, **declared)
+        flat.craft("there is no such file.csv", mechanism=mechanism, rows=9_000, **declared)
     with pytest.raises(rb.ArgumentError, match="leave rows out"):
-        rb.craft("there is no such file.csv", mechanism=rb.NoisyRados(1.0), rows=50, **declared)
-    with pytest.raises(rb.ArgumentError, match="whole number of at least 1"):
-        rb.craft("there is no such file.csv", mechanism=mechanism, rows=0, **declared)
+        flat.craft("there is no such file.csv", mechanism=rb.NoisyRados(1.0), rows=50, **declared)
+    with pytest.raises(rb.ArgumentError, match="whole number"):
+        flat.craft("there is no such file.csv", mechanism=mechanism, rows=0, **declared)
     with pytest.raises(rb.ArgumentError, match="between 0 and 1/2"):
         forecast_error(mechanism, 10, NoiseShape(3), 0.5)
 
@@ -167,15 +168,15 @@ def test_the_account_says_it(rado):
     assert (code, err) == (0, "") and "cannot carry this epsilon" in out and "45.2 % of errors" in out
     assert "one record added or removed" in out
     answer = json.loads(
-        rado("account", "--epsilon", 1, "--rows", 10_000, "--columns", 9, "--unit", "label", "--json")[1]
+        rado("account", "--epsilon", 1, "--rows", 10_000, "--columns", 9, "--set", "unit=label", "--json")[1]
     )
     assert answer["expected"]["carries"] is True and answer["neighbours"] == "one label flipped"
     for bad in (["--rows", 100], ["--columns", 4], ["--rows", 0, "--columns", 4]):
         code, out, err = rado("account", "--epsilon", 1, *bad)
         assert (code, out, err.count("\n")) == (1, "", 1)
-    for extra in (["--unit", "label"], ["--columns", 3]):
+    for extra in (["--set", "unit=label"], ["--columns", 3]):
         assert rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, *extra)[0] == 1
-    code, out, err = rado("account", "--noise", 4, "--rows", 100, "--columns", 9)
+    code, out, err = rado("account", "--rows", 100, "--columns", 9)
     assert (code, out, err.count("\n")) == (1, "", 1)
 
 
@@ -207,9 +208,14 @@ def test_what_was_foreseen_is_what_is_crafted(rng, rows, columns, about, word):
     mechanism = rb.Moments(1.0, **about)
     x = rng.normal(size=(rows, columns))
     release = rb.craft(
-        x, rng.integers(0, 2, rows), bounds=[[-3, 3]] * columns, classes=(0, 1), mechanism=mechanism, columns=word,
+        x,
+        rng.integers(0, 2, rows),
+        classes=(0, 1),
+        mechanism=mechanism,
+        columns=word,
         counts=None,
-    )  # fmt: skip
+        schema=[[-3, 3]] * columns,
+    )
     foreseen = rb.preview_plan(mechanism, rows, columns, word)
     plan = release.mechanism["plan"]
     chosen = {tuple(degrees) for degrees in plan["classes"]}
@@ -247,10 +253,10 @@ def test_crafting_says_the_plan_before_it_opens_the_table(rado, tmp_path):
     table.write_text("a,b,y\n" + "0.5,0.25,0\n0.1,0.9,1\n" * 400)
     schema = write_schema(tmp_path / "t.schema.json", {"a": (0, 1), "b": (0, 1)}, "y", [0, 1])
     said = "about 800 rows at epsilon 4, for one record added or removed, carry "
-    options = ["--epsilon", 4, "--schema", schema, "--rows", 800]
+    options = ["--epsilon", 4, "--schema", schema, "--set", "rows=800"]
     code, out, err = rado("craft", table, *options, "-o", tmp_path / "t.rado.parquet")
     assert code == 0 and said in err
-    assert "columns" in out  # and which it was
+    assert "feature map" in out or "features" in out  # and which it was
     assert said not in rado("craft", table, *options, "-q", "--force", "-o", tmp_path / "t.rado.parquet")[2]
     assert " columns" in rado("show", tmp_path / "t.rado.parquet")[1]
 
@@ -276,17 +282,17 @@ def test_the_plan_is_said_before_anything_is_booked(bounds, rng, tmp_path, capsy
         return book(self, *event, **about)
 
     monkeypatch.setattr(rb.Ledger, "book", listen)
-    rb.craft(table, mechanism=rb.Moments(1.0), rows=6000, ledger=ledger, counts=None, **declared)
+    flat.craft(table, mechanism=rb.Moments(1.0), rows=6000, ledger=ledger, counts=None, **declared)
     assert booked[0].count(SAID) == 1 and not any(SAID in text for text in (*booked[1:], capsys.readouterr().err))
-    rb.craft(table, mechanism=rb.Moments(1.0), rows=6000, progress=False, counts=None, **declared)
-    rb.craft(table, mechanism=rb.Moments(1.0), counts=None, **declared)
+    flat.craft(table, mechanism=rb.Moments(1.0), rows=6000, progress=False, counts=None, **declared)
+    flat.craft(table, mechanism=rb.Moments(1.0), counts=None, **declared)
     assert capsys.readouterr().err == ""
 
 
 def test_the_command_says_the_plan_of_private_bounds(rado, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("a,b,y\n" + "0.5,0.25,0\n0.1,0.9,1\n" * 400)
-    options = ["--bounds", "private", "--label", "y", "--classes", 0, 1, "--epsilon", 1, "--rows", 6000]
+    options = ["--schema", "private", "--label", "y", "--classes", "0,1", "--epsilon", 1, "--set", "rows=6000"]
     code, _, err = rado("craft", table, *options, "-o", tmp_path / "t.rado.parquet")
     assert code == 0 and err.count(SAID) == 1
 
@@ -296,12 +302,10 @@ def test_the_account_has_the_plan_and_its_noise(rado):
     words = " ".join(out.split())
     assert (code, err) == (0, "") and "carry ranks and their products up to degree 4" in words
     assert "second moments of the table's own columns" in words and "the table alone knows" in words
-    answer = json.loads(
-        rado("account", "--epsilon", 1, "--rows", 19_000, "--columns", 10, "--columns-word", "degree-3", "--json")[1]
-    )
+    answer = json.loads(rado("account", "--epsilon", 1, "--rows", 19_000, "--columns", "10:degree-3", "--json")[1])
     assert max(map(sum, answer["plan"]["classes"])) == 3 and answer["noise"]["outline"] > 0
     assert [other["word"] for other in answer["expected"]["by_word"]] == ["linear", *DEGREES]
     assert all(math.isfinite(other["expected"]) for other in answer["expected"]["by_word"])
-    for bad in (["--columns-word", "trees"], ["--mechanism", "noisy-rados", "--columns-word", "degree-2"]):
-        code, out, err = rado("account", "--epsilon", 1, "--rows", 900, "--columns", 3, *bad)
+    for bad in (["3:trees"], ["three"], ["3:degree-2", "--mechanism", "noisy-rados"]):
+        code, out, err = rado("account", "--epsilon", 1, "--rows", 900, "--columns", *bad)
         assert (code, out, err.count("\n")) == (1, "", 1)

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import expit
 from typer.testing import CliRunner
 
+import flat
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.holder import curator as run_module
@@ -30,7 +31,7 @@ def table(rng, rows=20_000):
 def release(rng, columns="auto", epsilon=3.0, **options):
     x, y = table(rng, **options)
     mechanism = rb.Moments(epsilon)
-    return rb.craft(pa.table(x), y, mechanism=mechanism, bounds=BOUNDS, classes=("no", "yes"), columns=columns)
+    return rb.craft(pa.table(x), y, mechanism=mechanism, classes=("no", "yes"), columns=columns, schema=BOUNDS)
 
 
 @pytest.mark.parametrize("columns", ["linear", "degree-2", "degree-4"])
@@ -89,7 +90,7 @@ def test_bands_are_those_of_the_noise(columns, rng, monkeypatch):
     rows = np.column_stack([x[name][:500] for name in BOUNDS])
     for _ in range(40):
         made = rb.craft(
-            pa.table(x), y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=("no", "yes"), columns=columns
+            pa.table(x), y, mechanism=rb.Moments(3.0), classes=("no", "yes"), columns=columns, schema=BOUNDS
         )
         model = rb.MomentsClassifier().fit_rados(made).model_
         curves.append(next((curve, model.link.scale) for curve in explain_model(model).curves if curve.name == "a"))
@@ -114,7 +115,7 @@ def test_bands_leave_out_the_noise_of_whitening_and_link(columns, rng):
     """
     x, y = table(rng, rows=5000)
     options = {"mechanism": rb.Moments(3.0), "bounds": BOUNDS, "classes": ("no", "yes"), "columns": columns}
-    models = [rb.MomentsClassifier().fit_rados(rb.craft(pa.table(x), y, **options)).model_ for _ in range(20)]
+    models = [rb.MomentsClassifier().fit_rados(flat.craft(pa.table(x), y, **options)).model_ for _ in range(20)]
     curves = [next(curve for curve in explain_model(model).curves if curve.name == "a") for model in models]
     scales = np.array([[model.link.scale] for model in models])
     effects, bands = (np.array([getattr(curve, name) for curve in curves]) for name in ("effects", "band"))
@@ -150,7 +151,7 @@ def test_a_curve_beside_products_with_a_category_is_that_of_its_column(unit, rng
     age, ward = rng.uniform(20, 80, rows), rng.choice(["north", "south", "west"], rows)
     y = np.where(rng.random(rows) < expit((age - 50) / 10 + (ward == "north")), "yes", "no")
     schema = rb.Schema({"age": rb.Number(20, 80), "ward": rb.Category(("north", "south", "west"))})
-    made = rb.craft(
+    made = flat.craft(
         pa.table({"age": age, "ward": ward}), y, mechanism=rb.Moments(5.0, unit=unit), schema=schema,
         classes=("no", "yes"), columns="degree-2", counts=None,
         **({"label": "ill"} if unit == "label" else {}),
@@ -224,7 +225,7 @@ def test_the_rest_is_known_or_not(rng, tmp_path):
     x, _ = table(rng)
     y = np.where(rng.random(len(x["a"])) < expit(9 * (x["a"] / 5 - 1) * x["b"] * (3 * x["c"] - 1)), "yes", "no")
     options = {"bounds": BOUNDS, "classes": ("no", "yes"), "columns": "degree-3"}
-    made = rb.craft(pa.table(x), y, mechanism=rb.Moments(50.0), **options)
+    made = flat.craft(pa.table(x), y, mechanism=rb.Moments(50.0), **options)
     model = rb.MomentsClassifier().fit_rados(made).model_
     rest, rows = explain_model(model).rest, np.column_stack([x[name] for name in BOUNDS])
     outputs = model.map.apply(rows)
@@ -235,7 +236,7 @@ def test_the_rest_is_known_or_not(rng, tmp_path):
     true = variances["rest()"] / sum(variances.values())
     assert rest.n_columns == 1 and rest.share == pytest.approx(true, abs=0.1) and true > 0.2
     assert f"the rest: {100 * rest.share:.0f} %" in " ".join(effect_lines(explain_model(model)))
-    few = rb.craft(pa.table(x), y, mechanism=rb.Moments(0.05), **options)
+    few = flat.craft(pa.table(x), y, mechanism=rb.Moments(0.05), **options)
     hidden = rb.MomentsClassifier().fit_rados(few).model_
     boosted = rb.RadoBoostClassifier(n_rounds=20, random_state=0).fit_rados(made).model_
     for unknown in (hidden, boosted):
@@ -304,7 +305,7 @@ def test_pairs_are_drawn_with_bands(rng):
     products = (("a", "b"), ("a", "ward"), ("ward", "sex"), ("b", "sex"))
     schema = rb.Schema({**words, **{name: rb.Number(*ends) for name, ends in BOUNDS.items()}}, products=products)
     options = {"mechanism": rb.Moments(3.0), "schema": schema, "classes": ("no", "yes")}
-    explanation = rb.explain(rb.craft(pa.table(x), y, **options))
+    explanation = rb.explain(flat.craft(pa.table(x), y, **options))
     first = explanation.pairs[0]
     assert first.names == ("a", "b") and len(first.levels) == 3
     findings = effect_findings(explanation)

@@ -2,12 +2,12 @@
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import warnings
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -164,7 +164,7 @@ def test_models_without_a_schema(columns, bounds, rng):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rb.ClippedWarning)
         table = pa.table(dict(zip(names, X.T, strict=True)))
-        release = rb.craft(table, y, columns=columns, bounds=declared, n_rados=400, seed=1)
+        release = rb.craft(table, y, columns=columns, n_rados=400, seed=1, schema=declared)
     model = rb.MomentsClassifier().fit_rados(release).model_
     assert model.classes == (False, True)
     raw = numbers(rng, names)
@@ -362,15 +362,20 @@ def test_the_command(rado, clinic, tmp_path):
     assert rado("craft", clinic, "-l", "readmitted", "-o", "r.parquet")[0] == 0
     assert rado("learn", "r.parquet", "-o", "clinic.model.json")[0] == 0
     for form, ending in (("onnx", "onnx"), ("python", "py"), ("sql", "sql")):
-        code, out, err = rado("export", "clinic.model.json", "--to", form)
+        code, out, err = rado("export", "clinic.model.json", "-o", f"clinic.{ending}")
         assert (code, err) == (0, "") and out.startswith(f"wrote clinic.{ending}: ") and "for any two tables" in out
-        code, out, _ = rado("export", "clinic.model.json", "--to", form, "-o", f"again.{ending}", "--json")
+        code, out, _ = rado("export", "clinic.model.json", "-o", f"again.{ending}", "--json")
         document = json.loads(out)
         assert code == 0 and document["form"] == form and document["features"] == ["age", "dose"]
         with open(f"again.{ending}", "rb") as first, open(f"clinic.{ending}", "rb") as second:
             content = first.read()
             assert content == second.read() and document["bytes"] == len(content)
-    assert rado("export", "clinic.model.json", "--to", "sql", "--table", "s.t", "--keep", "id", "-o", "k.sql")[0] == 0
+    assert rado("export", "clinic.model.json", "--table", "s.t", "--keep", "id", "-o", "k.sql")[0] == 0
+    Path("notes.py").write_text("my own notes")
+    code, _, err = rado("export", "clinic.model.json", "-o", "notes.py")
+    assert code == 1 and "notes.py exists" in err and Path("notes.py").read_text() == "my own notes"
+    assert rado("export", "clinic.model.json", "-o", "notes.py", "--force")[0] == 0
+    assert rado("export", "clinic.model.json", "-o", "clinic.py")[0] == 0  # which is its own
     with open("k.sql") as file:
         text = file.read()
     assert 'FROM "s"."t"' in text and 'AS "id"' in text
@@ -379,11 +384,12 @@ def test_the_command(rado, clinic, tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--to", "pmml"], "there is no form 'pmml'"),
-        (["--to", "python", "--table", "t"], "for SQL alone"),
-        (["--to", "sql", "--keep", "prediction"], "cannot keep 'prediction'"),
-        (["--to", "sql", "-o", "nowhere/x.sql"], "there is no directory nowhere"),
-        (["--to", "onnx"], "pip install '.[export]'"),
+        ([], "give one of -o m.onnx, -o m.py, -o m.sql"),
+        (["-o", "m.pmml"], "give one of -o m.onnx, -o m.py, -o m.sql"),
+        (["-o", "m.py", "--table", "t"], "for SQL alone"),
+        (["-o", "m.sql", "--keep", "prediction"], "cannot keep 'prediction'"),
+        (["-o", "nowhere/x.sql"], "there is no directory nowhere"),
+        (["-o", "m.onnx"], "pip install '.[export]'"),
     ],
 )
 def test_an_expected_failure_is_one_line_and_leaves_nothing(options, words, rado, monkeypatch, tmp_path):
@@ -392,15 +398,6 @@ def test_an_expected_failure_is_one_line_and_leaves_nothing(options, words, rado
     code, out, err = rado("export", "m.model.json", *options)
     assert code == 1 and out == "" and err.startswith("rado: ") and err.count("\n") == 1 and words in err
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["m.model.json"]
-
-
-def test_completion_of_forms():
-    complete = {"_RADO_COMPLETE": "complete_bash", "COMP_WORDS": "rado export m --to o", "COMP_CWORD": "4"}
-    done = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.argv = ['rado']; from radoboost.cli import main; main()"],
-        env={**os.environ, **complete}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.stdout.split() == ["onnx"]
 
 
 def test_importing_exports_loads_no_onnx():

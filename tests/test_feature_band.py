@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
+import flat
 import radoboost as rb
 from radoboost.holder.signatures import FeatureInterval
 from radoboost.privacy import band, delta_at, epsilon_at, event_from_dict
@@ -43,13 +44,7 @@ def test_rados_have_the_law_of_rejection_sampling(m, rng, monkeypatch):
     found = []
     for seed in range(10):
         release = rb.craft(
-            x,
-            y,
-            mechanism=rb.FeatureBand("x0", 4.0),
-            n_rados=n // 10,
-            seed=seed,
-            scale=None,
-            intercept=False,
+            x, y, n_rados=n // 10, seed=seed, mechanism=rb.FeatureBand("x0", 4.0, scale=None, intercept=False)
         )
         found += [round(value) for value in release.rados[:, 1]]
     assert set(found) <= set(allowed)
@@ -80,7 +75,7 @@ def test_the_same_bits_on_any_engine_thread_and_batch(rng, monkeypatch):
     for engine, threads, rows in product(("kernel", "reference"), (1, 3), (64, 100_000)):
         monkeypatch.setattr(Table, "batch_rows", rows)
         options = {"engine": engine, "threads": threads, "seed": 5, "n_rados": 70}
-        rados = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 2.0), **options).rados
+        rados = flat.craft(x, y, mechanism=rb.FeatureBand("x0", 2.0), **options).rados
         expected = rados if expected is None else expected
         assert rados.tobytes() == expected.tobytes()
 
@@ -89,7 +84,7 @@ def test_other_columns_are_sums_over_the_same_signature(rng):
     """The constant column counts the examples of each class, so the two tell of one signature."""
     x, y = small_table(300, rng)
     x[:, 1] = 2 * x[:, 0] - 1  # the same column again, not protected
-    release = rb.craft(x, y, mechanism=rb.FeatureBand("x0", 2.0), n_rados=50, scale=None)
+    release = rb.craft(x, y, n_rados=50, mechanism=rb.FeatureBand("x0", 2.0, scale=None))
     np.testing.assert_array_equal(release.rados[:, 0], release.rados[:, 1])
 
 

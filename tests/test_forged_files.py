@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.mechanisms.mechanism import RoomParticipation
 from radoboost.holder.mechanisms.statements import statement_in_room
@@ -19,7 +20,7 @@ FRAME = pd.DataFrame({"a": np.linspace(0, 1, 40), "b": np.linspace(1, 0, 40), "y
 
 
 def craft(mechanism, n_rados=None):
-    return rb.craft(FRAME, label="y", classes=(0, 1), bounds=BOUNDS, mechanism=mechanism, n_rados=n_rados, counts=None)
+    return rb.craft(FRAME, label="y", classes=(0, 1), mechanism=mechanism, n_rados=n_rados, counts=None, schema=BOUNDS)
 
 
 def saved(release, place):
@@ -80,9 +81,14 @@ def test_less_noise_than_the_promise_takes_is_refused(tmp_path, mechanism, chang
 def test_honest_releases_about_persons_are_loaded(tmp_path, mechanism):
     frame = FRAME.assign(who=[k // 3 for k in range(40)])
     release = rb.craft(
-        frame, label="y", classes=(0, 1), bounds=BOUNDS, mechanism=mechanism, n_rados=5, person="who", max_rows=3,
+        frame,
+        label="y",
+        classes=(0, 1),
+        mechanism=mechanism,
+        n_rados=5,
         counts=None,
-    )  # fmt: skip
+        schema=replace(rb.Schema.of(BOUNDS), person=rb.Person("who", 3)),
+    )
     assert saved(release, tmp_path / "p.rado.parquet").statement == release.statement
     assert event_to_dict(event_from_dict(release.statement.event)) == release.statement.event
 
@@ -94,7 +100,7 @@ def test_honest_releases_about_persons_are_loaded(tmp_path, mechanism):
 def test_an_exact_number_of_rows_and_unknown_blocks_are_refused(mechanism, tmp_path):
     """Both loaded, under a statement by which the number of rows is protected."""
     release = rb.craft(
-        FRAME, label="y", classes=(0, 1), bounds=BOUNDS, mechanism=mechanism, n_rados=5, columns="linear", counts=None
+        FRAME, label="y", classes=(0, 1), mechanism=mechanism, n_rados=5, columns="linear", counts=None, schema=BOUNDS
     )
     extra = {**release.blocks, "extra": np.zeros((3, len(release.columns)))}
     for change, why in (
@@ -110,9 +116,9 @@ def test_an_exact_number_of_rows_and_unknown_blocks_are_refused(mechanism, tmp_p
 
 def test_exact_counts_and_shares_are_for_their_owner_alone(tmp_path):
     place = tmp_path / "counts.json"
-    rb.craft(FRAME, label="y", classes=(0, 1), bounds=BOUNDS, mechanism=rb.Moments(1.0), counts=place)
+    rb.craft(FRAME, label="y", classes=(0, 1), mechanism=rb.Moments(1.0), counts=place, schema=BOUNDS)
     shares = (tmp_path / "1.share", tmp_path / "2.share")
-    rb.share(FRAME, label="y", classes=(0, 1), bounds=BOUNDS, to=shares)
+    rb.share(FRAME, label="y", classes=(0, 1), to=shares, schema=BOUNDS)
     for path in (place, *shares):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
 
@@ -136,10 +142,10 @@ def test_a_file_without_a_declared_column_gives_nothing(tmp_path, kind, absent):
     options = {"schema": schema, "person": "who", "max_rows": 1}
     for folder in ("whole", "odd"):
         mechanism = rb.Moments(1e6)
-        release = rb.craft(Path(tmp_path / folder), mechanism=mechanism, counts=None, **options)
+        release = flat.craft(Path(tmp_path / folder), mechanism=mechanism, counts=None, **options)
         seen.append(release.mechanism["rows"]["good"])
     assert seen == pytest.approx([30, 30], abs=6)  # noise of about 1, and 10 rows more if they gave anything
     write("none", frame[:30].drop(columns=absent))
     write("none", frame[30:].drop(columns=absent))
     with pytest.raises(rb.TableError, match=f"no column '{absent}'"):
-        rb.craft(Path(tmp_path / "none"), mechanism=rb.Moments(1.0), counts=None, **options)
+        flat.craft(Path(tmp_path / "none"), mechanism=rb.Moments(1.0), counts=None, **options)

@@ -28,6 +28,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from random import Random
@@ -41,6 +42,7 @@ import scipy.sparse
 import typer
 from typer.testing import CliRunner
 
+import flat
 import radoboost as rb
 
 # All that is not public: the command line, and what costs and rooms are made of.
@@ -160,12 +162,12 @@ def schema(label="ill", classes=TWO):
 
 
 def craft(*table, **options):
-    return rb.craft(*table, **{"threads": 2, "progress": False, "counts": None, **options})
+    return flat.craft(*table, **{"threads": 2, "progress": False, "counts": None, **options})
 
 
 def plain(classes=2, **options):
     table, *labels = numbers()
-    return craft(table, labels[classes - 2], **{"n_rados": 20, "seed": 7, **options})
+    return flat.craft(table, labels[classes - 2], **{"n_rados": 20, "seed": 7, **options})
 
 
 def private(mechanism, classes=2, **options):
@@ -173,18 +175,20 @@ def private(mechanism, classes=2, **options):
     declared = {"bounds": BOUNDS, "classes": (TWO, THREE)[classes - 2]}
     if getattr(mechanism, "unit", None) == "label":
         declared["label"] = "ill"  # labels that are given apart have a name, or one of their own in every call
-    return craft(table, labels[classes - 2], mechanism=mechanism, **{**declared, **options})
+    return flat.craft(table, labels[classes - 2], mechanism=mechanism, **{**declared, **options})
 
 
 def raw(mechanism=None, label="ill", **options):
     """Of the raw table by its schema; the label grade has three classes."""
     if mechanism is None:
         options = {"n_rados": 20, "seed": 7, **options}
-    return craft(patients(), schema=schema(label, TWO if label == "ill" else THREE), mechanism=mechanism, **options)
+    return flat.craft(
+        patients(), schema=schema(label, TWO if label == "ill" else THREE), mechanism=mechanism, **options
+    )
 
 
 def proposed(**options):
-    return craft(patients(), label="ill", drop=["patient"], n_rados=20, seed=7, **options)
+    return flat.craft(patients(), label="ill", drop=["patient"], n_rados=20, seed=7, **options)
 
 
 def sparse(classes):
@@ -199,7 +203,7 @@ def numbered_rows():
     table, y, _ = numbers()
     places = slice(0, 400), slice(400, N_ROWS)
     options = {"scale": "bounds", "bounds": BOUNDS, "seed": 7, "n_rados": 20}
-    return [craft(table[rows], y[rows], first_row=rows.start, **options) for rows in places]
+    return [flat.craft(table[rows], y[rows], first_row=rows.start, **options) for rows in places]
 
 
 def from_shares(classes):
@@ -212,23 +216,23 @@ def two_holders():
     """Private releases of different people."""
     table, y, _ = numbers()
     options = {"bounds": BOUNDS, "classes": TWO, "columns": "linear", "mechanism": rb.Moments(8.0)}
-    return of_hospitals(*(partial(craft, table[k::2], y[k::2], **options) for k in range(2)))
+    return of_hospitals(*(partial(flat.craft, table[k::2], y[k::2], **options) for k in range(2)))
 
 
 def of_columns(*names, **options):
     """One of two holders who have other columns of the same people."""
     table, y, _ = numbers()
-    return craft(table.select(names), y, share=["age"], seed=7, n_rados=60, **options)
+    return flat.craft(table.select(names), y, share=["age"], seed=7, n_rados=60, **options)
 
 
 def room(mechanism, **options):
     box = MemoryMailbox()
-    rb.open_room(box, bounds=BOUNDS, classes=TWO, parties=3, mechanism=mechanism, **options)
+    flat.open_room(box, classes=TWO, parties=3, mechanism=mechanism, schema=BOUNDS, **options)
     table, y, _ = numbers()
 
     def join(k):
         own = {"identity": rb.Identity.create(f"hospital-{k}"), "confirm": lambda code, parties: True}
-        return rb.join_room(box, table[k::3], y[k::3], threads=1, counts=None, **own)
+        return rb.join_room(box, table[k::3], y[k::3], counts=None, compute=rb.Compute(threads=1), **own)
 
     return of_hospitals(*(partial(join, k) for k in range(3)))[0]
 
@@ -553,9 +557,16 @@ def schema_file(*words):
 
 def agreement():
     """What lies in a room once it is open."""
-    return rb.open_room(
-        MemoryMailbox(), schema(), parties=3, mechanism=rb.Moments(1.0), person="patient", max_rows=2, rows=900
-    ).to_bytes().decode()  # fmt: skip
+    return (
+        rb.open_room(
+            MemoryMailbox(),
+            replace(schema(), rows=900, person=rb.Person("patient", 2)),
+            parties=3,
+            mechanism=rb.Moments(1.0),
+        )
+        .to_bytes()
+        .decode()
+    )
 
 
 def commands():

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 import oracles
 import radoboost as rb
 from radoboost.errors import ArgumentError, TableError
+from radoboost.holder.declared_bounds import check_declared_bounds
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import grid_step, make_grid_columns, resolve_scale_name
-from radoboost.holder.schema_file import check_declared_bounds, read_bounds
+from radoboost.tables.schema import Schema
 from schema_files import write_schema
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -86,7 +87,9 @@ def test_a_spread_beyond_float64_is_refused():
 def test_clipped_values_are_counted_for_the_holder_and_not_released(engine):
     x, y = np.array([[5.0, 1.0], [-9.0, 2.0], [1.0, 3.0], [7.0, 0.0]]), [0, 1, 0, 1]
     with pytest.warns(rb.ClippedWarning, match=r"clipped: 'x0' 3$"):
-        release = rb.craft(x, y, n_rados=4, bounds={"x0": (-1, 4)}, seed=0, engine=engine, threads=2)
+        release = rb.craft(
+            x, y, n_rados=4, seed=0, schema={"x0": (-1, 4)}, compute=rb.Compute(engine=engine, threads=2)
+        )
     assert "clipped" not in str({**release.to_dict(), "statement": None})
     column = release.columns[0]
     assert (column.low, column.high) == (-1.0, 4.0)
@@ -109,12 +112,12 @@ def test_clipped_values_are_counted_for_the_holder_and_not_released(engine):
 )
 def test_bounds_that_do_not_fit_are_refused(bounds, scale, message):
     with pytest.raises(ArgumentError, match=message):
-        check_declared_bounds(read_bounds(bounds), ["age", "dose"], scale)
+        check_declared_bounds(Schema.of(bounds).limits(), ["age", "dose"], scale)
 
 
 def test_bounds_from_a_file(tmp_path):
     place = write_schema(tmp_path / "schema.json", {"x0": (0, 10)})
-    release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=2, schema=place, scale="bounds")
+    release = rb.craft([[1.0], [2.0], [3.0]], [0, 1, 1], n_rados=2, schema=place, mechanism=rb.Plain(scale="bounds"))
     assert (release.columns[0].low, release.columns[0].high) == (0.0, 10.0)
     no_schema = "is not a schema file.*make one: rado schema"
     wrong = (("{", "not JSON"), ("[1]", no_schema), ('{"x0": [0, 10]}', no_schema))

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.engines import get_engine
 from radoboost.holder.rooms.mailbox import MemoryMailbox
@@ -35,11 +36,16 @@ def room(names, **agreed):
     box = MemoryMailbox()
     options = {"mechanism": rb.Moments(1.0, sharpen=False), "columns": "linear"}
     options |= {"bounds": BOUNDS, "classes": (0, 1), "parties": len(names)}
-    rb.open_room(box, **{**options, **agreed})
+    flat.open_room(box, **{**options, **agreed})
 
     def join(name):
         return rb.join_room(
-            box, *table(ord(name)), identity=identity(name), confirm=lambda code, parties: True, counts=None, threads=1
+            box,
+            *table(ord(name)),
+            identity=identity(name),
+            confirm=lambda code, parties: True,
+            counts=None,
+            compute=rb.Compute(threads=1),
         )
 
     with ThreadPoolExecutor(len(names)) as threads:
@@ -55,7 +61,7 @@ def rooms():
 @pytest.fixture(scope="module")
 def alone():
     options = {"bounds": BOUNDS, "classes": (0, 1), "columns": "linear"}
-    return [rb.craft(*table(k), mechanism=rb.Moments(1.0, sharpen=False), **options) for k in range(2)]
+    return [flat.craft(*table(k), mechanism=rb.Moments(1.0, sharpen=False), **options) for k in range(2)]
 
 
 def parts(*releases):
@@ -116,7 +122,7 @@ def test_plain_releases_of_rooms_are_merged_by_their_holders(rooms):
     assert merged.statement.holders.count == 6
     assert "made of releases of 6 holders, merged" in statement_text(merged.statement)["What is promised"]
     assert any("each of the 2 releases" in sentence for sentence in merged.statement.not_protected)
-    third = rb.craft(*table(1), n_rados=20, bounds=BOUNDS, scale="bounds")
+    third = rb.craft(*table(1), n_rados=20, schema=BOUNDS, mechanism=rb.Plain(scale="bounds"))
     assert rb.merge([merged, third]).statement.holders.count == 7
     with pytest.raises(rb.ArgumentError, match="in common"):
         rb.merge([rb.merge([third, again]), other, one])
@@ -128,7 +134,7 @@ def test_exact_counts_of_a_room_are_seen_by_all_of_its_holders():
     with pytest.raises(rb.TableError, match=f"{stop}.*exact, of all holders, each of whom sees them"):
         room("abc", mechanism=mechanism, classes=classes)
     with pytest.raises(rb.TableError, match=f"{stop}.*exact, for the holder alone"):
-        rb.craft(*table(1), bounds=BOUNDS, classes=classes, columns="linear", mechanism=mechanism, counts=None)
+        rb.craft(*table(1), classes=classes, columns="linear", mechanism=mechanism, counts=None, schema=BOUNDS)
 
 
 def test_units_of_all_releases_are_named():
@@ -136,11 +142,16 @@ def test_units_of_all_releases_are_named():
     columns = pa.table({"a": x[:, 0], "who": np.arange(300) // 10, "ill": y})
     releases = [
         rb.craft(
-            columns, label="ill", classes=(0, 1), bounds={"a": (0, 9)}, person="who", max_rows=most, columns="linear",
-            mechanism=rb.Moments(50.0, sharpen=False), counts=None,
+            columns,
+            label="ill",
+            classes=(0, 1),
+            columns="linear",
+            counts=None,
+            schema={"a": (0, 9)},
+            mechanism=rb.Moments(50.0, unit=rb.Person("who", most), sharpen=False),
         )
         for most in (1, 8)
-    ]  # fmt: skip
+    ]
     statement = statement_of_parties_together(parts(*releases))
     for release in releases:
         assert release.statement.unit_of_privacy in statement.unit_of_privacy
@@ -159,13 +170,17 @@ def test_each_holder_computes_with_the_engine_it_names():
             return super().snap(*arguments, **options)
 
     box, engines = MemoryMailbox(), dict(zip("abc", (Noted(), "kernel", "auto"), strict=True))
-    rb.open_room(box, parties=3, n_rados=20, bounds=BOUNDS, classes=(0, 1))
+    rb.open_room(box, parties=3, n_rados=20, classes=(0, 1), schema=BOUNDS)
 
     def join(name):
         return rb.join_room(
-            box, *table(ord(name)), identity=identity(name), confirm=lambda code, parties: True, counts=None,
-            engine=engines[name], threads=1,
-        )  # fmt: skip
+            box,
+            *table(ord(name)),
+            identity=identity(name),
+            confirm=lambda code, parties: True,
+            counts=None,
+            compute=rb.Compute(engine=engines[name], threads=1),
+        )
 
     with ThreadPoolExecutor(3) as threads:
         ends = list(threads.map(join, "abc"))

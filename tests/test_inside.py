@@ -169,9 +169,13 @@ def private(rng, rows=3000):
     names = {f"x{k}": x[:, k] for k in range(4)}
     bounds = {name: (-3, 3) for name in names}
     return rb.craft(
-        pa.table({**names, "ill": y}), label="ill", mechanism=rb.Moments(5.0), bounds=bounds, classes=("no", "yes"),
+        pa.table({**names, "ill": y}),
+        label="ill",
+        mechanism=rb.Moments(5.0),
+        classes=("no", "yes"),
         columns="linear",
-    ), pa.table({**names, "ill": y})  # fmt: skip
+        schema=bounds,
+    ), pa.table({**names, "ill": y})
 
 
 def test_what_does_not_apply_is_said(rng):
@@ -367,10 +371,13 @@ def test_short_words(rng, tmp_path, monkeypatch):
     assert clf.coef_standard_errors_.shape == clf.coef_.shape
     assert clf.coef_standard_errors_[0] == pytest.approx([told[f"x{k}"] for k in range(4)])
     run = CliRunner()
-    asked = ["learn", "t.rado.parquet", "--learner", "boost", "--penalty"]
-    refused = run.invoke(app, [*asked, "none"])
-    assert refused.exit_code == 1 and "there is no penalty 'none'; choose one of lasso" in refused.stderr
-    empty = run.invoke(app, [*asked, "lasso", "--strength", "100"])
+    asked = ["learn", "t.rado.parquet", "--learner", "boost", "--set"]
+    refused = run.invoke(app, [*asked, "penalty=much"])
+    assert (
+        refused.exit_code == 1
+        and "penalty must be None, or one of lasso, ridge, scores; it is 'much'" in refused.stderr
+    )
+    empty = run.invoke(app, [*asked, "penalty=lasso", "--set", "strength=100"])
     assert empty.exit_code == 0 and "no column has a weight" in empty.stderr
 
 

@@ -13,6 +13,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import Key
@@ -43,8 +44,8 @@ def part(table, *names):
 @pytest.fixture
 def both(rng):
     table, y = people(rng)
-    clinic = rb.craft(part(table, "age", "dose"), y, share=["age"], seed=1)
-    return clinic, rb.craft(part(table, "age", "sugar"), y, share=["age"], seed=2), table, y
+    clinic = rb.craft(part(table, "age", "dose"), y, seed=1, schema=rb.Schema(shared=("age",)))
+    return clinic, rb.craft(part(table, "age", "sugar"), y, seed=2, schema=rb.Schema(shared=("age",))), table, y
 
 
 # ---- what stands beside the rados
@@ -54,7 +55,7 @@ def both(rng):
 @pytest.mark.parametrize("scale", [None, "standard"])
 def test_sums_without_labels_are_those_of_the_same_examples(rng, share, scale):
     x, y = rng.normal(size=(500, 4)), rng.choice([-1, 1], 500)
-    release = rb.craft(x, y, n_rados=30, scale=scale, share=share, seed=5)
+    release = rb.craft(x, y, n_rados=30, seed=5, schema=rb.Schema(shared=tuple(share)), mechanism=rb.Plain(scale=scale))
     names = release.block_columns["shared"]
     assert names == (*sorted(share), "(constant)")
     columns = {column.name: column for column in release.columns}
@@ -62,14 +63,14 @@ def test_sums_without_labels_are_those_of_the_same_examples(rng, share, scale):
     snapped = [np.rint(columns[n].apply(values[n]) / columns[n].step) * columns[n].step for n in names]
     expected = seed_inclusion_bits(release, 5, 500).astype(float) @ np.column_stack(snapped)
     assert (release.blocks["shared"] == expected).all()
-    assert (release.rados == rb.craft(x, y, n_rados=30, scale=scale, seed=5).rados).all()
+    assert (release.rados == rb.craft(x, y, n_rados=30, seed=5, mechanism=rb.Plain(scale=scale)).rados).all()
 
 
 def test_neither_engine_threads_nor_form_change_a_bit(rng, tmp_path):
     x, y = rng.normal(size=(1000, 3)), rng.choice([0, 1], 1000)
-    first = rb.craft(x, y, n_rados=40, share=["x1"], seed=3)
+    first = rb.craft(x, y, n_rados=40, seed=3, schema=rb.Schema(shared=("x1",)))
     for table, options in ((x, {"engine": "reference"}), (x, {"threads": 2}), (scipy.sparse.csr_matrix(x), {})):
-        other = rb.craft(table, y, n_rados=40, share=["x1"], seed=3, **options)
+        other = flat.craft(table, y, n_rados=40, share=["x1"], seed=3, **options)
         assert (other.blocks["shared"] == first.blocks["shared"]).all()
     first.save(tmp_path / "a.rado.parquet")
     again = rb.load(tmp_path / "a.rado.parquet")
@@ -101,7 +102,14 @@ def test_rados_and_sums_beside_them_have_the_same_coins_where_each_part_tosses_i
 
 def test_rows_that_follow_those_of_others_have_the_same_coins_in_both():
     signs = np.array([1, -1, 1, 1, -1] * 40)
-    release = rb.craft(signs[:, None].astype(float), signs, n_rados=30, scale=None, share=[], seed=4, first_row=1001)
+    release = rb.craft(
+        signs[:, None].astype(float),
+        signs,
+        n_rados=30,
+        seed=4,
+        schema=rb.Schema(shared=()),
+        mechanism=rb.Plain(scale=None, first_row=1001),
+    )
     assert (release.rados[:, 0] == release.blocks["shared"][:, 0]).all()
 
 
@@ -137,7 +145,7 @@ def test_a_release_says_what_it_shares_and_what_that_tells(both):
 def test_what_cannot_be_shared_is_refused(rng, options, words):
     table, y = people(rng, 60)
     with pytest.raises(rb.RadoError, match=words):
-        rb.craft(part(table, "age", "dose"), y, n_rados=10, **options)
+        flat.craft(part(table, "age", "dose"), y, n_rados=10, **options)
 
 
 def test_a_block_that_does_not_go_with_the_rados_is_refused(both):
@@ -261,11 +269,16 @@ def test_a_joint_model_beats_either_holder_and_is_near_the_matched_table(both):
 def test_other_people_and_other_constants_are_converted(rng):
     """The right holder has others, twice as many, and scales by their own mean and deviation, or by bounds."""
     table, y = people(rng, 6000)
-    clinic = rb.craft(part({n: v[:2000] for n, v in table.items()}, "age", "dose"), y[:2000], share=["age"], seed=1)
+    clinic = rb.craft(
+        part({n: v[:2000] for n, v in table.items()}, "age", "dose"),
+        y[:2000],
+        seed=1,
+        schema=rb.Schema(shared=("age",)),
+    )
     rest = part({n: v[2000:] for n, v in table.items()}, "age", "sugar")
     thetas = []
     for options in ({}, {"scale": None}, {"scale": "bounds", "bounds": {"age": (-1e3, 1e3), "sugar": (-99, 99)}}):
-        laboratory = rb.craft(rest, y[2000:], share=["age"], seed=2, **options)
+        laboratory = flat.craft(rest, y[2000:], share=["age"], seed=2, **options)
         if "bounds" in options:
             with pytest.raises(rb.ReleaseError, match="coded differently"):
                 rb.join(clinic, laboratory)
@@ -322,7 +335,9 @@ def test_a_joint_model_says_what_it_assumes_needs_and_cannot_know(both, tmp_path
 
 def test_labels_alone_may_be_shared(rng):
     table, y = people(rng)
-    parts = [rb.craft(part(table, name), y, share=[], seed=k) for k, name in enumerate(("dose", "sugar"))]
+    parts = [
+        rb.craft(part(table, name), y, seed=k, schema=rb.Schema(shared=())) for k, name in enumerate(("dose", "sugar"))
+    ]
     model = rb.join(*parts, on=[])
     assert "are unrelated given the label" in model.learner["assumes"]
     assert np.mean(model.predict(part(table, "dose", "sugar")) != y) < 0.35
@@ -337,7 +352,7 @@ def test_raw_tables_are_joined_by_their_schemas(rng):
     for k, name in enumerate(("dose", "sugar")):
         schema = rb.Schema({name: rb.Number(-20, 20), **kinds})
         raw = pa.table({"region": region, "age": [None, *table["age"][1:]], name: table[name]})
-        releases.append(rb.craft(raw, y, schema=schema, share=["age", "region"], seed=k))
+        releases.append(rb.craft(raw, y, seed=k, schema=replace(rb.Schema.of(schema), shared=("age", "region"))))
     model = rb.join(*releases)
     assert model.feature_names == ("dose", "sugar", "age", "region")
     rows = pa.table({"region": region, **table})
@@ -353,7 +368,9 @@ def test_raw_tables_are_joined_by_their_schemas(rng):
         raw = pa.table({"region": region, "age": table["age"], "sugar": table["sugar"]})
         schema = rb.Schema({"sugar": rb.Number(-20, 20), **other})
         with pytest.raises(rb.ReleaseError, match=words):
-            rb.join(releases[0], rb.craft(raw, y, schema=schema, share=["age", "region"], seed=9))
+            rb.join(
+                releases[0], rb.craft(raw, y, seed=9, schema=replace(rb.Schema.of(schema), shared=("age", "region")))
+            )
 
 
 def test_gaps_of_shared_columns_are_converted_to_one_fill(rng):
@@ -369,7 +386,9 @@ def test_gaps_of_shared_columns_are_converted_to_one_fill(rng):
             dates = rb.Date(low="2024-01-01", high="2024-02-01", fill=day, gaps=True, parts=("weekday",))
             schema = rb.Schema({name: rb.Number(), "age": rb.Number(fill=age, gaps=True), "admitted": dates})
             raw = pa.table({name: table[name], "age": ages, "admitted": admitted})
-            releases.append(rb.craft(raw, y, schema=schema, share=["age", "admitted"], seed=k, n_rados=400))
+            releases.append(
+                rb.craft(raw, y, seed=k, n_rados=400, schema=replace(rb.Schema.of(schema), shared=("age", "admitted")))
+            )
         model = rb.join(*releases)
         assert model.schema.columns["age"].fill == 50
         thetas.append(model.theta)
@@ -391,7 +410,7 @@ def test_a_shared_column_may_have_gaps_at_one_holder_alone(rng):
             raw = pa.table({name: table[name], **shared})
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", rb.SchemaWarning)
-                releases.append(rb.craft(raw, y, share=["age", "ward"], seed=k))
+                releases.append(rb.craft(raw, y, seed=k, schema=rb.Schema(shared=("age", "ward"))))
         model = rb.join(*releases)
         assert model.schema.columns["age"].gaps and model.schema.columns["ward"].gaps
         rows = pa.table({"ward": ward, **table})
@@ -406,14 +425,14 @@ def test_all_that_both_share_is_joined_on(rng, tmp_path):
     names = []
     for own in ("dose", "sugar"):
         names.append(str(tmp_path / f"{own}.rado.parquet"))
-        rb.craft(part(table, "age", "sex", own), y, share=["age", "sex"], n_rados=50).save(names[-1])
+        rb.craft(part(table, "age", "sex", own), y, n_rados=50, schema=rb.Schema(shared=("age", "sex"))).save(names[-1])
     with pytest.raises(rb.ReleaseError, match=r"share 'sex' too, and what both have is joined on;.*--on age,sex$"):
         rb.join(*names, on=["age"])
     assert rb.join(*names, on=["sex", "age"]).learner["on"] == ["age", "sex"]
     with pytest.raises(rb.ReleaseError) as refusal:
         rb.join(*names, on=["weight"])
     assert str(refusal.value).startswith(f"{names[0]} does not share 'weight'"), "a file goes by its name"
-    other = rb.craft(part(table, "age", "sex", "sugar"), y, share=[], n_rados=50)
+    other = rb.craft(part(table, "age", "sex", "sugar"), y, n_rados=50, schema=rb.Schema(shared=()))
     with pytest.raises(rb.ReleaseError, match="'age', 'sex', and do not both share them; share them at both"):
         rb.join(names[0], other)
 
@@ -422,7 +441,7 @@ def test_what_cannot_be_joined_is_refused_by_name(both, rng):
     clinic, laboratory, table, y = both
     right = part(table, "age", "sugar")
     bounds = {"age": (0, 120), "sugar": (-20, 20)}
-    private = rb.craft(right, y, classes=(-1, 1), mechanism=rb.Moments(1.0), bounds=bounds, columns="linear")
+    private = rb.craft(right, y, classes=(-1, 1), mechanism=rb.Moments(1.0), columns="linear", schema=bounds)
     classes = np.arange(3000) % 3
     refusals = [
         (clinic, private, "the right release is not plain"),
@@ -430,9 +449,13 @@ def test_what_cannot_be_joined_is_refused_by_name(both, rng):
         (rb.craft(right, classes, n_rados=9), clinic, "3 classes"),
         (clinic, rb.craft(right, y, n_rados=9), "shares no columns"),
         (clinic, clinic, "the same one"),
-        (clinic, rb.craft(right, y, classes=(1, -1), share=["age"]), "classes are coded differently"),
-        (clinic, rb.craft(right, y, share=[]), "'age'"),
-        (clinic, rb.craft(part(table, "age"), y, share=["age"]), "no columns besides"),
+        (
+            clinic,
+            rb.craft(right, y, classes=(1, -1), schema=rb.Schema(shared=("age",))),
+            "classes are coded differently",
+        ),
+        (clinic, rb.craft(right, y, schema=rb.Schema(shared=())), "'age'"),
+        (clinic, rb.craft(part(table, "age"), y, schema=rb.Schema(shared=("age",))), "no columns besides"),
         (clinic, "nowhere.rado.parquet", "cannot read nowhere"),
         (clinic, 7, "the right release is a int"),
     ]
@@ -453,19 +476,20 @@ def test_the_command_joins_two_files(rado, rng):
     for name, own in (("clinic", "dose"), ("laboratory", "sugar")):
         rows = pa.table({"age": table["age"], own: table[own], "ill": np.where(y > 0, "yes", "no")})
         pa.csv.write_csv(rows, f"{name}.csv")
-        assert rado("craft", f"{name}.csv", "--label", "ill", "--share", "age", "-q")[0] == 0
+        assert rado("craft", f"{name}.csv", "--label", "ill", "--set", "shared=age", "-q")[0] == 0
     releases = ("clinic.rado.parquet", "laboratory.rado.parquet")
-    code, out, err = rado("join", *releases, "--report", "joint.html")
-    assert code == 0, err
-    assert "assumes that 'dose' of one holder" in " ".join(out.split())
+    code, out, err = rado("join", *releases)
+    assert code == 0 and "rado show joint.model.json" in out, err
+    code, out, _ = rado("show", "joint.model.json", "--html", "joint.html")
+    assert code == 0 and "assumes that 'dose' of one holder" in " ".join(out.split())
     code, out, _ = rado("join", *releases, "--on", "age", "-o", "other.model.json", "--json")
     assert code == 0
     assert json.loads(out)["learner"]["on"] == ["age"]
     code, out, err = rado("join", *releases, "--on", "sex", "-o", "none.model.json")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert "does not share 'sex'" in err
-    code, _, err = rado("craft", "clinic.csv", "--label", "ill", "--share", "age", "--epsilon", "1", "--bounds",
-                        "private", "--classes", "no", "yes", "-o", "none.rado.parquet")  # fmt: skip
+    code, _, err = rado("craft", "clinic.csv", "--label", "ill", "--set", "shared=age", "--epsilon", "1", "--schema",
+                        "private", "--classes", "no,yes", "-o", "none.rado.parquet")  # fmt: skip
     assert code == 1
-    assert "moments cannot share columns" in err
+    assert "moments" in err and "share" in err
     assert sorted(path.name for path in Path().iterdir() if path.name.startswith("none")) == []

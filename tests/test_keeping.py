@@ -23,8 +23,8 @@ def made(rado, clinic, tmp_path):
         [*plain, "other.rado.parquet"],
         ["craft", clinic, "--schema", "declared.json", "--epsilon", 1, "-o", "spent.rado.parquet"],
         ["learn", "plain.rado.parquet"],
-        ["share", clinic, "--label", "readmitted", "-o", "a.share", "b.share"],
-        ["craft", "a.share", "--new-key", "both.key", "-n", 50, "-o", "a.partial"],
+        ["share", "split", clinic, "--label", "readmitted", "-o", "a.share", "b.share"],
+        ["share", "sum", "a.share", "--new-key", "both.key", "-n", 50, "-o", "a.partial"],
     ):
         code, _, err = rado(*words)
         assert code == 0, err
@@ -40,9 +40,8 @@ def writers(table):
         (["merge", "plain.rado.parquet", "other.rado.parquet"], "-o", "merged.rado.parquet"),
         (["learn", "other.rado.parquet"], "-o", "other.model.json"),
         (["predict", "plain.model.json", table], "-o", "clinic.scores.csv"),
-        (["export", "plain.model.json", "--to", "python"], "-o", "plain.py"),
         (["schema", table, *label], "-o", "clinic.schema.json"),
-        (["craft", "b.share", "--key", "both.key", "-n", 50], "-o", "b.partial"),
+        (["share", "sum", "b.share", "--key", "both.key", "-n", 50], "-o", "b.partial"),
         (["show", "plain.model.json"], "--html", None),
         (["learn", "plain.rado.parquet"], "--report", None),
         (["craft", table, "--schema", "declared.json", "--epsilon", 1, "-o", "new.parquet"], "--counts", None),
@@ -83,7 +82,7 @@ def test_a_private_release_is_written_over_by_force_alone(rado, made):
 
 
 def test_shares_are_written_over_by_force_alone(rado, made):
-    words = ["share", made, "--label", "readmitted"]
+    words = ["share", "split", made, "--label", "readmitted"]
     assert rado(*words)[0] == 0
     before = Path("clinic.a.share").read_bytes()
     code, out, err = rado(*words)
@@ -101,9 +100,10 @@ def test_a_key_that_is_shown_is_called_a_key(rado, made):
 
 
 def test_one_sender_is_one_sender(rado, made):
-    assert rado("craft", "b.share", "--key", "both.key", "-n", 50, "-o", "b.partial")[0] == 0
-    code, out, err = rado("merge", "--shares", "a.partial", "b.partial")
+    assert rado("share", "sum", "b.share", "--key", "both.key", "-n", 50, "-o", "b.partial")[0] == 0
+    code, out, err = rado("merge", "a.partial", "b.partial")
     assert code == 0, err
+    out = rado("show", "merged.rado.parquet")[1]
     assert "shares of rows of 1 sender" in " ".join(out.split()) and "1 senders" not in out
 
 

@@ -20,7 +20,6 @@ from radoboost.holder.mechanisms.moments.aggregations import (
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.row_cache import CachedRows, CachePolicy, DiskCache, MemoryCache, RecomputedRows
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import read_bounds
 from radoboost.release.columns import Column
 from radoboost.release.feature_map import FeatureMap, Input, Term
 from radoboost.tables import open_table
@@ -178,7 +177,7 @@ def test_a_release_beyond_linear_is_the_same_whatever_made_it(columns, rng):
     expected, widths = None, {"degree-3": 173, "degree-4": 433}  # from 64 on, matrix products are by BLAS
     for engine in ENGINES:
         for threads, keeping in ((1, KEEPINGS[0]), (2, KEEPINGS[1]), (2, KEEPINGS[2])):
-            asked = CraftRequest(5, bytes(32), declared=read_bounds([[-1, 1]] * 8), classes=(0, 1), columns=columns)
+            asked = CraftRequest.of([[-1, 1]] * 8, rb.Moments(4.0), n_rados=5, classes=(0, 1), columns=columns)
             runner = ThreadRunner(threads, keeping=keeping)
             run = Curator(open_table(x, y, row_by_row=True), get_engine(engine), runner, bytes(range(32)))
             made = rb.Moments(4.0).make(asked, run)

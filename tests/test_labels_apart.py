@@ -1,5 +1,6 @@
 """Labels given apart, where labels alone are protected: which one a claim is about, and that it is no feature (M22)."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.signed_messages import Identity
@@ -32,7 +34,7 @@ SAME = "is a feature, and y is the same column in memory"
 def crafted(table, y, names=("a", "ill"), **options):
     given = {name: BOUNDS[name] for name in names}
     options = {"bounds": given, "classes": (0, 1), "mechanism": MECHANISM, **options}
-    return rb.craft(table, y, columns="linear", counts=None, threads=1, progress=False, **options)
+    return flat.craft(table, y, columns="linear", counts=None, threads=1, progress=False, **options)
 
 
 # ---- which label
@@ -40,7 +42,7 @@ def crafted(table, y, names=("a", "ill"), **options):
 
 def fitted(names, y, **options):
     bounds = {name: BOUNDS[name] for name in names}
-    clf = rb.MomentsClassifier(mechanism=MECHANISM, classes=(0, 1), bounds=bounds, columns="linear", **options)
+    clf = rb.MomentsClassifier(mechanism=MECHANISM, classes=(0, 1), columns="linear", schema=bounds, **options)
     return clf.fit(FRAME[list(names)], y).release_
 
 
@@ -63,7 +65,7 @@ def test_two_labels_given_apart_are_two_labels(make, tmp_path):
     second = make(("a", "dead"), FRAME["ill"])
     assert account_for_releases([first, second], 1e-6)["epsilon"] == "infinite"
     in_table = rb.craft(
-        FRAME, label="dead", bounds={"a": (0, 1)}, classes=(0, 1), mechanism=MECHANISM, columns="linear", counts=None
+        FRAME, label="dead", classes=(0, 1), mechanism=MECHANISM, columns="linear", counts=None, schema={"a": (0, 1)}
     )
     assert account_for_releases([first, in_table], 1e-6)["epsilon"] < 2  # one label, wherever it stood
 
@@ -199,7 +201,7 @@ def test_an_array_on_a_device_shows_where_it_lies():
 def test_a_room_about_labels_looks_at_labels_too():
     room = MemoryMailbox()
     bounds = {name: BOUNDS[name] for name in ("a", "ill")}
-    rb.open_room(room, bounds=bounds, classes=(0, 1), parties=3, mechanism=MECHANISM, columns="linear")
+    rb.open_room(room, classes=(0, 1), parties=3, mechanism=MECHANISM, columns="linear", schema=bounds)
     for y, why in ((FRAME["ill"].to_numpy(), NAMELESS), (FRAME["ill"], NAMED), (FRAME["ill"].rename("z"), SAME)):
         with pytest.raises(rb.ArgumentError, match=why):
             rb.join_room(room, FRAME, y, identity=Identity.create("x"), confirm=lambda *_: True, counts=None, wait=1.0)
@@ -216,6 +218,11 @@ def test_whose_rows_there_are_may_not_follow_from_labels(name):
     frame = pd.DataFrame({"a": np.linspace(0, 1, 60), "c": np.arange(60) % 2})
     with pytest.raises(rb.ArgumentError, match="whose row it is"):
         rb.craft(
-            frame, frame["c"].rename(name), label=None if name else "z", bounds={"a": (0, 1)}, classes=(0, 1),
-            person="c", max_rows=3, mechanism=rb.Moments(1.0, unit="label"), counts=None,
-        )  # fmt: skip
+            frame,
+            frame["c"].rename(name),
+            label=None if name else "z",
+            classes=(0, 1),
+            mechanism=rb.Moments(1.0, unit="label"),
+            counts=None,
+            schema=replace(rb.Schema.of({"a": (0, 1)}), person=rb.Person("c", 3)),
+        )

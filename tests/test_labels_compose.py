@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
@@ -32,7 +33,7 @@ def visits(n=300):
 
 def crafted(mechanism=None, label="y", classes=(0, 1, 2, 3), features=("a", "b"), **options):
     bounds = {**BOUNDS, "y": (0.0, 3.0)}
-    return rb.craft(
+    return flat.craft(
         visits(), label=label, classes=classes, bounds={name: bounds[name] for name in features}, features=features,
         mechanism=mechanism or rb.Moments(1.0, unit="label", sharpen=False), columns="linear", counts=None, threads=1,
         **options,
@@ -154,9 +155,16 @@ def test_what_is_foreseen_is_what_is_booked(tmp_path, columns, unit):
     check = ledger.check
     ledger.check = lambda *events: asked.extend(events) or check(*events)
     rb.craft(
-        visits(), label="y", classes=(0, 1, 2, 3), bounds=BOUNDS, features=["a", "b"], columns=columns, ledger=ledger,
-        mechanism=rb.Moments(2.0, unit=unit), counts=None, threads=1,
-    )  # fmt: skip
+        visits(),
+        label="y",
+        classes=(0, 1, 2, 3),
+        columns=columns,
+        ledger=ledger,
+        mechanism=rb.Moments(2.0, unit=unit),
+        counts=None,
+        schema=replace(rb.Schema.of(BOUNDS), use=("a", "b")),
+        compute=rb.Compute(threads=1),
+    )
     assert asked == [entry.event for entry in ledger.entries()] and len(asked) == (2 if unit == "record" else 1)
 
 
@@ -174,9 +182,14 @@ def test_no_room_for_the_widest_plan_is_found_before_anything_is_booked(tmp_path
     ledger.check(*mechanism.bookings(NoiseShape(3)))
     with pytest.raises(rb.BudgetError, match="total variation"):
         rb.craft(
-            visits(), label="y", classes=(0, 1, 2, 3), bounds=BOUNDS, features=["a", "b"], ledger=ledger,
-            mechanism=mechanism, counts=None,
-        )  # fmt: skip
+            visits(),
+            label="y",
+            classes=(0, 1, 2, 3),
+            ledger=ledger,
+            mechanism=mechanism,
+            counts=None,
+            schema=replace(rb.Schema.of(BOUNDS), use=("a", "b")),
+        )
     assert len(ledger.entries()) == 3
 
 
@@ -194,9 +207,14 @@ def test_a_stop_in_the_label_unit_says_that_its_counts_are_exact_and_cost_nothin
     books = rb.Ledger.create(tmp_path / "persons", "visits", epsilon=6.0, relation="person-labels")
     with pytest.raises(rb.TableError, match=r"^no row has a person in 'who'.*nothing was spent or booked"):
         rb.craft(
-            table, label="y", classes=(0, 1, 2, 3), bounds=BOUNDS, features=["a", "b"], person="who", max_rows=1,
-            mechanism=rb.Moments(1.0, unit="label"), ledger=books, counts=None,
-        )  # fmt: skip
+            table,
+            label="y",
+            classes=(0, 1, 2, 3),
+            mechanism=rb.Moments(1.0, unit="label"),
+            ledger=books,
+            counts=None,
+            schema=replace(rb.Schema.of(BOUNDS), use=("a", "b"), person=rb.Person("who", 1)),
+        )
     assert not books.entries()
 
 

@@ -307,12 +307,12 @@ def test_a_total_with_bookings_is_the_only_one(tmp_path, total, wanted):
             ledger.check(EVENTS[wanted])
         words = str(refused.value)
         assert "rado ledger create" not in words and "totals of several relations do not add up" in words
-        assert ("--person id --max-rows K" in words) == ("person" in total and "person" not in wanted)
-        assert ("leave --person and --max-rows out" in words) == ("person" in wanted and "person" not in total)
-        assert ("leave --unit label out" in words) == ("label" in wanted and "label" not in total)
+        assert ("--person id:K" in words) == ("person" in total and "person" not in wanted)
+        assert ("leave --person out" in words) == ("person" in wanted and "person" not in total)
+        assert ("leave --set unit=label out" in words) == ("label" in wanted and "label" not in total)
         content = wanted in (EDGE, Relation.PERSON_ROWS) and total in (RECORD, Relation.REPLACE, Relation.PERSON)
         assert ("take the mechanism moments" in words) == content
-        assert ("leave --relation replace out" in words) == (wanted is Relation.REPLACE)
+        assert ("leave --set relation=replace out" in words) == (wanted is Relation.REPLACE)
         assert not words.endswith("but ") and ledger.fitting(wanted) == ()
     else:
         ledger.book(EVENTS[wanted])

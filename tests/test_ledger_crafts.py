@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.cli.ledger import complete_ledger_relation, complete_table
 from radoboost.errors import ArgumentError, BudgetError, LedgerError
@@ -38,7 +39,7 @@ def ledger(tmp_path):
 
 
 def crafted(table, mechanism, ledger, **options):
-    return rb.craft(
+    return flat.craft(
         *table, n_rados=20, mechanism=mechanism, classes=(0, 1), bounds=[[0, 1], [0, 1]], ledger=ledger, **options
     )
 
@@ -101,11 +102,11 @@ def test_what_does_not_fit_is_refused_before_the_table_is_opened(table, ledger, 
         (rb.Moments(4.0), BudgetError, "nothing was booked"),
     ):
         with pytest.raises(error, match=message):
-            rb.craft(tmp_path / "nowhere.csv", mechanism=mechanism, **nowhere)
+            flat.craft(tmp_path / "nowhere.csv", mechanism=mechanism, **nowhere)
     with pytest.raises(ArgumentError, match="drawn from a seed"):
-        rb.craft(tmp_path / "nowhere.csv", mechanism=rb.NoisyRados(1.0), seed=1, i_know=True, **nowhere)
+        flat.craft(tmp_path / "nowhere.csv", mechanism=rb.NoisyRados(1.0), seed=1, i_know=True, **nowhere)
     with pytest.raises(LedgerError, match="there is no ledger"):
-        rb.craft(tmp_path / "nowhere.csv", mechanism=rb.Moments(1.0), **{**nowhere, "ledger": tmp_path / "none"})
+        flat.craft(tmp_path / "nowhere.csv", mechanism=rb.Moments(1.0), **{**nowhere, "ledger": tmp_path / "none"})
     assert ledger.entries() == []
 
 
@@ -142,7 +143,7 @@ def declared(tmp_path):
 def test_the_books_on_the_command_line(rado, clinic, declared):
     code, out, err = rado("ledger", "create", "c.ledger", "--table", "patients", "--epsilon", 2)
     assert (code, err) == (0, "") and "epsilon 2 at delta 1e-06, for one record added or removed" in out
-    common = ["craft", clinic, "--schema", declared, "-n", 20, "--no-sharpen", "--quiet"]
+    common = ["craft", clinic, "--schema", declared, "-n", 20, "--set", "sharpen=no", "--quiet"]
     assert rado(*common, "--epsilon", 1, "--ledger", "c.ledger", "-o", "a.parquet")[0] == 0
     document = json.loads(rado("ledger", "show", "c.ledger", "--json")[1])
     assert len(document["bookings"]) == 2 and {entry["release"] for entry in document["bookings"]} == {
@@ -159,7 +160,7 @@ def test_the_books_on_the_command_line(rado, clinic, declared):
 
 def test_verify_says_what_is_amiss(rado, clinic, declared):
     rado("ledger", "create", "c.ledger", "--table", "patients", "--epsilon", 2)
-    common = ["craft", clinic, "--schema", declared, "-n", 20, "--no-sharpen", "--quiet", "--epsilon", 0.5]
+    common = ["craft", clinic, "--schema", declared, "-n", 20, "--set", "sharpen=no", "--quiet", "--epsilon", 0.5]
     rado(*common, "--ledger", "c.ledger", "-o", "a.parquet")
     rado(*common, "-o", "unbooked.parquet")
     code, out, err = rado("ledger", "verify", "c.ledger", "a.parquet")
@@ -167,7 +168,7 @@ def test_verify_says_what_is_amiss(rado, clinic, declared):
     code, out, _ = rado("ledger", "verify", "c.ledger", "a.parquet", "unbooked.parquet")
     assert code == 1 and out == "unbooked.parquet is not booked for 'patients'\n"
     release = rb.load("a.parquet")
-    rb.craft(clinic, bounds=declared, mechanism=rb.Moments(0.1), ledger="c.ledger", counts=None)
+    rb.craft(clinic, mechanism=rb.Moments(0.1), ledger="c.ledger", counts=None, schema=declared)
     code, out, err = rado("ledger", "verify", "c.ledger")
     assert code == 0 and "2 bookings have no file; they are spent all the same" in err
     type(release)(**{**{k: getattr(release, k) for k in ("columns", "classes", "mechanism", "signatures", "statement")},
@@ -197,11 +198,10 @@ def test_wrong_options_are_one_line(rado, clinic, declared):
     rado("ledger", "create", "c.ledger", "--table", "b", "--epsilon", 2, "--relation", "label")
     common = ["craft", clinic, "--schema", declared, "-n", 20, "--epsilon", 0.5]
     for options, message in (
-        (["--ledger", "c.ledger"], "say which (table=, or --table NAME)"),
-        (["--ledger", "c.ledger", "--table", "c"], "has no table 'c', only 'a', 'b'"),
-        (["--table", "a"], "give --ledger FILE with it"),
+        (["--ledger", "c.ledger"], "say which (table=, FILE:TABLE, or --table TABLE)"),
+        (["--ledger", "c.ledger:c"], "has no table 'c', only 'a', 'b'"),
         (["--ledger", "none.ledger"], "rado ledger create"),
-        (["--ledger", "c.ledger", "--table", "b", "--unit", "label", "--epsilon", 9], "has no room"),
+        (["--ledger", "c.ledger:b", "--set", "unit=label", "--epsilon", 9], "has no room"),
     ):
         code, out, err = rado(*common, *options)
         assert (code, out, err.count("\n")) == (1, "", 1) and message in err, err
@@ -210,7 +210,7 @@ def test_wrong_options_are_one_line(rado, clinic, declared):
     assert out.count("spent        0 releases\n") == 2
     assert len(json.loads(rado("ledger", "show", "c.ledger", "--json")[1])) == 2
     assert rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 5)[0] == 0
-    assert rado(*common, "--ledger", "c.ledger", "--table", "a", "-o", "a.rado.parquet")[0] == 0
+    assert rado(*common, "--ledger", "c.ledger:a", "-o", "a.rado.parquet")[0] == 0
     code, _, err = rado("ledger", "create", "c.ledger", "--table", "a", "--epsilon", 9)
     assert code == 1 and "so its total stays" in err
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import flat
 import radoboost as rb
 from radoboost.holder.table_check import check_table
 from radoboost.tables import csv_files, csv_records, frames, open_table
@@ -85,7 +86,7 @@ def test_folders_that_have_all_named_columns_and_a_first_record_decide_nothing(t
         (tmp_path / f"y={name}").mkdir()
         (tmp_path / f"y={name}" / "a.csv").write_bytes(content)
     table = open_table(tmp_path, label="y", row_by_row=True)
-    assert table.features == ("x",) and sum(part.count() for part in table.parts()) == 1
+    assert table.features == ("x",) and sum(part.count() for part in table.parts()) == 1 + (b"PAR1" in text)
 
 
 @pytest.mark.parametrize("features", [["a", "b"], None])
@@ -114,6 +115,37 @@ def test_of_several_files_one_without_names_has_no_rows(ending, features, tmp_pa
         (folder / f"2{ending}").write_bytes(text)
         with pytest.raises(rb.TableError, match=r"1\..*(names no columns|is empty)"):
             open_table(folder, label="y", features=features, row_by_row=True)
+
+
+@pytest.mark.parametrize("in_folders", [False, True])
+def test_a_record_without_any_value_is_a_row_of_nothing_where_it_is_all_of_its_file(in_folders, tmp_path):
+    """Another record in its place would give the file names, and the table as many rows."""
+    nothing = pl.DataFrame([{}])
+    writers = {
+        "csv": partial(pd.DataFrame([{}]).to_csv, index=False),
+        "index.csv": pd.DataFrame([{}]).to_csv,
+        "note.csv": lambda path: path.write_bytes(b'""\r\n"a note;\r\nof ""two"" lines"\r\n'),
+        "csv.gz": lambda path: path.write_bytes(gzip.compress(b"\n\n")),
+        "index.parquet": partial(pd.DataFrame([{}]).to_parquet, index=True),
+        "parquet": nothing.write_parquet,
+        "arrow": nothing.write_ipc,
+        "stream.arrow": nothing.write_ipc_stream,
+    }
+    whole = pl.DataFrame({"a": [0.5], "y": ["no"]})
+    for ending, write in writers.items():
+        folders = [tmp_path / ending / (f"y={name}" if in_folders else "") for name in ("no", "yes")]
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        first, second = folders[0] / f"1.{ending}", folders[1] / f"2.{ending}"
+        rows = whole.drop("y") if in_folders else whole
+        if ending.endswith("csv.gz"):
+            first.write_bytes(gzip.compress(rows.write_csv().encode()))
+        else:
+            {"csv": rows.write_csv, "parquet": rows.write_parquet}.get(ending.split(".")[-1], rows.write_ipc)(first)
+        write(second)
+        table = open_table(tmp_path / ending, label="y", row_by_row=True)
+        labels = [label for batch in table.batches() for label in batch.labels.cast("string").to_pylist()]
+        assert labels == ["no", None] and sum(part.count() for part in table.parts()) == 2, ending
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
@@ -224,7 +256,7 @@ def craft(table, y=None, **options):
         warnings.simplefilter("error")  # not even warnings that are errors
         warnings.simplefilter("ignore", ResourceWarning)
         return [
-            rb.craft(table, y, mechanism=mechanism, n_rados=5, classes=("no", "yes"), **{**given_label, **options})
+            flat.craft(table, y, mechanism=mechanism, n_rados=5, classes=("no", "yes"), **{**given_label, **options})
             for mechanism in MECHANISMS
         ]
 
@@ -246,14 +278,14 @@ def test_warnings_that_are_errors_do_not_decide(before):
             warnings.filterwarnings(before[0], message=before[1])
         for odd in (1.0, np.nan, 99.0):
             x = np.array([[1.0], [odd]])
-            rb.craft(x, [0, 1], mechanism=MECHANISMS[0], n_rados=2, bounds=[[0, 5]], classes=(0, 1))
+            rb.craft(x, [0, 1], mechanism=MECHANISMS[0], n_rados=2, classes=(0, 1), schema=[[0, 5]])
 
 
 def test_a_signalling_nan_is_no_reason_to_stop():
     x = np.ones((4, 2), dtype=np.float32)
     x.view(np.uint32)[1, 0] = 0x7FA00000
     with np.errstate(all="raise"):
-        craft(x, Y, bounds=[[0, 10]] * 2)
+        craft(x, Y, schema=[[0, 10]] * 2)
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -1e300, 5e-324])
@@ -263,47 +295,47 @@ def test_numbers_in_every_container(odd, tmp_path):
     dirty[2, 1] = odd
     bounds = [[0, 10], [0, 10]]
     for make in (np.array, lambda x: np.ma.masked_invalid(x), sparse.csr_array, sparse.csc_matrix, np.asfortranarray):
-        same_but_for_rados(craft(make(clean), Y, bounds=bounds), craft(make(dirty), Y, bounds=bounds))
+        same_but_for_rados(craft(make(clean), Y, schema=bounds), craft(make(dirty), Y, schema=bounds))
     for frame in (pd.DataFrame, pl.DataFrame, pa.table):
-        same_but_for_rados(*(craft(frame({"a": x[:, 0], "b": x[:, 1], "y": Y}), bounds=BOUNDS) for x in (clean, dirty)))
+        same_but_for_rados(*(craft(frame({"a": x[:, 0], "b": x[:, 1], "y": Y}), schema=BOUNDS) for x in (clean, dirty)))
     for k, x in enumerate((clean, dirty)):
         pq.write_table(pa.table({"a": x[:, 0], "b": x[:, 1], "y": Y}), tmp_path / f"{k}.parquet")
-    same_but_for_rados(*(craft(tmp_path / f"{k}.parquet", bounds=BOUNDS) for k in range(2)))
+    same_but_for_rados(*(craft(tmp_path / f"{k}.parquet", schema=BOUNDS) for k in range(2)))
 
 
 def test_nulls_odd_labels_and_columns_that_are_not_used():
     frame = {"a": A, "b": B, "y": Y}
-    clean = craft(pd.DataFrame(frame), bounds=BOUNDS)
+    clean = craft(pd.DataFrame(frame), schema=BOUNDS)
     for y in (["no", None, "no", "yes"], ["no", 5, "no", "yes"], ["no", "perhaps", b"no", "yes"]):
-        same_but_for_rados(clean, craft(pd.DataFrame({**frame, "y": pd.Series(y, dtype=object)}), bounds=BOUNDS))
-    same_but_for_rados(clean, craft(pd.DataFrame({**frame, "note": ["k", "k", 5, "k"]}), bounds=BOUNDS))
+        same_but_for_rados(clean, craft(pd.DataFrame({**frame, "y": pd.Series(y, dtype=object)}), schema=BOUNDS))
+    same_but_for_rados(clean, craft(pd.DataFrame({**frame, "note": ["k", "k", 5, "k"]}), schema=BOUNDS))
     for index in (["p", "q", 5, "s"], [1, 2, "x", 2**70]):  # nobody declared it
-        same_but_for_rados(clean, craft(pd.DataFrame(frame, index=pd.Index(index, dtype=object)), bounds=BOUNDS))
+        same_but_for_rados(clean, craft(pd.DataFrame(frame, index=pd.Index(index, dtype=object)), schema=BOUNDS))
     for rows in (2, 3):
         twice = pd.DataFrame(np.ones((rows, 4)), columns=["a", "b", "y", "y"])
         with pytest.raises(rb.TableError, match="several columns are called 'y'"):
-            craft(twice, bounds=BOUNDS)
+            craft(twice, schema=BOUNDS)
     gap = pa.table({"a": pa.array([1, None, 3, 2**62]), "b": pa.array([True, False, None, True]), "y": Y})
-    same_but_for_rados(clean, craft(gap, bounds=BOUNDS))
-    same_but_for_rados(clean, craft(pl.DataFrame({**frame, "y": ["no", None, "x", "yes"]}), bounds=BOUNDS))
+    same_but_for_rados(clean, craft(gap, schema=BOUNDS))
+    same_but_for_rados(clean, craft(pl.DataFrame({**frame, "y": ["no", None, "x", "yes"]}), schema=BOUNDS))
 
 
 def test_no_column_is_refused_for_its_type():
     """One value can change the type of a column, so that a refusal would tell of it."""
-    clean = craft(pd.DataFrame({"a": A, "b": B, "y": Y}), bounds=BOUNDS)
+    clean = craft(pd.DataFrame({"a": A, "b": B, "y": Y}), schema=BOUNDS)
     for values in (["1", "2", "3", "4"], ["1", "n/k", "3", "4"], pd.date_range("2020-01-01", periods=4).to_list()):
         for frame in (pd.DataFrame, pl.DataFrame, pa.table):
-            same_but_for_rados(clean, craft(frame({"a": values, "b": B, "y": Y}), bounds=BOUNDS))
+            same_but_for_rados(clean, craft(frame({"a": values, "b": B, "y": Y}), schema=BOUNDS))
     columns = ([1.0, 2.0, 3.0, 4.0], [1.0, 2.0, "x", 4.0], [1.0, None, 2**70, 4.0])
     limits = [[0, 10]] * 2
-    usual = craft(np.array([[value, 1.0] for value in columns[0]]), Y, bounds=limits)
+    usual = craft(np.array([[value, 1.0] for value in columns[0]]), Y, schema=limits)
     for column in columns:
         same_but_for_rados(
-            clean, craft(pd.DataFrame({"a": pd.Series(column, dtype=object), "b": B, "y": Y}), bounds=BOUNDS)
+            clean, craft(pd.DataFrame({"a": pd.Series(column, dtype=object), "b": B, "y": Y}), schema=BOUNDS)
         )
-        same_but_for_rados(usual, craft(np.array([[value, 1.0] for value in column], dtype=object), Y, bounds=limits))
+        same_but_for_rados(usual, craft(np.array([[value, 1.0] for value in column], dtype=object), Y, schema=limits))
         with pytest.raises(rb.TableError, match="takes NumPy arrays"):  # a list, whatever it holds
-            craft([[value, 1.0] for value in column], Y, bounds=limits)
+            craft([[value, 1.0] for value in column], Y, schema=limits)
 
 
 def test_categories_that_one_file_has_and_another_has_not(tmp_path):
@@ -312,15 +344,15 @@ def test_categories_that_one_file_has_and_another_has_not(tmp_path):
         words = pa.array([f"{k}-{j}" for j in range(size)])
         labels = pa.DictionaryArray.from_arrays(pa.array(range(size), pa.int8()), words)
         pq.write_table(pa.table({"a": np.ones(size), "b": np.ones(size), "y": labels}), tmp_path / f"{k}.parquet")
-    releases = craft([tmp_path / "0.parquet", tmp_path / "1.parquet"], bounds=BOUNDS)
+    releases = craft([tmp_path / "0.parquet", tmp_path / "1.parquet"], schema=BOUNDS)
     assert releases[1].n_examples == 128
 
 
 def test_a_masked_label_is_missing():
     table = np.ma.masked_array([[1.0, 0], [2.0, 1], [3.0, 1]], [[False] * 2, [False] * 2, [False, True]])
-    check = check_table(table, label="x1", classes=(0, 1), bounds={"x0": (0, 5)})
+    check = check_table(table, label="x1", classes=(0, 1), schema={"x0": (0, 5)})
     assert (check.counts.n_rows, check.counts.spoiled, check.counts.alone.tolist()) == (3, 1, [0, 1])
-    rb.craft(table, label="x1", mechanism=MECHANISMS[0], classes=(0, 1), bounds={"x0": (0, 5)}, n_rados=2)
+    rb.craft(table, label="x1", mechanism=MECHANISMS[0], classes=(0, 1), n_rados=2, schema={"x0": (0, 5)})
 
 
 def test_templates_do_not_look_at_values(tmp_path):
@@ -348,13 +380,13 @@ def test_templates_do_not_look_at_values(tmp_path):
 )
 def test_noise_that_cannot_be_had(mechanism, message):
     with pytest.raises(rb.ArgumentError, match=message):
-        rb.craft("there-is-no-such-file.csv", label="y", mechanism=mechanism, bounds=BOUNDS, classes=("no", "yes"))
+        rb.craft("there-is-no-such-file.csv", label="y", mechanism=mechanism, classes=("no", "yes"), schema=BOUNDS)
 
 
 def test_too_many_columns_for_the_norm_test():
     wide = sparse.csr_array((3, 2**18))
     with pytest.raises(rb.ArgumentError, match="at most 262,144 columns"):
-        rb.craft(wide, [0, 1, 0], mechanism=MECHANISMS[0], bounds=[[0, 1]] * 2**18, classes=(0, 1), n_rados=1)
+        rb.craft(wide, [0, 1, 0], mechanism=MECHANISMS[0], classes=(0, 1), n_rados=1, schema=[[0, 1]] * 2**18)
 
 
 def test_slices_are_parts_of_batches():
@@ -411,8 +443,8 @@ def test_an_unsigned_index_of_any_size_costs_its_row_alone(index):
     for y in (labels, pa.chunked_array([labels[:1], labels[1:]]), pd.Series(pd.arrays.ArrowExtensionArray(labels))):
         assert RULE.signs_or_zero(object_labels_as_text(y)).tolist() == [1, -1, 0, 1]
         for table in (pa.table(frame), pd.DataFrame(frame), np.column_stack([A, B])):
-            craft(table, y, bounds=[(0, 10)] * 2 if isinstance(table, np.ndarray) else BOUNDS)
-        craft(pa.table({**frame, "y": pa.chunked_array([labels])}), bounds=BOUNDS)
+            craft(table, y, schema=[(0, 10)] * 2 if isinstance(table, np.ndarray) else BOUNDS)
+        craft(pa.table({**frame, "y": pa.chunked_array([labels])}), schema=BOUNDS)
 
 
 def test_labels_of_categories_may_be_longer_than_two_gibibytes_together():

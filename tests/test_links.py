@@ -135,7 +135,7 @@ def test_a_rare_class_stays_rare(epsilon, rng):
     x, new = np.clip(rng.normal(size=(2, 8000, 3)), -3, 3)
     y = (rng.random(8000) < expit(0.5 * x[:, 0] - 3.0)).astype(int)
     release = rb.craft(
-        x, y, mechanism=rb.Moments(epsilon), bounds=BOUNDS, classes=(0, 1), columns="degree-4", counts=None
+        x, y, mechanism=rb.Moments(epsilon), classes=(0, 1), columns="degree-4", counts=None, schema=BOUNDS
     )
     chances = rb.MomentsClassifier().fit_rados(release).predict_proba(new)[:, 1]
     assert chances.mean() == pytest.approx(y.mean(), abs=0.03)
@@ -155,7 +155,7 @@ def test_without_a_gain_most_of_the_log_odds_is_left(noise, total):
 def test_probabilities_follow_the_link_in_shells_models_and_files(rng, tmp_path):
     x = np.clip(rng.normal(size=(3000, 3)), -3, 3)
     y = np.where(rng.random(3000) < expit(2 * x[:, 0]), "a", "b")  # the positive class comes first by name
-    release = rb.craft(x, y, mechanism=rb.Moments(3.0), bounds=BOUNDS, classes=("b", "a"), n_rados=5)
+    release = rb.craft(x, y, mechanism=rb.Moments(3.0), classes=("b", "a"), n_rados=5, schema=BOUNDS)
     counts = np.array([[90, 40, 5], [70, 15, 1], [60, 10, 1], [99, 60, 9]]) * 10.0
     release = replace(release, blocks={**release.blocks, "scores": counts})
     clf = rb.MomentsClassifier().fit_rados(release)
@@ -183,7 +183,9 @@ def test_released_counts_are_those_of_the_scores_that_the_blocks_give(unit, shar
     x = np.clip(rng.normal(size=(2000, 3)), -3, 3)
     y = (rng.random(2000) < expit(2 * x[:, 0])).astype(int)
     mechanism = rb.Moments(1000.0, unit=unit, sharpen=sharpen)
-    release = rb.craft(x, y, mechanism=mechanism, bounds=BOUNDS, classes=(0, 1), columns=columns, intercept=intercept)
+    release = rb.craft(
+        x, y, classes=(0, 1), columns=columns, schema=BOUNDS, mechanism=replace(mechanism, intercept=intercept)
+    )
     weights, size = column_weights_and_score_unit(release.blocks, release.mechanism, release.columns)
     assert size == release.mechanism["score_unit"]
     model = rb.Model(weights, release.columns, (0, 1), {"name": "by hand"}, map=release.map)
@@ -202,7 +204,7 @@ def test_learned_scores_are_those_that_were_counted(columns, n_classes, rng):
     score = 3 * x[:, 0] + x[:, 1] + rng.logistic(size=2000) / 4
     y = np.searchsorted([0.0, 1.0][: n_classes - 1], score)
     classes = tuple(range(n_classes))
-    release = rb.craft(x, y, mechanism=rb.Moments(100.0), bounds=BOUNDS, classes=classes, columns=columns)
+    release = rb.craft(x, y, mechanism=rb.Moments(100.0), classes=classes, columns=columns, schema=BOUNDS)
     weights, _ = column_weights_and_score_unit(release.blocks, release.mechanism, release.columns)
     outputs = x if release.map is None else release.map.apply(x)
     values = [column.apply(outputs[:, k]) for k, column in enumerate(release.columns[:-1])] + [np.ones(2000)]

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from pickling import Pickling
 from radoboost.holder.aggregation import CountRows
@@ -155,17 +156,17 @@ class Rows:
 
 def fault_of(name, **options):
     with pytest.raises(rb.TableError) as refusal:
-        rb.craft(TABLE, **{**CASES[name], **options}, cluster=Pickling())
+        flat.craft(TABLE, **{**CASES[name], **options}, cluster=Pickling())
     return str(refusal.value)
 
 
 def test_a_machine_with_another_logarithm_sums_no_mapped_rows(monkeypatch):
     options = {"columns": {"a": "signed-log"}, "seed": 1}
-    expected = rb.craft(TABLE, **{**CASES["plain"], **options})
+    expected = flat.craft(TABLE, **{**CASES["plain"], **options})
     monkeypatch.setattr(feature_map, "_compiled_feature_map", lambda n_values: None)
     monkeypatch.setattr(feature_map, "exact_log1p", lambda x: np.nextafter(exact_math.exact_log1p(x), 2.0))
     assert "(feature maps)" in fault_of("plain", **options)
-    rb.craft(TABLE, **CASES["plain"], cluster=Pickling())  # which needs none
+    flat.craft(TABLE, **CASES["plain"], cluster=Pickling())  # which needs none
     assert expected.columns[0].name == "log(a)"
 
 

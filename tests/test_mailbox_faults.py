@@ -46,7 +46,7 @@ class Session:
 
     def __init__(self, shelves, identities, room=ROOM):
         self.shelves, self.room, self.identities = shelves, room, identities
-        self.agreement = make_agreement(bounds={"a": (0, 1)}, classes=(0, 1), parties=3)
+        self.agreement = make_agreement(classes=(0, 1), parties=3, schema={"a": (0, 1)})
         shelves.open(room)
         assert self.put("agreement", self.agreement.to_bytes())
         for name, identity in identities.items():
@@ -342,7 +342,7 @@ def test_nobody_is_thrown_out_by_a_message_of_an_earlier_room(identities):
     earlier = Session(MailboxStore(), identities)
     with served(MailboxStore()) as address:
         room = WebMailbox(address, make=True)
-        rb.open_room(room, bounds={"x0": (0, 9)}, classes=(0, 1), parties=3, n_rados=4)
+        rb.open_room(room, classes=(0, 1), parties=3, n_rados=4, schema={"x0": (0, 9)})
         old = WebMailbox(room.name)
         for stage in range(1, 4):
             for kind in ("keys", "masked"):
@@ -352,9 +352,16 @@ def test_nobody_is_thrown_out_by_a_message_of_an_earlier_room(identities):
         def join(name):
             x, y = generator.uniform(0, 9, (30, 1)), generator.integers(0, 2, 30)
             return rb.join_room(
-                room.name, x, y, identity=identities[name], confirm=lambda code, parties: True, counts=None,
-                threads=1, patience=60.0, wait=60.0,
-            )  # fmt: skip
+                room.name,
+                x,
+                y,
+                identity=identities[name],
+                confirm=lambda code, parties: True,
+                counts=None,
+                patience=60.0,
+                wait=60.0,
+                compute=rb.Compute(threads=1),
+            )
 
         with ThreadPoolExecutor(3) as threads:
             releases = list(threads.map(join, NAMES))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import radoboost as rb
+import flat
 from radoboost.errors import TableError
 from radoboost.holder.aggregation import CountRows, RowCount
 from radoboost.holder.runners import dask_runner as dask_module
@@ -68,7 +68,7 @@ def dask():
 def crafted(paths, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of values that were clipped
-        return rb.craft(paths, **options)
+        return flat.craft(paths, **options)
 
 
 def same(paths, cluster, **options):

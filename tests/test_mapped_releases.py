@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,6 @@ from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms.record_level import clip_record_rows
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import read_bounds
 from radoboost.release.columns import Column
 from radoboost.release.feature_map import FeatureMap, Input, Term
 from radoboost.report.describe import describe_model, describe_release
@@ -66,7 +66,9 @@ def test_rados_are_those_of_the_oracle(columns, scale):
     values, labels = table(rows=70)
     bounds = BOUNDS if scale == "bounds" else None
     with pytest.warns(rb.ClippedWarning) if bounds else np.errstate():
-        release = rb.craft(values, labels, columns=columns, scale=scale, bounds=bounds, n_rados=3, seed=5)
+        release = rb.craft(
+            values, labels, columns=columns, n_rados=3, seed=5, schema=bounds, mechanism=rb.Plain(scale=scale)
+        )
     document = release.map.to_dict()
     for entry in document["inputs"]:
         k = int(entry["name"][1:])
@@ -87,12 +89,14 @@ def test_rados_are_those_of_the_oracle(columns, scale):
 @given(seed=st.integers(0, 99), columns=st.sampled_from([*MAPS, BY_COLUMN]))
 def test_the_form_of_the_table_and_threads_change_no_bit_of_release_or_prediction(tmp_path_factory, seed, columns):
     values, labels = table(seed=seed)
-    release = rb.craft(values, labels, columns=columns, n_rados=40, seed=1, threads=1)
+    release = rb.craft(values, labels, columns=columns, n_rados=40, seed=1, compute=rb.Compute(threads=1))
     model = rb.MomentsClassifier().fit_rados(release).model_
     scores = model.scores(values)
     for form in forms(tmp_path_factory.mktemp("forms"), values, labels):
         for threads, engine in ((1, "auto"), (2, "auto"), (2, "reference")):
-            again = rb.craft(form, label="y", columns=columns, n_rados=40, seed=1, threads=threads, engine=engine)
+            again = rb.craft(
+                form, label="y", columns=columns, n_rados=40, seed=1, compute=rb.Compute(engine=engine, threads=threads)
+            )
             assert again.map == release.map and again.columns == release.columns
             np.testing.assert_array_equal(again.rados, release.rados)
         np.testing.assert_array_equal(model.decision_function(form), scores)
@@ -101,9 +105,8 @@ def test_the_form_of_the_table_and_threads_change_no_bit_of_release_or_predictio
 
 
 def made(mechanism, source, columns, threads, engine="auto"):
-    asked = CraftRequest(
-        n_rados=20, signature_key=make_key(1), declared=read_bounds(BOUNDS), label="y", classes=(0, 1), columns=columns
-    )
+    about = {"label": "y", "classes": (0, 1), "columns": columns, "n_rados": 20}
+    asked = replace(CraftRequest.of(BOUNDS, mechanism, **about), signature_key=make_key(1))
     run = Curator(source, get_engine(engine), ThreadRunner(threads), noise_key=bytes(32))
     return mechanism.make(asked, run)
 
@@ -169,7 +172,7 @@ def test_a_row_that_is_bad_without_a_map_is_bad_with_any():
 def test_private_releases_learn_and_predict_through_a_file(tmp_path, mechanism, columns):
     values, labels = table(rows=400)
     release = rb.craft(
-        values, labels, columns=columns, bounds=BOUNDS, classes=(0, 1), mechanism=mechanism, n_rados=30, counts=None
+        values, labels, columns=columns, classes=(0, 1), mechanism=mechanism, n_rados=30, counts=None, schema=BOUNDS
     )
     release.save(tmp_path / "a.rado.parquet")
     loaded = rb.load(tmp_path / "a.rado.parquet")
@@ -192,11 +195,11 @@ def test_a_map_costs_its_width_and_nothing_else():
                 values,
                 labels,
                 columns=columns,
-                bounds=BOUNDS,
                 classes=(0, 1),
                 mechanism=mechanism,
                 counts=None,
                 n_rados=9,
+                schema=BOUNDS,
             )
             for columns in ("linear", "degree-2")
         )
@@ -205,9 +208,14 @@ def test_a_map_costs_its_width_and_nothing_else():
         assert mapped.statement.epsilon == pytest.approx(plain.statement.epsilon, rel=1e-6)
         names = [f"w{k}" for k in range(width - 1)]
         wide = rb.craft(
-            pa.table({name: np.zeros(400) for name in names} | {"y": labels}), label="y",
-            bounds=dict.fromkeys(names, (-1.0, 1.0)), classes=(0, 1), mechanism=mechanism, counts=None, n_rados=9,
-        )  # fmt: skip
+            pa.table({name: np.zeros(400) for name in names} | {"y": labels}),
+            label="y",
+            classes=(0, 1),
+            mechanism=mechanism,
+            counts=None,
+            n_rados=9,
+            schema=dict.fromkeys(names, (-1.0, 1.0)),
+        )
         if mechanism.name != "moments":  # how many rounds it takes depends on the noise, and so on the run
             assert wide.statement.event == mapped.statement.event
 
@@ -215,9 +223,14 @@ def test_a_map_costs_its_width_and_nothing_else():
 def test_bounds_that_were_found_become_the_constants_of_the_map():
     values, labels = table(rows=3000)
     release = rb.craft(
-        values, labels, columns={"x0": ["linear", "x0^2"]}, bounds="private", classes=(0, 1),
-        mechanism=rb.Moments(epsilon=8.0), counts=None,
-    )  # fmt: skip
+        values,
+        labels,
+        columns={"x0": ["linear", "x0^2"]},
+        classes=(0, 1),
+        mechanism=rb.Moments(epsilon=8.0),
+        counts=None,
+        schema="private",
+    )
     assert release.mechanism["searched"] == ["x0", "x1", "x2"]
     for entry in release.map.inputs:
         assert entry.shift == entry.low and entry.divisor == entry.high - entry.low and entry.offset == 1.0
@@ -233,9 +246,15 @@ def test_counts_are_of_the_columns_of_the_table(tmp_path):
     frame = pa.table({"x0": values[:, 0], "x1": values[:, 1], "x2": values[:, 2], "who": np.arange(300), "y": labels})
     for mechanism in MECHANISMS:
         rb.craft(
-            frame, label="y", columns="degree-2", bounds=BOUNDS, classes=(0, 1), mechanism=mechanism, n_rados=5,
-            person="who", max_rows=1, counts=tmp_path / "c.json",
-        )  # fmt: skip
+            frame,
+            label="y",
+            columns="degree-2",
+            classes=(0, 1),
+            mechanism=mechanism,
+            n_rados=5,
+            counts=tmp_path / "c.json",
+            schema=replace(rb.Schema.of(BOUNDS), person=rb.Person("who", 1)),
+        )
         counts = json.loads((tmp_path / "c.json").read_text())
         assert counts["contribute"] == 297 and counts["spoiled_by_this_alone"] == {"x0": 0, "x1": 2, "x2": 1, "y": 0}
         assert counts["beyond_bounds"] == {"x0": 1, "x1": 0, "x2": 0}
@@ -244,7 +263,7 @@ def test_counts_are_of_the_columns_of_the_table(tmp_path):
 def test_a_plain_release_warns_of_clipped_values_of_the_table():
     values, labels = table(rows=100)
     with pytest.warns(rb.ClippedWarning, match=r"'x0' \d+, 'x1' \d+, 'x2' \d+$"):
-        rb.craft(values, labels, columns="degree-2", bounds=BOUNDS, n_rados=5)
+        rb.craft(values, labels, columns="degree-2", n_rados=5, schema=BOUNDS)
 
 
 # ---- which columns there are
@@ -286,9 +305,10 @@ def test_terms_of_a_schema_are_those_of_a_mapping():
     assert private.feature_names == release.feature_names
     model = rb.MomentsClassifier().fit_rados(private).model_
     assert model.feature_names == ("age", "dose", "ward")
-    with pytest.warns(rb.FilledWarning, match="'age' 1; unseen values of 'ward': 1"):
+    with pytest.warns(rb.FilledWarning, match=r"'age' 1 with .*; unseen values of 'ward': 1"):
         scores = model.decision_function({"age": [None, 1.0], "dose": [0.0, 0.5], "ward": ["A", "Z"]})
-    np.testing.assert_array_equal(scores, model.scores([[0.0, 0.0, 1, 0, 0], [1.0, 0.5, 0, 0, 0]]))
+    filled = model.reading_kinds["age"].filled()  # the released mean
+    np.testing.assert_array_equal(scores, model.scores([[filled, 0.0, 1, 0, 0], [1.0, 0.5, 0, 0, 0]]))
     with pytest.raises(ArgumentError, match="the schema has terms of 'age'"):
         rb.craft(frame, schema=schema, columns="degree-2")
     for word in MAPS:
@@ -325,7 +345,7 @@ def test_what_cannot_be_made_is_refused_in_one_line(columns, words, private):
     mechanism = rb.Moments(epsilon=1.0) if private else None
     with pytest.raises(ArgumentError, match=words) as refusal:
         rb.craft(
-            values, labels, columns=columns, bounds=BOUNDS if private else None, classes=(0, 1), mechanism=mechanism
+            values, labels, columns=columns, classes=(0, 1), mechanism=mechanism, schema=BOUNDS if private else None
         )
     assert "\n" not in str(refusal.value)
 
@@ -335,7 +355,7 @@ def test_other_refusals():
     with pytest.raises(ArgumentError, match="leave columns out"):
         rb.craft(values, labels, columns="degree-2", mechanism=rb.FeatureBand("x0", epsilon=1.0))
     with pytest.raises(ArgumentError, match="scale=None"):
-        rb.craft(values, labels, columns="degree-2", scale=None)
+        rb.craft(values, labels, columns="degree-2", mechanism=rb.Plain(scale=None))
     frame = pa.table({"a": values[:, 0], "P2(rank(a))": values[:, 1], "y": labels})
     with pytest.raises(ArgumentError, match=r"several columns of one name: 'P2\(rank\(a\)\)'"):
         rb.craft(frame, label="y", columns="degree-2")
@@ -355,7 +375,7 @@ def test_a_gap_is_filled_before_the_map():
     values, labels = table()
     for columns, scale in (("degree-2", "auto"), ({"x1": "signed-log"}, "auto"), ("degree-2", "bounds")):
         ends = dict.fromkeys(BOUNDS, (-30.0, 30.0))
-        release = rb.craft(values, labels, columns=columns, scale=scale, bounds=ends, n_rados=20)
+        release = rb.craft(values, labels, columns=columns, n_rados=20, schema=ends, mechanism=rb.Plain(scale=scale))
         model = rb.MomentsClassifier().fit_rados(release).model_
         neutral = release.map.neutral
         with pytest.warns(rb.FilledWarning, match="'x1' 1"):
@@ -477,7 +497,7 @@ def test_a_release_and_a_model_with_a_map_are_described():
     assert "12 columns made of 3" in text and "P1(rank(x0))*P1(rank(x1))" in text
     assert len(model.to_json().splitlines()) < 120
     bounds = {"x0": (-2, 2), "x1": "private", "x2": (0, 1)}
-    found = rb.craft(values, labels, bounds=bounds, mechanism=rb.Moments(5.0), classes=(0, 1), columns="degree-2")
+    found = rb.craft(values, labels, mechanism=rb.Moments(5.0), classes=(0, 1), columns="degree-2", schema=bounds)
     assert re.search(r"x0 +-2 +2  declared\nx1 +[-\d.]+ +[-\d.]+  found privately\n", describe_release(found))
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.lab.attacks.adversary_knowledge import rado_integers, seed_inclusion_bits, table_edge_vectors
 from radoboost.release.columns import MAX_EXAMPLES
@@ -30,7 +31,7 @@ def content(release):
 def cut(x, y, cuts, **options):
     """A release of each part, by one seed, rows numbered through."""
     spans = pairwise((*cuts, len(y)))
-    return [rb.craft(x[i:j], y[i:j], first_row=i, **options) for i, j in spans]
+    return [flat.craft(x[i:j], y[i:j], first_row=i, **options) for i, j in spans]
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_five_parts_of_magic_are_the_release_of_the_whole_table(domains, options
     bounds = {f"x{k}": tuple(np.quantile(x[:, k], [0.01, 0.99])) for k in range(x.shape[1])}
     options = {**options, "bounds": bounds, "seed": 11, "classes": (-1, 1), "n_rados": 300}
     parts = cut(x, y, CUTS, **options)
-    whole = rb.craft(x, y, **options)
+    whole = flat.craft(x, y, **options)
     assert content(rb.merge(parts)) == content(whole)
     assert content(rb.merge([parts[k] for k in (3, 0, 4, 2, 1)])) == content(whole)
     assert content(rb.merge([rb.merge(parts[:2]), rb.merge(parts[2:])])) == content(whole)
@@ -81,12 +82,12 @@ def test_every_way_to_sum_follows_the_numbers_of_rows(table, form, rng):
         weights = rng.integers(0, 4, len(y))
         places = np.append(0, np.cumsum(weights))
         parts = [
-            rb.craft(x[i:j], y[i:j], weights=weights[i:j], first_row=int(places[i]), **options)
+            flat.craft(x[i:j], y[i:j], weights=weights[i:j], first_row=int(places[i]), **options)
             for i, j in pairwise((0, 77, 190, 300))
         ]
-        assert content(rb.merge(parts)) == content(rb.craft(x, y, weights=weights, **options))
+        assert content(rb.merge(parts)) == content(flat.craft(x, y, weights=weights, **options))
     else:
-        assert content(rb.merge(cut(x, y, (0, 77, 190), **options))) == content(rb.craft(x, y, **options))
+        assert content(rb.merge(cut(x, y, (0, 77, 190), **options))) == content(flat.craft(x, y, **options))
 
 
 def test_parts_of_a_dask_cluster_are_numbered_too(table, tmp_path):
@@ -106,21 +107,21 @@ def test_parts_of_a_dask_cluster_are_numbered_too(table, tmp_path):
         distributed.Client(cluster) as client,
     ):
         parts = [
-            rb.craft(files[:2], cluster=client, **options),
-            rb.craft(files[2:], cluster=client, first_row=150, **options),
+            flat.craft(files[:2], cluster=client, **options),
+            flat.craft(files[2:], cluster=client, first_row=150, **options),
         ]
-    assert content(rb.merge(parts)) == content(rb.craft(files, **options))
+    assert content(rb.merge(parts)) == content(flat.craft(files, **options))
 
 
 def test_a_first_row_is_in_the_release_and_attacks_with_the_seed_know_it(table):
     x, y = table
-    release = rb.craft(x, y, seed=3, first_row=1001, n_rados=40)
+    release = rb.craft(x, y, seed=3, n_rados=40, mechanism=rb.Plain(first_row=1001))
     assert release.signatures == {"name": "all", "first_row": 1001}
     bits, edges = seed_inclusion_bits(release, 3, len(y)), table_edge_vectors(release, x, y)
     np.testing.assert_array_equal(bits @ edges, rado_integers(release))
-    merged = rb.merge([release, rb.craft(x, y, seed=3, first_row=1301, n_rados=40)])
+    merged = rb.merge([release, rb.craft(x, y, seed=3, n_rados=40, mechanism=rb.Plain(first_row=1301))])
     assert merged.signatures == {"name": "all", "first_row": 1001} and merged.n_examples == 600
-    apart = rb.merge([release, rb.craft(x, y, seed=3, first_row=1302, n_rados=40)])
+    apart = rb.merge([release, rb.craft(x, y, seed=3, n_rados=40, mechanism=rb.Plain(first_row=1302))])
     assert apart.signatures == {"name": "all"}
     with pytest.raises(rb.ArgumentError, match="do not have one seed"):
         seed_inclusion_bits(apart, 3, 600)
@@ -133,13 +134,11 @@ def test_a_first_row_is_in_the_release_and_attacks_with_the_seed_know_it(table):
         ({"first_row": -1, "seed": 1}, "between 0 and"),
         ({"first_row": 1.5, "seed": 1}, "whole number"),
         ({"first_row": 5, "seed": 1, "signatures": rb.FixedSupport(0.5)}, "no coins of their own"),
-        ({"first_row": 5, "seed": 1, "mechanism": rb.FeatureBand("x0", 1.0)}, "leave first_row out"),
-        ({"first_row": 5, "mechanism": rb.Moments(1.0), "bounds": {"x0": (0, 1)}}, "leave first_row out"),
     ],
 )
 def test_first_rows_that_mean_nothing_are_refused(options, words):
     with pytest.raises(rb.ArgumentError, match=words):
-        rb.craft([[0.0], [1.0], [0.0], [1.0]], [0, 1, 1, 0], classes=(0, 1), n_rados=2, **options)
+        flat.craft([[0.0], [1.0], [0.0], [1.0]], [0, 1, 1, 0], classes=(0, 1), n_rados=2, **options)
 
 
 # ---- independent keys, and constants that differ
@@ -213,7 +212,7 @@ def test_pooled_moments_are_sums_of_moments(table, rng, n_classes):
     options = {"bounds": BOUNDS, "scale": "bounds", "classes": tuple(np.unique(y).tolist())}
     x = np.clip(x, [-3, 0, -4], [3, 40, -2])
     parts = [
-        rb.craft(x[i:j], y[i:j], n_rados=n, **options)
+        flat.craft(x[i:j], y[i:j], n_rados=n, **options)
         for (i, j), n in zip(pairwise((0, 40, 220, 300)), (30, 100, 64), strict=True)
     ]
     merged = rb.merge(parts)
@@ -236,7 +235,7 @@ def test_sums_of_shared_columns_are_converted_and_pooled_beside_the_rados(table)
 
     x, y = table
     options = {"seed": 2, "n_rados": 50, "share": ["x1"]}
-    merged, whole = rb.merge(cut(x, y, (0, 90), **options)), rb.craft(x, y, **options)
+    merged, whole = rb.merge(cut(x, y, (0, 90), **options)), flat.craft(x, y, **options)
     assert merged.block_columns == {"shared": ("x1", "(constant)")}
     steps = max(column.step for column in merged.columns)
     np.testing.assert_allclose(side_by_side(merged), side_by_side(whole), atol=300 * steps)
@@ -317,7 +316,7 @@ def refusals(x, y):
     """Releases that do not go together, and what is said about them."""
 
     def made(part=slice(0, 150), labels=y, table=x, **options):
-        return rb.craft(table[part], labels[part], **{"n_rados": 16, **options})
+        return flat.craft(table[part], labels[part], **{"n_rados": 16, **options})
 
     rest = slice(150, 300)
     one = made()
@@ -329,7 +328,7 @@ def refusals(x, y):
     yield "one release", [one], "at least two releases"
     yield "a path alone", "a.rado.parquet", "in a list"
     yield "no release", [one, 5], "one is a int"
-    yield "equal seeds", [made(seed=1), made(rest, seed=1)], "signatures would repeat.*--first-row 150"
+    yield "equal seeds", [made(seed=1), made(rest, seed=1)], "signatures would repeat.*--set first_row=150"
     yield "overlapping rows", [made(seed=1, first_row=9), made(rest, seed=1, first_row=158)], "from 158 on"
     yield (
         "overlap within",
@@ -350,14 +349,18 @@ def refusals(x, y):
     yield "columns turned", [
         rb.craft({**named}, y, n_rados=16), rb.craft({"b": x[:, 1], "a": x[:, 0]}, y, n_rados=16)
     ], "another order"  # fmt: skip
-    yield "no constant column", [made(intercept=False), made(rest, intercept=False)], "there is none.*--no-intercept"
+    yield (
+        "no constant column",
+        [made(intercept=False), made(rest, intercept=False)],
+        "there is none.*set intercept=no",
+    )
     yield "the same release", [one, one], "are one release"
     yield "a part again", [rb.merge([one, made(rest)]), one], "have one in common"
     yield "private", [made(**private), made(rest, **private)], "private release.*rado learn A B C.*rado room"
     yield "a mix", [one, made(rest, **private)], "release 2 is a private release"
     noisy = {"mechanism": rb.NoisyRados(1.0), "classes": (-1, 1), "bounds": bounds["bounds"], "seed": 3, "i_know": True}
     yield "noisy rados", [made(**noisy), made(rest)], "only plain rados add up"
-    yield "fixed supports", [one, made(rest, signatures=rb.FixedSupport(0.5))], "leave --support out"
+    yield "fixed supports", [one, made(rest, signatures=rb.FixedSupport(0.5))], "leave --signatures out"
     yield "other maps", [made(columns="degree-2"), made(rest, columns="degree-2")], "different constants"
     gaps = np.where(np.arange(300) % 7, x[:, 0], np.nan)
     schemas = [
@@ -366,7 +369,7 @@ def refusals(x, y):
     ]
     yield "other schemas", schemas, "different schemas"
     yield "one table", [one, made(compose=[one])], "are of one table"
-    yield "other shared columns", [made(share=["x0"]), made(rest, share=["x1"])], "the same --share"
+    yield "other shared columns", [made(share=["x0"]), made(rest, share=["x1"])], "the same --set shared"
     yield "numbers of rados", [one, made(rest, n_rados=17)], None
     yield "one rado", [one, made(rest, n_rados=1)], "one rado only"
 
@@ -420,17 +423,16 @@ def test_the_command_numbers_rows(rado, clinic):
         "--label",
         "readmitted",
         "--classes",
-        "no",
-        "yes",
-        "--bounds",
+        "no,yes",
+        "--schema",
         "b.json",
-        "--scale",
-        "bounds",
+        "--set",
+        "scale=bounds",
         "--seed",
         "1",
     ]
     for name, first in (("a", 0), ("b", 20), ("all", 0)):
-        code, _, err = rado("craft", f"{name}.csv", *common, "--first-row", first, "-n", 50)
+        code, _, err = rado("craft", f"{name}.csv", *common, "--set", f"first_row={first}", "-n", 50)
         assert code == 0, err
     assert rado("merge", "b.rado.parquet", "a.rado.parquet")[0] == 0
     assert content(rb.load("merged.rado.parquet")) == content(rb.load("all.rado.parquet"))

@@ -15,13 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
 
+import flat
 import radoboost as rb
 from radoboost.tables.databases import QueryResult
 from radoboost.tables.opening import column_storage_of_table
 from radoboost.tables.raw_table import raw_column_types
 from radoboost.tables.streams import StandardInput, spool_stream
 
-CLASSES = ("--class", "low", "--class", "middle", "--class", "high")
+CLASSES = ("--classes", "low,middle,high")
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def visits(rado):
 
 @pytest.mark.parametrize("name", ["visits.csv", "visits.parquet"])
 def test_private_bounds_say_which_columns_may_hold_no_numbers(name, visits, rado):
-    options = (name, "--label", "triage", *CLASSES, "--bounds", "private")
+    options = (name, "--label", "triage", *CLASSES, "--schema", "private")
     code, _, err = rado("craft", *options, "--epsilon", 5)
     first, last = err.splitlines()
     assert code == 1 and not Path("visits.rado.parquet").exists()
@@ -57,8 +58,8 @@ def test_private_bounds_say_which_columns_may_hold_no_numbers(name, visits, rado
 def test_in_python_a_name_that_says_id_is_a_warning(visits):
     options = {"label": "triage", "classes": ("low", "middle", "high"), "bounds": "private", "counts": None}
     with pytest.warns(rb.SchemaWarning, match="'patient id' is read as a number, though by its name"):
-        rb.craft(visits, drop=["ward", "admitted"], mechanism=rb.Moments(20.0), **options)
-    rb.craft(visits, drop=["ward", "admitted", "patient id"], mechanism=rb.Moments(20.0), **options)
+        flat.craft(visits, drop=["ward", "admitted"], mechanism=rb.Moments(20.0), **options)
+    flat.craft(visits, drop=["ward", "admitted", "patient id"], mechanism=rb.Moments(20.0), **options)
 
 
 def test_files_of_another_kind_are_called_what_they_are(visits, rado):
@@ -70,11 +71,24 @@ def test_files_of_another_kind_are_called_what_they_are(visits, rado):
         "rado learn visits.rado": ("predict", "visits.rado.parquet", "visits.csv"),
         "is a schema": ("show", "visits.schema.json"),
         "rado craft": ("show", "visits.parquet"),
-        "\"duckdb:?SELECT ... FROM 'visits.csv'\"": ("craft", "duckdb:visits.csv", "--query", "SELECT 1", "-l", "a"),
-        "rb.query(connection, 'SELECT ...')": ("craft", "sqlite:x.db", "--query", "SELECT 1", "-l", "a"),
+        "\"duckdb:?SELECT ... FROM 'visits.csv'\"": ("craft", "duckdb:visits.csv?SELECT 1", "-l", "a"),
+        "rb.query(connection, 'SELECT ...')": ("craft", "sqlite://x.db?SELECT 1", "-l", "a"),
     }.items():
         code, _, err = rado(*command)
         assert code == 1 and words in err and err.count("\n") == 1, err
+
+
+class Dripping(io.RawIOBase):
+    """A pipe that gives one byte at a time."""
+
+    def __init__(self, content):
+        self._content = io.BytesIO(content)
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        return self._content.readinto(memoryview(buffer)[:1])
 
 
 def test_the_bytes_of_standard_input_name_the_format(visits, monkeypatch):
@@ -82,14 +96,15 @@ def test_the_bytes_of_standard_input_name_the_format(visits, monkeypatch):
     with pa.ipc.new_file(arrow, visits.schema) as writer:
         writer.write_table(visits)
     contents = {"parquet": Path("visits.parquet").read_bytes(), "arrow": arrow.getvalue()}
+    contents["csv"] = Path("visits.csv").read_bytes()
     for found, content in contents.items():
-        stream = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(content)), isatty=lambda: False)
-        monkeypatch.setattr(sys, "stdin", stream)
-        with pytest.raises(rb.TableError, match=f"give --format {found}"):
-            spool_stream(StandardInput("csv"))
+        for raw in (io.BytesIO(content), Dripping(content)):
+            monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BufferedReader(raw), isatty=lambda: False))
+            (path,) = spool_stream(StandardInput())
+            assert path.kind == found and path.owner.n_bytes == len(content)
     text = io.BufferedReader(io.BytesIO(b"PAR1,y\n1,0\n2,1\n"))  # a column of that name is no file of Parquet
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=text, isatty=lambda: False))
-    assert rb.craft(StandardInput("csv"), label="y", n_rados=2).columns[0].name == "PAR1"
+    assert rb.craft(StandardInput(), label="y", n_rados=2).columns[0].name == "PAR1"
 
 
 def test_lines_of_an_open_schema_are_json():
@@ -139,14 +154,14 @@ def test_a_named_matrix_is_the_table_of_these_columns():
     frame = pd.DataFrame(X.toarray(), columns=["cough", "fever", "ward"])
     schema = rb.Schema({"cough": rb.Number(0, 1), "ward": rb.Number(0, 1)})
     for options in ({}, {"drop": ["fever"]}, {"features": ["ward", "cough"]}, {"schema": schema}):
-        named, dense = (rb.craft(table, Y, n_rados=20, seed=1, **options) for table in (NAMED, frame))
+        named, dense = (flat.craft(table, Y, n_rados=20, seed=1, **options) for table in (NAMED, frame))
         assert [column.name for column in named.columns] == [column.name for column in dense.columns]
         assert named.rados.tobytes() == dense.rados.tobytes()
         models = [rb.MomentsClassifier().fit_rados(release).model_ for release in (named, dense)]
         for table in (NAMED, frame, rb.NamedMatrix(X[:, [2, 0, 1]], ["ward", "cough", "fever"])):
             np.testing.assert_array_equal(models[0].predict_proba(table), models[1].predict_proba(frame))
     bounds = {"fever": (0, 1)}
-    private = rb.craft(NAMED, Y, bounds=bounds, classes=(0, 1), mechanism=rb.Moments(1.0), counts=None)
+    private = rb.craft(NAMED, Y, classes=(0, 1), mechanism=rb.Moments(1.0), counts=None, schema=bounds)
     assert private.columns[0].name == "fever"
     assert column_storage_of_table(NAMED) == dict.fromkeys(NAMED.names, "number")
     assert rb.propose_schema(NAMED).columns.keys() == {"cough", "fever", "ward"} == raw_column_types(NAMED).keys()

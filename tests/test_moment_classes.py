@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import oracles
 import radoboost as rb
 from radoboost.holder.curator import Curator
@@ -305,7 +307,7 @@ def predicted(release, x):
 @pytest.mark.parametrize("word", ["auto", "linear", "degree-2", "degree-4"])
 def test_every_plan_works_and_learns(word, table, tmp_path):
     x, y = table
-    release = rb.craft(x, y, mechanism=rb.Moments(4.0), columns=word, **OPTIONS)
+    release = flat.craft(x, y, mechanism=rb.Moments(4.0), columns=word, **OPTIONS)
     release.save(tmp_path / "some.rado.parquet")
     release = rb.load(tmp_path / "some.rado.parquet")
     rounds, d = release.mechanism["rounds"], len(release.columns)
@@ -330,7 +332,7 @@ def test_every_plan_works_and_learns(word, table, tmp_path):
 )
 def test_every_unit_relation_and_private_bounds_work(mechanism, options, table):
     x, y = table
-    release = rb.craft(x, y, mechanism=mechanism, **{**OPTIONS, "columns": "linear", **options})
+    release = flat.craft(x, y, mechanism=mechanism, **{**OPTIONS, "columns": "linear", **options})
     assert (predicted(release, x)[0] != y).mean() < 0.16
     assert release.statement.epsilon == pytest.approx(mechanism.epsilon, rel=1e-3)
     assert release.n_examples == (None if mechanism.hides_size else len(x))
@@ -345,9 +347,13 @@ def test_persons_and_raw_tables_work(table):
     }  # fmt: skip
     schema = rb.Schema({"a": rb.Number(-3, 3), "b": rb.Number(-3, 3, gaps=True), "ward": rb.Category(("A", "B"))})
     release = rb.craft(
-        pa.table(raw), label="grade", schema=schema, classes=tuple(names.tolist()), person="who", max_rows=2,
-        mechanism=rb.Moments(4.0), columns="linear",
-    )  # fmt: skip
+        pa.table(raw),
+        label="grade",
+        classes=tuple(names.tolist()),
+        mechanism=rb.Moments(4.0),
+        columns="linear",
+        schema=replace(rb.Schema.of(schema), person=rb.Person("who", 2)),
+    )
     assert release.classes == tuple(names.tolist()) and "person" in release.statement.neighbours
     fit = learned(release)
     assert fit.theta.shape == (4, len(release.columns)) and np.isfinite(fit.standard_errors).all()
@@ -360,7 +366,7 @@ def test_middle_classes_of_an_order_are_not_masked(rng):
     y = np.searchsorted(np.quantile(score, [0.2, 0.4, 0.6, 0.8]), score)
     for sharpen in (True, False):
         release = rb.craft(
-            x, y, mechanism=rb.Moments(1.0, sharpen=sharpen), bounds=[[-3, 3]] * 4, classes=range(5), columns="linear"
+            x, y, mechanism=rb.Moments(1.0, sharpen=sharpen), classes=range(5), columns="linear", schema=[[-3, 3]] * 4
         )
         places, _ = predicted(release, x)
         assert (places != y).mean() < 0.3
@@ -370,7 +376,7 @@ def test_middle_classes_of_an_order_are_not_masked(rng):
 def test_probabilities_are_about_right(table):
     """Rows that are predicted with a probability are right about as often."""
     x, y = table
-    release = rb.craft(x, y, mechanism=rb.Moments(4.0), columns="linear", **OPTIONS)
+    release = flat.craft(x, y, mechanism=rb.Moments(4.0), columns="linear", **OPTIONS)
     places, chances = predicted(release, x)
     top, hits = chances.max(axis=1), places == y
     for low, high in ((0.0, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.0)):
@@ -384,7 +390,7 @@ def test_standard_errors_are_about_how_far_noise_moves_theta(table):
     x, y = table
     for sharpen in (True, False):
         fits = [
-            learned(rb.craft(x, y, mechanism=rb.Moments(1.0, sharpen=sharpen), columns="linear", **OPTIONS))
+            learned(flat.craft(x, y, mechanism=rb.Moments(1.0, sharpen=sharpen), columns="linear", **OPTIONS))
             for _ in range(16)
         ]
         spread = np.std([fit.theta for fit in fits], axis=0, ddof=1)
@@ -394,15 +400,15 @@ def test_standard_errors_are_about_how_far_noise_moves_theta(table):
 
 def test_an_empty_table_looks_empty(table):
     x, y = table
-    release = rb.craft(x[:0], y[:0], mechanism=rb.Moments(1.0), columns="linear", **OPTIONS)
+    release = flat.craft(x[:0], y[:0], mechanism=rb.Moments(1.0), columns="linear", **OPTIONS)
     assert learned(release).uncertainty.empty_chance > 1e-6
 
 
 def test_rados_are_refused_before_anything_is_spent(table):
     x, y = table
     with pytest.raises(rb.errors.ArgumentError, match="no rados of a class can be drawn; leave n_rados out"):
-        rb.craft(x, y, mechanism=rb.Moments(1.0), n_rados=100, **OPTIONS)
-    release = rb.craft(x, y, mechanism=rb.Moments(1.0), columns="linear", **OPTIONS)
+        flat.craft(x, y, mechanism=rb.Moments(1.0), n_rados=100, **OPTIONS)
+    release = flat.craft(x, y, mechanism=rb.Moments(1.0), columns="linear", **OPTIONS)
     assert release.n_rados == 0
     with pytest.raises(rb.errors.ReleaseError, match="of 4 classes have one second moment"):
         rb.draw_rados(release, 50)
@@ -413,7 +419,7 @@ def test_rados_are_refused_before_anything_is_spent(table):
 def test_statements_say_how_many_classes_there_are(table):
     x, y = table
     for mechanism in (rb.Moments(1.0), rb.Moments(1.0, unit="label"), rb.Moments(1.0, relation="replace")):
-        release = rb.craft(x[:200], y[:200], mechanism=mechanism, columns="linear", **OPTIONS)
+        release = flat.craft(x[:200], y[:200], mechanism=mechanism, columns="linear", **OPTIONS)
         words = " ".join([*release.statement.promises, *release.statement.not_protected])
         assert "the 4 classes" in words and "two classes" not in words
 
@@ -444,7 +450,14 @@ def test_the_account_and_the_plan_know_the_number_of_classes():
 def test_the_number_of_declared_rows_is_held_against_the_number_of_classes(table):
     x, y = table
     with pytest.raises(rb.errors.ArgumentError, match="next to nothing"):
-        rb.craft(x, y, mechanism=rb.Moments(0.1), rows=600, columns="linear", bounds=BOUNDS, classes=range(30))
+        rb.craft(
+            x,
+            y,
+            mechanism=rb.Moments(0.1),
+            columns="linear",
+            classes=range(30),
+            schema=replace(rb.Schema.of(BOUNDS), rows=600),
+        )
 
 
 def test_two_classes_have_no_slots():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from radoboost.errors import ReleaseError
 from radoboost.learner import rado_moments
@@ -60,7 +61,7 @@ def test_many_rados_give_least_squares(signatures, scale, rng):
     """The direction of S^-1 M."""
     x, y = made_up(rng, 400)
     x = x * [1, 50, 0.1] + [3, 0, 1]
-    release = rb.craft(x, y, n_rados=100_000, scale=scale, signatures=signatures, seed=3)
+    release = rb.craft(x, y, n_rados=100_000, signatures=signatures, seed=3, mechanism=rb.Plain(scale=scale))
     columns = np.column_stack([column.apply(v) for column, v in zip(release.columns, [*x.T, x[:, 0]], strict=True)])
     exact = np.linalg.solve(columns.T @ columns, columns.T @ y)
     spread = columns @ exact, columns @ learn_rados(release).theta
@@ -167,7 +168,11 @@ def test_standard_errors(scale, signatures, m, n_rados, rng, monkeypatch):
     monkeypatch.setattr(rado_moments, "WEIGHTS", (0.01,))
     draws, thetas, errors = 80, [], []
     for seed in range(draws):
-        fit = learn_rados(rb.craft(*made_up(rng, m), n_rados=n_rados, scale=scale, signatures=signatures, seed=seed))
+        fit = learn_rados(
+            rb.craft(
+                *made_up(rng, m), n_rados=n_rados, signatures=signatures, seed=seed, mechanism=rb.Plain(scale=scale)
+            )
+        )
         thetas.append(fit.theta)
         errors.append(fit.standard_errors)
     ratio = np.std(thetas, axis=0, ddof=1) / np.sqrt(np.mean(np.square(errors), axis=0))
@@ -181,7 +186,14 @@ def test_standard_errors(scale, signatures, m, n_rados, rng, monkeypatch):
 @given(st.integers(4, 60), st.integers(1, 8), st.integers(0, 2**32))
 def test_units_of_columns_do_not_matter(n, d, seed):
     rng = np.random.default_rng(seed)
-    release = rb.craft(rng.normal(1, 1, (50, d)), rng.integers(0, 2, 50), n_rados=n, scale=None, classes=(0, 1), seed=1)
+    release = rb.craft(
+        rng.normal(1, 1, (50, d)),
+        rng.integers(0, 2, 50),
+        n_rados=n,
+        classes=(0, 1),
+        seed=1,
+        mechanism=rb.Plain(scale=None),
+    )
     units = np.append(2.0 ** rng.integers(-30, 30, d), 1.0)
     columns = tuple(replace(c, step=c.step * u) for c, u in zip(release.columns, units, strict=True))
     other = replace(release, blocks={RADOS: release.rados * units}, columns=columns)
@@ -217,7 +229,7 @@ def test_odd_tables(name, scale, rng):
     x = rng.standard_normal((300, 4))
     y = np.where(x[:, 0] > 0.3, 1, -1)
     table = ODD[name](x)
-    clf = rb.MomentsClassifier().fit_rados(rb.craft(table, y, n_rados=80, scale=scale, seed=1))
+    clf = rb.MomentsClassifier().fit_rados(rb.craft(table, y, n_rados=80, seed=1, mechanism=rb.Plain(scale=scale)))
     assert np.isfinite(clf.model_.theta).all() and np.isfinite(clf.standard_errors_).all()
     assert clf.score(table, y) > (0.85 if name != "outlier" else 0.55) and 0 < clf.expected_error_ < 0.5
     remarks = [remark for remark in clf.model_.learner.get("remarks", []) if "classes lie far apart" not in remark]
@@ -241,7 +253,7 @@ def test_the_holder_hears_of_an_outlier_and_bounds_help(columns, rng):
         release = rb.craft(x, y, n_rados=80, columns=columns, seed=1)
     assert any("outweighs all others" in remark for remark in learn_rados(release).remarks)
     with pytest.warns(rb.ClippedWarning):
-        bounded = rb.craft(x, y, n_rados=80, columns=columns, seed=1, bounds={"x0": (-5, 5)})
+        bounded = rb.craft(x, y, n_rados=80, columns=columns, seed=1, schema={"x0": (-5, 5)})
     clf = rb.MomentsClassifier().fit_rados(bounded)
     assert clf.score(x, y) > 0.85 and "outweighs" not in " ".join(clf.model_.learner.get("remarks", []))
 
@@ -279,7 +291,9 @@ def test_few_rados_for_each_column_leave_a_rough_error(rng):
 def test_more_columns_than_rows_promise_little(scale, rng):
     """Of 100 rows with 400 columns, of which one matters, a new row is little better than guessed."""
     x = rng.standard_normal((2100, 400))
-    clf = rb.MomentsClassifier().fit_rados(rb.craft(x[:100], x[:100, 0] > 0, n_rados=50, scale=scale, seed=1))
+    clf = rb.MomentsClassifier().fit_rados(
+        rb.craft(x[:100], x[:100, 0] > 0, n_rados=50, seed=1, mechanism=rb.Plain(scale=scale))
+    )
     assert clf.score(x[100:], x[100:, 0] > 0) < 0.7 and clf.expected_error_ is None
 
 
@@ -320,12 +334,12 @@ def test_noise_is_taken_off_and_rows_are_estimated(rng):
     x, y = made_up(rng, 5000)
     bounds = [[-6, 6]] * 3
     private = {"bounds": bounds, "classes": (-1, 1), "n_rados": 500, "counts": None}
-    release = rb.craft(x, y, mechanism=rb.NoisyRados(noise_std=5.0, clip=2.0), **private)
+    release = flat.craft(x, y, mechanism=rb.NoisyRados(noise_std=5.0, clip=2.0), **private)
     assert release.n_examples is None
     fit = learn_rados(release)
     assert fit.covariance == "less noise" and fit.noise_variance == pytest.approx(25, rel=1e-3)
     assert fit.r2 is not None and not fit.remarks and 0.1 < fit.expected_error < 0.5
-    hidden = learn_rados(rb.craft(x, y, mechanism=rb.NoisyRados(noise_std=5.0, clip=2.0), intercept=False, **private))
+    hidden = learn_rados(flat.craft(x, y, mechanism=rb.NoisyRados(noise_std=5.0, clip=2.0), intercept=False, **private))
     assert hidden.r2 is None and hidden.expected_error is None and "hidden" in hidden.remarks[0]
 
 
@@ -345,7 +359,7 @@ def test_noise_that_drowns_the_rows_leaves_no_error_to_expect(seed):
     x = rng.normal(size=(2000, 4))
     y = x[:, 0] - x[:, 1] + rng.normal(size=2000) > 0
     bounds = {f"x{k}": (-4, 4) for k in range(4)}
-    noisy = rb.craft(x, y, classes=(False, True), bounds=bounds, mechanism=rb.NoisyExamples(5.0), counts=None)
+    noisy = rb.craft(x, y, classes=(False, True), mechanism=rb.NoisyExamples(5.0), counts=None, schema=bounds)
     clf = rb.MomentsClassifier().fit_rados(noisy)
     assert clf.expected_error_ is None and clf.r2_ is None and np.abs(clf.coef_).max() < 20
     assert any("noise is larger than what it hides" in remark for remark in clf.model_.learner["remarks"])

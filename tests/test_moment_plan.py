@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
@@ -30,7 +31,6 @@ from radoboost.holder.mechanisms.moments.feature_plan import (
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.row_cache import CachePolicy
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import Declared, read_bounds
 from radoboost.privacy import Relation
 from radoboost.privacy.budget_filter import cost_in_filter
 from radoboost.release.columns import Column
@@ -66,26 +66,22 @@ def cells(n_rows, seed=0):
 
 def asked_for(kind, word, n_columns):
     """What is asked for, with bounds that are declared, or searched for, or with a schema, or with persons."""
-    about = {"n_rados": 0, "signature_key": bytes(32), "label": "y", "classes": (0, 1), "columns": word}
+    about = {"label": "y", "classes": (0, 1, 2) if kind == "three classes" else (0, 1), "columns": word}
+    declared = rb.Schema.of({f"x{k}": (-3.0, 3.0) for k in range(n_columns)})
     if kind == "schema":
-        return CraftRequest(declared=Declared.by_schema(SCHEMA), **about)
+        declared = SCHEMA
     if kind == "private bounds":
-        return CraftRequest(
-            declared=read_bounds({"x0": "private", **{f"x{k}": (-3, 3) for k in range(1, n_columns)}}), **about
-        )
-    declared = Declared({f"x{k}": (-3.0, 3.0) for k in range(n_columns)})
+        declared = {"x0": "private", **{f"x{k}": (-3, 3) for k in range(1, n_columns)}}
     if kind == "persons":
-        return CraftRequest(declared=declared, person="who", max_rows=2, choice_key=bytes(32), **about)
-    if kind == "three classes":
-        about["classes"] = (0, 1, 2)
-    return CraftRequest(declared=declared, **about)
+        declared = replace(declared, person=rb.Person("who", 2))
+    return CraftRequest.of(declared, rb.Moments(1.0), choice_key=bytes(32), **about)
 
 
 KINDS = ("declared", "private bounds", "schema", "persons", "three classes")
 
 
 def opened(asked, n_rows, n_columns):
-    schema = asked.declared.schema
+    schema = asked.reading
     frame = numbers(n_rows, n_columns) if schema is None else cells(n_rows)
     if asked.person:
         frame["who"] = np.arange(n_rows) // 3
@@ -361,7 +357,7 @@ def test_ranks_are_those_of_the_distribution_that_they_are_named_after():
 
 def craft_nothing(**options):
     bounds = options.pop("bounds", {"a": (0, 1), "b": (0, 1)})
-    rb.craft(
+    flat.craft(
         "there is no such file.csv", label="y", classes=(0, 1), mechanism=rb.Moments(1.0), bounds=bounds, **options
     )
 
@@ -418,10 +414,10 @@ def test_engines_threads_forms_and_keeping_do_not_change_a_bit(word, n_columns):
 def booked_by(mechanism, frame, **options):
     """What was booked for a release of a frame, and the release, or why there is none."""
     booked = []
-    asked = CraftRequest(n_rados=0, signature_key=bytes(32), label="y", classes=(0, 1), **options)
     try:
+        asked = CraftRequest.of(options.pop("declared"), mechanism, label="y", classes=(0, 1), **options)
         mechanism.check(asked)
-        source = open_table(frame, label="y", row_by_row=True, schema=asked.declared.schema)
+        source = open_table(frame, label="y", row_by_row=True, schema=asked.reading)
         return booked, mechanism.make(asked, Curator(source, get_engine("auto"), ThreadRunner(1), KEY, booked.append))
     except rb.ArgumentError as error:
         return booked, str(error)
@@ -430,7 +426,7 @@ def booked_by(mechanism, frame, **options):
 @pytest.mark.parametrize("word", ["auto", "degree-4"])
 def test_bounds_that_are_too_close_to_divide_by_are_refused_whatever_the_table_holds(word):
     """Sixty-fourths of such a distance are 0: one row would decide whether there is a release."""
-    declared = Declared({"x0": (0.0, 1e-322), "x1": (-3.0, 3.0)})
+    declared = {"x0": (0.0, 1e-322), "x1": (-3.0, 3.0)}
     for n_rows in (0, 1, 50):
         booked, why = booked_by(rb.Moments(1.0), numbers(n_rows), declared=declared, columns=word)
         assert booked == [] and "too close" in why
@@ -438,7 +434,7 @@ def test_bounds_that_are_too_close_to_divide_by_are_refused_whatever_the_table_h
 
 def test_categories_alone_have_no_products():
     frame = cells(300)[["ward", "y"]]
-    declared = Declared.by_schema(Schema({"ward": Category(("A", "B", "C"))}))
+    declared = Schema({"ward": Category(("A", "B", "C"))})
     booked, why = booked_by(rb.Moments(1.0), frame, declared=declared, columns="degree-2")
     assert booked == [] and "there are no numbers" in why
     booked, made = booked_by(rb.Moments(8.0), frame, declared=declared, columns="auto")
@@ -448,7 +444,7 @@ def test_categories_alone_have_no_products():
 @pytest.mark.parametrize("sharpen", [True, False])
 def test_all_deviates_are_booked(sharpen):
     mechanism = rb.Moments(1.0, sharpen=sharpen)
-    declared = Declared({"x0": (-3.0, 3.0), "x1": (-3.0, 3.0)})
+    declared = {"x0": (-3.0, 3.0), "x1": (-3.0, 3.0)}
     booked, made = booked_by(mechanism, numbers(300), declared=declared, columns="degree-3")
     shape, plan = made.circumstances.shape, made.parameters["plan"]
     stages = mechanism.stages(replace(shape, n_planned=plan["n_columns"]), plan["rounds"])
@@ -462,9 +458,15 @@ def test_room_for_rados_is_asked_for_before_anything_is_spent(monkeypatch, tmp_p
     monkeypatch.setattr("radoboost.memory.available_memory", lambda: 1 << 30)
     with pytest.raises(rb.RadoError, match="draw fewer rados"):
         rb.craft(
-            frame, label="y", bounds={"x0": (-3, 3), "x1": (-3, 3)}, classes=(0, 1), mechanism=rb.Moments(1.0),
-            n_rados=400_000, ledger=ledger, counts=None,
-        )  # fmt: skip
+            frame,
+            label="y",
+            classes=(0, 1),
+            mechanism=rb.Moments(1.0),
+            n_rados=400_000,
+            ledger=ledger,
+            counts=None,
+            schema={"x0": (-3, 3), "x1": (-3, 3)},
+        )
     assert ledger.entries() == []
 
 

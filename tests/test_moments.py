@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import oracles
 import radoboost as rb
 from radoboost.holder import curator as run_module
@@ -188,7 +190,7 @@ def test_passes_can_be_pickled(table):
 @pytest.mark.parametrize("unit", ["record", "label"])
 @pytest.mark.parametrize("sharpen", [True, False])
 def test_the_statement_is_what_the_accountant_says(unit, sharpen, table):
-    release = rb.craft(*table, mechanism=rb.Moments(1.0, 1e-6, unit=unit, sharpen=sharpen), **OPTIONS)
+    release = flat.craft(*table, mechanism=rb.Moments(1.0, 1e-6, unit=unit, sharpen=sharpen), **OPTIONS)
     statement = release.statement
     event = event_from_dict(statement.event)
     assert event.relation == (Relation.RECORD if unit == "record" else Relation.LABEL)
@@ -254,7 +256,7 @@ def test_what_follows_from_the_blocks_follows_from_them_as_released(unit, sharpe
     """Whitening, the number of rounds and every theta, to the last bit: nothing exact went into them."""
     x, y = table
     mechanism = rb.Moments(1.0, unit=unit, sharpen=sharpen)
-    release = rb.craft(x[:rows], y[:rows], mechanism=mechanism, **OPTIONS)
+    release = flat.craft(x[:rows], y[:rows], mechanism=mechanism, **OPTIONS)
     blocks, noise = release.blocks, release.mechanism["noise"]
     floor = eigenvalue_floor(eigenvalue_noise(noise, "second"), 4, WHITENING_FLOOR if sharpen else HESSIAN_FLOOR)
     a = stages_module._inverse_root_on_grid(blocks["moment:C"], floor)
@@ -280,7 +282,7 @@ def test_the_number_of_rounds_follows_from_the_noisy_trace(table):
     limit = round(100 * 4 / mechanism.distance(NoiseShape(4)))
     seen = set()
     for _ in range(24):
-        release = rb.craft(x[:limit], y[:limit], mechanism=mechanism, **OPTIONS)
+        release = flat.craft(x[:limit], y[:limit], mechanism=mechanism, **OPTIONS)
         rounds, _ = planned_rounds(False, np.trace(release.blocks["moment:C"]) * mechanism.distance(NoiseShape(4)) / 4)
         assert release.mechanism["rounds"] == rounds
         seen.add(rounds)
@@ -291,7 +293,7 @@ def test_standard_errors_stay_near_what_columns_allow_beside_a_constant_one(tabl
     x, y = table
     x = np.column_stack([x, np.full(len(x), 0.5)])
     for _ in range(5):
-        release = rb.craft(x, y, mechanism=rb.Moments(1.0), bounds=[[-3, 3]] * 4, classes=(0, 1), n_rados=1)
+        release = rb.craft(x, y, mechanism=rb.Moments(1.0), classes=(0, 1), n_rados=1, schema=[[-3, 3]] * 4)
         fit = learn_released_moments(release)
         assert fit.standard_errors[:3].max() < np.abs(fit.theta[:3]).max()  # the classes are nearly separable
 
@@ -299,10 +301,10 @@ def test_standard_errors_stay_near_what_columns_allow_beside_a_constant_one(tabl
 def test_what_the_table_holds_changes_neither_shape_nor_fields(table, tmp_path):
     x, y = table
     mechanism = rb.Moments(0.5)
-    clean = rb.craft(x, y, mechanism=mechanism, **OPTIONS)
+    clean = flat.craft(x, y, mechanism=mechanism, **OPTIONS)
     dirty, labels = x.copy(), y.copy()
     dirty[3, 0], dirty[4, 1], dirty[5, 2], labels[6] = np.nan, np.inf, 99.0, 5
-    worse = rb.craft(dirty, labels, mechanism=mechanism, counts=tmp_path / "counts.json", **OPTIONS)
+    worse = flat.craft(dirty, labels, mechanism=mechanism, counts=tmp_path / "counts.json", **OPTIONS)
     counts = json.loads((tmp_path / "counts.json").read_text())
     assert counts == {
         "rows": 3000, "contribute": 2997, "spoiled_by_this_alone": {"x0": 1, "x1": 1, "x2": 0, "y": 1},
@@ -320,7 +322,7 @@ def test_learning(table):
     for epsilon, slack in ((1.0, 0.05), (20.0, 0.02)):
         for unit in ("record", "label"):
             for sharpen in (True, False):
-                release = rb.craft(x, y, mechanism=rb.Moments(epsilon, unit=unit, sharpen=sharpen), **OPTIONS)
+                release = flat.craft(x, y, mechanism=rb.Moments(epsilon, unit=unit, sharpen=sharpen), **OPTIONS)
                 clf = rb.MomentsClassifier().fit_rados(release)
                 assert clf.score(x, y) > reference - slack
                 assert clf.model_.learner["empty_chance"] < 1e-6
@@ -349,7 +351,7 @@ def test_standard_errors_are_those_of_the_noise(unit, sharpen, epsilon, table, m
 
     monkeypatch.setattr(run_module, "rounded_normals", same_whitening)
     mechanism = rb.Moments(epsilon, unit=unit, sharpen=sharpen)
-    fits = [learn_released_moments(rb.craft(*table, mechanism=mechanism, **OPTIONS)) for _ in range(40)]
+    fits = [learn_released_moments(flat.craft(*table, mechanism=mechanism, **OPTIONS)) for _ in range(40)]
     claimed = np.sqrt(np.mean([(fit.standard_errors / fit.link.scale) ** 2 for fit in fits], axis=0))
     ratios = np.std([fit.theta / fit.link.scale for fit in fits], axis=0, ddof=1) / claimed
     assert (np.abs(np.log2(ratios)) < (1.2 if sharpen else 0.95)).all()
@@ -363,7 +365,7 @@ def test_a_column_without_information_does_not_change_the_scores(rng):
     for spread in (1.0, 0.1, 0.01):
         x[:, 1] = np.clip(spread * rng.normal(size=20_000), -3, 3)
         release = rb.craft(
-            x, y, mechanism=rb.Moments(20.0, unit="label"), bounds=[[-3, 3]] * 2, classes=(0, 1), columns="linear"
+            x, y, mechanism=rb.Moments(20.0, unit="label"), classes=(0, 1), columns="linear", schema=[[-3, 3]] * 2
         )
         sizes.append(np.abs(rb.MomentsClassifier().fit_rados(release).decision_function(x)).mean())
     assert max(sizes) < 2 * min(sizes) and 0.5 < min(sizes) < 5  # the true log odds: 2.25 on average
@@ -374,7 +376,7 @@ def test_a_release_that_may_be_empty_says_so_and_keeps_its_classifier(rng):
     x, y = rng.uniform(-1, 1, (60, 3)), (rng.random(60) < 0.9).astype(int)
     warned = 0
     for _ in range(10):
-        release = rb.craft(x, y, mechanism=rb.Moments(0.01), **OPTIONS)
+        release = flat.craft(x, y, mechanism=rb.Moments(0.01), **OPTIONS)
         with warnings.catch_warnings(record=True) as notices:
             warnings.simplefilter("always")
             clf = rb.MomentsClassifier().fit_rados(release)
@@ -388,7 +390,7 @@ def test_a_release_that_may_be_empty_says_so_and_keeps_its_classifier(rng):
         assert np.abs(clf.coef_).max() > 0  # it is not thrown away
     assert warned >= 2
     with pytest.raises(rb.ArgumentError, match="more noise than can be sampled"):
-        rb.craft(x, y, mechanism=rb.Moments(0.001), **OPTIONS)
+        flat.craft(x, y, mechanism=rb.Moments(0.001), **OPTIONS)
 
 
 @pytest.mark.parametrize("unit", ["record", "label"])
@@ -400,7 +402,12 @@ def test_next_to_nothing_gives_numbers_all_the_same(unit, sharpen, rows, columns
     for epsilon in (0.05, 1.0, 1000.0):
         mechanism = rb.Moments(epsilon, unit=unit, sharpen=sharpen)
         release = rb.craft(
-            x, y, mechanism=mechanism, bounds=[[-1, 1]] * columns, classes=(0, 1), n_rados=3, intercept=intercept
+            x,
+            y,
+            classes=(0, 1),
+            n_rados=3,
+            schema=[[-1, 1]] * columns,
+            mechanism=replace(mechanism, intercept=intercept),
         )
         fit = learn_released_moments(release)
         assert np.isfinite(fit.theta).all()
@@ -413,16 +420,16 @@ def test_an_empty_table_looks_empty_as_often_as_it_is_said_to(table):
     """Of 60 empty tables, each has a chance of at most 0.1 to seem less likely than 0.1: 24 or more, of 1e-9."""
     x, y = table
     empty = [
-        learn_released_moments(rb.craft(x[:0], y[:0], mechanism=rb.Moments(1.0), **OPTIONS)).uncertainty.empty_chance
+        learn_released_moments(flat.craft(x[:0], y[:0], mechanism=rb.Moments(1.0), **OPTIONS)).uncertainty.empty_chance
         for _ in range(60)
     ]
     assert sum(chance < 0.1 for chance in empty) < 24
-    full = learn_released_moments(rb.craft(x, y, mechanism=rb.Moments(1.0), **OPTIONS))
+    full = learn_released_moments(flat.craft(x, y, mechanism=rb.Moments(1.0), **OPTIONS))
     assert full.uncertainty.empty_chance < 1e-9 and full.uncertainty.noise_share < 0.2
 
 
 def test_rados_meet_the_released_moments(table):
-    release = rb.craft(*table, mechanism=rb.Moments(2.0), **{**OPTIONS, "n_rados": 400})
+    release = flat.craft(*table, mechanism=rb.Moments(2.0), **{**OPTIONS, "n_rados": 400})
     rados = release.rados.copy()
     rados[:, -1] *= release.mechanism["constant"]
     whitened = rados @ release.blocks["whitening"]
@@ -435,7 +442,7 @@ def test_rados_meet_the_released_moments(table):
 
 
 def test_the_file_keeps_every_block(table, tmp_path):
-    release = rb.craft(*table, mechanism=rb.Moments(1.0), **OPTIONS)
+    release = flat.craft(*table, mechanism=rb.Moments(1.0), **OPTIONS)
     release.save(tmp_path / "m.rado.parquet")
     again = rb.load(tmp_path / "m.rado.parquet")
     assert list(again.blocks) == list(release.blocks)
@@ -452,14 +459,14 @@ def test_refusals():
             rb.Moments(**{"epsilon": 1.0, **bad})
     declared = {"label": "y", "bounds": {"a": (0, 1)}, "classes": (0, 1)}
     with pytest.raises(rb.ArgumentError, match="leave signatures out"):
-        rb.craft("none.csv", mechanism=rb.Moments(1.0), signatures=rb.FixedSupport(5), **declared)
+        flat.craft("none.csv", mechanism=rb.Moments(1.0), signatures=rb.FixedSupport(5), **declared)
     with pytest.raises(rb.ArgumentError, match="no signatures for a seed"):
-        rb.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, i_know=True, **declared)
+        flat.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, i_know=True, **declared)
     with pytest.raises(rb.ArgumentError, match="no signatures for a seed"):
-        rb.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, **declared)
+        flat.craft("none.csv", mechanism=rb.Moments(1.0), seed=1, **declared)
     assert rb.Moments(0.005, unit="label").distance(NoiseShape(4)) > 0  # no second moment needs noise here
     nobody = pa.table({"a": pa.array([], pa.float64()), "y": pa.array([], pa.int64())})
-    release = rb.craft(nobody, mechanism=rb.Moments(1.0), n_rados=5, **declared)
+    release = flat.craft(nobody, mechanism=rb.Moments(1.0), n_rados=5, **declared)
     assert release.rados.shape == (5, 2)
 
 
@@ -496,7 +503,7 @@ def test_a_signalling_nan_is_no_reason_to_stop_where_warnings_are_errors(unit, t
         ):
             mechanism = rb.Moments(1.0, unit=unit)
             label = "y" if unit == "label" else None
-            release = rb.craft(form, y, label=label, mechanism=mechanism, bounds=limits, classes=(0, 1), n_rados=3)
+            release = rb.craft(form, y, label=label, mechanism=mechanism, classes=(0, 1), n_rados=3, schema=limits)
             assert release.rados.shape == (3, 4)
 
 
@@ -509,7 +516,7 @@ def test_labels_alone_are_learned_as_well_as_a_record_release_that_protects_them
     for mechanism in (rb.Moments(0.46), rb.Moments(1.0, unit="label")):
         found = []
         for _ in range(4):
-            release = rb.craft(x, y, mechanism=mechanism, bounds=[[-1, 1]] * 8, classes=(0, 1), counts=None)
+            release = rb.craft(x, y, mechanism=mechanism, classes=(0, 1), counts=None, schema=[[-1, 1]] * 8)
             found.append(1 - rb.MomentsClassifier().fit_rados(release).score(x, y))
         errors[mechanism.protects] = float(np.mean(found))
     assert errors["label"] < errors["record"] + 0.03, errors

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.errors import install
 from radoboost.lab.attacks import attack_suite
@@ -56,7 +57,7 @@ def test_a_verdict_names_its_neighbours(name, tone, release):
 
 def test_a_guess_that_is_nearly_always_right_is_a_weak_promise(rng):
     crafted = rb.craft(
-        rng.random((50, 1)), rng.integers(0, 2, 50), mechanism=rb.Moments(30.0), bounds=[[0, 1]], classes=(0, 1)
+        rng.random((50, 1)), rng.integers(0, 2, 50), mechanism=rb.Moments(30.0), classes=(0, 1), schema=[[0, 1]]
     )
     assert verdict_of(crafted.statement).tone == "weak"
 
@@ -116,7 +117,7 @@ def test_a_statement_that_an_attack_beats_ends_in_exit_code_1(rado, rng, monkeyp
         statement_check, "_check_stated_rado_noise", lambda release: None
     )  # which would refuse the file
     declared = {"bounds": [(0, 1)] * 2, "classes": (0, 1), "n_rados": 20}
-    honest = rb.craft(rng.random((30, 2)), rng.integers(0, 2, 30), mechanism=rb.NoisyRados(4.0), **declared)
+    honest = flat.craft(rng.random((30, 2)), rng.integers(0, 2, 30), mechanism=rb.NoisyRados(4.0), **declared)
     half = {**honest.mechanism, "noise_std": honest.mechanism["noise_std"] / 2}
     dataclasses.replace(honest, mechanism=half).save("half.rado.parquet")
     code, out, err = rado("attack", "report", "half.rado.parquet", "--seconds", "120")
@@ -129,7 +130,7 @@ def of_persons(rado, rng):
     """A release about persons in the working directory."""
     table = pa.table({"id": rng.integers(0, 900, 2000), "age": rng.random(2000), "ill": rng.integers(0, 2, 2000)})
     options = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 1)}, "counts": None}
-    rb.craft(table, mechanism=rb.Moments(4.0), person="id", max_rows=2, **options).save("people.rado.parquet")
+    flat.craft(table, mechanism=rb.Moments(4.0), person="id", max_rows=2, **options).save("people.rado.parquet")
     return rado
 
 

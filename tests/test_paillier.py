@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from radoboost import encrypted
 from radoboost.encrypted import encrypted_rows
 from radoboost.encrypted.encrypted_rows import Packing
 from radoboost.encrypted.paillier import Decryptor, Encryptor, check_ciphertexts
-from radoboost.holder import craft as crafting
+from radoboost.holder import request
 from radoboost.holder.grid import GRID_BITS
 
 pytest.importorskip("gmpy2")
@@ -52,7 +53,7 @@ def test_the_bits_are_those_of_the_plain_release(monkeypatch, keys, table, rows,
     rows.save(tmp_path / "rows")
     encrypted.craft(encrypted.load_rows(tmp_path / "rows"), n_rados, key=KEY).save(tmp_path / "sums")
     release = encrypted.open(encrypted.load_sums(tmp_path / "sums"), keys.private)
-    monkeypatch.setattr(crafting, "make_key", lambda seed: KEY)
+    monkeypatch.setattr(request, "make_key", lambda seed: KEY)
     plain = rb.craft(*table, n_rados=n_rados)
     assert release.rados.tobytes() == plain.rados.tobytes()
     for name in ("columns", "classes", "mechanism", "signatures", "n_examples"):
@@ -65,15 +66,16 @@ def test_the_bits_are_those_of_the_plain_release(monkeypatch, keys, table, rows,
 def test_several_senders_classes_and_wide_rows(monkeypatch, keys, rng):
     """Three classes of 20 columns need more slots than a number has; senders agree on how many rows there may be."""
     X, y = rng.uniform(-1, 1, size=(40, 20)), rng.integers(0, 3, 40)
-    options = {"bounds": {f"x{k}": (-1.0, 1.0) for k in range(20)}, "scale": "bounds", "classes": (0, 1, 2)}
+    options = {"schema": {f"x{k}": (-1.0, 1.0) for k in range(20)}, "classes": (0, 1, 2)}
+    options["mechanism"] = rb.Plain("bounds")
     senders = [
         encrypted.encrypt(X[cut], keys.public, y[cut], most_rows=1000, **options) for cut in (slice(0, 3), slice(3, 40))
     ]
     assert senders[0].packing.n_numbers == 2
     sums = encrypted.craft(senders, 20, key=KEY, signatures=rb.FixedSupport(0.5))
     release = encrypted.open(sums, keys.private)
-    monkeypatch.setattr(crafting, "make_key", lambda seed: KEY)
-    plain = rb.craft(X, y, n_rados=20, signatures=rb.FixedSupport(0.5), **options)
+    monkeypatch.setattr(request, "make_key", lambda seed: KEY)
+    plain = flat.craft(X, y, n_rados=20, signatures=rb.FixedSupport(0.5), **options)
     assert release.blocks.keys() == plain.blocks.keys()
     for name in plain.blocks:
         assert release.blocks[name].tobytes() == plain.blocks[name].tobytes()

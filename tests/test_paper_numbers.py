@@ -39,7 +39,7 @@ def error(folder, name, clf):
 
 @pytest.mark.parametrize(("name", "low", "high"), [("banknote", 12, 16), ("magic", 22, 26)])
 def test_radoboost(domains, name, low, high):
-    assert low <= error(domains, name, rb.RadoBoostClassifier(intercept=False)) <= high
+    assert low <= error(domains, name, rb.RadoBoostClassifier(mechanism=rb.Plain(intercept=False))) <= high
 
 
 @pytest.mark.parametrize(("name", "low", "high"), [("banknote", 2, 4), ("magic", 20, 22)])

@@ -279,7 +279,7 @@ def test_lines_of_rows_in_strict_files(tmp_path):
         path.write_bytes(content)
         assert [line_of_csv_row(path, row) for row in range(3)] == [3, 5, 9]
         with pytest.raises(rb.TableError, match=rf"column 'a' has an infinite value \(line 9 of .*{path.name}\)"):
-            rb.craft(path, label="y", drop="note")
+            rb.craft(path, label="y", schema=rb.Schema(drop=("note",)))
 
 
 def test_a_row_of_several_files_is_named_with_its_file(tmp_path):

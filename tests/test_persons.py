@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import oracles
 import radoboost as rb
 from radoboost.holder import contribution_bounding as holder_persons
@@ -29,7 +30,6 @@ from radoboost.holder.mechanisms.moments.aggregations import GRID, SphereRows
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import read_bounds
 from radoboost.holder.table_check import check_table
 from radoboost.lab.attacks.mechanism_from_release import mechanism_of_release
 from radoboost.lab.audits.audit import lower_rate_bound, upper_rate_bound
@@ -229,7 +229,7 @@ def test_a_file_that_grows_during_a_pass_is_refused_in_one_line(tmp_path):
         mechanism = rb.Moments(1.0, sharpen=False)
         options = {"label": "y", "classes": (0, 1), "bounds": {"a": (0, 1)}, "person": "who", "max_rows": 1}
         with pytest.raises(rb.TableError, match="while it was read; try again once it is at rest"):
-            rb.craft(place, **options, mechanism=mechanism, counts=None, progress=grow)
+            flat.craft(place, **options, mechanism=mechanism, counts=None, progress=grow)
 
 
 @pytest.mark.parametrize("form", ["float64", "float32", "object"])
@@ -257,14 +257,39 @@ def test_a_frame_whose_persons_are_floats_is_refused(kind, tmp_path):
         frame = pa.Table.from_pandas(frame).append_column("who", ids)
     ledger = rb.Ledger.create(tmp_path / "l", "t", epsilon=40.0, relation="person")
     spend = {"mechanism": rb.Moments(9.0), "ledger": ledger, "counts": None}
-    for use in (partial(rb.craft, **spend), check_table):
+    for use in (partial(flat.craft, **spend), flat.check_table):
         with pytest.raises(
-            rb.ArgumentError, match=r"persons in 'who' are floats: .* \(dtype=\{'who': str\}\), or pass"
+            rb.ArgumentError, match=r"persons in 'who' are floats: .* \(dtype=\{'who': 'string'\}\), or pass"
         ):
             use(frame, **options)
     assert not ledger.entries()
-    for table in (place, pd.read_csv(place, dtype={"who": str})):
-        assert check_table(table, **options).counts.persons.people == 200
+    for table in (place, pd.read_csv(place, dtype={"who": "string"})):
+        assert flat.check_table(table, **options).counts.persons.people == 200
+
+
+WAYS = {
+    "beside columns of one name": lambda pd, pl, d: d.assign(n=1, m=2).rename(columns={"m": "n"}),
+    "beside complex numbers": lambda pd, pl, d: d.assign(z=1j),
+    "sparse": lambda pd, pl, d: d.assign(who=d.who.astype(pd.SparseDtype(d.who.dtype))),
+    "categories": lambda pd, pl, d: d.assign(who=d.who.astype("category")),
+    "in pieces": lambda pd, pl, d: d.assign(who=[float(who) if k < 3 else str(who) for k, who in enumerate(d.who)]),
+    "categories in pieces": lambda pd, pl, d: d.assign(who=[*map(float, d.who[1:]), "n/k"]).astype({"who": "category"}),
+    "complex": lambda pd, pl, d: d.assign(who=d.who * 1j),
+    "polars, in pieces": lambda pd, pl, d: pl.DataFrame(
+        {name: pl.Series(d[name].tolist(), dtype=pl.Object if name == "who" else None) for name in d}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_type_of_persons_alone_refuses_a_frame(way):
+    """Also of a type that Arrow has not, and whatever other columns are; one that was read in pieces has objects."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    options = {**DECLARED, "person": "who", "max_rows": 1}
+    del options["n_rados"]
+    frame = pd.DataFrame({"who": [10.0**17 + k for k in range(9)], "age": 50.0, "dose": 0.5, "ill": [0, 1, 0] * 3})
+    with pytest.raises(rb.ArgumentError, match=r"persons in 'who' are (floats|Python objects): "):
+        flat.check_table(WAYS[way](pd, pl, frame), **options)
 
 
 def test_frames_and_arrays_have_the_same_persons(rng):
@@ -394,9 +419,13 @@ def test_no_id_decides_whether_a_release_comes_out(odd, mechanism, tmp_path):
     for extra in ([], [odd + b",1,1,1"]):
         path.write_bytes(b"\n".join(lines[:200] + extra + lines[200:]) + b"\n")
         release = rb.craft(
-            path, label="ill", classes=(0, 1), bounds={"age": (0, 90), "dose": (0, 7)}, mechanism=mechanism,
-            person="who", max_rows=2, n_rados=20,
-        )  # fmt: skip
+            path,
+            label="ill",
+            classes=(0, 1),
+            mechanism=mechanism,
+            n_rados=20,
+            schema=replace(rb.Schema.of({"age": (0, 90), "dose": (0, 7)}), person=rb.Person("who", 2)),
+        )
         outcomes.append((release.rados.shape, release.statement, release.columns[0].name, release.signatures))
     assert outcomes[0] == outcomes[1]
 
@@ -436,7 +465,7 @@ DECLARED = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 90), "dose"
 def test_statements_are_about_persons(name, tmp_path):
     mechanism, relation = CASES[name]
     table = visits()
-    release = rb.craft(table, **DECLARED, mechanism=mechanism, person="who", max_rows=3)
+    release = flat.craft(table, **DECLARED, mechanism=mechanism, person="who", max_rows=3)
     statement = release.statement
     assert statement.neighbours == relation.value and 1.99 < statement.epsilon <= 2.0
     assert (
@@ -461,12 +490,10 @@ def test_statements_are_about_persons(name, tmp_path):
 @pytest.mark.parametrize("name", CASES)
 def test_engines_and_threads_give_the_same_bits(name):
     """With keys that are given; each run has its own."""
-    asked = CraftRequest(
-        n_rados=20, signature_key=bytes(32), declared=read_bounds(DECLARED["bounds"]), label="ill", classes=(0, 1),
-        person="who", max_rows=3, choice_key=KEY,
-    )  # fmt: skip
-    source = open_table(visits(), label="ill", features=NAMES, person="who", row_by_row=True)
     mechanism, _ = CASES[name]
+    schema = replace(rb.Schema.of(DECLARED["bounds"]), person=rb.Person("who", 3))
+    asked = CraftRequest.of(schema, mechanism, label="ill", classes=(0, 1), n_rados=20, seed=1, choice_key=KEY)
+    source = open_table(visits(), label="ill", features=NAMES, person="who", row_by_row=True)
     made = [
         mechanism.make(asked, Curator(source, get_engine(engine), ThreadRunner(threads), bytes(32))).blocks
         for engine, threads in (("reference", 1), ("kernel", 1), ("kernel", 2))
@@ -481,7 +508,7 @@ def test_bounds_are_found_among_the_rows_that_are_taken():
     table = visits()
     far = pa.table({"who": [-1] * 10_000, "age": [1e6] * 10_000, "dose": [0.5] * 10_000, "ill": [1] * 10_000})
     options = {**DECLARED, "bounds": "private", "mechanism": rb.Moments(4.0), "person": "who", "max_rows": 3}
-    release = rb.craft(pa.concat_tables([table, far]), columns="linear", **options)
+    release = flat.craft(pa.concat_tables([table, far]), columns="linear", **options)
     assert release.statement.neighbours == Relation.PERSON.value and release.statement.epsilon <= 4.0
     assert [column.name for column in release.columns] == ["age", "dose", "(constant)"]
     assert release.columns[0].high < 200
@@ -489,14 +516,14 @@ def test_bounds_are_found_among_the_rows_that_are_taken():
 
 def test_releases_about_persons_add_up_with_such_alone():
     table = visits()
-    first = rb.craft(table, **DECLARED, mechanism=rb.Moments(1.0), person="who", max_rows=3)
-    same = rb.craft(table, **DECLARED, mechanism=rb.Moments(1.0), person="who", max_rows=1, compose=[first])
+    first = flat.craft(table, **DECLARED, mechanism=rb.Moments(1.0), person="who", max_rows=3)
+    same = flat.craft(table, **DECLARED, mechanism=rb.Moments(1.0), person="who", max_rows=1, compose=[first])
     assert same.statement.composed["epsilon"] == pytest.approx(1.4547, abs=2e-3)
-    record = rb.craft(table, **DECLARED, mechanism=rb.Moments(1.0), compose=[first])
+    record = flat.craft(table, **DECLARED, mechanism=rb.Moments(1.0), compose=[first])
     assert record.statement.composed["epsilon"] == "infinite"
     assert "'one person added or removed' does not give" in record.statement.composed["why"]
     renamed = table.rename_columns(["household", "age", "dose", "ill"])
-    other = rb.craft(renamed, **DECLARED, mechanism=rb.Moments(1.0), person="household", max_rows=3, compose=[first])
+    other = flat.craft(renamed, **DECLARED, mechanism=rb.Moments(1.0), person="household", max_rows=3, compose=[first])
     assert other.statement.composed["epsilon"] == "infinite" and "different columns" in other.statement.composed["why"]
 
 
@@ -504,15 +531,15 @@ def test_a_ledger_of_persons(tmp_path):
     table = visits()
     books = rb.Ledger.create(tmp_path / "l", "visits", epsilon=3.0, relation="person")
     persons = {"mechanism": rb.Moments(1.0), "person": "who", "max_rows": 3, "ledger": books}
-    release = rb.craft(table, **DECLARED, **persons)
+    release = flat.craft(table, **DECLARED, **persons)
     assert release.statement.neighbours == books.total.relation.value and len(books.entries()) == 2
     spent = Gaussian(1 / math.sqrt(books.spent().mu_squared), Relation.PERSON)
     assert epsilon_at(spent, 1e-6) == pytest.approx(1, abs=1e-4)
     with pytest.raises(rb.ArgumentError, match="one person added or removed"):
-        rb.craft(table, **DECLARED, mechanism=rb.Moments(1.0), ledger=books)
+        flat.craft(table, **DECLARED, mechanism=rb.Moments(1.0), ledger=books)
     renamed = table.rename_columns(["household", "age", "dose", "ill"])
     with pytest.raises(rb.BudgetError, match="about persons by 'who'"):
-        rb.craft(renamed, **DECLARED, **{**persons, "person": "household"})
+        flat.craft(renamed, **DECLARED, **{**persons, "person": "household"})
     with pytest.raises(rb.BudgetError, match="about persons by 'who'"):
         books.book(Gaussian(9.0, Relation.PERSON, person="household"))
     assert len(books.entries()) == 2
@@ -548,21 +575,18 @@ def test_events_about_persons():
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"person": "who"}, "how many rows"),
-        ({"max_rows": 3}, "max_rows"),
         ({"person": "who", "max_rows": 0}, "whole number"),
-        ({"person": 3, "max_rows": 1}, "name of a column"),
+        ({"person": 3, "max_rows": 1}, "must name the column"),
         ({"person": "nobody", "max_rows": 1}, "nobody"),
         ({"person": "age", "max_rows": 1}, "age"),
         ({"person": "ill", "max_rows": 1}, "label"),
-        ({"person": "who", "max_rows": 1, "mechanism": rb.Plain()}, "persons"),
         ({"person": "who", "max_rows": 1001, "mechanism": rb.NoisyRados(1.0)}, "1,000"),
         ({"person": "who", "max_rows": 50, "rows": 100}, "spent"),
     ],
 )
 def test_what_makes_no_sense_is_refused(options, word):
     with pytest.raises(rb.RadoError, match=word):
-        rb.craft(visits(20), **DECLARED, **{"mechanism": rb.Moments(1.0), **options})
+        flat.craft(visits(20), **DECLARED, **{"mechanism": rb.Moments(1.0), **options})
 
 
 def test_a_column_without_ids_stops_before_the_budget_is_spent():
@@ -575,18 +599,16 @@ def test_a_column_without_ids_stops_before_the_budget_is_spent():
             booked.append(event)
             super().book(event)
 
-    asked = CraftRequest(
-        n_rados=5, signature_key=bytes(32), declared=read_bounds(DECLARED["bounds"]), label="ill",
-        classes=(0, 1), person="who", max_rows=2,
-    )  # fmt: skip
+    schema = replace(rb.Schema.of(DECLARED["bounds"]), person=rb.Person("who", 2))
+    asked = CraftRequest.of(schema, rb.Moments(1.0), label="ill", classes=(0, 1), n_rados=5)
     source = open_table(table, label="ill", features=NAMES, person="who", row_by_row=True)
     with pytest.raises(rb.TableError, match="rows have a person in 'who', by counts with noise"):
         rb.Moments(1.0).make(asked, Booking(source, get_engine("auto"), ThreadRunner(1)))
     assert len(booked) == 1 and isinstance(booked[0], Gaussian) and booked[0].person == "who"
     for mechanism in (rb.Moments(1.0, unit="label"), rb.NoisyExamples(1.0)):
         with pytest.raises(rb.TableError, match="person in 'who'"):
-            rb.craft(table, **DECLARED, mechanism=mechanism, person="who", max_rows=2)
-    assert rb.craft(table, **DECLARED, mechanism=rb.NoisyRados(1.0), person="who", max_rows=2).n_rados == 50
+            flat.craft(table, **DECLARED, mechanism=mechanism, person="who", max_rows=2)
+    assert flat.craft(table, **DECLARED, mechanism=rb.NoisyRados(1.0), person="who", max_rows=2).n_rados == 50
 
 
 def test_the_key_of_the_choice_is_fresh_and_kept_nowhere(monkeypatch):
@@ -596,7 +618,7 @@ def test_the_key_of_the_choice_is_fresh_and_kept_nowhere(monkeypatch):
     drawn = []
     system = secrets.token_bytes
     monkeypatch.setattr(secrets, "token_bytes", lambda size: drawn.append(system(size)) or drawn[-1])
-    releases = [rb.craft(visits(), **DECLARED, mechanism=rb.Moments(4.0), person="who", max_rows=2) for _ in range(2)]
+    releases = [flat.craft(visits(), **DECLARED, mechanism=rb.Moments(4.0), person="who", max_rows=2) for _ in range(2)]
     assert keys[0] != keys[1] and all(key in drawn and len(key) == 32 for key in keys)
     assert not any(key.hex() in json.dumps(r.to_dict()) for key in keys for r in releases)
 
@@ -611,12 +633,12 @@ def test_the_command(rado, tmp_path):
     pa.csv.write_csv(table.slice(half), tmp_path / "2.csv")
     schema = write_schema(tmp_path / "schema.json", {"age": (0, 90), "dose": (0, 1)})
     files = [tmp_path / "1.csv", tmp_path / "2.csv"]
-    common = ["--label", "ill", "--classes", "0", "1", "--schema", schema]
+    common = ["--label", "ill", "--classes", "0,1", "--schema", schema]
     code, _, err = rado("craft", *files, *common, "--epsilon", 1, "--person", "who")
-    assert code == 1 and "--max-rows K" in err and len(err.splitlines()) == 1
+    assert code == 1 and "--person who:K" in err and len(err.splitlines()) == 1
     counts = tmp_path / "counts.json"
     code, out, err = rado(
-        "craft", *files, *common, "--epsilon", 1, "--person", "who", "--max-rows", 2, "--counts", counts, "--json"
+        "craft", *files, *common, "--epsilon", 1, "--person", "who:2", "--counts", counts, "--json"
     )  # fmt: skip
     assert code == 0, err
     shown = json.loads(out)
@@ -628,7 +650,7 @@ def test_the_command(rado, tmp_path):
         "beyond_max_rows": table.num_rows - taken, "max_rows": 2,
     }  # fmt: skip
     assert not re.search(rf"(?<![\d.]){table.num_rows - taken}(?![\d.])", out + err)
-    code, out, _ = rado("check", *files, *common, "--person", "who", "--max-rows", 2)
+    code, out, _ = rado("check", *files, *common, "--person", "who:2")
     assert code == 0 and f"{taken:,} of {table.num_rows:,} rows are taken, at most 2 of each of 3,000 people" in out
     code, out, _ = rado("show", "1.rado.parquet")
     assert code == 0 and "one value of the column 'who', whole numbers being" in " ".join(out.split())
@@ -636,14 +658,14 @@ def test_the_command(rado, tmp_path):
 
 def test_the_check_counts_rows_of_persons():
     table = as_table([("ann", 1.0, 1.0, 1)] * 3 + [("bob", float("nan"), 1.0, 1), (None, 1.0, 1.0, 0)])
-    options = {"label": "ill", "classes": (0, 1), "bounds": {"age": (0, 9), "dose": (0, 9)}}
-    check = check_table(table, **options, person="who", max_rows=2)
+    options, bounds = {"label": "ill", "classes": (0, 1)}, rb.Schema.of({"age": (0, 9), "dose": (0, 9)})
+    check = check_table(table, schema=replace(bounds, person=rb.Person("who", 2)), **options)
     assert check.as_text()[:3] == [
         "3 of 5 rows are taken, at most 2 of each of 2 people",
         "without a person, so they give nothing: 1 rows",
         "2 of 3 rows contribute (66.7 %)",
     ]
-    assert "persons" not in check_table(table, **options).to_dict()
+    assert "persons" not in check_table(table, schema=bounds, **options).to_dict()
 
 
 # ---- attacked
@@ -662,9 +684,9 @@ def contradicted(event, present, absent):
 
 def rados_of_canaries(mechanism, table, n_rados, signatures=None):
     limits = {name: (-1.0, 1.0) for name in NAMES}
-    asked = CraftRequest(
-        n_rados=n_rados, signature_key=secrets.token_bytes(32), declared=read_bounds(limits), label="ill",
-        classes=(0, 1), signatures=signatures, intercept=False, person="who", max_rows=4,
+    asked = CraftRequest.of(
+        replace(rb.Schema.of(limits), person=rb.Person("who", 4)), replace(mechanism, intercept=False), label="ill",
+        classes=(0, 1), n_rados=n_rados, signatures=signatures,
     )  # fmt: skip
     source = open_table(table, label="ill", features=NAMES, person="who", row_by_row=True)
     return mechanism.make(asked, Curator(source, get_engine("auto"), ThreadRunner(1))).blocks["rados"]

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.aggregation import merge_accumulators
 from radoboost.holder.curator import NoiseSpec
@@ -105,7 +106,7 @@ def table(rng):
 
 def test_a_mechanism_plugs_in(table, tmp_path):
     x, y = table
-    release = rb.craft(x, y, mechanism=NoisySum(), bounds=[[0, 10]] * 3, classes=(0, 1))
+    release = rb.craft(x, y, mechanism=NoisySum(), classes=(0, 1), schema=[[0, 10]] * 3)
     release.save(tmp_path / "made.rado.parquet")
     loaded = rb.load(tmp_path / "made.rado.parquet")
     assert loaded.rados.shape == (1, 4) and 0 < loaded.statement.epsilon < 1
@@ -144,4 +145,4 @@ def craft_seeded(x, y, mechanism, monkeypatch, **how):
     given = {"seed": None} if mechanism.private else {"seed": 3}
     if mechanism.private:
         given |= {"bounds": [[0, 10]] * 3, "classes": (0, 1)}
-    return rb.craft(x, y, n_rados=20, mechanism=mechanism, **given, **how)
+    return flat.craft(x, y, n_rados=20, mechanism=mechanism, **given, **how)

@@ -65,7 +65,9 @@ def clean(rng):
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     y = np.where(X @ [1, -1, 0.5] > 25, "yes", "no")
     return {
-        scale: rb.MomentsClassifier().fit_rados(rb.craft(frame, y, scale=scale, bounds=bounds, seed=0)).model_
+        scale: rb.MomentsClassifier()
+        .fit_rados(rb.craft(frame, y, seed=0, schema=bounds, mechanism=rb.Plain(scale=scale)))
+        .model_
         for scale, bounds in (("standard", None), ("bounds", dict.fromkeys("abc", (0, 90))), (None, None))
     }
 
@@ -81,7 +83,7 @@ def test_without_a_schema_a_gap_has_the_value_that_says_nothing(scale, clean, tm
     rows = np.array([[40.0, np.nan, 60.0], [55.0, 45.0, np.nan], [50.0, 50.0, 50.0]])
     whole = np.where(np.isnan(rows), model.neutral, rows)
     assert whole[0, 1] == expected
-    scores = model.scores(whole)
+    scores, used = model.scores(whole), [f"{value:.6g}" for value in model.neutral[1:]]
     gaps = {name: [None if np.isnan(v) else v for v in column] for name, column in zip("abc", rows.T, strict=True)}
     frame = pd.DataFrame(rows, columns=list("abc"))
     frame.to_csv(tmp_path / "t.csv", index=False)
@@ -98,7 +100,7 @@ def test_without_a_schema_a_gap_has_the_value_that_says_nothing(scale, clean, tm
         "Parquet": str(tmp_path / "t.parquet"),
     }
     for name, form in forms.items():
-        with pytest.warns(rb.FilledWarning, match="gaps filled: 'b' 1, 'c' 1$"):
+        with pytest.warns(rb.FilledWarning, match=f"gaps filled: 'b' 1 with {used[0]}, 'c' 1 with {used[1]}$"):
             np.testing.assert_array_equal(model.decision_function(form), scores, err_msg=name)
     np.testing.assert_array_equal(model.decision_function(rows[2:]), scores[2:])  # and without a warning
     np.testing.assert_array_equal(model.decision_function(sparse.csr_array(rows[2:])), scores[2:])
@@ -138,7 +140,7 @@ def test_whole_numbers_and_truth_values_may_have_gaps_too(rng):
     release = rb.craft({"flag": flag, "count": count}, np.where(flag, 1, 0), seed=0)
     model = rb.MomentsClassifier().fit_rados(release).model_
     table = pa.table({"flag": pa.array([None, True]), "count": pa.array([None, 3])})
-    with pytest.warns(rb.FilledWarning, match="'flag' 1, 'count' 1"):
+    with pytest.warns(rb.FilledWarning, match=r"'flag' 1 with 0.505, 'count' 1 with \d.\d+"):
         scores = model.decision_function(table)
     np.testing.assert_array_equal(scores, model.scores(np.array([model.neutral, [1.0, 3.0]])))
     with pytest.warns(rb.FilledWarning, match="'flag' 2"):
@@ -179,7 +181,7 @@ def test_gaps_have_the_fill_and_new_values_are_zeros(model):
     values = dict.fromkeys(model.input_names, 0.0)
     values |= {"age": 40.0, "age=(missing)": 1.0, "dose": 3.0, "unit=(other)": 1.0, "seen": 60.0, "seen.month=Mar": 1.0}
     np.testing.assert_array_equal(score, model.scores([list(values.values())]))
-    with pytest.warns(rb.FilledWarning, match="^gaps filled: 'dose' 1, 'seen' 1$"):
+    with pytest.warns(rb.FilledWarning, match=r"^gaps filled: 'dose' 1 with 5\.\d+, 'seen' 1 with 2024-06-30$"):
         model.predict({"age": [50], "dose": [None], "ward": [None], "unit": [1], "seen": [None]})
 
 
@@ -193,11 +195,12 @@ def test_cells_that_cannot_be_read_are_filled_and_named(model, tmp_path):
     }
     gaps = {**rows, "age": [50, None, None, None, None], "dose": [1, 2, 3, 4, None]}
     gaps["seen"] = ["2024-03-01", "2024-03-01", None, "2024-03-01", None]
-    with pytest.warns(rb.FilledWarning, match="^gaps filled: 'dose' 1, 'seen' 2$"):
+    with pytest.warns(rb.FilledWarning, match=r"^gaps filled: 'dose' 1 with 5\.\d+, 'seen' 2 with 2024-06-30$"):
         scores = model.decision_function(gaps)
     words = (
-        "gaps filled: 'seen' 1; not readable, and filled: 'age' 2 (the first is 'old', {0}), 'dose' 1 (the first is "
-        "'n.d.', {1}), 'seen' 1 (the first is 'not a date', {2})"
+        "gaps filled: 'seen' 1 with 2024-06-30; not readable, and filled: 'age' 2 with 40 (the first is 'old', {0}), "
+        f"'dose' 1 with {model.schema.columns['dose'].fill_text()} (the first is 'n.d.', {{1}}), "
+        "'seen' 1 with 2024-06-30 (the first is 'not a date', {2})"
     )
     pd.DataFrame(rows).to_csv(tmp_path / "t.csv", index=False)
     path = tmp_path / "t.csv"
@@ -224,7 +227,7 @@ def test_the_first_unreadable_cell_of_all_batches_is_named(model, tmp_path):
     lines = ["50,1,A,1,2024-03-01"] * 140_000
     lines[70_000] = lines[139_000] = lines[139_999] = "50,bad,A,1,2024-03-01"
     (tmp_path / "t.csv").write_text("age,dose,ward,unit,seen\n" + "\n".join(lines))
-    message = rf"'dose' 3 \(the first is 'bad', line 70,002 of {tmp_path}/t.csv\)$"
+    message = rf"'dose' 3 with 5\.\d+ \(the first is 'bad', line 70,002 of {tmp_path}/t.csv\)$"
     with pytest.warns(rb.FilledWarning, match=message):
         model.predict(tmp_path / "t.csv")
 
@@ -264,7 +267,7 @@ def files(model, table, tmp_path):
 def test_predict_says_what_it_filled(rado, files):
     folder, _ = files
     code, out, err = rado("predict", folder / "m.json", folder / "t.parquet", "-o", "s.csv")
-    assert (code, err) == (0, "gaps filled: 'age' 2; unseen values of 'ward': 1\n")
+    assert (code, err) == (0, "gaps filled: 'age' 2 with 40; unseen values of 'ward': 1\n")
     assert out.startswith("wrote s.csv\n4 rows:")
     code, out, err = rado("predict", folder / "m.json", folder / "t.parquet", "-o", "s.csv", "--force", "--json")
     assert json.loads(out)["gaps_filled"] == {"age": 2} and json.loads(out)["unseen_values"] == {"ward": 1}
@@ -311,9 +314,9 @@ def test_a_colleague_may_write_another_csv(trained, table, tmp_path, rado):
     frame = pd.DataFrame(table)
     for separator, decimal in ((";", ","), (",", "."), ("\t", "."), ("|", ",")):
         frame.to_csv("t.csv", sep=separator, decimal=decimal, index=False)
-        options = [] if separator != "|" else ["--separator", "|"]
-        options += [] if decimal == trained.get("decimal", ".") else ["--decimal", decimal]
-        options += ["--separator", separator] if trained.get("separator") == "~" else []
+        options = [] if separator != "|" else ["--set", "separator=|"]
+        options += [] if decimal == trained.get("decimal", ".") else ["--set", f"decimal={decimal}"]
+        options += ["--set", f"separator={separator}"] if trained.get("separator") == "~" else []
         code, _, err = rado(
             "predict", tmp_path / "m.json", "t.csv", *options, "--keep", "id", "-o", "s.parquet", "--force"
         )
@@ -357,7 +360,9 @@ def test_shells_with_a_schema_fit_raw_tables(shell, form, table):
     clf = shell(schema=SCHEMA, random_state=1).fit(features, table["ill"])
     release = rb.craft(pa.table(table), label="ill", schema=SCHEMA, seed=1)
     np.testing.assert_array_equal(clf.release_.rados, release.rados)
-    assert clf.release_.classes == release.classes == ("no", "yes") and clf.model_.schema == release.schema
+    assert (
+        clf.release_.classes == release.classes == ("no", "yes") and clf.model_.schema.columns == release.schema.columns
+    )
     other = shell().fit_rados(release)
     np.testing.assert_array_equal(clf.decision_function(features), other.decision_function(features))
     assert clf.feature_names_in_.tolist() == ["age", "dose", "ward", "unit", "seen"] and clf.n_features_in_ == 5

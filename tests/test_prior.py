@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logit
 
+import flat
 import radoboost as rb
 from radoboost.learner.probabilities import ProbabilityLink, class_shares_of_prior
 
@@ -80,7 +81,7 @@ def test_a_release_tells_the_shares(options):
     rng = np.random.default_rng(0)
     yes = rng.random(5000) < 0.23
     x = np.column_stack([rng.normal(size=5000) + yes, rng.integers(0, 2, 5000)])
-    release = rb.craft(x, np.where(yes, "yes", "no"), **options)
+    release = flat.craft(x, np.where(yes, "yes", "no"), **options)
     shares = rb.class_shares(release)
     deviation = 1 / (2 * np.sqrt(5000 * 100))
     if "scores" in release.blocks:
@@ -139,7 +140,7 @@ def test_what_cannot_be_shifted_is_refused():
         {"mechanism": rb.NoisyRados(1.0), "bounds": [(0, 40)], "classes": (0, 1)},
     ):
         with pytest.raises(rb.ReleaseError, match="does not tell which share"):
-            rb.class_shares(rb.craft(x, y, n_rados=20, counts=None, **options))
+            rb.class_shares(flat.craft(x, y, n_rados=20, counts=None, **options))
     with pytest.raises(rb.ArgumentError, match="of 3 classes"):
         class_shares_of_prior(0.2, ("a", "b", "c"))
     with pytest.raises(rb.ArgumentError, match="'b', 'c'"):

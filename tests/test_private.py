@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from radoboost.holder import curator as run_module
 from radoboost.holder.mechanisms import record_level
@@ -45,7 +46,7 @@ def table(rng):
 
 
 def craft(table, mechanism, **options):
-    return rb.craft(table, n_rados=20, mechanism=mechanism, **{**DECLARED, **options})
+    return flat.craft(table, n_rados=20, mechanism=mechanism, **{**DECLARED, **options})
 
 
 # ---- what one row contributes
@@ -143,9 +144,14 @@ def fed(x, y, threads, batch_rows):
         patch.setattr(Table, "batch_rows", batch_rows)
         with warnings.catch_warnings(record=True):
             rb.craft(
-                x, y, n_rados=2, mechanism=rb.NoisyRados(noise_std=1.0), bounds=[[0, 100], [0, 50]],
-                classes=(0, 1), threads=threads,
-            )  # fmt: skip
+                x,
+                y,
+                n_rados=2,
+                mechanism=rb.NoisyRados(noise_std=1.0),
+                classes=(0, 1),
+                schema=[[0, 100], [0, 50]],
+                compute=rb.Compute(threads=threads),
+            )
     return [seen[row.tobytes()] for row in np.ascontiguousarray(x)]
 
 
@@ -178,7 +184,7 @@ def test_the_noise_is_there_and_of_the_size_that_is_claimed(table):
     """2000 rados of one seed, so the same sums: what differs between two releases is the noise alone."""
     mechanism = rb.NoisyRados(noise_std=7.0)
     options = {"seed": 1, "i_know": True, "bounds": BOUNDS, "classes": ("no", "yes"), "label": "ill", "n_rados": 2000}
-    first, second = (rb.craft(table, mechanism=mechanism, **options) for _ in range(2))
+    first, second = (flat.craft(table, mechanism=mechanism, **options) for _ in range(2))
     noise = (first.rados - second.rados).ravel() / math.sqrt(2)
     # 6000 deviates: chi-square within 6.5 standard deviations, false alarm below 1e-9.
     assert abs(noise.var() / 49.0 - 1) < 6.5 * math.sqrt(2 / noise.size)
@@ -191,7 +197,7 @@ def test_noise_on_examples_is_one_draw_a_row(table):
     signatures = rb.FixedSupport(300)
     with pytest.raises(rb.ArgumentError, match="signatures"):
         craft(table, rb.NoisyExamples(noise_std=1.0), signatures=signatures)  # there is one such signature only
-    release = rb.craft(
+    release = flat.craft(
         table,
         n_rados=1,
         mechanism=rb.NoisyExamples(noise_std=1.0),
@@ -200,7 +206,7 @@ def test_noise_on_examples_is_one_draw_a_row(table):
         i_know=True,
         **DECLARED,
     )
-    again = rb.craft(
+    again = flat.craft(
         table,
         n_rados=1,
         mechanism=rb.NoisyExamples(noise_std=1.0),
@@ -263,16 +269,16 @@ def test_every_form_of_a_table_gives_the_same_sums(table, tmp_path, monkeypatch)
         "i_know": True,
         "classes": ("no", "yes"),
     }
-    expected = rb.craft(table, label="ill", bounds=BOUNDS, **options).rados
+    expected = flat.craft(table, label="ill", bounds=BOUNDS, **options).rados
     for engine in ("kernel", "reference"):
         for threads in (1, 3):
             for rows in (64, 65536):
                 monkeypatch.setattr(Table, "batch_rows", rows)
-                found = rb.craft(
+                found = flat.craft(
                     tmp_path / "t.csv", label="ill", bounds=BOUNDS, engine=engine, threads=threads, **options
                 ).rados
                 assert found.tobytes() == expected.tobytes()
-    assert rb.craft(x, y, bounds=[[0, 100], [0, 1]], **options).rados.tobytes() == expected.tobytes()
+    assert flat.craft(x, y, bounds=[[0, 100], [0, 1]], **options).rados.tobytes() == expected.tobytes()
 
 
 # ---- no floating-point randomness on a private path
@@ -333,8 +339,6 @@ REFUSALS = {
     "no bounds": ({"bounds": None}, "rado schema"),
     "bounds of other columns": ({"features": ["age", "weight"]}, "do not declare 'weight'"),
     "no classes": ({"classes": None}, "classes"),
-    "standard": ({"scale": "standard"}, "scale='bounds'"),
-    "no scale": ({"scale": None}, "scale='bounds'"),
     "a seed": ({"seed": 1}, "i_know"),
     "fixed support": ({"signatures": rb.FixedSupport(0.5)}, "leave signatures out"),
 }
@@ -351,8 +355,11 @@ def test_bounds_from_the_data_are_refused(table, tmp_path):
     place = tmp_path / "seen.json"
     place.write_text(json.dumps(rb.propose_schema(table, "ill").to_dict()))
     with pytest.raises(rb.ArgumentError, match="read off the table"):
-        rb.craft(Unopened(), mechanism=rb.NoisyRados(epsilon=1.0), bounds=place)
-    assert rb.craft(table, bounds=place, scale="bounds", n_rados=5).classes == ("no", "yes")  # plain rados may
+        rb.craft(Unopened(), mechanism=rb.NoisyRados(epsilon=1.0), schema=place)
+    assert rb.craft(table, n_rados=5, schema=place, mechanism=rb.Plain(scale="bounds")).classes == (
+        "no",
+        "yes",
+    )  # plain rados may
 
 
 @pytest.mark.parametrize("mechanism", [rb.NoisyRados, rb.NoisyExamples, lambda **k: rb.FeatureBand("x", **k)])
@@ -392,7 +399,7 @@ def test_noise_without_a_clipping_norm_promises_nothing(table):
 
 def test_a_seed_makes_every_claim_infinite(table):
     for mechanism in PRIVATE.values():
-        statement = craft(table, mechanism, seed=4, i_know=True).statement
+        statement = craft(table, replace(mechanism, i_know=True), seed=4).statement
         assert statement.epsilon == math.inf and statement.best_guess == 1.0 and statement.promises == ()
         assert "seed" in statement.not_protected[0] and "seed" in statement.random_source
         assert all(epsilon == math.inf for _, epsilon in statement.epsilon_at)
@@ -443,11 +450,17 @@ def test_the_moments_learner_uses_the_noise_it_is_told(rng):
     x = np.clip(np.column_stack([a + b, a - b]), -1, 1)
     y = (a / 0.2 + b / 0.02 + rng.normal(size=len(a)) > 0).astype(int)
     bounds = [[-1, 1]] * 2
-    clean = rb.MomentsClassifier(scale="bounds", bounds=bounds, n_rados=20_000, intercept=False).fit(x, y)
+    clean = rb.MomentsClassifier(
+        n_rados=20_000, schema=bounds, mechanism=rb.Plain(scale="bounds", intercept=False)
+    ).fit(x, y)
     release = rb.craft(
-        x, y, mechanism=rb.NoisyRados(noise_std=2.8, clip=10), bounds=bounds, classes=(0, 1), n_rados=20_000,
-        intercept=False,
-    )  # fmt: skip
+        x,
+        y,
+        classes=(0, 1),
+        n_rados=20_000,
+        schema=bounds,
+        mechanism=rb.NoisyRados(noise_std=2.8, clip=10, intercept=False),
+    )
     told = rb.MomentsClassifier().fit_rados(release)
     assert told.model_.learner["noise_variance"] == pytest.approx(2.8**2, rel=1e-6)
 
@@ -465,9 +478,14 @@ def test_noise_variance_of_noisy_examples(signatures, rng):
     """What noise on rows adds to the variance among rados, against a release that has nothing but noise."""
     x = np.zeros((2000, 3))
     release = rb.craft(
-        x, rng.integers(0, 2, 2000), mechanism=rb.NoisyExamples(noise_std=2.0, clip=1.0), signatures=signatures,
-        bounds=[[-1, 1]] * 3, classes=(0, 1), n_rados=4000, intercept=False,
-    )  # fmt: skip
+        x,
+        rng.integers(0, 2, 2000),
+        signatures=signatures,
+        classes=(0, 1),
+        n_rados=4000,
+        schema=[[-1, 1]] * 3,
+        mechanism=rb.NoisyExamples(noise_std=2.0, clip=1.0, intercept=False),
+    )
     # 12,000 values; rows are shared, so their sum of squares has its own spread: 8 standard deviations of both.
     expected = noise_variance_of_rados(release)
     assert release.rados.var(axis=0).mean() == pytest.approx(expected, rel=8 * math.sqrt(2 / 12000 + 2 / 6000))
@@ -477,7 +495,7 @@ def test_noise_variance_of_noisy_examples(signatures, rng):
 
 
 def test_prudential_boosting_from_noisy_rados(table):
-    release = rb.craft(
+    release = flat.craft(
         table, n_rados=100, mechanism=rb.NoisyExamples(noise_std=0.5), signatures=rb.FixedSupport(0.5), **DECLARED
     )
     clf = rb.RadoBoostClassifier(weak="prudential", n_rounds=50).fit_rados(release)
@@ -494,7 +512,7 @@ def test_prudential_boosting_from_noisy_rados(table):
 def test_private_mechanisms_in_classifiers(table):
     x = np.column_stack([table["age"].to_numpy(), table["dose"].to_numpy()])
     y = np.array(table["ill"].to_pylist())
-    clf = rb.MomentsClassifier(mechanism=rb.NoisyRados(epsilon=8.0), bounds=[[0, 100], [0, 1]], n_rados=30)
+    clf = rb.MomentsClassifier(mechanism=rb.NoisyRados(epsilon=8.0), n_rados=30, schema=[[0, 100], [0, 1]])
     with pytest.raises(rb.ArgumentError, match="classes"):
         clf.fit(x, y)
     clf.set_params(classes=("no", "yes")).fit(x, y)
@@ -506,13 +524,13 @@ def test_private_mechanisms_in_classifiers(table):
     frame = pd.DataFrame({"a": np.linspace(0, 1, 3000), "b": np.zeros(3000)})
     labels = np.where(frame["a"] > 0.5, "yes", "no")
     swapped = rb.MomentsClassifier(
-        mechanism=rb.Moments(epsilon=20.0), bounds={"b": (0, 1), "a": (0, 1)}, classes=("no", "yes")
+        mechanism=rb.Moments(epsilon=20.0), classes=("no", "yes"), schema={"b": (0, 1), "a": (0, 1)}
     )
     assert swapped.fit(frame, labels).score(frame, labels) > 0.9
     with pytest.raises(rb.ArgumentError, match="do not declare 'c'"):
         swapped.fit(frame.assign(c=1.0), labels)
     gaussian = event_from_dict(
-        rb.craft(table, n_rados=3, mechanism=rb.NoisyExamples(epsilon=1.0), **DECLARED).statement.event
+        flat.craft(table, n_rados=3, mechanism=rb.NoisyExamples(epsilon=1.0), **DECLARED).statement.event
     )
     assert isinstance(gaussian, Gaussian)
 
@@ -523,6 +541,6 @@ def test_bounds_from_the_data_stay_refused_however_the_file_is_written(marks, tm
     path.write_text("age;ill\n30;no\n40;yes\n")
     schema = write_schema(tmp_path / "seen.json", {"age": (30, 40)}, "ill", ["no", "yes"], inferred=["dialect"])
     with pytest.raises(rb.ArgumentError, match="how the file is written: this was read off the table"):
-        rb.craft(path, schema=schema, mechanism=rb.Moments(1.0), **marks)
+        flat.craft(path, schema=schema, mechanism=rb.Moments(1.0), **marks)
     with pytest.raises(rb.ArgumentError, match="two numbers"):
-        rb.craft(path, bounds={"age": 5}, label="ill", classes=("no", "yes"), mechanism=rb.Moments(1.0), **marks)
+        flat.craft(path, bounds={"age": 5}, label="ill", classes=("no", "yes"), mechanism=rb.Moments(1.0), **marks)

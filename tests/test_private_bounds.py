@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from looking import differences, look_at_release
 from radoboost import memory
 from radoboost.holder.aggregation import merge_accumulators
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import ENGINES, get_engine
-from radoboost.holder.keystream import make_key
 from radoboost.holder.mechanisms.moments.aggregations import GRID
 from radoboost.holder.mechanisms.moments.budget import EQUAL_BINS, POWER_BINS, SEARCHES, NoiseShape
 from radoboost.holder.mechanisms.moments.private_bounds import (
@@ -33,9 +33,7 @@ from radoboost.holder.mechanisms.moments.private_bounds import (
     round_bounds_outwards,
     shortest_run_of_bins,
 )
-from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import Declared, read_bounds
 from radoboost.holder.table_check import check_table
 from radoboost.lab.attacks.mechanism_from_release import mechanism_of_release
 from radoboost.privacy import Composed, epsilon_at
@@ -124,8 +122,8 @@ def test_passes_can_be_pickled():
 
 
 def asked(bounds="private", **others):
-    options = {"n_rados": 10, "signature_key": make_key(None), "classes": (0, 1), "columns": "linear", **others}
-    return CraftRequest(declared=read_bounds(bounds), **options)
+    options = {"n_rados": 10, "classes": (0, 1), "columns": "linear", "mechanism": rb.Moments(1.0), **others}
+    return flat.request(schema=bounds, **options)[0]
 
 
 def make(x, y, mechanism=None, *, engine="auto", threads=1, key=KEY, run=Curator, ledger=None, **others):
@@ -239,13 +237,13 @@ def test_one_file_without_the_label_or_the_person_decides_nothing(tmp_path, monk
     releases = []
     for other in (lacking.partition("\n")[0] + "\n", lacking):  # the neighbour has no such record
         (tmp_path / "b.csv").write_text(other)
-        releases.append(rb.craft(tmp_path, bounds="private", **options))
+        releases.append(flat.craft(tmp_path, bounds="private", **options))
     one, two = ({name: block.tobytes() for name, block in release.blocks.items()} for release in releases)
     assert one == two
     (tmp_path / "a.csv").write_text("a,who\n1,2\n")
     (tmp_path / "b.csv").write_text("a,who\n1,2\n")
     with pytest.raises(rb.TableError, match="no column 'y'"):  # a column that no file has is refused
-        rb.craft(tmp_path, bounds="private", **options)
+        flat.craft(tmp_path, bounds="private", **options)
 
 
 def test_the_same_bounds_from_one_file_or_many(table, tmp_path):
@@ -331,7 +329,7 @@ def test_a_model_is_as_good_as_with_known_bounds(table):
     errors = {}
     for name, bounds in (("declared", [[4200, 4400], [0, 8], [0, 1]]), ("found", "private"), ("wild", None)):
         bounds = bounds or np.column_stack([x.min(axis=0), x.max(axis=0)])
-        release = rb.craft(x, y, bounds=bounds, classes=(0, 1), n_rados=10, mechanism=rb.Moments(1.0), counts=None)
+        release = rb.craft(x, y, classes=(0, 1), n_rados=10, mechanism=rb.Moments(1.0), counts=None, schema=bounds)
         errors[name] = np.mean(rb.MomentsClassifier().fit_rados(release).predict(x) != y)
     assert errors["found"] < errors["declared"] + 0.03
 
@@ -346,7 +344,7 @@ def test_chosen_columns_only(table, tmp_path):
     options["columns"] = "linear"
     declared = {"a": "private", "c": (0, 1), "b": "private"}
     for how in ({"bounds": declared}, {"schema": write_schema(tmp_path / "t.json", declared, "ill", [0, 1])}):
-        release = rb.craft(frame, **how, **options)
+        release = flat.craft(frame, **how, **options)
         found = {column.name: (column.low, column.high) for column in release.columns[:-1]}
         assert found["c"] == (0, 1) and 4000 < found["a"][0] < 4300 < found["a"][1] < 4600
         assert release.mechanism["searched"] == ["a", "b"]
@@ -358,11 +356,11 @@ def test_chosen_columns_only(table, tmp_path):
         )
         release.save(tmp_path / "r.rado.parquet")
         assert rb.load(tmp_path / "r.rado.parquet").columns == release.columns
-    one = rb.craft(frame, bounds=declared, features=["b", "c"], **options)
+    one = flat.craft(frame, bounds=declared, features=["b", "c"], **options)
     assert one.mechanism["searched"] == ["b"]
-    whole = rb.craft(frame, bounds="private", drop=["c"], **options)
+    whole = flat.craft(frame, bounds="private", drop=["c"], **options)
     assert whole.mechanism["searched"] == ["a", "b"]
-    none = rb.craft(frame, bounds=declared, features=["c"], **options)
+    none = flat.craft(frame, bounds=declared, features=["c"], **options)
     assert "searched" not in none.mechanism and "declared bounds" in "".join(none.statement.not_protected)
 
 
@@ -382,16 +380,16 @@ def test_the_label_unit_reads_bounds_off_the_features(table):
 )
 def test_other_mechanisms_refuse(mechanism, bounds):
     with pytest.raises(rb.ArgumentError, match="moments"):
-        rb.craft(np.eye(2), [0, 1], classes=(0, 1), bounds=bounds, mechanism=mechanism)
+        rb.craft(np.eye(2), [0, 1], classes=(0, 1), mechanism=mechanism, schema=bounds)
 
 
 def test_half_a_declaration_is_refused():
     for bounds in ({"x0": "privat"}, {"x0": (0, "private")}):
         with pytest.raises(rb.ArgumentError, match="'x0' must be two numbers"):
-            rb.craft(np.eye(2), [0, 1], classes=(0, 1), bounds=bounds, mechanism=rb.Moments(1.0))
+            rb.craft(np.eye(2), [0, 1], classes=(0, 1), mechanism=rb.Moments(1.0), schema=bounds)
     with pytest.raises(rb.ArgumentError, match="needs the classes declared"):
-        rb.craft(np.eye(2), [0, 1], bounds="private", mechanism=rb.Moments(1.0))
-    assert Declared({}, all_private=True).names is None
+        rb.craft(np.eye(2), [0, 1], mechanism=rb.Moments(1.0), schema="private")
+    assert asked("private").names is None
 
 
 @pytest.mark.parametrize("share", [0, True])
@@ -406,14 +404,14 @@ def test_rows_that_do_not_carry_the_search_are_refused_before_anything_is_spent(
     enough = math.ceil(LEAST_PULL / (mu * math.sqrt(0.1 / 3)))
     options = {"bounds": "private", "classes": (0, 1), "n_rados": 10, "mechanism": rb.Moments(1.0), "counts": None}
     with pytest.raises(rb.ArgumentError, match=r"rows do not carry the search .* one record added or removed") as error:
-        rb.craft(x, y, rows=enough - 1, **options)
+        flat.craft(x, y, rows=enough - 1, **options)
     assert "declare bounds, take a larger epsilon or fewer columns" in str(error.value)
     assert f"{enough:,}"[:2] in str(error.value)
-    rb.craft(x, y, rows=enough, **options)
-    rb.craft(x[:50], y[:50], **options)  # without rows nothing is refused
+    flat.craft(x, y, rows=enough, **options)
+    flat.craft(x[:50], y[:50], **options)  # without rows nothing is refused
     # By name it is known before the table is opened.
     with pytest.raises(rb.ArgumentError, match="do not carry the search"):
-        rb.craft("not-there.csv", label="y", rows=100, **{**options, "bounds": dict.fromkeys("abc", "private")})
+        flat.craft("not-there.csv", label="y", rows=100, **{**options, "bounds": dict.fromkeys("abc", "private")})
     booked = []
     with pytest.raises(rb.ArgumentError, match="do not carry"):
         make(x, y, ledger=booked.append, rows=100)
@@ -432,9 +430,9 @@ def test_spoiled_rows_stop_it_as_they_always_do(table):
 def test_a_table_can_be_checked_beside_bounds_that_are_to_be_found(table):
     x, y = table
     x[5, 1] = np.inf
-    check = check_table(x, y, classes=(0, 1), bounds="private")
+    check = check_table(x, y, classes=(0, 1), schema="private")
     assert check.counts.spoiled == 1 and not check.counts.clipped.any()
-    mixed = check_table(x, y, classes=(0, 1), bounds={"x0": (0, 5000), "x1": "private", "x2": (0, 1)})
+    mixed = check_table(x, y, classes=(0, 1), schema={"x0": (0, 5000), "x1": "private", "x2": (0, 1)})
     assert mixed.counts.clipped.tolist() == [10, 0, 0]
 
 
@@ -470,7 +468,7 @@ def test_a_mechanism_is_rebuilt_with_the_noise_of_its_searches(table):
     x, y = table
     mechanism = rb.Moments(4.0)
     release = rb.craft(
-        x, y, bounds="private", classes=(0, 1), n_rados=10, mechanism=mechanism, columns="linear", counts=None
+        x, y, classes=(0, 1), n_rados=10, mechanism=mechanism, columns="linear", counts=None, schema="private"
     )
     again, rounds = mechanism_of_release(release), release.mechanism["rounds"]
     shape = NoiseShape(4, 3)
@@ -481,19 +479,21 @@ def test_a_mechanism_is_rebuilt_with_the_noise_of_its_searches(table):
 
 
 def test_the_command(rado, clinic):
-    options = ("--label", "readmitted", "--classes", "no", "yes", "-n", 20)
-    code, out, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "private", *options)
-    assert (code, err) == (0, "") and "for one record added or removed as neighbours" in out
+    options = ("--label", "readmitted", "--classes", "no,yes", "-n", 20)
+    code, out, err = rado("craft", clinic, "--epsilon", 1, "--schema", "private", *options)
+    assert (code, err) == (0, "") and "for one record added or removed" in out
     release = rb.load("clinic.rado.parquet")
     assert release.mechanism["searched"] == ["age", "dose"]
     assert "were found privately" in rado("show", "clinic.rado.parquet")[1]
-    code, _, err = rado("craft", clinic, "--epsilon", 1, "--bounds", "private", "--rows", 60, *options)
+    code, _, err = rado("craft", clinic, "--epsilon", 1, "--schema", "private", "--set", "rows=60", *options)
     assert code == 1 and err.count("\n") == 1
     code, _, err = rado("craft", clinic, "--epsilon", 1, *options)
-    assert code == 1 and "--bounds private" in err
-    code, _, err = rado("craft", clinic, "--mechanism", "noisy-rados", "--epsilon", 1, "--bounds-share", 0.2, *options)
-    assert code == 1 and "has no --bounds-share" in err
-    code, out, _ = rado("check", clinic, "--bounds", "private", "--label", "readmitted", "--classes", "no", "yes")
+    assert code == 1 and "--schema private" in err
+    code, _, err = rado(
+        "craft", clinic, "--mechanism", "noisy-rados", "--epsilon", 1, "--set", "bounds_share=0.2", *options
+    )
+    assert code == 1 and "has no setting 'bounds_share'" in err
+    code, out, _ = rado("check", clinic, "--schema", "private", "--label", "readmitted", "--classes", "no,yes")
     assert code == 0 and "60 of 60 rows contribute" in out
 
 
@@ -511,7 +511,7 @@ def test_columns_that_nobody_declared_are_not_protected_and_the_statement_says_s
     options = {"label": "ill", "classes": (0, 1), "mechanism": rb.Moments(1.0), "n_rados": 2}
     declared = {"age": "private", "diag_flu": "private"}
     for bounds, features, from_table in (("private", None, True), ("private", ["age"], False), (declared, None, False)):
-        stated = rb.craft(frame, bounds=bounds, features=features, **options).statement
+        stated = flat.craft(frame, bounds=bounds, features=features, **options).statement
         assert any("taken from the table" in line for line in stated.not_protected) == from_table
 
 
@@ -523,5 +523,5 @@ def test_what_columns_are_refused_for_comes_before_anything_is_spent(fault, tmp_
         monkeypatch.setattr(memory, "available_memory", lambda: 100)
     ledger = rb.Ledger.create(tmp_path / "books", "table", epsilon=3.0)
     with pytest.raises(rb.RadoError):
-        rb.craft(frame, label="ill", classes=(0, 1), bounds="private", mechanism=rb.Moments(1.0), ledger=ledger)
+        rb.craft(frame, label="ill", classes=(0, 1), mechanism=rb.Moments(1.0), ledger=ledger, schema="private")
     assert ledger.entries() == []

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.lab.attacks import attack_suite
 from radoboost.lab.audits import program_audit
@@ -30,7 +31,7 @@ def crafted(mechanism, n_classes=2, **options):
     table = pd.DataFrame(rng.uniform(-1, 1, (3000, 2)), columns=["a", "b"])
     table["y"], table["p"] = np.arange(3000) % n_classes, np.arange(3000) // 2
     declared = {} if "schema" in options else {"label": "y", "classes": range(n_classes), "bounds": COLUMNS}
-    return rb.craft(table, mechanism=mechanism, counts=None, **{**declared, **options})
+    return flat.craft(table, mechanism=mechanism, counts=None, **{**declared, **options})
 
 
 @pytest.mark.filterwarnings("ignore::radoboost.errors.PersonWarning")
@@ -74,7 +75,7 @@ def test_a_mechanism_has_the_settings_of_its_release():
 
 
 def test_a_room_is_replayed_as_a_room(tmp_path):
-    agreed = {"bounds": {"x0": (0, 9), "x1": (0, 9)}, "classes": (0, 1), "columns": "linear", "parties": 5}
+    agreed = {"schema": {"x0": (0, 9), "x1": (0, 9)}, "classes": (0, 1), "columns": "linear", "parties": 5}
     people = People(tmp_path, ledgers=False)
     release = people.meet(opened({**agreed, "tolerate": 2, "mechanism": rb.Moments(2.0, sharpen=False)}))[0]["east"]
     assert program_audit._scenario_of_release(release).room == (5, 2)

@@ -435,7 +435,7 @@ def test_signs_may_be_labels(tmp_path):
     path = write(tmp_path / "t.csv", "w,y\n" + "a,+\nb,-\n" * 10)
     assert propose_schema(path, "y").classes == ("+", "-")
     with pytest.warns(rb.SchemaWarning):
-        release = rb.craft(path, label="y", n_rados=5, missing="drop")
+        release = rb.craft(path, label="y", n_rados=5, schema=rb.Schema(gaps="drop"))
     assert release.n_examples == 20 and release.classes == ("+", "-")
 
 
@@ -447,7 +447,10 @@ def test_an_odd_cell_among_numbers_is_refused_with_its_place(decimal, tmp_path):
         rb.craft(path, label="y", n_rados=5)
     assert "\n" not in str(caught.value)
     with pytest.warns(rb.SchemaWarning, match="written with: separator ';'$"):
-        assert rb.craft(path, label="y", n_rados=5, drop=["crp"], seed=1).feature_names == ("n", "(constant)")
+        assert rb.craft(path, label="y", n_rados=5, seed=1, schema=rb.Schema(drop=("crp",))).feature_names == (
+            "n",
+            "(constant)",
+        )
     proposal = infer_schema(path, "y")
     assert proposal.schema.columns["crp"] == from_table(Ignored("text"))
     words = "crp (text: 1 of 3,000 cells is no number: 'haemolysed' (line 18"
@@ -553,3 +556,19 @@ def test_a_craft_by_a_schema_that_leaves_something_open_says_how_far_its_look_is
     looks = [done for task, done, _ in lines if task == "looking at the table"]
     assert looks[0] == 0 and looks[-1] == 50_000 and len(looks) > 3
     assert told(work, most=4) == lines[:4]  # cancelled within a block, and nothing is read after that
+
+
+def test_rows_without_a_label_are_left_out_of_a_proposal_and_counted(tmp_path, rado):
+    """They are no reason to stop, and nothing of them is in the schema."""
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "age,ward,ill\n" + "".join(f"{k},a,{'yes' if k % 2 else 'no'}\n" for k in range(20, 60)) + "99,z,\n98,,NA\n"
+    )
+    with pytest.raises(rb.TableError, match="missing value"):
+        infer_schema(path, "ill")
+    proposal = infer_schema(path, "ill", skip_unlabelled=True)
+    assert proposal.unlabelled == 2 and proposal.schema.classes == ("no", "yes")
+    assert proposal.schema.columns["age"].high == 59 and proposal.schema.columns["ward"].values == ("a",)
+    assert "without a label, and left out: 2 rows" in proposal.as_text()
+    code, out, _ = rado("schema", str(path), "--label", "ill", "--from-data", "-o", "s.json")
+    assert code == 0 and "without a label, and left out: 2 rows" in out

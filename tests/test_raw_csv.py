@@ -1,5 +1,6 @@
 """CSV files as people have them: semicolons and tabs, decimal commas, quoted numbers, thousands, gaps and dates."""
 
+import csv
 import gzip
 
 import numpy as np
@@ -75,6 +76,15 @@ def test_a_file_called_tsv_has_tabs_whatever_its_names_hold(row_by_row, tmp_path
 
 
 @pytest.mark.parametrize("row_by_row", [False, True])
+def test_a_tab_within_quotes_is_none_of_the_header_of_a_tsv_file(row_by_row, tmp_path):
+    path = tmp_path / "t.tsv"
+    pd.DataFrame({"a": [1.5], "y": ["no"], "b\tc": [2]}).to_csv(path, index=False, quoting=csv.QUOTE_ALL)
+    np.testing.assert_array_equal(values_of(path, row_by_row=row_by_row), [[1.5, 2]])
+    path.write_text('5" pipe\ty\n1.5\tno\n')  # a quote within a name is a character
+    np.testing.assert_array_equal(values_of(path, row_by_row=row_by_row), [[1.5]])
+
+
+@pytest.mark.parametrize("row_by_row", [False, True])
 def test_spaces_around_values_of_categories_do_not_count(row_by_row, tmp_path):
     schema = Schema({"ward": Category(("A", " B\t", " NA"), other=True, gaps=True)})
     assert [column.name for column in schema.encoded()][:3] == ["ward=A", "ward=B", "ward=NA"]
@@ -117,6 +127,7 @@ def test_what_arrow_takes_for_missing_is_missing_everywhere():
     [
         (b"a,b;c,d", ","), (b"a;b", ";"), (b"a\tb,c\td", "\t"), (b"a|b", "|"), (b"a", ","), (b"", ","),
         (b'"a,b,c";d', ";"), (b'"a;";"b,,,"', ";"), (b"a;b,c", ","), (b'"a""";b', ";"),
+        (b'5" pipe;a;b', ";"), (b'"a"";,,";b', ";"),
     ],
 )  # fmt: skip
 def test_the_header_line_says_the_separator(line, separator):

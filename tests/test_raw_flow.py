@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from radoboost.learner.predict import predict_table
 from radoboost.progress import no_progress
@@ -101,14 +102,14 @@ def test_the_same_bits_from_raw_cells_to_predictions(
     folder = tmp_path_factory.mktemp("flow")
     forms = list(forms_of(columns, folder, group))
     options = {"schema": schema, "n_rados": 12, "seed": 3, "scale": scale}
-    first = rb.craft(forms[0], **options, threads=1)
+    first = flat.craft(forms[0], **options, threads=1)
     with (
         mock.patch.object(Table, "batch_rows", batch),
         mock.patch.object(table_module, "PART_VALUES", part_values),
         mock.patch.object(csv_files, "CSV_BLOCK_BYTES", 400),
     ):
         for threads, form in enumerate(forms):
-            release = rb.craft(form, **options, threads=1 + threads % 2)
+            release = flat.craft(form, **options, threads=1 + threads % 2)
             assert release.rados.tobytes() == first.rados.tobytes() and release.map == first.map
     model = rb.MomentsClassifier().fit_rados(first).model_
     model.save(folder / "m.json")

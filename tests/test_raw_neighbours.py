@@ -5,6 +5,7 @@ dependence of each new kind is planted, and found.
 """
 
 import datetime
+import io
 import random
 import warnings
 from dataclasses import replace
@@ -19,14 +20,19 @@ import radoboost as rb
 from declared_forms import write_table
 from looking import judge_pairs, judged, look, look_at_release
 from neighbours import Pair, gzipped
+from radoboost import private_score
 from radoboost.holder.feature_maps import check_feature_map_argument
+from radoboost.holder.mechanisms.statements import IN_MEMORY
+from radoboost.holder.table_check import check_table
 from radoboost.release.feature_map import FeatureMap
 from radoboost.tables import csv_dialect, object_columns, private_reader
 from radoboost.tables.column_types import Category, Date, Number
+from radoboost.tables.opening import open_table
 from radoboost.tables.schema import Schema
 from raw_neighbours import (
     draw_schema,
     raw_arrow,
+    raw_categories,
     raw_csv,
     raw_numpy,
     raw_pair,
@@ -60,7 +66,7 @@ def build(form, number, pair, records, schema, folder, name):
         "numpy": lambda: raw_numpy(records),
         "objects": lambda: (np.array([list(record) for record in records], dtype=object)[:, :4], columns["y"]),
         "pandas": lambda: (pd.DataFrame(columns), None),
-        "categories": lambda: (pd.DataFrame(columns).astype("category"), None),
+        "categories": lambda: (raw_categories(columns), None),
         "pandas read": lambda: (raw_pandas_read(records, schema), None),
         "polars objects": lambda: (pl.DataFrame([pl.Series(k, v, dtype=pl.Object) for k, v in columns.items()]), None),
         "polars read": lambda: (raw_polars_read(records, schema), None),
@@ -137,6 +143,7 @@ def test_releases_of_neighbours_look_alike(form, tmp_path):
         schema, pair, tables, rng = drawn(form, number, tmp_path)
         if None in tables or not pair.short:  # a mechanism that publishes how many rows there are refuses to have none
             continue
+        schema = foreseen(schema)
         options = {
             "mechanism": rng.choice(MECHANISMS[pair.unit]),
             "schema": schema,
@@ -159,7 +166,8 @@ LARGE = 60  # times each usual record: a plan of products needs about so many ro
 def foreseen(schema):
     """The schema with a place for every cell: where many have none, a noisy count of them is a reason to refuse."""
     columns = {name: replace(kind, gaps=True) for name, kind in schema.columns.items()}
-    return replace(schema, columns={**columns, "c": replace(columns["c"], other=True)})
+    columns |= {name: replace(c, other=c.other or True) for name, c in columns.items() if isinstance(c, Category)}
+    return replace(schema, columns=columns)
 
 
 @pytest.mark.parametrize("word", ["degree-2", "degree-5", "terms"])
@@ -238,14 +246,14 @@ def test_a_decimal_mark_by_all_cells_is_found(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_slot_that_depends_on_other_rows_is_found(kind, tmp_path, monkeypatch):
     """Slots in the order of the values that occur, as encoders fit them."""
-    places = object_columns.class_index_of_labels
+    places = object_columns.places_of_cells
 
-    def fitted(column, values, missing):
+    def fitted(column, values, key, missing, marks):
         seen = sorted({str(cell) for cell in column.to_pylist()})
-        found = places(column, values, missing)
+        found = places(column, values, key, missing, marks)
         return np.where(found == missing, missing, np.array([seen.index(str(c)) % 2 for c in column.to_pylist()]))
 
-    monkeypatch.setattr(object_columns, "class_index_of_labels", fitted)
+    monkeypatch.setattr(object_columns, "places_of_cells", fitted)
     assert with_odd(USUAL, tmp_path, kind=kind) == []
     assert any("other rows" in line for line in with_odd((3.5, "AA", "2022-03-04", 1, "no"), tmp_path, kind=kind))
 
@@ -271,9 +279,41 @@ def test_an_order_of_dates_by_all_cells_is_found(kind, tmp_path, monkeypatch):
 def test_a_fill_by_the_rows_that_are_there_is_found(kind, tmp_path, monkeypatch):
     fill = object_columns._fill_missing_numbers
     monkeypatch.setattr(
-        object_columns, "_fill_missing_numbers", lambda n, _, gaps, block: fill(n, float(np.nanmean(n)), gaps, block)
+        object_columns,
+        "_fill_missing_numbers",
+        lambda n, gap, _, gaps, block: fill(n, gap, float(np.nanmean(n)), gaps, block),
     )
     assert with_odd((4.5, "B", "2022-03-04", 1, "no"), tmp_path, kind=kind) != []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_codes_by_the_rows_that_are_there_are_found(kind, tmp_path, monkeypatch):
+    """The largest number for a code where it stands far off, as people clean a column by looking at it."""
+    gaps = object_columns.declared_gaps
+
+    def guessed(kind, numbers):
+        codes, beyond = gaps(kind, numbers)
+        return codes | (numbers == np.nanmax(numbers)), beyond
+
+    monkeypatch.setattr(object_columns, "declared_gaps", guessed)
+    assert with_odd(USUAL, tmp_path, kind=kind) == []
+    assert any("other rows" in line for line in with_odd((11.5, *USUAL[1:]), tmp_path, kind=kind))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_folding_by_the_spellings_that_are_there_is_found(kind, tmp_path, monkeypatch):
+    """Small letters as soon as some cell has them, as people unify spellings."""
+    places = object_columns.places_of_cells
+
+    def folded(column, known, key, missing, marks):
+        small = any(str(cell).islower() for cell in pd.Series(column.to_pylist()).astype(str) if len(str(cell)) < 9)
+        lower = (lambda value, marks: key(str(value).lower(), marks)) if small else key
+        return places(column, known, lower, missing, marks)
+
+    monkeypatch.setattr(object_columns, "places_of_cells", folded)
+    assert with_odd(USUAL, tmp_path, kind=kind) == []
+    with_small = replace(SCHEMA, columns={**SCHEMA.columns, "c": Category(("A", "B", "c"), other=True, gaps=True)})
+    assert with_odd((3.5, "c", *USUAL[2:]), tmp_path, kind=kind, schema=with_small) != []
 
 
 MAPPED = replace(
@@ -316,8 +356,83 @@ def test_an_object_that_raises_an_exception_is_found(tmp_path, monkeypatch):
     assert any("outcome" in line for line in with_odd(odd, tmp_path, kind="pandas"))
 
 
+GERMAN = "grade;x;ill\n" + "".join(f"{('1,3', '2,7')[k % 2]};0,{k % 10};{k % 3 % 2}\n" for k in range(300))
+READERS = {
+    "pandas": lambda text: pd.read_csv(io.StringIO(text), sep=";", decimal=","),
+    "pandas, Arrow": lambda text: pd.read_csv(io.StringIO(text), sep=";", decimal=",", dtype_backend="pyarrow"),
+    "polars": lambda text: pl.read_csv(io.StringIO(text), separator=";", decimal_comma=True, infer_schema_length=None),
+}
+
+
+@pytest.mark.parametrize("values", [("1.3", "2.7"), ("1,3", "2,7"), (1.3, 2.7)])
+@pytest.mark.parametrize("read", READERS)
+def test_a_category_of_decimals_is_the_same_beside_an_odd_cell(read, values):
+    """As numbers, and as the texts that one odd cell makes of them."""
+    schema = Schema({"grade": Category(values, other=True)}, separator=";", decimal=",")
+    whole, odd = (READERS[read](GERMAN + end) for end in ("", "k.A.;0,5;1\n"))
+    assert whole["grade"].dtype != odd["grade"].dtype
+    rows = [next(open_table(t, label="ill", row_by_row=True, schema=schema).batches()).values() for t in (whole, odd)]
+    assert rows[0].sum(axis=0).tolist() == [150, 150, 0]
+    assert rows[1][:-1].tolist() == rows[0].tolist()
+
+
+@pytest.mark.parametrize("classes", [("1.3", "2.7"), ("1,3", "2,7"), (1.3, 2.7)])
+def test_a_label_of_decimals_is_the_same_beside_an_odd_cell(classes, monkeypatch):
+    schema = Schema({"x": Number(0, 1)}, "grade", classes, ";", ",")
+    whole, odd = (READERS["pandas"](GERMAN + end) for end in ("", "k.A.;0,5;1\n"))
+    for table, unforeseen in ((whole, 0), (odd, 1)):
+        assert check_table(table, schema=schema).counts.spoiled == unforeseen
+    model = rb.MomentsClassifier().fit_rados(rb.craft(whole, schema=schema, mechanism=rb.Moments(50.0))).model_
+    monkeypatch.setattr(private_score, "note_private_score", lambda **_: None)
+    scores = [rb.score(model, table, label="grade", epsilon=50.0) for table in (whole, odd)]
+    assert [round(score.errors + score.hits, -1) for score in scores] == [300, 300]
+
+
+@pytest.mark.parametrize("word", ["Infinity", "INF", "+inf", "1e400"])
+def test_infinity_is_one_value_as_a_number_and_as_a_text(word):
+    schema = Schema({"c": Category((word, 1), other=True)})
+    tables = [pd.read_csv(io.StringIO(f"c,y\n1,0\n{text},1\n{end}")) for text in (word, "inf") for end in ("", "k,1\n")]
+    assert {str(table["c"].dtype) for table in tables} >= {"float64", "str"}
+    for table in tables:
+        values = next(open_table(table, label="y", row_by_row=True, schema=schema).batches()).values()
+        assert values[:2].tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_values_that_are_one_number_by_the_marks_are_refused():
+    with pytest.raises(rb.ArgumentError, match="values that are one number"):
+        Schema({"c": Category(("1,3", "1.30"))}, decimal=",")
+    Schema({"c": Category(("1,3", "1.30"))})
+    with pytest.raises(rb.ArgumentError, match="twice"):
+        Schema({"c": Category(("Inf", "1e400"))})
+    with pytest.raises(rb.ArgumentError, match="no value can be NaN"):
+        Schema({"c": Category(("NaN", 1))})
+    with pytest.raises(rb.ArgumentError, match="cannot be called NaN"):
+        check_table(pd.DataFrame({"x": [0.5], "y": 1}), label="y", classes=("NaN", "x"), schema={"x": (0, 1)})
+    schema = Schema({"x": Number(0, 1)}, "grade", ("1,3", "1,30"), ";", ",")
+    with pytest.raises(rb.ArgumentError, match="are one number, as the decimal"):
+        rb.craft(READERS["pandas"](GERMAN), schema=schema, mechanism=rb.Moments(1.0))
+
+
 def test_points_between_thousands_are_for_files_alone(tmp_path):
     """One text in an array makes the text 0.125 of a number, which would be 125."""
     schema = Schema({"x0": Number(0, 1)}, separator=";", decimal=",", thousands=".")
     with pytest.raises(rb.ArgumentError, match="points between thousands"):
         rb.craft(np.array([[0.125], [1]]), [0, 1], schema=schema, classes=(0, 1), mechanism=rb.Moments(1.0))
+
+
+def test_what_is_assumed_of_a_table_in_memory_is_in_its_statement_and_score(tmp_path, monkeypatch):
+    """A reader's decimal comma holds for a whole column, if at all; of a file that is read here nothing is assumed."""
+    monkeypatch.setattr(private_score, "note_private_score", lambda **_: None)
+    frame = pd.DataFrame({"x": [0.5, 1.0] * 200, "ill": [0, 1] * 200})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    declared = {"schema": {"x": (0, 1)}, "classes": (0, 1), "label": "ill", "mechanism": rb.Moments(9.0)}
+    model = rb.MomentsClassifier().fit_rados(rb.craft(frame, **declared)).model_
+    for table in (frame, pl.from_pandas(frame), pa.table(frame), tmp_path / "t.csv", tmp_path / "t.parquet"):
+        in_memory = not hasattr(table, "suffix")
+        assert (IN_MEMORY in rb.craft(table, **declared).statement.not_protected) == in_memory
+        assert (IN_MEMORY in rb.score(model, table, label="ill", epsilon=9.0).not_covered) == in_memory
+    declared |= {"schema": {"x0": (0, 1)}, "label": None}
+    assert IN_MEMORY in rb.craft(frame[["x"]].to_numpy(), frame["ill"], **declared).statement.not_protected
+    plain = rb.craft(frame, label="ill", n_rados=9).statement
+    assert IN_MEMORY not in plain.not_protected

@@ -1,14 +1,18 @@
 """Plain releases of raw tables: proposed schemas, written ones that leave things open, and what becomes of gaps."""
 
 import warnings
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.engines import get_engine
 from radoboost.holder.schema_inference import schema_template
@@ -108,14 +112,45 @@ def test_gaps_are_filled_with_the_exact_mean(raw):
     assert (values[holes, 0] == schema.columns["age"].fill).all() and (values[:, 1] == holes).all()
 
 
-def test_a_clean_table_is_read_twice_and_no_more(monkeypatch, tmp_path):
+@pytest.fixture
+def opened(monkeypatch):
+    """How often Arrow opened a CSV file: for its header, and for every pass."""
+    counts, open_csv = Counter(), pa.csv.open_csv
+
+    def count(*given, **options):
+        counts["opened"] += 1
+        return open_csv(*given, **options)
+
+    monkeypatch.setattr("pyarrow.csv.open_csv", count)
+    return counts
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "passes"),
+    [(rb.Plain(), 2), (rb.FeatureBand("b", 3.0), 2), (rb.Moments(np.inf), 3)],
+    ids=["plain", "band", "moments"],
+)
+def test_a_clean_table_is_read_by_its_mechanism_and_no_more(mechanism, passes, monkeypatch, tmp_path, opened):
     """No schema, no extra pass, and nothing of proposals is even looked at."""
     path = tmp_path / "clean.csv"
-    path.write_text("a,b,y\n" + "".join(f"{k},{k * k % 7},{k % 2}\n" for k in range(50)))
-    monkeypatch.setattr("radoboost.holder.schema_inference.infer_schema", None)
-    monkeypatch.setattr("radoboost.holder.schema_inference.settle_schema", None)
-    release = rb.craft(path, label="y", n_rados=5, seed=1)
-    assert release.schema is None
+    path.write_text("a,b,y\n" + "".join(f"{k % 9},{k // 2 % 2},{k % 2}\n" for k in range(500)))
+    monkeypatch.setattr("radoboost.holder.table_preparation.infer_schema", None)
+    monkeypatch.setattr("radoboost.holder.table_preparation.settle_schema", None)
+    release = rb.craft(path, label="y", n_rados=None if passes == 3 else 5, mechanism=mechanism)
+    assert release.schema is None and opened["opened"] == 1 + passes
+
+
+@pytest.mark.parametrize(("cell", "most"), [("u", 6), ("", 8)], ids=["text", "a gap far down"])
+def test_a_mechanism_begins_once_however_often_the_table_was_looked_at(cell, most, monkeypatch, tmp_path, opened):
+    """At a cell that needs a schema the survey ends, and no sum was begun; a text in sight costs no pass at all."""
+    monkeypatch.setattr("radoboost.tables.csv_files.CSV_BLOCK_BYTES", 1000)
+    rows = [f"{cell if cell or k == 390 else k},{k % 7},{k % 2}\n" for k in range(400)]
+    (tmp_path / "t.csv").write_text("a,b,y\n" + "".join(rows))
+    begun, make = [], rb.Plain.make
+    monkeypatch.setattr(rb.Plain, "make", lambda *about: begun.append(about) or make(*about))
+    with pytest.warns(rb.SchemaWarning):
+        release = rb.craft(tmp_path / "t.csv", label="y", n_rados=5, seed=1)
+    assert len(begun) == 1 and opened["opened"] <= most and "a" in release.schema.columns
 
 
 @pytest.mark.parametrize("late", ["x", "", "NA", "1;2"], ids=["text", "empty", "NA", "text with a semicolon"])
@@ -148,7 +183,7 @@ def test_tables_in_memory(form):
     releases = []
     for engine in ("kernel", "reference"):
         with pytest.warns(rb.SchemaWarning):
-            releases.append(rb.craft(FRAMES[form], [0, 1, 1], n_rados=3, seed=2, engine=engine))
+            releases.append(rb.craft(FRAMES[form], [0, 1, 1], n_rados=3, seed=2, compute=rb.Compute(engine=engine)))
     assert releases[0].schema.label is None and releases[0].n_examples == 3
     assert releases[0].rados.tobytes() == releases[1].rados.tobytes() and np.isfinite(releases[0].rados).all()
 
@@ -162,12 +197,16 @@ def test_a_stream_that_can_be_read_once():
 def test_features_bounds_and_classes_of_the_caller_count(raw):
     with pytest.warns(rb.SchemaWarning):
         release = rb.craft(
-            raw, label="outcome", n_rados=4, features=["age", "ward"], bounds={"age": (0, 120)}, classes=("yes", "no")
+            raw,
+            label="outcome",
+            n_rados=4,
+            classes=("yes", "no"),
+            schema=replace(rb.Schema.of({"age": (0, 120)}), use=("age", "ward")),
         )
     assert release.schema.columns["age"].low == 0 and release.schema.columns["age"].high == 120
     assert release.classes == ("yes", "no") and list(release.schema.columns) == ["age", "ward"]
     with pytest.raises(rb.ArgumentError, match="'ward'"):
-        rb.craft(raw, label="outcome", bounds={"ward": (0, 1)})
+        rb.craft(raw, label="outcome", schema={"ward": (0, 1)})
 
 
 def test_a_feature_band_may_protect_a_category(raw):
@@ -201,7 +240,7 @@ def test_a_semicolon_file_with_decimal_commas(tmp_path):
     assert release.rados.tobytes() == expected.rados.tobytes()
     assert (release.schema.separator, release.schema.decimal) == (";", ",")
     with pytest.warns(rb.SchemaWarning):
-        told = rb.craft(other, label="outcome", n_rados=8, seed=3, separator=";", decimal=",")
+        told = rb.craft(other, label="outcome", n_rados=8, seed=3, schema=rb.Schema(separator=";", decimal=","))
     assert told.rados.tobytes() == expected.rados.tobytes()
 
 
@@ -218,7 +257,7 @@ def test_threads_and_files_do_not_change_a_bit(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rb.SchemaWarning)
         for form, threads in ((whole, 1), (whole, 2), (parts, 2), (table, 2), (str(tmp_path / "t.parquet"), 2)):
-            releases.append(rb.craft(form, label="outcome", n_rados=10, seed=1, threads=threads))
+            releases.append(rb.craft(form, label="outcome", n_rados=10, seed=1, compute=rb.Compute(threads=threads)))
     assert len({release.rados.tobytes() for release in releases}) == 1
 
 
@@ -245,10 +284,10 @@ def test_gaps_can_be_refused_with_all_columns_named(raw):
     message = f"values are missing in 'age' {age}, 'dose' {dose} of 300 rows"
     for schema in (None, rb.propose_schema(raw, "outcome")):
         with pytest.raises(rb.TableError, match=message) as caught:
-            rb.craft(raw, label="outcome", schema=schema, missing="error")
-        assert "--missing drop" in str(caught.value) and "\n" not in str(caught.value)
+            rb.craft(raw, label="outcome", schema=replace(rb.Schema.of(schema), gaps="error"))
+        assert "--set gaps=drop" in str(caught.value) and "\n" not in str(caught.value)
     with pytest.warns(rb.SchemaWarning):  # for the texts, which are no gaps
-        release = rb.craft(raw, label="outcome", drop=["age", "dose"], missing="error", n_rados=4)
+        release = rb.craft(raw, label="outcome", n_rados=4, schema=rb.Schema(drop=("age", "dose"), gaps="error"))
     assert release.feature_names[:-1] == ("ward=A", "ward=B", "ward=C", "admitted")
 
 
@@ -257,7 +296,7 @@ def test_rows_with_gaps_can_be_left_out(raw, tmp_path):
     whole = [k for k in range(300) if columns["age"][k] and columns["dose"][k]]
     kept = write_csv(tmp_path / "kept.csv", {name: [cells[k] for k in whole] for name, cells in columns.items()})
     with pytest.warns(rb.SchemaWarning, match=f"rows left out for a gap: {300 - len(whole)} of 300") as notices:
-        release = rb.craft(raw, label="outcome", n_rados=20, seed=1, missing="drop")
+        release = rb.craft(raw, label="outcome", n_rados=20, seed=1, schema=rb.Schema(gaps="drop"))
     assert release.feature_names[:-1] == ("age", "dose", "ward=A", "ward=B", "ward=C", "admitted")
     assert release.n_examples == len(whole)
     assert "% gaps" in str(notices[0].message) and "filled" not in str(notices[0].message)
@@ -267,7 +306,7 @@ def test_rows_with_gaps_can_be_left_out(raw, tmp_path):
     assert release.rados.tobytes() == expected.rados.tobytes()
     written = rb.Schema({**release.schema.columns})
     with pytest.warns(rb.SchemaWarning, match="rows left out"):
-        again = rb.craft(raw, label="outcome", n_rados=20, seed=1, schema=written, missing="drop")
+        again = rb.craft(raw, label="outcome", n_rados=20, seed=1, schema=replace(rb.Schema.of(written), gaps="drop"))
     assert again.rados.tobytes() == expected.rados.tobytes()
 
 
@@ -277,15 +316,15 @@ def test_rows_without_a_label_are_left_out_with_the_others(tmp_path):
     with pytest.raises(rb.TableError, match=r"label 'y' has a missing value \(line 4"):
         rb.craft(path, label="y", n_rados=2)
     with pytest.warns(rb.SchemaWarning, match=r"rows left out for a gap: 2 of 5 \('a' 1, 'y' 1\)"):
-        assert rb.craft(path, label="y", n_rados=2, missing="drop").n_examples == 3
+        assert rb.craft(path, label="y", n_rados=2, schema=rb.Schema(gaps="drop")).n_examples == 3
     x, y = np.array([[1.0], [np.nan], [3.0], [4.0]]), [0.0, 1.0, np.nan, 1.0]
     with pytest.warns(rb.SchemaWarning, match=r"2 of 4 \('x0' 1, 'y' 1\)"):
-        assert rb.craft(x, y, n_rados=2, missing="drop").n_examples == 2
+        assert rb.craft(x, y, n_rados=2, schema=rb.Schema(gaps="drop")).n_examples == 2
 
 
 def test_nothing_left_is_one_line():
     with pytest.raises(rb.TableError, match="every row of the table has a gap"):
-        rb.craft({"a": [None, 1.0, None], "b": [1.0, None, 2.0]}, [0, 1, 1], missing="drop")
+        rb.craft({"a": [None, 1.0, None], "b": [1.0, None, 2.0]}, [0, 1, 1], schema=rb.Schema(gaps="drop"))
 
 
 def test_a_declared_word_is_no_gap():
@@ -296,10 +335,10 @@ def test_a_declared_word_is_no_gap():
 
 def test_private_mechanisms_always_fill(raw):
     for missing in ("error", "drop"):
-        with pytest.raises(rb.ArgumentError, match=f"always fills gaps.*missing='{missing}'"):
-            rb.craft(raw, label="outcome", mechanism=rb.Moments(1.0), missing=missing)
+        with pytest.raises(rb.ArgumentError, match=f"always fills gaps.*gaps={missing}"):
+            rb.craft(raw, label="outcome", mechanism=rb.Moments(1.0), schema=rb.Schema(gaps=missing))
     with pytest.raises(rb.ArgumentError, match="'ignore'"):
-        rb.craft(raw, label="outcome", missing="ignore")
+        rb.craft(raw, label="outcome", schema=rb.Schema(gaps="ignore"))
 
 
 # ---- private mechanisms
@@ -312,10 +351,10 @@ def test_private_mechanisms_never_propose(raw, monkeypatch):
     monkeypatch.setattr("radoboost.holder.craft.open_table", None)
     options = {"label": "outcome", "classes": ("no", "yes"), "mechanism": rb.Moments(1.0)}
     with pytest.raises(rb.ArgumentError, match="rado schema TABLE --label COL"):
-        rb.craft(raw, **options)
+        flat.craft(raw, **options)
     template = rb.schema_template(raw, "outcome")
     with pytest.raises(rb.ArgumentError, match=r"'age', 'dose', 'ward', 'admitted'.*\"ward\": .*\"values\"") as caught:
-        rb.craft(raw, **options, schema=template)
+        flat.craft(raw, **options, schema=template)
     assert "\n" not in str(caught.value)
 
 
@@ -324,15 +363,21 @@ def test_private_releases_with_marks_of_a_file(tmp_path):
     columns["age"] = [cell.replace(".", ",") for cell in columns["age"]]
     path = write_csv(tmp_path / "t.csv", columns, ";")
     schema = rb.Schema({"age": rb.Number(0, 120), "ward": rb.Category(("A", "B", "C"))}, "outcome", ("no", "yes"))
-    release = rb.craft(path, schema=schema, mechanism=rb.Moments(1.0), n_rados=5, decimal=",", separator=";")
+    release = rb.craft(
+        path, mechanism=rb.Moments(1.0), n_rados=5, schema=replace(rb.Schema.of(schema), separator=";", decimal=",")
+    )
     assert (release.schema.decimal, release.schema.separator) == (",", ";")
     release = rb.craft(
-        path, label="outcome", classes=("no", "yes"), bounds={"age": (0, 120)}, mechanism=rb.Moments(1.0), n_rados=5,
-        decimal=",",
-    )  # fmt: skip
+        path,
+        label="outcome",
+        classes=("no", "yes"),
+        mechanism=rb.Moments(1.0),
+        n_rados=5,
+        schema=replace(rb.Schema.of({"age": (0, 120)}), decimal=","),
+    )
     assert release.schema.columns == {"age": rb.Number(0, 120)} and release.schema.decimal == ","
     with pytest.raises(rb.ArgumentError, match="how a file is written stands in a schema"):
-        rb.craft(path, label="outcome", bounds="private", mechanism=rb.Moments(1.0), decimal=",")
+        rb.craft(path, label="outcome", mechanism=rb.Moments(1.0), schema=replace(rb.Schema.of("private"), decimal=","))
 
 
 def test_the_engine_of_the_caller_takes_the_sums(raw, monkeypatch):
@@ -347,7 +392,7 @@ def test_the_engine_of_the_caller_takes_the_sums(raw, monkeypatch):
 
     monkeypatch.setattr(type(reference), "survey", counted)
     with pytest.warns(rb.SchemaWarning):
-        rb.craft(raw, label="outcome", n_rados=3, engine=reference)
+        rb.craft(raw, label="outcome", n_rados=3, compute=rb.Compute(engine=reference))
     assert len(counts) > 2
 
 
@@ -356,7 +401,7 @@ def test_the_engine_of_the_caller_takes_the_sums(raw, monkeypatch):
 
 def refused(match, *arguments, **options):
     with pytest.raises(rb.RadoError, match=match) as caught:
-        rb.craft(*arguments, **options)
+        flat.craft(*arguments, **options)
     assert "\n" not in str(caught.value)
 
 
@@ -376,8 +421,8 @@ def test_nothing_is_left_to_learn_from(raw, tmp_path):
 
 def test_marks_that_there_are_not_are_refused(raw):
     for mark in ("x", ";"):
-        refused("the decimal mark must be '.' or ','", raw, label="outcome", decimal=mark)
-    refused("the separator must be one ASCII character", raw, label="outcome", separator="ab")
+        refused("decimal must be '.' or ','", raw, label="outcome", decimal=mark)
+    refused("separator must be one ASCII character", raw, label="outcome", separator="ab")
 
 
 def test_all_columns_that_are_not_there_are_named(raw, tmp_path):
@@ -412,7 +457,11 @@ def test_types_that_arrow_does_not_have():
         "thing": pl.Series([{k} for k in range(40)], dtype=pl.Object),
         "number": pl.Series(list(range(40)), dtype=pl.Object),
     })  # fmt: skip
-    assert rb.craft(frame, y, n_rados=5, drop=["thing"]).feature_names == ("long", "number", "(constant)")
+    assert rb.craft(frame, y, n_rados=5, schema=rb.Schema(drop=("thing",))).feature_names == (
+        "long",
+        "number",
+        "(constant)",
+    )
     types = {name: kind.kind for name, kind in schema_template(frame).columns.items()}
     assert types == {"long": "number", "thing": "number", "number": "number"}  # objects say nothing before one looks
     refused("cannot read column 'long'", frame.select("long"), y, bounds=np.array([[0, 1]]))
@@ -424,9 +473,9 @@ def test_types_that_arrow_does_not_have():
 def test_labels_with_gaps_say_what_to_do(tmp_path):
     labels = ["u", "v"] * 19 + [float("nan"), "u"]
     table = {"a": list("xy") * 20, "l": labels}
-    refused("the label 'l' has a missing value.*--unlabelled drop", table, label="l")
+    refused("the label 'l' has a missing value.*--set unlabelled=drop", table, label="l")
     with pytest.warns(rb.SchemaWarning, match="rows left out for a gap: 1 of 40"):
-        assert rb.craft(table, label="l", n_rados=5, missing="drop").n_examples == 39
+        assert rb.craft(table, label="l", n_rados=5, schema=rb.Schema(gaps="drop")).n_examples == 39
 
 
 def test_a_clean_file_says_its_separator(tmp_path):
@@ -445,7 +494,82 @@ def test_names_that_are_there_twice_are_refused(tmp_path):
 def test_check_takes_marks(tmp_path):
     path = write_csv(tmp_path / "t.csv", {"a": ["1,5", "2,5"], "y": ["no", "yes"]}, ";")
     options = {"label": "y", "classes": ("no", "yes")}
-    assert check_table(path, bounds={"a": (0, 9)}, decimal=",", **options).counts.filled.tolist() == [0]
-    doubt = "is it a category, or written with another decimal mark?"
-    schema = rb.Schema({"a": rb.Number(0, 9)})
-    assert any(doubt in line for line in check_table(path, schema=schema, **options).as_text())
+    assert flat.check_table(path, bounds={"a": (0, 9)}, decimal=",", **options).counts.filled.tolist() == [0]
+    words = "\n".join(check_table(path, schema=rb.Schema({"a": rb.Number(0, 9)}), **options).as_text())
+    assert "'a': 2 cells are no number; the first: '1,5' in line 2, '2,5' in line 3" in words
+    assert """'a': "decimal": "," reads 2 of them; the documentation of the table says what is right""" in words
+
+
+MESSY = rb.Schema(
+    {
+        "age": rb.Number(0, 120),
+        "ward": rb.Category(("surgery", "medicine", "east")),
+        "admitted": rb.Date(low="2020-01-01", high="2025-01-01"),
+    },
+    "ill",
+    ("no", "yes"),
+)
+
+
+def messy_rows():
+    """Sixty rows of three lines each, some of them with cells that `MESSY` does not declare."""
+    rows = [[f"{30 + k % 40}", "surgery", f"2024-01-{1 + k % 28:02}", '"a\n\nnote"', "no"] for k in range(60)]
+    for row, ward in enumerate(["Surgery", "SURGERY", "surgrey", "medecine", "XR7", "XR7", "XR7"]):
+        rows[row + 1][1] = ward
+    for row in (20, 21, 22, 23):
+        rows[row][2] = f"{row}.03.2024"
+    rows[24][2] = "05.06.2024"
+    rows[30] = ["age", "ward", "admitted", "note", "ill"]
+    rows[40][0], rows[41][4], rows[42][4] = "3O", "Yes", ""
+    return rows
+
+
+@pytest.mark.parametrize("part_bytes", [None, 500], ids=["one part", "many parts"])
+def test_check_names_what_does_not_fit_and_the_rule_that_would_read_it(part_bytes, tmp_path, monkeypatch):
+    """Frequent unknown values, spellings, first cells by their line, other orders, and headers within the table."""
+    if part_bytes:
+        monkeypatch.setattr("radoboost.tables.csv_files.RANGE_BYTES", part_bytes)
+    lines = [",".join(row) for row in [["age", "ward", "admitted", "note", "ill"], *messy_rows()]]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    found = check_table(tmp_path / "t.csv", schema=MESSY)
+    unfit = found.to_dict()["unfit"]
+    assert unfit["ward"] == {
+        "cells": 8,
+        "frequent": {"XR7": 3, "Surgery": 1, "SURGERY": 1, "surgrey": 1, "medecine": 1},
+        "other_capitals": 2,
+        "one_letter": 2,
+    }
+    text = (tmp_path / "t.csv").read_text().splitlines()
+
+    def line(start):
+        return f"line {next(k for k, line in enumerate(text, 1) if line.startswith(start) and k > 1)}"
+
+    assert unfit["age"] == {
+        "cells": 2,
+        "first": [{"cell": "age", "where": line("age,")}, {"cell": "3O", "where": line("3O,")}],
+        "decimal": {},
+    }
+    assert unfit["admitted"]["cells"] == 6 and unfit["admitted"]["order"] == {"dmy": 5, "mdy": 1}
+    assert unfit["admitted"]["first"][0] == {"cell": "20.03.2024", "where": line("50,")}
+    assert unfit["ill"]["frequent"] == {"ill": 1, "Yes": 1} and unfit["ill"]["other_capitals"] == 1
+    assert found.to_dict()["repeated_headers"] == 1
+    words = found.as_text()
+    assert "without a usable label: 3 rows ('ill' is missing, or no declared class)" in words
+    assert f"1 rows repeat the header, the first in {line('age,')}: leave them out of the table" in words
+    assert """'ward': 2 of them are a declared value in other capitals, which "fold": true reads""" in words
+    assert any(""""order": "dmy" reads 5 of them and "order": "mdy" reads 1""" in text for text in words)
+
+
+def test_check_of_a_frame_says_rows(tmp_path):
+    names = ["age", "ward", "admitted", "note", "ill"]
+    frame = pd.DataFrame(messy_rows(), columns=names)
+    found = check_table(frame, schema=MESSY).to_dict()
+    assert found["unfit"]["age"]["first"] == [{"cell": "age", "where": "row 31"}, {"cell": "3O", "where": "row 41"}]
+    assert found["unfit"]["ward"]["cells"] == 8 and found["repeated_headers"] == 1
+
+
+def test_no_advice_of_a_check_is_a_value_of_the_table(tmp_path):
+    """Rules alone are written down: the values that are found are shown, and never as JSON to paste."""
+    frame = pd.DataFrame(messy_rows(), columns=["age", "ward", "admitted", "note", "ill"])
+    advice = [line for line in check_table(frame, schema=MESSY).as_text() if '": ' in line]
+    assert advice and not any(value in line for line in advice for value in ("XR7", "surg", "20.03", "3O"))

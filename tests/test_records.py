@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import csv_oracle
+import flat
 import radoboost as rb
 from radoboost import private_score
 from radoboost.holder.curator import Curator
@@ -26,7 +27,6 @@ from radoboost.holder.engines import get_engine
 from radoboost.holder.privacy_cost import privacy_cost_by_schema
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import Declared
 from radoboost.holder.table_check import check_table
 from radoboost.lab.audits.audit_tables import Candidate, Tables
 from radoboost.lab.audits.exact_audit import (
@@ -317,16 +317,16 @@ def test_a_record_is_one_row_however_many_lines_it_has(note, packed, tmp_path, m
     assert (rows - fewer, good - fewer_good, round(total - less, 9)) == (1, 1 - long, 0.5 * (1 - long))
     declared = {"label": "y", "classes": ("no", "yes"), "bounds": {"a": (0, 1)}, "features": ["a"]}
     mechanism = rb.NoisyExamples(1.0)
-    made = [rb.craft(path, **declared, mechanism=mechanism, n_rados=2, counts=None).n_examples for path in paths]
+    made = [flat.craft(path, **declared, mechanism=mechanism, n_rados=2, counts=None).n_examples for path in paths]
     assert made == [301, 300]
     by_person = {**declared, "person": "id", "max_rows": 3}
-    people = [rb.craft(path, **by_person, mechanism=mechanism, n_rados=2, counts=None).n_examples for path in paths]
+    people = [flat.craft(path, **by_person, mechanism=mechanism, n_rados=2, counts=None).n_examples for path in paths]
     assert people == [121, 120]  # of a record of more than a megabyte, too: its person is read
     model = rb.Model(np.array([1.0]), (rb.Column("a", "none", step=2.0**-20),), ("no", "yes"), {"name": "by hand"})
     scored = [rb.score(model, path, label="y", epsilon=60.0) for path in paths]
     assert [round((score.errors + score.hits) / 2) for score in scored] == [150, 150]  # give or take the noise, of 0.13
     assert abs(scored[0].errors + scored[0].hits - scored[1].errors - scored[1].hits - (1 - long)) < 2
-    checked = check_table(paths[0], **declared)
+    checked = flat.check_table(paths[0], **declared)
     assert checked.to_dict().get("records_too_long", 0) == long
 
 
@@ -336,9 +336,9 @@ def files(folder, note, records=None, person=None):
     other = with_note(b"Seen.")[0].replace(b"41,0.5", b"41,0.9").replace(b'Seen.",yes', b'Seen.",no')
     for path, text in zip(paths, (*with_note(note)[::-1], other), strict=True):
         path.write_bytes(text)
-    options = {} if person is None else {"label": "y", "person": person, "max_rows": 3, "choice_key": bytes(32)}
-    declared = Declared({"a": (0.0, 1.0)})
-    asked = CraftRequest(n_rados=0, signature_key=bytes(32), declared=declared, classes=("no", "yes"), **options)
+    options = {} if person is None else {"label": "y", "person": rb.Person(person, 3)}
+    schema = rb.Schema(numbers={"a": (0.0, 1.0)}, classes=("no", "yes"), **options)
+    asked = CraftRequest(schema, rb.Moments(1.0), choice_key=bytes(32))
     candidates = tuple(Candidate(name, (None,) * k) for k, name in enumerate(("nothing", "the note", "another note")))
 
     def opened(rows):
@@ -483,7 +483,7 @@ def test_releases_of_lines_and_of_rows_do_not_add_up(tmp_path):
 
     def craft(name, schema, **more):
         kind = rb.NoisyRados(1.0)
-        return rb.craft(tmp_path / name, schema=schema, mechanism=kind, n_rados=2, counts=None, **more)
+        return flat.craft(tmp_path / name, schema=schema, mechanism=kind, n_rados=2, counts=None, **more)
 
     first = craft("t.csv", lines, ledger=books)
     second = craft("t.csv", lines, ledger=books, compose=[first])
@@ -535,7 +535,7 @@ def test_the_separator_is_that_of_the_whole_header_and_of_no_row(mark, rows, tmp
 def test_a_header_with_a_quote_that_no_writer_wrote_ends_with_its_line(tmp_path):
     for row in (b"1;2;no", b'1;2;"no"', b'1;",,,,";no'):
         (tmp_path / "t.csv").write_bytes(b'5" pipe;b;y\n' + row + b'\n"x"\n')
-        assert csv_separator(tmp_path / "t.csv", CsvDialect()) == ","
+        assert csv_separator(tmp_path / "t.csv", CsvDialect()) == ";"
 
 
 @pytest.mark.parametrize("more", ["", "0.9,yes,x\n" * 100])
@@ -545,8 +545,13 @@ def test_a_file_whose_lines_end_as_no_writer_ends_them_is_refused_by_its_header(
     lines = ["a,y,note", *["0.5,no,fine"] * 19, '0.5,yes,"said\n' + more + '"', ""]
     (tmp_path / "t.csv").write_bytes(ending.join(lines).encode())
     with pytest.raises(rb.TableError, match="carriage return") as refusal:
-        rb.craft(tmp_path / "t.csv", label="y", classes=("no", "yes"), bounds={"a": (0, 1)},
-                 features=["a"], mechanism=rb.NoisyExamples(1.0))  # fmt: skip
+        rb.craft(
+            tmp_path / "t.csv",
+            label="y",
+            classes=("no", "yes"),
+            mechanism=rb.NoisyExamples(1.0),
+            schema=replace(rb.Schema.of({"a": (0, 1)}), use=("a",)),
+        )
     assert "fine" not in str(refusal.value)
     with pytest.raises(rb.TableError, match="carriage return"):
         raw_column_types(tmp_path / "t.csv")
@@ -567,7 +572,7 @@ def test_empty_cells_behind_the_last_column_are_no_reason_to_lose_a_record(endin
     """Excel writes trailing separators for some blocks of rows and not for others, by what stands in one of them."""
     lines = [b"a,y", *[b"0.5,no"] * 15, *[b'0.5,yes,,""'] * 15, b"0.5,yes,x"]
     (tmp_path / "t.csv").write_bytes(ending.join(lines) + ending)
-    check = check_table(tmp_path / "t.csv", label="y", classes=("no", "yes"), bounds={"a": (0, 1)})
+    check = check_table(tmp_path / "t.csv", label="y", classes=("no", "yes"), schema={"a": (0, 1)})
     assert check.counts.n_rows == 31 and check.to_dict()["records_too_wide"] == 1
 
 
@@ -589,7 +594,7 @@ def test_padding_of_the_header_decides_nothing_about_other_rows(tmp_path):
     counts = []
     for header in (b"a,y", b"a,y,", b'a,y,"",'):
         (tmp_path / "t.csv").write_bytes(b"\n".join([header, *rows]) + b"\n")
-        check = check_table(tmp_path / "t.csv", label="y", classes=("no", "yes"), bounds={"a": (0, 1)})
+        check = check_table(tmp_path / "t.csv", label="y", classes=("no", "yes"), schema={"a": (0, 1)})
         counts.append((check.counts.n_rows, check.to_dict()["records_too_wide"]))
     assert counts == [(6, 1)] * 3
     assert raw_column_types(tmp_path / "t.csv").keys() == {"a", "y"}

@@ -24,7 +24,7 @@ from radoboost.release import release as release_module
 def small(rng):
     x = rng.lognormal(size=(40, 3))
     with pytest.warns(rb.ClippedWarning):
-        return rb.craft(x, rng.choice([0, 1], 40), n_rados=25, bounds={"x1": (0.5, 2)}, seed=1)
+        return rb.craft(x, rng.choice([0, 1], 40), n_rados=25, seed=1, schema={"x1": (0.5, 2)})
 
 
 @pytest.fixture
@@ -237,7 +237,7 @@ def test_the_statement_of_plain_rados_promises_nothing(rng):
     exposed = " ".join(plain.not_protected)
     assert "mean and standard deviation" in exposed and "seed" not in exposed
     assert "seed" in " ".join(rb.craft(x, y, seed=1).statement.not_protected)
-    scaled = rb.craft(x, y, scale="bounds", bounds=[(-9, 9)] * 2).statement
+    scaled = rb.craft(x, y, schema=[(-9, 9)] * 2, mechanism=rb.Plain(scale="bounds")).statement
     assert "standard deviation" not in " ".join(scaled.not_protected)
     assert rb.Statement.from_dict(plain.to_dict()) == plain
 
@@ -264,7 +264,9 @@ def test_memory_is_asked_for_first(monkeypatch):
         patch.setattr("psutil.virtual_memory", lambda: type("M", (), {"available": 2**30})())
         with pytest.raises(rb.TooLargeError, match=r"524,288 rados of 2,001 features needs .* GiB .* 1.0 GiB are free"):
             rb.craft(np.zeros((40, 2000)), [0, 1] * 20, n_rados=524_288)
-        release = rb.craft(np.eye(30), [0, 1] * 15, n_rados=1000, threads=64)  # fewer threads, same result
+        release = rb.craft(
+            np.eye(30), [0, 1] * 15, n_rados=1000, compute=rb.Compute(threads=64)
+        )  # fewer threads, same result
     assert release.n_rados == 1000
 
 

@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
-from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.feature_maps import DEGREES
 from radoboost.holder.mechanisms.moments.aggregations import CAP, CONSTANT_VALUE, GRID
 from radoboost.holder.mechanisms.moments.budget import NoiseShape, plan_stage_budget
 from radoboost.lab.attacks.mechanism_from_release import claim_of_statement, mechanism_of_release
 from radoboost.privacy import Gaussian, Relation, SubsampledGaussian, convert_relation, epsilon_at, event_from_dict
-from stage_audits import audit_stages
-from test_audits import KEY, LARGE
 
 REPLACE, RECORD, EDGE, LABEL = Relation.REPLACE, Relation.RECORD, Relation.EDGE, Relation.LABEL
 SHAPES = [
@@ -33,7 +31,7 @@ def craft(rng, n_rows=400, **options):
     x = rng.normal(size=(n_rows, 2))
     mechanism = rb.Moments(4.0, relation="replace", **options.pop("about", {}))
     about = {"bounds": [[-3, 3]] * 2, "classes": (0, 1), "counts": None, **options}
-    return rb.craft(x, (x[:, 0] > 0).astype(int), mechanism=mechanism, **about)
+    return flat.craft(x, (x[:, 0] > 0).astype(int), mechanism=mechanism, **about)
 
 
 values = st.lists(st.floats(-5, 5), min_size=3, max_size=3)
@@ -144,41 +142,18 @@ def test_refusals():
     ):  # fmt: skip
         with pytest.raises(rb.ArgumentError, match=message):
             rb.Moments(1.0, **options)
-    with pytest.raises(rb.ArgumentError, match="leave relation out, or person"):
+    with pytest.raises(rb.ArgumentError, match="leave relation out, or --person"):
         rb.craft(
-            "there is no such file.csv", label="y", classes=(0, 1), bounds={"a": (0, 1)}, person="who", max_rows=2,
+            "there is no such file.csv",
+            label="y",
+            classes=(0, 1),
             mechanism=rb.Moments(1.0, relation="replace"),
-        )  # fmt: skip
-
-
-def test_a_few_runs_of_the_attack_find_no_more_than_is_claimed():
-    mechanism = rb.Moments(LARGE, relation="replace")
-    for far in (False, True):
-        audits = audit_stages(mechanism, runs=80, key=KEY, columns="linear", far=far)
-        assert all(audit.holds and audit.neighbours == "one record replaced" for audit in audits.values())
-        assert audits["mean rados"].found > 0
-
-
-class HalvedSum(Curator):
-    """Half the noise on the third stage after the noisy counts."""
-
-    def add_noise(self, total, *noises):
-        before = getattr(self, "_seen", 0)
-        self._seen = before + len(noises)
-        halved = [
-            replace(noise, scale=noise.scale / 2) if place == 2 else noise for place, noise in enumerate(noises, before)
-        ]
-        super().add_noise(total, *halved)
-
-
-def test_halved_noise_is_caught():
-    mechanism = rb.Moments(LARGE, relation="replace")
-    audits = audit_stages(mechanism, runs=400, key=KEY, run=HalvedSum, columns="degree-3", far=False)
-    assert not audits["sum"].holds
+            schema=replace(rb.Schema.of({"a": (0, 1)}), person=rb.Person("who", 2)),
+        )
 
 
 def test_the_commands(rado):
-    answer = json.loads(rado("account", "--epsilon", 1, "--relation", "replace", "--json")[1])
+    answer = json.loads(rado("account", "--epsilon", 1, "--set", "relation=replace", "--json")[1])
     assert answer["neighbours"] == "one record replaced" and answer["epsilon"] <= 1
-    code, out, err = rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--relation", "replace")
+    code, out, err = rado("account", "--mechanism", "noisy-rados", "--epsilon", 1, "--set", "relation=replace")
     assert (code, out, err.count("\n")) == (1, "", 1)

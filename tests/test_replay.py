@@ -147,7 +147,7 @@ def runs_of(mechanism, asked, tables, one, other, run=Curator, **options):
 
 def test_noise_is_that_of_the_slow_reference_at_the_logged_scale():
     tables, mechanism = (
-        audit_tables_for(Relation.RECORD, Scenario(thorough=False, n_columns=2, columns="linear")),
+        audit_tables_for(moments(), Relation.RECORD, Scenario(thorough=False, n_columns=2, columns="linear")),
         moments(),
     )
     first, _ = runs_of(mechanism, tables.asked, tables, 0, 1)
@@ -177,12 +177,12 @@ def test_noise_is_that_of_the_slow_reference_at_the_logged_scale():
 @pytest.mark.parametrize("what", RELATIONS)
 def test_the_two_files_are_the_same_to_the_last_byte(what, tmp_path):
     mechanism = moments(what)
-    tables = audit_tables_for(mechanism.neighbours, Scenario(thorough=False, columns="linear"))
+    tables = audit_tables_for(mechanism, mechanism.neighbours, Scenario(thorough=False, columns="linear"))
     one, other = tables.pairs[0]
     logs = runs_of(mechanism, tables.asked, tables, one, other)
     files = []
     for log in logs:
-        release = replayed_release(mechanism, tables.asked, log.made)
+        release = replayed_release(tables.asked, log.made)
         files.append(tmp_path / f"{len(files)}.parquet")
         Release.save(release, files[-1])  # not its own, which refuses
     assert files[0].read_bytes() == files[1].read_bytes()
@@ -190,9 +190,12 @@ def test_the_two_files_are_the_same_to_the_last_byte(what, tmp_path):
 
 
 def test_what_a_replay_makes_is_not_saved(tmp_path):
-    mechanism, tables = moments(), audit_tables_for(Relation.RECORD, Scenario(thorough=False, columns="linear"))
+    mechanism, tables = (
+        moments(),
+        audit_tables_for(moments(), Relation.RECORD, Scenario(thorough=False, columns="linear")),
+    )
     log, _ = runs_of(mechanism, tables.asked, tables, 0, 1)
-    release = replayed_release(mechanism, tables.asked, log.made)
+    release = replayed_release(tables.asked, log.made)
     with pytest.raises(rb.ReleaseError, match="replay"):
         release.save(tmp_path / "a.parquet")
     with pytest.raises(rb.ReleaseError, match="replay"):
@@ -481,10 +484,10 @@ def test_what_an_exact_audit_has_no_use_for_is_refused(mechanism, options):
 
 def test_the_command(rado, monkeypatch):
     monkeypatch.setattr(exact_audit, "REPLAYS", QUICK)
-    code, out, err = rado("audit", "--exact", "--columns", "linear")
+    code, out, err = rado("audit", "--exact", "--set", "columns=linear")
     assert (code, err) == (0, "")
     assert "made-up tables, not of this file" in out and "mean rados" in out and "pairs of neighbouring tables" in out
-    code, out, _ = rado("audit", "--exact", "--columns", "linear", "--relation", "replace", "--json")
+    code, out, _ = rado("audit", "--exact", "--set", "columns=linear", "--set", "relation=replace", "--json")
     entry = json.loads(out)
     assert code == 0 and entry["holds"] is True and entry["ratio"] < NEAR and "No pair passes" in entry["remark"]
     code, out, _ = rado("audit", "--exact", "--mechanism", "score", "--json")

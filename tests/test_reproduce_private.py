@@ -107,7 +107,7 @@ def test_rados_are_those_that_crafting_gives(rng):
     m, n = 150, 40
     x, labels = rng.normal(size=(m, 2)), rng.choice([-1, 1], size=m)
     x[:, 1] = rng.choice([-1.0, 1.0], size=m)
-    release = rb.craft(x, labels, n_rados=n, mechanism=FeatureBand("x1", 3.0), intercept=False, seed=5)
+    release = rb.craft(x, labels, n_rados=n, seed=5, mechanism=FeatureBand("x1", 3.0, intercept=False))
     edges = x * labels[:, None]
     rados = band_rados(edges, 1, band(m, 3.0), n, make_key(5))
     assert (rados[:, 1] == release.rados[:, 1]).all()

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_wine
 
 import radoboost as rb
-from radoboost.cli.learn import _complete_held_out, _complete_penalty
+from radoboost.cli.learn import _complete_setting
 from radoboost.errors import ArgumentError
 from radoboost.learner.boost import Rounds, boost
 from radoboost.learner.boost_rados import (
@@ -144,7 +144,7 @@ def test_more_than_two_classes():
 def test_features_by_importance(rng):
     """Weight times spread: a column in small units has a large weight, and is not more important for it."""
     x = rng.normal(size=(500, 3)) * [1.0, 1000.0, 1.0]
-    release = rb.craft(x, x[:, 0] + x[:, 1] / 1000 > 0, n_rados=300, scale=None, seed=0)
+    release = rb.craft(x, x[:, 0] + x[:, 1] / 1000 > 0, n_rados=300, seed=0, mechanism=rb.Plain(scale=None))
     spreads = np.sqrt(np.square(x).sum(axis=0)) / 2
     np.testing.assert_allclose(release.rados[:, :3].std(axis=0), spreads, rtol=0.2)  # of 300 draws, five deviations
     assert features_used_by_model(release, np.array([2.0, 0.001, 0.0, 9.0])) == ["x0", "x1"]
@@ -197,7 +197,7 @@ def test_a_release_that_does_not_tell_its_number_of_examples():
     assert examples_behind_rados(release) == pytest.approx(4000, rel=0.35)  # a deviation of 600 draws is 6 per cent
     clf = rb.RadoBoostClassifier(penalty="ridge", n_rounds=30).fit_rados(release)
     assert clf.model_.learner["weight"] > 0 and "strength" not in clf.model_.learner
-    bare = replace(rb.craft(x, x[:, 0] > 0, n_rados=600, intercept=False, seed=0), n_examples=None)
+    bare = replace(rb.craft(x, x[:, 0] > 0, n_rados=600, seed=0, mechanism=rb.Plain(intercept=False)), n_examples=None)
     with pytest.raises(ArgumentError, match="does not tell how many examples"):
         rb.RadoBoostClassifier(penalty="ridge", strength=0.1).fit_rados(bare)
     rb.RadoBoostClassifier(penalty="scores", strength=1.0, n_rounds=30).fit_rados(bare)
@@ -218,7 +218,18 @@ def test_odd_releases(rng):
 
 def test_the_command(rado, release):
     release.save("clinic.rado.parquet")
-    options = ["--learner", "boost", "--penalty", "lasso", "--strength", "0.01", "--stop", "held-out", "--rounds", 40]
+    options = [
+        "--learner",
+        "boost",
+        "--set",
+        "penalty=lasso",
+        "--set",
+        "strength=0.01",
+        "--set",
+        "stop=held-out",
+        "--set",
+        "n_rounds=40",
+    ]
     printed = json.loads(rado("learn", "clinic.rado.parquet", *options, "--json", "-o", "b.json")[1])
     did = printed["learner"]
     assert (did["penalty"], did["strength"], did["stop"]) == ("lasso", 0.01, "held-out") and did["rounds"] <= 40
@@ -227,14 +238,13 @@ def test_the_command(rado, release):
     )
     assert rb.load_model("b.json").to_json() == same.to_json()
     assert "uses " in rado("show", "b.json")[1]
-    code, _, err = rado("learn", "clinic.rado.parquet", "--learner", "boost", "--strength", "1", "-o", "c.json")
-    assert code == 1 and "add --penalty lasso, ridge or scores" in err
-    code, _, err = rado("learn", "clinic.rado.parquet", *options[:4], "--strength", "much", "-o", "c.json")
-    assert code == 1 and "--strength takes a number" in err and len(err.splitlines()) == 1
-    code, _, err = rado("learn", "clinic.rado.parquet", "--penalty", "lasso", "-o", "c.json")
+    code, _, err = rado("learn", "clinic.rado.parquet", "--learner", "boost", "--set", "strength=1", "-o", "c.json")
+    assert code == 1 and "add --set penalty=lasso" in err
+    code, _, err = rado("learn", "clinic.rado.parquet", *options[:4], "--set", "strength=much", "-o", "c.json")
+    assert code == 1 and "strength must be" in err and len(err.splitlines()) == 1
+    code, _, err = rado("learn", "clinic.rado.parquet", "--set", "penalty=lasso", "-o", "c.json")
     assert code == 1 and "add --learner boost" in err
 
 
 def test_completion():
-    assert _complete_penalty("") == list(PENALTIES) and _complete_penalty("r") == ["ridge"]
-    assert _complete_held_out("h") == ["held-out"]
+    assert _complete_setting("st") == ["strength=", "stop="]

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.mechanisms import plain
 from radoboost.holder.rooms import abort_notices, participant, room
@@ -49,16 +50,22 @@ def tables(n_rows=900, n_classes=2, seed=0):
 def meet(table_of, *, names=NAMES[:3], box=None, add=bare_sum, confirm=lambda code, parties: True, **agreed):
     """What each holder of a new room ends with: a release, or what it raised."""
     box = MemoryMailbox() if box is None else box
-    rb.open_room(box, **{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": len(names)})
+    flat.open_room(box, **{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": len(names)})
     identities = {name: rb.Identity.create(name) for name in names}
 
     def hospital(name):
         table, y, options = table_of(name)
         try:
             return rb.join_room(
-                box, table, y, identity=identities[name], confirm=confirm, counts=None, threads=1,
+                box,
+                table,
+                y,
+                identity=identities[name],
+                confirm=confirm,
+                counts=None,
+                compute=rb.Compute(threads=1),
                 **{"patience": 300.0, "wait": 300.0, **options},
-            )  # fmt: skip
+            )
         except rb.RadoError as error:
             return error
 
@@ -121,7 +128,7 @@ def test_every_holder_ends_with_the_same_release(agreed):
 def _shape_of(agreed, release):
     from radoboost.holder.mechanisms.moments.moments import _feature_candidates, _noise_shape
 
-    asked = make_agreement(**{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": 3}).asked()
+    asked = flat.make_agreement(**{"bounds": BOUNDS, "classes": (0, 1), **agreed, "parties": 3}).asked()
     shape = _noise_shape(asked, ["x0", "x1"], _feature_candidates(asked, ["x0", "x1"]))
     beyond = "outline" in release.blocks
     return replace(shape, n_planned=len(release.columns) if beyond else 0)
@@ -140,18 +147,19 @@ def test_secure_sums_give_what_bare_ones_do(monkeypatch):
     cut = {"east": slice(0, 101), "north": slice(101, 232), "south": slice(232, 333)}
     crafted = room.craft_in_room
 
-    def with_one_key(table, labels, mechanism, asked, pool, *about, **options):
-        first = starts[pool._identity.party.name]
-        return crafted(
-            table, labels, mechanism, replace(asked, signature_key=key, first_row=first), pool, *about, **options
-        )
+    def with_one_key(table, labels, asked, pool, *about, **options):
+        mechanism = replace(asked.mechanism, first_row=starts[pool._identity.party.name])
+        asked = replace(asked, signature_key=key, mechanism=mechanism)
+        return crafted(table, labels, asked, pool, *about, **options)
 
     monkeypatch.setattr(room, "craft_in_room", with_one_key)
     monkeypatch.setattr("radoboost.holder.request.CraftRequest.numbering", {})  # of what no holder would tell
     ends, _ = meet(lambda name: (x[cut[name]], y[cut[name]], {}), add=secure_sum, n_rados=50)
     release = one_release(ends)
-    monkeypatch.setattr("radoboost.holder.craft.make_key", lambda seed: key)
-    central = rb.craft(x, y, bounds=[BOUNDS["x0"], BOUNDS["x1"]], classes=(0, 1), scale="bounds", n_rados=50)
+    monkeypatch.setattr("radoboost.holder.request.make_key", lambda seed: key)
+    central = rb.craft(
+        x, y, classes=(0, 1), n_rados=50, schema=[BOUNDS["x0"], BOUNDS["x1"]], mechanism=rb.Plain(scale="bounds")
+    )
     assert release.rados.tobytes() == central.rados.tobytes()
     assert release.columns == central.columns and release.n_examples == central.n_examples
 
@@ -285,11 +293,11 @@ def test_a_table_that_changed_between_two_passes_is_refused_before_its_sums_are_
 
 def test_an_agreement_has_one_text_and_keeps_the_order_of_columns():
     agreement = make_agreement(
-        bounds={"b": (0, 1), "a": (0, np.float64(2))}, label="y", classes=(0, np.int64(1)), parties=3
+        label="y", classes=(0, np.int64(1)), parties=3, schema={"b": (0, 1), "a": (0, np.float64(2))}
     )
     again = Agreement.from_bytes(agreement.to_bytes())
-    assert again == agreement and list(again.asked().declared.limits) == ["b", "a"]
-    assert make_agreement(bounds={"b": (0, 1)}, label="y", classes=(0, 1), parties=3).nonce != agreement.nonce
+    assert again == agreement and list(again.asked().limits) == ["b", "a"]
+    assert make_agreement(label="y", classes=(0, 1), parties=3, schema={"b": (0, 1)}).nonce != agreement.nonce
     for content in (b"", b"[]", agreement.to_bytes() + b" ", agreement.to_bytes().replace(b'"y"', b'"z" ')):
         with pytest.raises(rb.RoomError, match="damaged, or none"):
             Agreement.from_bytes(content)
@@ -310,28 +318,27 @@ def test_an_agreement_has_one_text_and_keeps_the_order_of_columns():
         ({"parties": 2}, "3 to 1,000"),
         ({"parties": 5, "tolerate": 0}, "tolerate"),
         ({"parties": 10, "tolerate": 5}, "half"),
-        ({"max_rows": 3}, "column"),
         ({"person": "x0", "max_rows": 1, "mechanism": rb.Moments(1.0)}, "feature"),
     ],
 )
 def test_what_cannot_be_agreed_on_is_refused_when_the_room_is_opened(agreed, why):
     box = MemoryMailbox()
     with pytest.raises(rb.ArgumentError, match=why):
-        rb.open_room(box, **{"bounds": BOUNDS, "classes": (0, 1), "parties": 3, **agreed})
+        flat.open_room(box, **{"bounds": BOUNDS, "classes": (0, 1), "parties": 3, **agreed})
     assert box.names("") == []
 
 
 def test_a_room_has_one_agreement():
     box = MemoryMailbox()
-    rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
+    rb.open_room(box, classes=(0, 1), parties=3, schema=BOUNDS)
     with pytest.raises(rb.RoomError, match="has an agreement already"):
-        rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
+        rb.open_room(box, classes=(0, 1), parties=3, schema=BOUNDS)
 
 
 def test_a_schema_can_be_agreed_on():
     schema = rb.Schema({"age": rb.Number(0, 120, gaps=True), "ward": rb.Category(("A", "B"))}, "ill", ("no", "yes"))
-    agreement = make_agreement(schema, parties=3, mechanism=rb.Moments(1.0), drop=["ward"])
-    assert agreement.label == "ill" and agreement.asked().declared.names == ["age", "age=(missing)"]
+    agreement = make_agreement(replace(schema, drop=("ward",)), rb.Moments(1.0), parties=3)
+    assert agreement.asked().label == "ill" and agreement.asked().names == ["age", "age=(missing)"]
     with pytest.raises(rb.ArgumentError, match="leaves open"):
         make_agreement(rb.Schema({"age": rb.Number()}), label="ill", classes=(0, 1), parties=3)
 
@@ -341,7 +348,7 @@ def identities(names=NAMES[:3]):
 
 
 def test_one_byte_one_name_or_one_key_more_is_another_code():
-    first, second = (make_agreement(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
+    first, second = (make_agreement(classes=(0, 1), parties=3, schema=BOUNDS) for _ in range(2))
     parties = [one.party for one in identities()]
     codes = {
         verification_code(make_roster(first, parties)),
@@ -356,7 +363,7 @@ def test_one_byte_one_name_or_one_key_more_is_another_code():
 
 
 def test_greetings_are_checked():
-    agreement, other = (make_agreement(bounds=BOUNDS, classes=(0, 1), parties=3) for _ in range(2))
+    agreement, other = (make_agreement(classes=(0, 1), parties=3, schema=BOUNDS) for _ in range(2))
     east, north, _ = identities()
     hello = greeting_message(agreement, east)
     assert read_greeting(hello, place_of_greeting("east"), agreement.digest) == east.party
@@ -401,7 +408,7 @@ def test_whoever_sees_another_room_is_named():
             return content
 
     box = Lying()
-    rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3, n_rados=4)
+    rb.open_room(box, classes=(0, 1), parties=3, n_rados=4, schema=BOUNDS)
     ends = {}
 
     def hospital(name):
@@ -438,7 +445,7 @@ def test_nobody_comes_back_and_nobody_comes_twice():
 
 def test_a_holder_that_was_there_before_is_told_so(tmp_path):
     box, east = MemoryMailbox(), rb.Identity.create("east")
-    agreement = rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
+    agreement = rb.open_room(box, classes=(0, 1), parties=3, schema=BOUNDS)
     agreed = {"confirm": lambda code, parties: True, "wait": 0.1}
     for _ in range(2):  # before anything is confirmed, it may come again
         with pytest.raises(rb.RoomError, match="only east came within 0 seconds, and of 3 holders 2 are missing"):
@@ -593,7 +600,7 @@ def test_one_who_stops_is_not_waited_for():
 
 def test_one_who_stops_before_all_are_ready_ends_a_room_that_cannot_do_without_it():
     box, (east, north, south) = MemoryMailbox(), identities()
-    agreement = rb.open_room(box, bounds=BOUNDS, classes=(0, 1), parties=3)
+    agreement = rb.open_room(box, classes=(0, 1), parties=3, schema=BOUNDS)
     agreed = {"confirm": lambda code, parties: True, "counts": None, "patience": 3600.0}
     box.put(place_of_greeting("south"), greeting_message(agreement, south))  # and it does not confirm the code
 
@@ -683,7 +690,7 @@ def test_another_file_is_refused_and_signatures_are_counted(monkeypatch):
 
     def crafted(*about, **options):
         release = genuine(*about, **options)
-        return replace(false, id=release.id) if about[4]._identity.party.name == "east" else release
+        return replace(false, id=release.id) if about[3]._identity.party.name == "east" else release
 
     monkeypatch.setattr(room, "craft_in_room", crafted)
     ends, box = meet(part, n_rados=10)
@@ -745,8 +752,8 @@ def test_as_many_signatures_as_a_sum_needs_make_the_release_and_no_fewer(monkeyp
 @pytest.mark.parametrize(("parties", "tolerate", "lost"), [(3, 1, "none"), (5, 2, "1"), (9, 4, "2")])
 def test_an_agreement_says_how_many_a_room_can_do_without(parties, tolerate, lost):
     agreed = {"bounds": BOUNDS, "classes": (0, 1), "parties": parties, "tolerate": tolerate}
-    assert "noise is" not in make_agreement(**agreed).as_text()[0]
-    agreement = make_agreement(**agreed, mechanism=rb.Moments(epsilon=1.0))
+    assert "noise is" not in flat.make_agreement(**agreed).as_text()[0]
+    agreement = flat.make_agreement(**agreed, mechanism=rb.Moments(epsilon=1.0))
     assert f"{lost} may be lost" in agreement.as_text()[0]
     seats = Roster(bytes(32), tuple(Party(f"h{k}", bytes([k]) * 32) for k in range(parties)), tolerate)
     assert lost == str(seats.most_lost or "none")
@@ -766,14 +773,18 @@ def test_a_code_has_enough_bits_that_nobody_finds_two_rooms_with_one():
 @pytest.mark.parametrize(
     "change",
     [
-        {"nonce": 7}, {"rows": True}, {"n_rados": "5"}, {"parameters": {"foo": 1}}, {"parameters": [1]},
-        {"intercept": 1}, {"declared": [1]}, {"declared": {"x0": [None, "a"]}}, {"classes": [[1], [2]]}, {"terms": 3},
-        {"label": 5}, {"person": ["a"]}, {"mechanism": None}, {"parties": 3.0}, {"parameters": {"epsilon": 10**400}},
+        {"nonce": 7}, {"n_rados": "5"}, {"parameters": {"foo": 1}}, {"parameters": [1]}, {"schema": [1]},
+        *({"schema": {"radoboost_schema": 1, "columns": {}, "classes": [0, 1], **more}} for more in (
+            {"rows": True}, {"numbers": {"x0": [None, "a"]}}, {"numbers": 3}, {"classes": [[1], [2]]}, {"label": 5},
+            {"person": ["a"]}, {"person": {"column": 3}}, {"columns": 7}, {"use": 3}, {"gaps": []}, {"shared": {}},
+        )),
+        {"columns": 3}, {"mechanism": None}, {"parties": 3.0}, {"parameters": {"epsilon": 10**400}},
+        {"parameters": {"epsilon": 1.0, "unit": {"column": 3}}}, {"parameters": {"epsilon": 1.0, "unit": {"rows": 3}}},
     ],
     ids=str,
 )  # fmt: skip
 def test_an_agreement_of_a_stranger_is_refused_in_one_line(change):
-    agreement = make_agreement(bounds=BOUNDS, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0))
+    agreement = make_agreement(classes=(0, 1), parties=3, mechanism=rb.Moments(1.0), schema=BOUNDS)
     read_agreement(agreement.to_bytes(), "here")
     content = json.dumps({**json.loads(agreement.to_bytes()), **change}, indent=1, ensure_ascii=False).encode()
     with pytest.raises(rb.RoomError) as error:

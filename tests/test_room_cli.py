@@ -17,7 +17,7 @@ from radoboost.holder.rooms.signed_messages import Identity
 from radoboost.serving import listening_socket
 from schema_files import write_schema
 
-BOUNDS = ["--label", "ill", "--classes", "no", "yes", "--parties", "3"]
+BOUNDS = ["--label", "ill", "--classes", "no,yes", "--parties", "3"]
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_room_is_opened_and_shown(rado, bounds):
     assert "waiting for 3 more" in shown and "mechanism moments (epsilon 1.0" in shown
     state = json.loads(rado("room", "show", "flu.room", "--json")[1])
     assert state["missing"] == 3 and state["code"] is None and not state["released"]
-    assert list(state["agreement"]["declared"]["columns"]) == ["age", "dose"]
+    assert list(state["agreement"]["schema"]["columns"]) == ["age", "dose"]
     code, _, err = rado("room", "open", bounds, *BOUNDS)
     assert code == 1 and "there is a room at flu.room already" in err
     code, _, err = rado("room", "close", "flu.room")
@@ -65,7 +65,7 @@ def test_a_room_is_opened_and_shown(rado, bounds):
         (["--parties", "5", "--tolerate", "3"], "half"),
         (["--mechanism", "noisy-examples", "--epsilon", "1"], "moments"),
         (["--mechanism", "nonsense"], "nonsense"),
-        (["--unit", "label"], "--unit"),
+        (["--set", "unit=label"], "'unit'"),
         (["-o", "http://10.1.2.3:80"], "encrypted"),
         (["-o", "nowhere/flu.room"], "no folder"),
     ],
@@ -79,7 +79,7 @@ def test_what_cannot_be_agreed_on_is_refused_in_one_line_and_leaves_nothing(rado
 
 def test_classes_must_be_declared(rado, bounds):
     code, _, err = rado("room", "open", bounds, "--parties", "3", "--label", "ill")
-    assert code == 1 and "--classes NEG POS" in err
+    assert code == 1 and "--classes NEG,POS" in err
 
 
 def test_what_a_holder_brings_is_checked_before_the_others_see_it(rado, bounds, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from room_faults import FAULTS, KEYS_2, THREE, At, Fault, Processes, Threads
 from small_disks import filled
 from test_room_processes import RoomServer, holders, until
 
-ORDER = ["--epsilon", 1, "--no-sharpen", "--columns", "linear"]
+ORDER = ["--epsilon", 1, "--set", "sharpen=no", "--columns", "linear"]
 
 
 @contextmanager

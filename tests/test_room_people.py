@@ -14,10 +14,10 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.rooms import participant
 from radoboost.holder.rooms import room as joining_room
-from radoboost.holder.rooms.agreement import make_agreement
 from radoboost.holder.rooms.mailbox import MemoryMailbox
 from radoboost.holder.rooms.signed_messages import Identity
 from schema_files import write_schema
@@ -26,7 +26,7 @@ BOUNDS = {"age": (0, 100), "dose": (0, 1)}
 AGREED = {"bounds": BOUNDS, "label": "ill", "classes": ("no", "yes"), "parties": 3}
 ARRAYS = {**AGREED, "bounds": {"x0": (0, 100), "x1": (0, 1)}, "label": None}
 NOTHING = "promises nothing about records: there is no epsilon (--epsilon)"
-OPEN = ["room", "open", "flu.schema.json", "--label", "ill", "--classes", "no", "yes", "--parties", "3"]
+OPEN = ["room", "open", "flu.schema.json", "--label", "ill", "--classes", "no,yes", "--parties", "3"]
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_room_is_not_made_of_a_folder_that_holds_other_things(clinic):
     assert code == 1 and out == "" and "is a folder that holds 'patients.csv'" in err and err.count("\n") == 1
     assert os.listdir("north") == ["patients.csv"]
     with pytest.raises(rb.RoomError, match="a room needs one of its own"):
-        rb.open_room("north", **AGREED)
+        flat.open_room("north", **AGREED)
     os.mkdir("empty")
     with open("empty/.DS_Store", "w"):
         pass
@@ -101,7 +101,7 @@ def test_a_holder_sees_what_its_labels_are_before_it_greets(clinic, monkeypatch)
 def test_counts_are_shown_on_a_terminal_and_nowhere_else(monkeypatch, capsys):
     from radoboost.holder import table_check
 
-    _, asked = make_agreement(**ARRAYS, mechanism=rb.Moments(epsilon=1.0)).check()
+    asked = flat.make_agreement(**ARRAYS, mechanism=rb.Moments(epsilon=1.0)).check()
     x, y = [[20.0, 0.5], [30.0, 0.7]], ["no", "JA"]
     table_check.show_check_before_room(np.array(x), y, asked, "terminal")
     assert capsys.readouterr().err == ""
@@ -115,7 +115,7 @@ def test_counts_are_shown_on_a_terminal_and_nowhere_else(monkeypatch, capsys):
 def test_who_sees_that_no_row_contributes_may_leave_unseen_and_nobody_else_stops(mechanism):
     """A stop that others see, by what the rows are, would be an exact function of rows."""
     box, x, y = MemoryMailbox(), [[20.0, 0.5], [30.0, 0.7]], ["JA", "NEE"]
-    rb.open_room(box, **ARRAYS, mechanism=mechanism)
+    flat.open_room(box, **ARRAYS, mechanism=mechanism)
     seen = []
 
     def refuse(*counts):
@@ -195,7 +195,7 @@ def same_tables(labels, n_rows=300):
 
 def test_a_pooled_refusal_tells_every_holder_to_look_at_its_own_table():
     box = MemoryMailbox()
-    rb.open_room(box, **ARRAYS, mechanism=rb.Moments(epsilon=4.0))
+    flat.open_room(box, **ARRAYS, mechanism=rb.Moments(epsilon=4.0))
     ends = meet(box, same_tables(("JA", "NEE")))
     for error in ends.values():
         assert "each holder: rado check TABLE; then open a new room; nothing was written" in str(error), error
@@ -207,7 +207,7 @@ def test_a_pooled_refusal_tells_every_holder_to_look_at_its_own_table():
 @pytest.mark.parametrize("confirm", ["0123", lambda code, parties: False], ids=["code", "no"])
 def test_whoever_refuses_the_code_ends_the_room_for_all_and_is_named(tmp_path, clinic, confirm):
     room = str(tmp_path / "flu.room")
-    rb.open_room(room, **ARRAYS)
+    flat.open_room(room, **ARRAYS)
     ends = meet(room, same_tables(("yes", "no")), north={"confirm": confirm})
     assert "nothing was computed" in str(ends["north"])
     for name in ("east", "west"):
@@ -225,12 +225,12 @@ def test_a_room_that_ended_before_the_first_sum_is_shown_anew_once_somebody_join
     room, genuine = str(tmp_path / "flu.room"), joining_room.craft_in_room
 
     def crafted(*about, **options):
-        if about[4]._identity.party.name == "north":
+        if about[3]._identity.party.name == "north":
             raise rb.TableError("row 7 of the table says too much")
-        about[4].waited(lambda: about[4].stopped(["north"]) or None)
+        about[3].waited(lambda: about[3].stopped(["north"]) or None)
         return genuine(*about, **options)
 
-    rb.open_room(room, **ARRAYS)
+    flat.open_room(room, **ARRAYS)
     keys = {name: Identity.create(name) for name in ("east", "north", "west")}
     options = {name: {"identity": key, "patience": 60.0} for name, key in keys.items()}
     with patch.object(joining_room, "craft_in_room", crafted), patch.object(participant.Participant, "begin", refuse):
@@ -251,7 +251,7 @@ def refuse(*_):
 
 def test_fetching_with_another_code_or_onto_a_release_says_what_is_true(tmp_path, clinic):
     room = str(tmp_path / "flu.room")
-    rb.open_room(room, **ARRAYS, mechanism=rb.Moments(epsilon=4.0))
+    flat.open_room(room, **ARRAYS, mechanism=rb.Moments(epsilon=4.0))
     ends = meet(room, same_tables(("yes", "no")))
     assert all(isinstance(end, rb.Release) for end in ends.values()), ends
     code, _, err = clinic("room", "close", room, "--code", "0123")

@@ -58,7 +58,7 @@ class Holders:
         return done.exit_code, done.stdout, done.stderr
 
     def open(self, *args, where=None):
-        options = ["--label", "ill", "--classes", "no", "yes", "--parties", len(self.names), "--json"]
+        options = ["--label", "ill", "--classes", "no,yes", "--parties", len(self.names), "--json"]
         schema, where = self.place / "schema.json", where or self.place / "flu.room"
         code, out, err = self.rado("room", "open", schema, *options, *args, "-o", where)
         assert code == 0, err
@@ -285,7 +285,7 @@ def test_magic_in_five_processes_within_a_minute(tmp_path, domains):
         for k, name in enumerate(NAMES):
             (tmp_path / name / "table.csv").write_text("\n".join([header, *lines[k::5]]) + "\n")
         write_schema(tmp_path / "schema.json", MAGIC)
-        room = five.open("--label", "label", "--classes", "-1", "1", "--epsilon", 1)
+        room = five.open("--label", "label", "--classes", "-1,1", "--epsilon", 1)
         start = time.monotonic()
         for name in NAMES:
             five.join(room, name)

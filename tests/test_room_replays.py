@@ -16,6 +16,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.errors import ArgumentError, ReleaseError
 from radoboost.holder import curator
@@ -32,7 +33,7 @@ from rooms import View, bare_sum
 from test_room_processes import holders, until
 
 NAMES = ("east", "middle", "north", "south", "west")
-AGREED = {"bounds": {"x0": (0, 9), "x1": (0, 9)}, "classes": (0, 1), "columns": "linear", "parties": 5}
+AGREED = {"schema": {"x0": (0, 9), "x1": (0, 9)}, "classes": (0, 1), "columns": "linear", "parties": 5}
 RECORDS = {**AGREED, "mechanism": rb.Moments(1.0, sharpen=False)}
 LABELS = {**AGREED, "mechanism": rb.Moments(4.0, unit="label", sharpen=False)}
 EXACT = {**AGREED, "mechanism": rb.Moments(math.inf)}
@@ -72,10 +73,14 @@ class People:
             chosen = {"confirm": confirm, "wait": 60.0, "patience": 60.0, **options.get(name, {})}
             try:
                 return rb.join_room(
-                    chosen.pop("seen", box), *self.table(name), name=name,
-                    identity=self.place / f"{name}.pem", counts=None, threads=1,
+                    chosen.pop("seen", box),
+                    *self.table(name),
+                    name=name,
+                    identity=self.place / f"{name}.pem",
+                    counts=None,
+                    compute=rb.Compute(threads=1),
                     **{"ledger": self.ledgers[name], **chosen},
-                )  # fmt: skip
+                )
             except (rb.RadoError, Killed) as error:
                 return error
 
@@ -92,7 +97,7 @@ class People:
 
 def opened(agreed):
     box = MemoryMailbox()
-    rb.open_room(box, **agreed)
+    flat.open_room(box, **agreed)
     return box
 
 
@@ -221,9 +226,13 @@ def test_all_who_were_killed_after_the_note_never_resume_and_a_retry_is_booked_i
     assert counted["epsilon"] > 1.4 > release.statement.epsilon
     release.save(tmp_path / "release")
     again = rb.craft(
-        *people.table("west"), bounds=[(0, 9)] * 2, classes=(0, 1), columns="linear",
-        mechanism=rb.Moments(1.0, sharpen=False), compose=[tmp_path / "release", receipt],
-    )  # fmt: skip
+        *people.table("west"),
+        classes=(0, 1),
+        columns="linear",
+        mechanism=rb.Moments(1.0, sharpen=False),
+        compose=[tmp_path / "release", receipt],
+        schema=[(0, 9)] * 2,
+    )
     assert again.statement.composed["earlier_releases"] == 2
 
 
@@ -271,7 +280,7 @@ def test_the_note_is_on_disk_before_the_first_key_and_the_first_sum(tmp_path, ag
 
 def test_of_two_processes_that_note_at_once_one_begins(tmp_path, monkeypatch):
     """Both had looked before either wrote: the system makes the file once."""
-    agreement = rb.open_room(MemoryMailbox(), **RECORDS)
+    agreement = flat.open_room(MemoryMailbox(), **RECORDS)
     Identity.create("north").save(tmp_path / "n.pem")
     monkeypatch.setattr(room_notes.Notes, "check", lambda self: None)
     one, other = (room_notes.Notes(Identity.load("north", tmp_path / "n.pem"), agreement) for _ in range(2))
@@ -295,13 +304,13 @@ def test_two_files_of_one_id_and_different_content_are_refused(tmp_path):
         "mechanism": rb.Moments(1.0, sharpen=False),
     }
     x = np.random.default_rng(0).uniform(0, 9, (50, 2))
-    a, b = (rb.craft(x, (x.sum(axis=1) > 9).astype(int), **bounds) for _ in range(2))
+    a, b = (flat.craft(x, (x.sum(axis=1) > 9).astype(int), **bounds) for _ in range(2))
     b = replace(b, id=a.id)
     for name, release in (("a", a), ("b", b), ("again", a)):
         release.save(tmp_path / name)
     with pytest.raises(ArgumentError, match="not the same content"):
         earlier_releases([tmp_path / "a", tmp_path / "b"])
-    c = rb.craft(x, (x.sum(axis=1) > 9).astype(int), **bounds, compose=[tmp_path / "a"])
+    c = flat.craft(x, (x.sum(axis=1) > 9).astype(int), **bounds, compose=[tmp_path / "a"])
     for order in ([c, tmp_path / "b"], [tmp_path / "b", c]):
         with pytest.raises(ArgumentError, match="not the same content"):
             earlier_releases(order)
@@ -355,7 +364,7 @@ def test_a_second_room_with_exact_sums_and_other_members_is_refused_unless_the_h
     ends, _ = people.meet(opened(exact))
     release = ends["east"]
     assert "Exact sums over different sets of holders reveal" in release.statement.trust_model
-    assert "all holders must stay to the end" in rb.open_room(MemoryMailbox(), **exact).as_text()[1]
+    assert "all holders must stay to the end" in flat.open_room(MemoryMailbox(), **exact).as_text()[1]
     four, first = {**exact, "parties": 4}, NAMES[:4]
     box = opened(four)
     ends, codes = people.meet(box, first)

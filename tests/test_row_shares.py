@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import flat
 import radoboost as rb
-from radoboost.holder import craft as crafting
-from radoboost.holder import secret_sharing
+from radoboost.holder import request, secret_sharing
 from radoboost.holder.grid import GRID_BITS
 from radoboost.lab.attacks.adversary_knowledge import inclusion_bits, rado_integers
 from radoboost.lab.attacks.exact_reconstruction import solve_integers
@@ -40,8 +40,8 @@ def coins_of(share, n_rados, signatures):
 
 def centrally(monkeypatch, coins, *table, **options):
     """The plain release that one machine makes with these coins."""
-    monkeypatch.setattr(crafting, "make_key", lambda seed: coins)
-    return rb.craft(*table, **options)
+    monkeypatch.setattr(request, "make_key", lambda seed: coins)
+    return flat.craft(*table, **options)
 
 
 def assert_same_bits(release, plain):
@@ -60,7 +60,7 @@ def assert_same_bits(release, plain):
 def test_two_servers_give_the_bits_of_the_plain_release(monkeypatch, table, tmp_path, options, engine):
     sharing = {name: value for name, value in options.items() if name != "signatures"}
     signatures = options.get("signatures")
-    shares = rb.share(*table, **sharing)
+    shares = flat.share(*table, **sharing)
     release = by_shares(shares, n_rados=130, signatures=signatures, engine=engine, threads=2)
     coins = coins_of(shares[0], 130, dict(release.signatures))
     plain = centrally(monkeypatch, coins, *table, n_rados=130, **options)
@@ -78,7 +78,7 @@ def test_classes_weights_and_raw_tables_too(monkeypatch, rng):
     }
     options = {"label": "grade", "weights": "times", "classes": ("low", "middle", "high")}
     with pytest.warns(rb.SchemaWarning):
-        shares = rb.share(frame, **options)
+        shares = flat.share(frame, **options)
     release = by_shares(shares, n_rados=40)
     with pytest.warns(rb.SchemaWarning):
         plain = centrally(monkeypatch, coins_of(shares[0], 40, {"name": "all"}), frame, n_rados=40, **options)
@@ -109,7 +109,7 @@ def test_several_senders_are_one_table(monkeypatch, rng):
     X, y = rng.uniform(-2, 2, size=(150, 3)), rng.integers(0, 2, 150)
     options = {"bounds": {f"x{k}": (-2.0, 2.0) for k in range(3)}, "scale": "bounds", "classes": (0, 1)}
     cuts = [slice(0, 1), slice(1, 70), slice(70, 150)]
-    pairs = [rb.share(X[cut], y[cut], **options) for cut in cuts]
+    pairs = [flat.share(X[cut], y[cut], **options) for cut in cuts]
     partials = [rb.craft_shares(side, key=KEY, n_rados=60) for side in zip(*pairs, strict=True)]
     release = rb.merge_shares(*partials)
     job = {
@@ -142,7 +142,7 @@ def most(statistics, false_alarm=1e-6):
 def test_a_share_and_partial_sums_are_uniform_whatever_the_rows():
     """Bytes of each share, and of what each server hands out; false alarms: at most 1e-6 in all."""
     X, y = np.ones((20_000, 2)), np.arange(20_000) % 2  # rows of two kinds only
-    shares = rb.share(X, y, scale=None)
+    shares = rb.share(X, y, mechanism=rb.Plain(scale=None))
     partials = [rb.craft_shares(share, key=KEY, n_rados=20_000) for share in shares]
     statistics = [
         s for numbers in (*(a.rows for a in shares), *(p.sums for p in partials)) for s in chi_squares(numbers)
@@ -221,7 +221,7 @@ def test_shares_that_do_not_belong_together_are_refused(table, rng):
     both = [rb.craft_shares(order, key=KEY, n_rados=20) for order in ([a, c], [d, b])]
     refused("another order", lambda: rb.merge_shares(*both))
     other, _ = rb.share(X * 2, y)
-    refused("other columns: .*--scale bounds", lambda: rb.craft_shares([a, other], key=KEY))
+    refused("other columns: .*--set scale=bounds", lambda: rb.craft_shares([a, other], key=KEY))
     named, _ = rb.share(X, np.where(y == "yes", "ja", "nein"))
     refused("other classes", lambda: rb.craft_shares([a, named], key=KEY))
     refused("no shares", lambda: rb.craft_shares([], key=KEY))
@@ -253,7 +253,7 @@ def test_damaged_files_are_refused(table, tmp_path):
     partial.save(tmp_path / "a.partial")
     refused("partial sums of a server.*, not a share", lambda: rb.load_share(tmp_path / "a.partial"))
     refused("a share of rows.*, not the partial", lambda: rb.load_partial(places[0]))
-    refused("no release: rado craft --key", lambda: rb.load(places[0]))
+    refused("no release: rado share sum", lambda: rb.load(places[0]))
     rb.craft(*table, n_rados=10).save(tmp_path / "r.rado.parquet")
     refused("is a release", lambda: rb.load_share(tmp_path / "r.rado.parquet"))
     refused("cannot read", lambda: rb.load_share(tmp_path / "none.share"))
@@ -286,13 +286,13 @@ def test_keys(tmp_path):
 
 def test_the_three_roles_on_the_command_line(rado, clinic, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = rado("share", clinic, "--label", "readmitted", "-o", "a.share", "b.share")
+    code, out, _ = rado("share", "split", clinic, "--label", "readmitted", "-o", "a.share", "b.share")
     assert code == 0 and "Each alone is random" in out
-    code, out, _ = rado("craft", "a.share", "--new-key", "both.key", "-n", "30")
+    code, out, _ = rado("share", "sum", "a.share", "--new-key", "both.key", "-n", "30")
     assert code == 0 and "send it to the other server" in out
-    code, out, _ = rado("craft", "b.share", "--key", "both.key", "-n", "30", "--json")
+    code, out, _ = rado("share", "sum", "b.share", "--key", "both.key", "-n", "30", "--json")
     assert code == 0 and json.loads(out)["side"] == "b"
-    code, out, _ = rado("merge", "--shares", "a.partial", "b.partial", "-o", "clinic.rado.parquet")
+    code, out, _ = rado("merge", "a.partial", "b.partial", "-o", "clinic.rado.parquet")
     assert code == 0 and "wrote clinic.rado.parquet" in out
     release = rb.load("clinic.rado.parquet")
     assert release.rados.shape == (30, 3) and release.classes == ("no", "yes")
@@ -302,20 +302,22 @@ def test_the_three_roles_on_the_command_line(rado, clinic, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["craft", "a.share"], "make one with --new-key FILE"),
-        (["craft", "a.share", "--key", "k", "--epsilon", "1"], "--epsilon is not for shares of rows"),
-        (["craft", "a.share", "--key", "k", "--seed", "1"], "--seed is not for shares of rows"),
-        (["craft", "a.share", "clinic.csv", "--key", "k"], "are not crafted together"),
-        (["craft", "clinic.csv", "--label", "readmitted", "--key", "k"], "are for shares of rows"),
-        (["craft", "a.share", "--key", "none.key"], "cannot read the key"),
-        (["craft", "a.share", "b.share", "--new-key", "k"], "both shares of the same rows"),
-        (["craft", "none.share", "--new-key", "k"], "cannot read none.share"),
-        (["share", "clinic.csv", "--label", "readmitted", "-o", "c.share", "c.share"], "name two files"),
-        (["share", "clinic.csv", "--label", "nothing"], "nothing"),
-        (["merge", "--shares", "a.share"], "there are 1 files"),
-        (["merge", "--shares", "a.share", "b.share", "--how", "sum"], "is for releases"),
-        (["merge", "--shares", "a.share", "b.share"], "not the partial sums"),
-        (["merge", "a.share", "b.share"], "no release"),
+        (["craft", "a.share"], "rado share sum a.share --new-key FILE"),
+        (["share", "sum", "a.share"], "make one with --new-key FILE"),
+        (["share", "sum", "a.share", "clinic.csv", "--key", "k"], "clinic.csv"),
+        (["share", "sum", "a.share", "--key", "none.key"], "cannot read the key"),
+        (["share", "sum", "a.share", "b.share", "--new-key", "k"], "both shares of the same rows"),
+        (["share", "sum", "none.share", "--new-key", "k"], "cannot read none.share"),
+        (
+            ["share", "split", "clinic.csv", "--label", "readmitted", "--set", "shared=age"],
+            "leave --set shared out",
+        ),
+        (["share", "split", "clinic.csv", "--label", "readmitted", "-o", "c.share", "c.share"], "name two files"),
+        (["share", "split", "clinic.csv", "--label", "nothing"], "nothing"),
+        (["merge", "a.share"], "there are 1 files"),
+        (["merge", "a.share", "b.share", "--how", "sum"], "without --how"),
+        (["merge", "a.share", "b.share"], "not the partial sums"),
+        (["merge", "a.share", "clinic.csv"], "not the partial sums"),
     ],
 )
 def test_refusals_on_the_command_line(rado, clinic, tmp_path, monkeypatch, words, message):

@@ -16,6 +16,7 @@ import scipy.sparse
 from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
 
+import flat
 import oracles
 import radoboost as rb
 from radoboost.holder.engines import ENGINES, get_engine
@@ -101,11 +102,11 @@ def test_every_engine_and_thread_gives_what_the_text_says(table, scale, bounded,
     except ValueError:  # a column too small for the grid
         for engine, threads in runs:
             with pytest.raises(rb.TableError, match="rescale it"):
-                rb.craft(x, y, engine=engine, threads=threads, **options)
+                flat.craft(x, y, engine=engine, threads=threads, **options)
         return
     for engine, threads in runs:
         with pytest.warns(rb.ClippedWarning) if _clips(x, bounds) else _nothing():
-            release = rb.craft(x, y, engine=engine, threads=threads, **options)
+            release = flat.craft(x, y, engine=engine, threads=threads, **options)
         assert release.rados.tobytes() == expected, (engine, threads)
 
 
@@ -175,7 +176,7 @@ def test_every_form_of_a_table_gives_the_same_bits(
         (str(folder / "part-*.csv"), "y"),
     ]
     try:
-        expected = rb.craft(x, y, **options, engine="reference", threads=1)
+        expected = flat.craft(x, y, **options, engine="reference", threads=1)
     except rb.TableError:
         reject()  # a column too small for the grid
     with (
@@ -185,7 +186,7 @@ def test_every_form_of_a_table_gives_the_same_bits(
     ):
         for form, labels in forms:
             given_labels = {"label": labels} if isinstance(labels, str) else {"y": labels}
-            release = rb.craft(form, **given_labels, **options, threads=2)
+            release = flat.craft(form, **given_labels, **options, threads=2)
             assert release.rados.tobytes() == expected.rados.tobytes(), type(form)
             assert release.feature_names == expected.feature_names
 
@@ -205,7 +206,9 @@ def write_csv(path, opener, names, x, y):
 def test_any_number_of_features_and_rados(d, n, rng):
     """Panels of 8, 16 and 32 features, tables over 4 and 6 rows, several blocks of rados."""
     x, y = rng.standard_normal((131, d)), rng.choice([0, 1], 131)
-    kernel, reference = (rb.craft(x, y, n_rados=n, seed=3, engine=e).rados.tobytes() for e in ("kernel", "reference"))
+    kernel, reference = (
+        rb.craft(x, y, n_rados=n, seed=3, compute=rb.Compute(engine=e)).rados.tobytes() for e in ("kernel", "reference")
+    )
     assert kernel == reference
 
 
@@ -217,7 +220,9 @@ def test_rows_beyond_a_slab_use_the_next_nonce(rng):
     x[chosen] = rng.standard_normal((len(chosen), 2))
     x[:, 1] *= 3
     y = rng.choice(np.array([0, 1], dtype=np.int8), m)
-    release = rb.craft(x, y, n_rados=n, seed=2, scale=None, intercept=False, threads=2)
+    release = rb.craft(
+        x, y, n_rados=n, seed=2, mechanism=rb.Plain(scale=None, intercept=False), compute=rb.Compute(threads=2)
+    )
     edges, steps = oracles.edge_integers(x[chosen].astype(float).tolist(), y[chosen].tolist(), None, None, False)
     key = oracles.key_from_seed(2)
     sums = np.zeros((n, 2), dtype=object)
@@ -241,7 +246,13 @@ def test_a_block_may_start_at_any_row(engine, first, n):
     rng = np.random.default_rng(first)
     x, labels = rng.standard_normal((70, 2)), rng.choice(np.array([-1, 1], np.int8), 70)
     expected, _, _ = oracles.craft(
-        x.tolist(), labels.tolist(), n, oracles.key_from_seed(8), "standard", intercept=True, first_row=first
+        x.tolist(),
+        labels.tolist(),
+        n,
+        oracles.key_from_seed(8),
+        "standard",
+        intercept=True,
+        first_row=first,
     )
     machine = get_engine(engine)
     survey = machine.survey(np.full(2, -np.inf), np.full(2, np.inf), moments=True)
@@ -265,7 +276,9 @@ def test_without_a_seed_no_two_releases_are_alike(rng):
 
 
 def test_zero_is_positive_zero():
-    release = rb.craft([[-0.0, 1.0], [0.0, -1.0], [0.0, 1.0]], [0, 1, 0], n_rados=8, seed=0, scale=None)
+    release = rb.craft(
+        [[-0.0, 1.0], [0.0, -1.0], [0.0, 1.0]], [0, 1, 0], n_rados=8, seed=0, mechanism=rb.Plain(scale=None)
+    )
     assert not np.signbit(release.rados[release.rados == 0]).any()
 
 
@@ -280,7 +293,14 @@ def test_released_values_lie_on_the_grid(rng):
 def test_the_largest_integers_do_not_overflow(engine):
     """Every example at its bound with the same sign: a rado of all of them is m * 2**22 steps."""
     m = 2000
-    release = rb.craft(np.ones((m, 3)), [1] * (m - 1) + [0], n_rados=40, seed=0, scale=None, engine=engine)
+    release = rb.craft(
+        np.ones((m, 3)),
+        [1] * (m - 1) + [0],
+        n_rados=40,
+        seed=0,
+        mechanism=rb.Plain(scale=None),
+        compute=rb.Compute(engine=engine),
+    )
     words = AllSignatures().prepare(oracles.key_from_seed(0), 40, m).words(0, 32, np.empty((32, 40), np.uint64))
     bits = (words[:, None, :] >> np.arange(64, dtype=np.uint64)[None, :, None] & np.uint64(1)).reshape(-1, 40)[:m]
     sums = bits[:-1].sum(axis=0).astype(float) - bits[-1]

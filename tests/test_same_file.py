@@ -5,8 +5,8 @@ import os
 
 import pytest
 
+import flat
 import radoboost as rb
-from radoboost.holder.table_check import check_table
 from radoboost.tables.object_stores import store_path
 from radoboost.tables.paths import expand_paths, refuse_repeated_files
 from radoboost.tables.urls import StoreAddress
@@ -62,10 +62,10 @@ def test_nothing_is_spent(folder, tmp_path):
     table, ledger = ["t.csv", "link.csv"], rb.Ledger.create(tmp_path / "books.ledger", "patients", epsilon=2.0)
     options = {"label": "ill", "classes": (0, 1), "bounds": BOUNDS}
     doors = (
-        lambda: rb.craft(table, **options, mechanism=MECHANISM, ledger=ledger, counts=None),
+        lambda: flat.craft(table, **options, mechanism=MECHANISM, ledger=ledger, counts=None),
         lambda: rb.craft(table, label="ill", n_rados=3, seed=1),
-        lambda: check_table(table, **options),
-        lambda: rb.share(table, label="ill", bounds=BOUNDS),
+        lambda: flat.check_table(table, **options),
+        lambda: rb.share(table, label="ill", schema=BOUNDS),
         lambda: rb.score(model(), table, label="ill", epsilon=1.0, ledger=ledger),
     )
     for door in doors:
@@ -80,7 +80,7 @@ def model():
 
 def test_nobody_joins_a_room_with_a_file_twice(folder):
     room = folder / "room"
-    rb.open_room(room, parties=3, bounds=BOUNDS, label="ill", classes=(0, 1), mechanism=MECHANISM)
+    rb.open_room(room, parties=3, label="ill", classes=(0, 1), mechanism=MECHANISM, schema=BOUNDS)
     identity = rb.Identity.create("west")
     with pytest.raises(rb.TableError, match="twice"):
         rb.join_room(room, ["t.csv", "hard.csv"], confirm=lambda code: True, identity=identity)

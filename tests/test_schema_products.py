@@ -1,6 +1,7 @@
 """Squares and products that a schema asks for: those of the mapping in Python, to the last bit, carried along."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -47,8 +48,8 @@ def rows(n_rows=400):
 @pytest.mark.filterwarnings("ignore::radoboost.ClippedWarning")
 @pytest.mark.parametrize("scale", ["auto", "bounds"])
 def test_the_same_bits_as_the_mapping_in_python(scale):
-    ours = rb.craft(rows(), schema=SCHEMA, n_rados=50, seed=1, scale=scale)
-    theirs = rb.craft(rows(), schema=PLAIN_SCHEMA, columns=BY_HAND, n_rados=50, seed=1, scale=scale)
+    ours = rb.craft(rows(), schema=SCHEMA, n_rados=50, seed=1, mechanism=rb.Plain(scale=scale))
+    theirs = rb.craft(rows(), schema=PLAIN_SCHEMA, columns=BY_HAND, n_rados=50, seed=1, mechanism=rb.Plain(scale=scale))
     place = {name: k for k, name in enumerate(theirs.feature_names)}
     assert set(place) == set(ours.feature_names) and len(place) == 9 + 1 + 2 + 1 + 3 + 1 + 6 + 1
     order = [place[name] for name in ours.feature_names]
@@ -95,7 +96,12 @@ def test_a_name_with_a_star_is_no_other_product():
 
 @pytest.mark.filterwarnings("ignore::radoboost.ClippedWarning")
 def test_products_go_with_their_columns():
-    release = rb.craft(rows(), schema=SCHEMA, n_rados=5, drop=["ward", "crp"], scale="bounds")
+    release = rb.craft(
+        rows(),
+        n_rados=5,
+        schema=replace(rb.Schema.of(SCHEMA), drop=("ward", "crp")),
+        mechanism=rb.Plain(scale="bounds"),
+    )
     assert not [name for name in release.feature_names if "*" in name] and not release.schema.products
     assert "age^2" in release.feature_names
 

@@ -260,14 +260,14 @@ def test_the_command(rado, tmp_path, monkeypatch):
     assert "epsilon 1 at delta 1e-06" in text, "never below the truth"
     rado("ledger", "create", "a.ledger", "--table", "test", "--epsilon", 2)
     rado("ledger", "create", "a.ledger", "--table", "train", "--epsilon", 2)
-    books = ["--ledger", "a.ledger", "--table", "test", "--ledger", "a.ledger", "--table", "train"]
+    books = ["--ledger", "a.ledger:test", "--ledger", "a.ledger:train"]
     answer = json.loads(rado(*common, *books, "--json")[1])
     assert len(answer["bookings"]) == 2 and answer["interval"][0] <= answer["error"] <= 0.2
     assert "score" in rado("ledger", "show", "a.ledger")[1]
     assert "booked 2 times" in " ".join(rado(*common, *books)[1].split())
     for wrong, message in (
         (["--ledger", "a.ledger"], "say which"),
-        ([*books[:4], "--table", "b"], "one --table for each"),
+        ([*books, "--set", "table=b"], "a score has no setting 'table'"),
     ):
         code, out, err = rado(*common, *wrong)
         assert (code, out, err.count("\n")) == (1, "", 1) and message in err

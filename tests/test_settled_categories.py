@@ -27,7 +27,7 @@ def released(rng, *, without=0.0, n_rows=6000, schema=SCHEMA, intercept=True):
     table["day"] = [f"2024-03-{1 + k % 28:02d}" for k in range(n_rows)]
     y = np.where(age + 40 * (ward == "A") + rng.normal(0, 20, n_rows) > 70, 1, 0)
     return rb.craft(
-        table, y, schema=schema, classes=(0, 1), mechanism=rb.Moments(4.0), columns="linear", intercept=intercept
+        table, y, schema=schema, classes=(0, 1), columns="linear", mechanism=rb.Moments(4.0, intercept=intercept)
     )
 
 
@@ -70,7 +70,7 @@ def test_without_categories_or_a_constant_nothing_is_settled(rng):
     release = released(rng, intercept=False)
     np.testing.assert_array_equal(category_projection(release), np.eye(len(release.columns)))
     X, y = rng.uniform(0, 1, (2000, 2)), rng.integers(0, 2, 2000)
-    plain = rb.craft(X, y, bounds=[[0, 1]] * 2, classes=(0, 1), mechanism=rb.Moments(4.0))
+    plain = rb.craft(X, y, classes=(0, 1), mechanism=rb.Moments(4.0), schema=[[0, 1]] * 2)
     np.testing.assert_array_equal(category_projection(plain), np.eye(len(plain.columns)))
 
 

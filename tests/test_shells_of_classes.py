@@ -164,8 +164,9 @@ def test_a_raw_table_with_a_schema(iris):
 
 def test_grids_folds_and_calibration(iris):
     X, y = iris
-    search = GridSearchCV(rb.MomentsClassifier(random_state=0), {"n_rados": [50, 500], "intercept": [True, False]})
-    assert search.fit(X, y).best_score_ > 0.95 and search.best_params_["intercept"]
+    clf = rb.MomentsClassifier(mechanism=rb.Plain(), random_state=0)
+    search = GridSearchCV(clf, {"n_rados": [50, 500], "mechanism__intercept": [True, False]})
+    assert search.fit(X, y).best_score_ > 0.95 and search.best_params_["mechanism__intercept"]
     folds = PredefinedSplit(rb.folds([f"flower {k}" for k in range(150)], 3))
     assert cross_val_score(rb.MomentsClassifier(random_state=0), X, y, cv=folds).mean() > 0.95
     calibrated = CalibratedClassifierCV(rb.RadoBoostClassifier(random_state=0), cv=3).fit(X, y)
@@ -178,4 +179,4 @@ def test_grids_folds_and_calibration(iris):
 def test_a_private_mechanism_needs_every_class_declared(iris):
     X, y = iris
     with pytest.raises(rb.ArgumentError, match="or all of them where there are more"):
-        rb.MomentsClassifier(mechanism=rb.Moments(1.0), bounds=[(0, 8)] * 4).fit(X, y)
+        rb.MomentsClassifier(mechanism=rb.Moments(1.0), schema=[(0, 8)] * 4).fit(X, y)

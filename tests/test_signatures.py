@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
+import flat
 import oracles
 import radoboost as rb
 from radoboost.holder import keystream
@@ -327,12 +328,12 @@ def test_the_error_at_the_largest_table():
 def test_fixed_support_gives_the_same_bits_however_it_is_crafted(support, rng):
     x, y = rng.standard_normal((777, 5)), rng.choice([0, 1], 777)
     options = {"n_rados": 300, "signatures": rb.FixedSupport(support), "seed": 12}
-    expected = rb.craft(x, y, engine="reference", threads=1, **options)
+    expected = flat.craft(x, y, engine="reference", threads=1, **options)
     count = support if isinstance(support, int) else math.floor(Fraction(support) * 777)
     assert expected.signatures == {"name": "fixed-support", "support": count}
     for engine, threads, batch_rows in itertools.product(ENGINES, (1, 3), (50, 64)):
         with mock.patch.object(Table, "batch_rows", batch_rows):
-            release = rb.craft(x, y, engine=engine, threads=threads, **options)
+            release = flat.craft(x, y, engine=engine, threads=threads, **options)
         assert release.rados.tobytes() == expected.rados.tobytes(), (engine, threads, batch_rows)
 
 
@@ -341,7 +342,7 @@ def test_every_rado_sums_that_many_examples(engine, rng):
     """With all labels but one positive, and the constant feature, a rado's last value counts its examples."""
     x, y = rng.standard_normal((500, 2)), np.ones(500, int)
     y[3] = 0
-    release = rb.craft(x, y, signatures=rb.FixedSupport(0.25), n_rados=80, engine=engine, seed=1)
+    release = rb.craft(x, y, signatures=rb.FixedSupport(0.25), n_rados=80, seed=1, compute=rb.Compute(engine=engine))
     bits = members(FixedSupport(125).prepare(make_key(1), 80, 500), 500, 80)
     assert release.rados[:, -1].tolist() == (125 - 2 * bits[3]).tolist()
 
@@ -351,7 +352,13 @@ def test_the_rado_of_all_rows_is_the_sum(m, d, seed, engine):
     values = np.random.default_rng(seed).integers(-50, 51, (m, d)).astype(float)
     y = np.arange(m) % 2
     release = rb.craft(
-        values, y, n_rados=1, signatures=rb.FixedSupport(m), scale=None, intercept=False, seed=seed, engine=engine
+        values,
+        y,
+        n_rados=1,
+        signatures=rb.FixedSupport(m),
+        seed=seed,
+        mechanism=rb.Plain(scale=None, intercept=False),
+        compute=rb.Compute(engine=engine),
     )
     assert release.rados[0].tolist() == ((2 * y - 1) @ values).tolist()
 

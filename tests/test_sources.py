@@ -30,6 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+import flat
 import radoboost as rb
 from postgres import postgres_server, server_binaries
 from radoboost.cli import app
@@ -150,7 +151,7 @@ def as_input(form):
         else:
             pa.csv.write_csv(table, sink)
         sys.stdin = SimpleNamespace(buffer=io.BufferedReader(io.BytesIO(sink.getvalue())), isatty=lambda: False)
-        return StandardInput(form)
+        return StandardInput()
 
     return fed
 
@@ -178,7 +179,7 @@ FORMS = {
 
 def plain(table, **options):
     """A plain release by a declared schema, with signatures that are known."""
-    return rb.craft(table, schema=SCHEMA, n_rados=12, seed=3, **options)
+    return flat.craft(table, schema=SCHEMA, n_rados=12, seed=3, **options)
 
 
 def private(table, mechanism=None):
@@ -244,7 +245,7 @@ def test_numbers_need_no_schema_from_anywhere(form, tmp_path, kept_input):
     expected = rb.craft(as_parquet(table, tmp_path), label="ill", n_rados=9, seed=1)
     (tmp_path / "other").mkdir()
     options = {"features": ["age", "year"], "label": "ill", "n_rados": 9, "seed": 1}
-    assert bits(rb.craft(FORMS[form](table, tmp_path / "other"), **options)) == bits(expected)
+    assert bits(flat.craft(FORMS[form](table, tmp_path / "other"), **options)) == bits(expected)
 
 
 @settings(max_examples=6)
@@ -303,7 +304,7 @@ def test_postgresql_gives_the_same_bits(server, tmp_path, one_noise):
 
 def test_postgresql_on_the_command_line(server, rado, tmp_path):
     sql = filled(server, clinic_rows(50))
-    code, _, errors = rado("craft", server, "--query", sql, "-l", "ill", "--seed", 1, "-q")
+    code, _, errors = rado("craft", f"{server}?{sql}", "-l", "ill", "--seed", 1, "-q")
     assert (code, errors) == (0, "")
     assert Path("postgres.rado.parquet").exists()
     text = Path("postgres.rado.parquet").read_bytes()
@@ -316,7 +317,7 @@ def test_a_server_that_goes_away_halfway(server, rado, tmp_path):
         "SELECT g AS age, CASE WHEN g = 90000 THEN pg_terminate_backend(pg_backend_pid()) END AS x, g % 2 AS ill "
         "FROM generate_series(1, 200000) g"
     )
-    code, out, errors = rado("craft", server, "--query", sql, "-l", "ill")
+    code, out, errors = rado("craft", f"{server}?{sql}", "-l", "ill")
     assert code == 1 and out == "" and errors.startswith("rado: the query failed: ") and errors.count("\n") == 1
     assert not list(Path().iterdir()) and n_files() == before
     with psycopg.connect(server) as connection, pytest.raises(rb.TableError, match=r"the query failed: .*terminat"):
@@ -487,13 +488,13 @@ def test_no_piece_of_a_nasty_password_is_said(form, password, rado):
         lambda: lines.append(repr(query(address, "SELECT 1"))),
         lambda: rb.craft(address, label="y"),
         lambda: rb.craft(query(address, "SELECT 1 AS y"), label="y"),
-        lambda: rb.craft(query(address, "SELECT 1 AS y"), label="y", **private),
+        lambda: flat.craft(query(address, "SELECT 1 AS y"), label="y", **private),
     ):
         try:
             act()
         except rb.RadoError as error:
             lines.append(str(error))
-    lines += [fails(rado, "craft", address, *words, "-l", "y") for words in ((), ("--query", "SELECT 1 AS y"))]
+    lines += [fails(rado, "craft", f"{address}{words}", "-l", "y") for words in ("", "?SELECT 1 AS y")]
     assert len(lines) >= 8 and not [line for line in lines if said(password, line)]
 
 
@@ -524,18 +525,19 @@ def fails(rado, *args):
 
 def test_wrong_queries(rado, tmp_path):
     address = as_database(clinic_rows(20), tmp_path).partition("?")[0]
-    assert "syntax error" in fails(rado, "craft", address, "--query", "SELEC 1", "-l", "ill")
+    assert "syntax error" in fails(rado, "craft", f"{address}?SELEC 1", "-l", "ill")
     assert "nope" in fails(rado, "craft", f"{address}?SELECT nope FROM visits", "-l", "ill")
-    assert "one statement that gives rows" in fails(rado, "craft", address, "--query", "DROP TABLE visits", "-l", "ill")
+    assert "one statement that gives rows" in fails(rado, "craft", f"{address}?DROP TABLE visits", "-l", "ill")
     failing = "SELECT CASE WHEN age >= 0 THEN ward::INT END AS x, ill FROM visits"
-    assert "Could not convert" in fails(rado, "craft", address, "--query", failing, "-l", "ill")
-    assert "no column 'well'" in fails(rado, "craft", address, "--query", "FROM visits", "-l", "well")
+    assert "Could not convert" in fails(rado, "craft", f"{address}?{failing}", "-l", "ill")
+    assert "no column 'well'" in fails(rado, "craft", f"{address}?FROM visits", "-l", "well")
     assert "needs a query" in fails(rado, "craft", address, "-l", "ill")
     assert "does not exist" in fails(rado, "craft", "duckdb:none.duckdb?SELECT 1 AS ill", "-l", "ill")
-    assert "two queries" in fails(rado, "craft", f"{address}?FROM visits", "--query", "FROM visits", "-l", "ill")
-    assert "address" in fails(rado, "craft", "t.csv", "--query", "SELECT 1", "-l", "ill")
-    assert "alone" in fails(rado, "craft", address, "t.csv", "--query", "FROM visits", "-l", "ill")
-    assert "address" in fails(rado, "craft", "mysql://h/db", "--query", "SELECT 1", "-l", "ill")
+    assert "alone" in fails(rado, "craft", f"{address}?FROM visits", "t.csv", "-l", "ill")
+    assert "addresses of databases" in fails(rado, "craft", "mysql://h/db?SELECT 1", "-l", "ill")
+    for option in ("", "?sslmode=require"):
+        line = fails(rado, "craft", f"postgresql://h/db{option}", "-l", "ill")
+        assert f"'postgresql://h/db{option}?SELECT ...'" in line
     place = address.partition(":")[2]
     assert "it is one of the files" in fails(rado, "craft", f"{address}?FROM visits", "-l", "ill", "-o", place)
     assert rado("craft", f"{address}?FROM visits", "-l", "ill", "-q")[0] == 0
@@ -545,14 +547,14 @@ def test_wrong_queries(rado, tmp_path):
 def test_private_messages_hold_no_values(rado, tmp_path):
     """What is wrong with the text of a query is said; what comes up once rows are read is one fixed line."""
     address = as_database(clinic_rows(20), tmp_path).partition("?")[0]
-    args = ["-l", "ill", "--epsilon", "1", "--class", "no", "--class", "yes", "--schema", tmp_path / "s.json"]
+    args = ["-l", "ill", "--epsilon", "1", "--classes", "no,yes", "--schema", tmp_path / "s.json"]
     (tmp_path / "s.json").write_text(json.dumps(SCHEMA.to_dict()))
-    assert "syntax error" in fails(rado, "craft", address, "--query", "SELEC 1", *args)
+    assert "syntax error" in fails(rado, "craft", f"{address}?SELEC 1", *args)
     line = fails(rado, "craft", f"{address}?SELECT nope FROM visits", *args)
     assert '"nope" not found' in line and "ward" not in line
     failing = "SELECT * REPLACE (CASE WHEN age >= 0 THEN ward::INT END AS age) FROM visits"
-    assert "Could not convert string 'A'" in fails(rado, "craft", address, "--query", failing, *args[:2])
-    line = fails(rado, "craft", address, "--query", failing, *args)
+    assert "Could not convert string 'A'" in fails(rado, "craft", f"{address}?{failing}", *args[:2])
+    line = fails(rado, "craft", f"{address}?{failing}", *args)
     assert "the query failed" in line and "Could not" not in line and "'A'" not in line
     lite = sqlite3.connect(":memory:")
     with pytest.raises(rb.TableError, match="no such table: visits"):
@@ -588,13 +590,12 @@ def test_a_locked_database(rado, tmp_path):
 
 
 @pytest.mark.parametrize(("module", "address"), [
-    ("duckdb", "duckdb:?SELECT 1 AS ill"), ("adbc_driver_postgresql", "postgresql://h/db")])  # fmt: skip
+    ("duckdb", "duckdb:?SELECT 1 AS ill"), ("adbc_driver_postgresql", "postgresql://h/db?SELECT 1")])  # fmt: skip
 def test_a_driver_that_is_not_there(module, address, rado, monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == module]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, module, None)
-    options = [] if "?" in address else ["--query", "SELECT 1"]
-    assert "pip install '.[sql]'" in fails(rado, "craft", address, *options, "-l", "ill")
+    assert "pip install '.[sql]'" in fails(rado, "craft", address, "-l", "ill")
 
 
 def piped(data, *args):
@@ -631,18 +632,14 @@ def test_pipes_whole_and_broken(tmp_path, monkeypatch):
     files["packed csv"] = gzip.compress(files["csv"])
     for form, content in files.items():
         part = content[: content.rindex(b"\n", 0, -20) + 3] if form == "csv" else content[:-8]
-        code, out, errors = piped(part, *args, "--format", form.removeprefix("packed "))
+        code, out, errors = piped(part, *args)
         assert code == 1 and out == "" and errors.count("\n") == 1, (form, errors)
         assert "standard input" in errors
     assert "is empty" in piped(b"", *args)[2]
     assert os.listdir(tmp_path) == ["t.csv"] and n_files() == before
 
 
-def test_standard_input_on_the_command_line(rado, kept_input, tmp_path):
-    table = numbers_only(clinic_rows(50))
-    path = as_parquet(table, tmp_path)
-    assert "for standard input alone" in fails(rado, "craft", path, "--format", "csv", "-l", "ill")
-    assert "must be one of csv, parquet, arrow" in fails(rado, "craft", "-", "--format", "json", "-l", "ill")
+def test_a_terminal_is_no_table(kept_input):
     sys.stdin = SimpleNamespace(buffer=io.BytesIO(), isatty=lambda: True)
     with pytest.raises(rb.TableError, match="standard input is a terminal"):
         rb.craft(StandardInput(), label="ill")
@@ -715,7 +712,7 @@ def test_a_dataset_of_csv_files_has_types_by_values(tmp_path):
     dataset = ds.dataset(tmp_path / "t.csv", format="csv")
     assert rb.craft(dataset, label="ill", n_rados=3).n_examples == 2
     with pytest.raises(rb.TableError, match="one value"):
-        rb.craft(dataset, label="ill", mechanism=rb.Moments(1.0), bounds={"age": (0, 9)}, classes=("no", "yes"))
+        rb.craft(dataset, label="ill", mechanism=rb.Moments(1.0), classes=("no", "yes"), schema={"age": (0, 9)})
 
 
 @pytest.mark.parametrize("typed", [True, False])

@@ -74,7 +74,7 @@ def test_a_release_comes_out(kind, mechanism):
     rows, columns = np.nonzero(X)
     columns = np.where((rows == 1) & (columns == 1), 10**9, columns)
     matrix = with_entries(kind, rows, columns, X[np.nonzero(X)])
-    rb.craft(matrix, [0, 1, 0, 1], mechanism=mechanism, bounds=[[0, 10]] * 3, classes=(0, 1), n_rados=2)
+    rb.craft(matrix, [0, 1, 0, 1], mechanism=mechanism, classes=(0, 1), n_rados=2, schema=[[0, 10]] * 3)
 
 
 @pytest.mark.parametrize("place", [1, *OUTSIDE])

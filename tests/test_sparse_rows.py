@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import flat
 import radoboost as rb
 from radoboost.holder.engines import ENGINES, get_engine
 from radoboost.holder.grid import grid_snapping_constants
@@ -55,7 +56,7 @@ def crafted(table, y, **options):
     with warnings.catch_warnings(record=True) as notices:
         warnings.simplefilter("always", rb.ClippedWarning)
         warnings.simplefilter("ignore", rb.OutlierWarning)  # of dense tables alone
-        release = rb.craft(table, y, **options)
+        release = flat.craft(table, y, **options)
     return release, [str(notice.message) for notice in notices]
 
 
@@ -143,8 +144,8 @@ def test_a_column_may_be_the_label_and_others_chosen():
     matrix, y = some_matrix()
     table = sparse.hstack([matrix, sparse.csr_array(y[:, None])]).tocsr()
     names = ["x9", "x3", "x17", "x0"]
-    chosen = rb.craft(table, label="x40", features=names, n_rados=9, seed=1)
-    dense = rb.craft(table.toarray(), label="x40", features=names, n_rados=9, seed=1)
+    chosen = rb.craft(table, label="x40", n_rados=9, seed=1, schema=rb.Schema(use=tuple(names)))
+    dense = rb.craft(table.toarray(), label="x40", n_rados=9, seed=1, schema=rb.Schema(use=tuple(names)))
     assert chosen.rados.tobytes() == dense.rados.tobytes()
 
 
@@ -154,9 +155,9 @@ def test_a_band_over_a_sparse_column():
     matrix[:, [4]] = (np.arange(500) % 3 == 0)[:, None].astype(float)
     matrix = matrix.tocsr()
     options = {"mechanism": rb.FeatureBand("x4", epsilon=1.0, delta=0.01), "n_rados": 20, "seed": 2}
-    sparse_release = rb.craft(matrix, y, **options)
+    sparse_release = flat.craft(matrix, y, **options)
     assert open_table(matrix, y).sparse_rows is not None
-    assert sparse_release.rados.tobytes() == rb.craft(matrix.toarray(), y, **options).rados.tobytes()
+    assert sparse_release.rados.tobytes() == flat.craft(matrix.toarray(), y, **options).rados.tobytes()
 
 
 def test_a_feature_map_takes_sparse_rows():
@@ -178,7 +179,7 @@ def test_an_engine_without_sparse_rows_gets_dense_ones():
             return getattr(get_engine("reference"), name)
 
     matrix, y = some_matrix()
-    release = rb.craft(matrix, y, n_rados=9, seed=1, engine=Older())
+    release = rb.craft(matrix, y, n_rados=9, seed=1, compute=rb.Compute(engine=Older()))
     assert release.rados.tobytes() == rb.craft(matrix, y, n_rados=9, seed=1).rados.tobytes()
 
 
@@ -192,7 +193,7 @@ def test_values_that_are_not_finite_are_named(value, words, engine):
     matrix = matrix.tolil()
     matrix[11, 7] = value
     with pytest.raises(rb.TableError, match=words):
-        rb.craft(matrix.tocsr(), y, n_rados=9, engine=engine)
+        rb.craft(matrix.tocsr(), y, n_rados=9, compute=rb.Compute(engine=engine))
 
 
 def test_integers_that_float64_cannot_hold_are_named():
@@ -214,7 +215,7 @@ def test_a_damaged_matrix_is_refused():
 def test_names_of_a_sparse_data_frame_are_kept():
     matrix, y = some_matrix(d=4)
     frame = pd.DataFrame.sparse.from_spmatrix(matrix, columns=["age", "dose", "height", "days"])
-    options = {"n_rados": 20, "random_state": 1, "bounds": {"dose": (-1.0, 1.0)}}
+    options = {"n_rados": 20, "random_state": 1, "schema": {"dose": (-1.0, 1.0)}}
     with pytest.warns(rb.ClippedWarning, match="'dose'"):
         shell = rb.MomentsClassifier(**options).fit(frame, y)
     with pytest.warns(rb.ClippedWarning, match="'dose'"):
@@ -311,16 +312,16 @@ m, d = 1000, 20_000
 matrix = sparse.csr_array((np.ones(60 * m), (np.repeat(np.arange(m), 60), rng.integers(0, d, 60 * m))), shape=(m, d))
 y = rng.integers(0, 2, m)
 options = eval(sys.argv[1])
-rb.craft(matrix[:200], y[:200], n_rados=5, threads=1, **options)
+rb.craft(matrix[:200], y[:200], n_rados=5, compute=rb.Compute(threads=1), **options)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-rb.craft(matrix, y, n_rados=5, threads=1, **options)
+rb.craft(matrix, y, n_rados=5, compute=rb.Compute(threads=1), **options)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
 @pytest.mark.parametrize(
     "options",
-    ["{}", "dict(mechanism=rb.NoisyRados(1.0), bounds=np.array([[0.0, 2.0]] * d), classes=(0, 1), counts=None)"],
+    ["{}", "dict(mechanism=rb.NoisyRados(1.0), schema=np.array([[0.0, 2.0]] * d), classes=(0, 1), counts=None)"],
     ids=["plain", "noisy-rados"],
 )
 def test_memory_stays_far_below_the_dense_matrix(options):

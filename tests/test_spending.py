@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.errors import BudgetError, LedgerError, OutputError, RadoError, RoomError, what_is_spent
 from radoboost.holder import disk_space
@@ -42,7 +43,7 @@ def ledger(tmp_path):
 def crafted(table, ledger, mechanism=None, **options):
     mechanism = rb.Moments(1.0) if mechanism is None else mechanism
     options = {"bounds": [[0, 1], [0, 1]], "classes": (0, 1), "counts": None, **options}
-    return rb.craft(*table, mechanism=mechanism, ledger=ledger, **options)
+    return flat.craft(*table, mechanism=mechanism, ledger=ledger, **options)
 
 
 def spent(ledger):
@@ -132,7 +133,7 @@ def test_a_fit_that_fails_after_its_release(table, ledger, monkeypatch):
     def fail(*values):
         raise KeyboardInterrupt
 
-    learner = rb.MomentsClassifier(mechanism=rb.Moments(1.0), classes=(0, 1), bounds=[[0, 1]] * 2, ledger=ledger)
+    learner = rb.MomentsClassifier(mechanism=rb.Moments(1.0), classes=(0, 1), ledger=ledger, schema=[[0, 1]] * 2)
     monkeypatch.setattr(rb.MomentsClassifier, "_learn_from", fail)
     with pytest.raises(KeyboardInterrupt) as caught:
         learner.fit(*table)
@@ -223,7 +224,7 @@ def test_a_disk_without_room_is_refused_before_anything_is_booked(table, ledger,
 
 def join_alone(ledger, place, counts):
     room, identity = MemoryMailbox(), Identity.create("north")
-    rb.open_room(room, bounds={"x0": (0, 1)}, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0))
+    rb.open_room(room, classes=(0, 1), parties=3, mechanism=rb.Moments(1.0), schema={"x0": (0, 1)})
     rb.join_room(
         room, np.array([[0.5]]), [0], identity=identity, confirm="", ledger=ledger, output=place, counts=counts, wait=1
     )

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.mechanisms.mechanism import StatementFacts
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
@@ -26,7 +27,7 @@ def crafted(n_classes=3, epsilon=1.0, columns="linear", n_rows=600, bounds=((0, 
         given |= {"person": "who", "max_rows": 3, "bounds": {"x0": (0, 1), "x1": (0, 1)}, "label": "label"}
         columns = {"who": np.arange(n_rows) // 4, "x0": x[:, 0], "x1": x[:, 1], "label": y}
         x, y = pa.table(columns), None
-    return rb.craft(x, y, classes=tuple(range(n_classes)), mechanism=rb.Moments(epsilon, **options), **given)
+    return flat.craft(x, y, classes=tuple(range(n_classes)), mechanism=rb.Moments(epsilon, **options), **given)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 9])

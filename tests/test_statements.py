@@ -25,7 +25,7 @@ def releases():
         "noisy-examples": rb.NoisyExamples(1.0),
     }
     return {
-        name: rb.craft(X, y, n_rados=20, mechanism=mechanism, bounds=[[0, 1], [0, 1]], classes=(0, 1))
+        name: rb.craft(X, y, n_rados=20, mechanism=mechanism, classes=(0, 1), schema=[[0, 1], [0, 1]])
         for name, mechanism in mechanisms.items()
     }
 
@@ -154,7 +154,7 @@ def test_a_model_carries_the_same_check(releases, tmp_path):
 def test_a_false_release_in_memory_is_not_composed_with(releases):
     false = replace(releases["moments"], statement=replace(releases["moments"].statement, epsilon=0.01))
     with pytest.raises(ReleaseError, match="do not trust it"):
-        rb.craft([[0.0]], [1], mechanism=rb.Moments(1.0), bounds=[[0, 1]], classes=(0, 1), compose=[false])
+        rb.craft([[0.0]], [1], mechanism=rb.Moments(1.0), classes=(0, 1), compose=[false], schema=[[0, 1]])
 
 
 def test_the_check_is_one_curve(releases, monkeypatch):

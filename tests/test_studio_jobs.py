@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.errors import ArgumentError, RadoError, SchemaWarning
 from radoboost.studio import jobs as jobs_module
@@ -159,7 +160,7 @@ def test_a_craft_that_is_cancelled_leaves_no_file_and_what_was_booked(jobs, tmp_
             job.progress(task, done, total)
 
         mechanism = rb.Moments(epsilon=1.0, sharpen=False)
-        release = rb.craft(table, **declared, mechanism=mechanism, ledger=ledger, counts=None, progress=progress)
+        release = flat.craft(table, **declared, mechanism=mechanism, ledger=ledger, counts=None, progress=progress)
         release.save(tmp_path / "t.rado.parquet")
 
     before = {path.name for path in tmp_path.iterdir()}

@@ -17,6 +17,7 @@ import pyarrow.csv
 import pytest
 from typer.testing import CliRunner
 
+import flat
 import radoboost as rb
 from radoboost.cli import app
 from radoboost.learner.explain import explain_row
@@ -56,7 +57,7 @@ def patients(n_rows=600, seed=7):
 
 
 def release_of(draw, **options):
-    return rb.craft(patients(seed=draw), schema=SCHEMA, **options)
+    return flat.craft(patients(seed=draw), schema=SCHEMA, **options)
 
 
 def make_folder(folder, small_files):
@@ -199,7 +200,8 @@ def test_the_form_shows_the_command_live_and_keeps_what_was_typed(studio):
     assert commands(studio.get(way)[2]) == ["rado learn north.rado.parquet -o north.model.json"]
     fields = {"learner": "boost", "rounds": "7", "penalty": "ridge", "strength": "0.5", "output": "x.model.json"}
     status, _, part = studio.post(f"{way}/options", fields, HTMX)
-    line = "rado learn north.rado.parquet --learner boost --rounds 7 --penalty ridge --strength 0.5 -o x.model.json"
+    chosen = "--learner boost --set n_rounds=7 --set penalty=ridge --set strength=0.5"
+    line = f"rado learn north.rado.parquet {chosen} -o x.model.json"
     assert status == 200 and commands(part) == [line] and "<main" not in part
     assert 'value="7"' in studio.get(way)[2]
     _, _, part = studio.post(f"{way}/options", {**fields, "rounds": "many"}, HTMX)

@@ -48,7 +48,7 @@ def test_from_two_releases_to_predictions(clinic):
     assert "they are merged first" in page.inner_text("main")
     page.get_by_label("Boosting: RadoBoost").check()
     page.get_by_label("Penalty", exact=True).select_option("lasso")
-    page.wait_for_selector("#learn-command >> text=--penalty")
+    page.wait_for_selector("#learn-command >> text=penalty=")
     clinic.look("learner-options")
     page.reload()
     assert page.get_by_label("Boosting: RadoBoost").is_checked()

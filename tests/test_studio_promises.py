@@ -7,6 +7,7 @@ import shlex
 
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.cli.schema import schema_as_text
 from radoboost.holder.rooms.mailbox import MemoryMailbox
@@ -89,7 +90,7 @@ def test_columns_edited_after_exact_counts_are_marked_and_the_statement_says_so(
     part = studio.post(way, changed, HTMX)[2]
     assert part.count("Edited after exact counts of this table were shown: dose.") == 1
     line = commands(part)[0]
-    assert shlex.split(line)[-4:-2] == ["--corrected", "dose"]
+    assert shlex.split(line)[-4:-2] == ["--set", "corrected=dose"]
     assert studio.post(f"{way}/write", changed)[1]["Location"] == f"{way}/budget"
     written_text = (folder / "patients.schema.json").read_bytes()
     assert json.loads(written_text)["corrected"] == ["dose"]
@@ -219,9 +220,9 @@ def test_limits_of_a_marked_schema_are_no_bounds(schema):
     """They are (low, high) by column, as bounds are: a promise was made with those of a table's own schema."""
     table = {"classes": (0, 1), "mechanism": rb.Moments(1.0), "counts": None}
     with pytest.raises(rb.ArgumentError, match="give the schema itself"):
-        rb.craft([[0.5], [0.1]], [0, 1], bounds=schema.limits(), **table)
+        flat.craft([[0.5], [0.1]], [0, 1], bounds=schema.limits(), **table)
     with pytest.raises(rb.ArgumentError, match="give the schema itself"):
-        rb.open_room(MemoryMailbox(), bounds=schema.limits(), parties=3, **{"classes": (0, 1)})
+        rb.open_room(MemoryMailbox(), parties=3, schema=schema.limits(), **{"classes": (0, 1)})
     assert Schema({"a": rb.Number(0, 1)}).limits() == schema.limits() == {"a": (0, 1)}
 
 
@@ -237,10 +238,10 @@ def test_whose_rows_is_a_question_without_a_default(studio, folder):
     assert not list(folder.glob("*.rado.parquet")) and not studio.studio.jobs.all()
     assert "one record" in words(studio.post(f"{way}/budget", {**unsaid, "whose": "rows"}, HTMX)[2])
     persons = {**unsaid, "whose": "person", "person": "patient_id", "max_rows": "1"}
-    assert "--person patient_id --max-rows 1" in commands(studio.post(f"{way}/budget", persons, HTMX)[2])[-1]
+    assert "--person patient_id:1" in commands(studio.post(f"{way}/budget", persons, HTMX)[2])[-1]
     rows = {**persons, "whose": "rows"}  # the column below the other answer is not looked at
     command = commands(studio.post(f"{way}/budget", rows, HTMX)[2])[-1]
-    assert "--person" not in command and "--unit record" in command  # so that nobody is asked again
+    assert "--person" not in command and "--set unit=record" in command  # so that nobody is asked again
 
 
 def test_without_a_column_of_ids_nobody_is_asked(studio):

@@ -3,6 +3,7 @@
 import pyarrow.csv
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.lab.attacks import attack_suite
 from radoboost.lab.audits.exact_audit import ABOUT_EXACT
@@ -89,7 +90,7 @@ def test_whose_rows_there_are_is_asked_before_anything_is_spent(clinic):
     page.wait_for_selector("#prospect >> text=--relation person")
     clinic.look("holder-budget-fitting")
     page.get_by_label("Book it on the ledger").select_option(label="none: nothing is booked")
-    page.wait_for_selector("#budget-commands >> text=--max-rows")
+    page.wait_for_selector("#budget-commands >> text=patient_id:2")
     page.get_by_role("button", name="Craft it").click()
     page.wait_for_selector("#promised")
     assert rb.load(clinic.folder / "patients.rado.parquet").statement.neighbours == "one person added or removed"
@@ -106,7 +107,7 @@ def test_a_person_release_and_a_plain_one_are_signed_off(clinic, small_files, mo
         attack_suite, "run_attack_study", lambda *_, **__: (_ for _ in ()).throw(rb.ArgumentError("not now"))
     )
     options = {"label": "ill", "classes": ("no", "yes"), "bounds": {"age": (0, 120)}, "counts": None}
-    people = rb.craft(patients(), mechanism=rb.Moments(1.0), person="patient_id", max_rows=2, **options)
+    people = flat.craft(patients(), mechanism=rb.Moments(1.0), person="patient_id", max_rows=2, **options)
     people.save(clinic.folder / "people.rado.parquet")
     page = opened(clinic, "people.rado.parquet")
     run_attacks(page, "60")

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.release.columns import Column, constant_column
 from radoboost.release.feature_map import FeatureMap, Input, Term
@@ -24,7 +25,7 @@ def moments():
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(300, 3)), rng.integers(0, 2, 300)
     declared = {"bounds": [[-3, 3]] * 3, "classes": (0, 1), "counts": None, "columns": "linear"}
-    return rb.craft(x, y, mechanism=rb.Moments(1.0), **declared)
+    return flat.craft(x, y, mechanism=rb.Moments(1.0), **declared)
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_every_plan_of_moments_comes_back_to_the_bit_and_gives_rados(tmp_path):
     x = rng.normal(size=(2000, 3))
     declared = {"bounds": [[-3, 3]] * 3, "classes": (0, 1), "counts": None, "mechanism": rb.Moments(3.0)}
     for word in ("degree-2", "degree-5"):
-        release = rb.craft(x, x[:, 0] * x[:, 1] > 0, columns=word, **declared)
+        release = flat.craft(x, x[:, 0] * x[:, 1] > 0, columns=word, **declared)
         place = tmp_path / f"{word}.rado.parquet"
         release.save(place)
         assert same(rb.load(place), release)
@@ -180,7 +181,7 @@ def test_columns_of_blocks_travel_from_the_mechanism_to_the_file(monkeypatch, tm
 
     monkeypatch.setattr(rb.Moments, "make", with_outline)
     declared = {"bounds": [[-3, 3]] * 2, "classes": (0, 1), "counts": None, "n_rados": 5, "columns": "linear"}
-    release = rb.craft(np.array([[0.0, 1.0], [1.0, 0.5]]), [0, 1], mechanism=rb.Moments(1.0), **declared)
+    release = flat.craft(np.array([[0.0, 1.0], [1.0, 0.5]]), [0, 1], mechanism=rb.Moments(1.0), **declared)
     release.save(tmp_path / "m.rado.parquet")
     again = rb.load(tmp_path / "m.rado.parquet")
     assert again.columns_of("outline") == ("x0", "(constant)") and again.columns_of("theta") == ("p", "q", "r")

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import flat
 import radoboost as rb
 from radoboost.errors import ArgumentError, NeedsSchema, TableError
 from radoboost.tables import open_table, refuse_not_finite_values
@@ -80,8 +81,10 @@ def test_files_of_different_types_are_one_table(tmp_path):
         ("c", pa.float64(), [1.0, 0.0]),
     ):
         pq.write_table(pa.table({"x": pa.array([1, 2]).cast(kind), "y": labels}), tmp_path / f"{name}.parquet")
-    release = rb.craft(str(tmp_path / "*.parquet"), label="y", n_rados=4, seed=1, scale=None)
-    expected = rb.craft([[1], [2], [1], [2], [1], [2]], [0, 1, 1, 0, 1, 0], n_rados=4, seed=1, scale=None)
+    release = rb.craft(str(tmp_path / "*.parquet"), label="y", n_rados=4, seed=1, mechanism=rb.Plain(scale=None))
+    expected = rb.craft(
+        [[1], [2], [1], [2], [1], [2]], [0, 1, 1, 0, 1, 0], n_rados=4, seed=1, mechanism=rb.Plain(scale=None)
+    )
     assert release.rados.tolist() == expected.rados.tolist()
     assert release.classes == (0, 1)
 
@@ -168,21 +171,21 @@ def test_what_strict_reading_refuses_without_a_schema(case):
 def test_what_cannot_be_learned_from_is_refused(case):
     table, options, message = BAD_TABLES[case]
     with pytest.raises((TableError, ArgumentError), match=message):
-        rb.craft(table, **options, n_rados=2)
+        flat.craft(table, **options, n_rados=2)
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("classes", 5), ("classes", ([0], [1])), ("drop", 5), ("features", [["x0"]]), ("label", ["x0"]), ("engine", []),
-        ("intercept", "x"), ("mechanism", rb.Plain), ("signatures", "all"), ("bounds", 5), ("bounds", {"x0": "01"}),
-        ("bounds", [(0, 1), (1,)]), ("seed", "x"), ("threads", "2"), ("n_rados", 2.5), ("scale", 3),
+        ("classes", 5), ("classes", ([0], [1])), ("drop", 5), ("use", (["x0"],)), ("label", ["x0"]), ("engine", []),
+        ("intercept", "x"), ("mechanism", rb.Plain), ("signatures", "all"), ("schema", 5), ("bounds", {"x0": "01"}),
+        ("schema", [(0, 1), (1,)]), ("seed", "x"), ("threads", "2"), ("n_rados", 2.5), ("scale", 3),
     ],
 )  # fmt: skip
 def test_arguments_of_the_wrong_kind_are_named(name, value):
     labels = {} if name == "label" else {"y": [0, 1]}
     with pytest.raises(ArgumentError, match=name):
-        rb.craft(np.eye(2), **labels, **{name: value})
+        flat.craft(np.eye(2), **labels, **{name: value})
 
 
 def test_decimals_are_rounded_to_nearest(rng):
@@ -221,10 +224,10 @@ def test_classes_from_numpy_can_be_saved(tmp_path):
 def test_quoted_newlines_and_long_rows_in_csv(tmp_path):
     note = '"' + "two\nlines " * 50 + '"'
     (tmp_path / "t.csv").write_text("a,note,y\n" + f"1,{note},0\n2,{note},1\n" * 6000)
-    assert rb.craft(tmp_path / "t.csv", label="y", drop="note", n_rados=2).n_examples == 12_000
+    assert rb.craft(tmp_path / "t.csv", label="y", n_rados=2, schema=rb.Schema(drop=("note",))).n_examples == 12_000
     (tmp_path / "t.csv").write_text("a,note,y\n1,,0\n" + f"1,{'x' * 9_000_000},0\n2,,1\n")
     with pytest.raises(TableError, match="a row is longer than 4 MiB"):
-        rb.craft(tmp_path / "t.csv", label="y", drop="note", n_rados=2)
+        rb.craft(tmp_path / "t.csv", label="y", n_rados=2, schema=rb.Schema(drop=("note",)))
 
 
 def test_one_large_record_batch_is_not_loaded_whole(tmp_path, rng):
@@ -248,9 +251,9 @@ def test_arguments_that_contradict_each_other(clinic):
     with pytest.raises(ArgumentError, match="classes must be two different values"):
         rb.craft(np.eye(2), [0, 1], classes=(1, 1))
     with pytest.raises(ArgumentError, match="threads must be"):
-        rb.craft(np.eye(2), [0, 1], threads=0)
+        rb.craft(np.eye(2), [0, 1], compute=rb.Compute(threads=0))
     with pytest.raises(ArgumentError, match="engine must be"):
-        rb.craft(np.eye(2), [0, 1], engine="abacus")
+        rb.craft(np.eye(2), [0, 1], compute=rb.Compute(engine="abacus"))
     with pytest.raises(ArgumentError, match="columns must be one of auto, linear"):
         rb.craft(np.eye(2), [0, 1], columns="cubic")
 
@@ -489,4 +492,4 @@ def test_places_are_counted_from_one(form, tmp_path):
     if form == "csv":
         (given := tmp_path / "t.csv").write_text("a,y\n1,0\ninf,1\n3,1\n")
     with pytest.raises(TableError, match=where):
-        rb.craft(given, **options)
+        flat.craft(given, **options)

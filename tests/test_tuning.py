@@ -46,7 +46,7 @@ def ledger(tmp_path):
 
 def private(shell=rb.MomentsClassifier, mechanism=None, **options):
     mechanism = rb.Moments(1.0, sharpen=False) if mechanism is None else mechanism
-    return shell(mechanism=mechanism, classes=(0, 1), bounds=[[0, 1], [0, 1]], n_rados=20, **options)
+    return shell(mechanism=mechanism, classes=(0, 1), schema=[[0, 1], [0, 1]], n_rados=20, **options)
 
 
 # ---- mechanisms by name, and in grids

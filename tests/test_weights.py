@@ -1,6 +1,7 @@
 """Whole weights as repetition: the bits of the table in which row i stands weights[i] times."""
 
 import warnings
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+import flat
 import radoboost as rb
 from radoboost.holder.engines import ENGINES
 from radoboost.tables import open_table, opening
@@ -52,7 +54,7 @@ def test_weights_give_the_bits_of_the_repeated_table(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", rb.ClippedWarning)
         try:
-            expected = rb.craft(np.repeat(x, w, axis=0), np.repeat(y, w), **options)
+            expected = flat.craft(np.repeat(x, w, axis=0), np.repeat(y, w), **options)
         except rb.TableError:
             return
         frame = pd.DataFrame({"w": w, "x0": x[:, 0], "y": y, "x1": x[:, 1]})
@@ -62,22 +64,22 @@ def test_weights_give_the_bits_of_the_repeated_table(
             if form in ("array", "list", "sparse"):
                 given_weights = w.astype(float) if form == "array" else w.tolist()
                 rows = sparse.csr_array(x) if form == "sparse" else x
-                release = rb.craft(rows, y, weights=given_weights, **how)
+                release = flat.craft(rows, y, weights=given_weights, **how)
             elif form == "frame":
-                release = rb.craft(frame.drop(columns="w"), label="y", weights=w, **how)
+                release = flat.craft(frame.drop(columns="w"), label="y", weights=w, **how)
             elif form == "column":
-                release = rb.craft(pa.table(frame), label="y", weights="w", **how)
+                release = flat.craft(pa.table(frame), label="y", weights="w", **how)
             elif form == "csv":
                 frame.to_csv(place / "t.csv", index=False)
-                release = rb.craft(place / "t.csv", label="y", weights="w", **how)
+                release = flat.craft(place / "t.csv", label="y", weights="w", **how)
             elif form == "parquet":
                 pq.write_table(pa.table(frame), place / "t.parquet", row_group_size=7)
-                release = rb.craft([place / "t.parquet"], label="y", weights="w", **how)
+                release = flat.craft([place / "t.parquet"], label="y", weights="w", **how)
             else:
                 schema = rb.Schema({"x0": rb.Number(), "x1": rb.Number(), "w": rb.Number()})
                 if bounds is not None:
                     return
-                release = rb.craft(frame, label="y", weights="w", schema=schema, missing="drop", **how)
+                release = flat.craft(frame, label="y", weights="w", schema=schema, missing="drop", **how)
     assert release.rados.tobytes() == expected.rados.tobytes()
     assert release.columns == expected.columns
     assert release.n_examples == expected.n_examples == w.sum()
@@ -90,7 +92,7 @@ def test_weights_and_rows_that_are_left_out_for_a_gap():
     expected = rb.craft(np.array([[1.0], [1.0], [4.0], [5.0], [5.0], [5.0]]), [0, 0, 1, 1, 1, 1], n_rados=5, seed=1)
     for how in ({"table": table, "weights": "w"}, {"table": table, "weights": table["w"], "drop": ["w"]}):
         with pytest.warns(rb.SchemaWarning):
-            release = rb.craft(how.pop("table"), **how, **options)
+            release = flat.craft(how.pop("table"), **how, **options)
         assert release.rados.tobytes() == expected.rados.tobytes()
 
 
@@ -98,7 +100,7 @@ def test_a_feature_map_sees_the_repeated_table():
     rng = np.random.default_rng(0)
     x, y, w = rng.normal(size=(60, 2)), rng.integers(0, 2, 60), rng.integers(0, 4, 60)
     releases = [
-        rb.craft(rows, labels, n_rados=9, seed=1, columns="degree-2", weights=weights)
+        flat.craft(rows, labels, n_rados=9, seed=1, columns="degree-2", weights=weights)
         for rows, labels, weights in ((x, y, w), (np.repeat(x, w, axis=0), np.repeat(y, w), None))
     ]
     assert releases[0].rados.tobytes() == releases[1].rados.tobytes()
@@ -116,9 +118,9 @@ def test_memory_does_not_grow_with_weights():
 def test_places_are_those_of_the_table():
     x = np.array([[1.0], [2.0], [np.inf], [4.0]])
     with pytest.raises(rb.TableError, match=r"infinite value \(row 3\)"):
-        rb.craft(x, [0, 1, 0, 1], weights=[3, 1, 2, 1], n_rados=2)
+        flat.craft(x, [0, 1, 0, 1], weights=[3, 1, 2, 1], n_rados=2)
     x[2] = 3.0
-    rb.craft(x, [0, 1, 0, 1], weights=[3, 1, 2, 1], n_rados=2)
+    flat.craft(x, [0, 1, 0, 1], weights=[3, 1, 2, 1], n_rados=2)
 
 
 @pytest.mark.parametrize(
@@ -135,29 +137,34 @@ def test_places_are_those_of_the_table():
 def test_other_weights_are_refused_by_their_row(weight, words):
     x, y, weights = [[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1], [1, weight, 1, 1]
     with pytest.raises(rb.TableError, match=words):
-        rb.craft(x, y, weights=weights, n_rados=2)
+        flat.craft(x, y, weights=weights, n_rados=2)
     if isinstance(weight, str):
         weights = [str(weight) for weight in weights]
     with pytest.raises(rb.TableError, match=words):
-        rb.craft({"x": [1.0, 2.0, 3.0, 5.0], "w": pa.array(weights, from_pandas=False)}, y, weights="w", n_rados=2)
+        rb.craft(
+            {"x": [1.0, 2.0, 3.0, 5.0], "w": pa.array(weights, from_pandas=False)},
+            y,
+            n_rados=2,
+            schema=rb.Schema(weights="w"),
+        )
 
 
 def test_weights_that_do_not_fit_are_refused():
     x, y = [[1.0], [2.0], [3.0], [5.0]], [0, 1, 0, 1]
     with pytest.raises(rb.TableError, match="3 weights and 4 rows"):
-        rb.craft(x, y, weights=[1, 1, 1], n_rados=2)
+        flat.craft(x, y, weights=[1, 1, 1], n_rados=2)
     with pytest.raises(rb.ArgumentError, match="one dimension"):
-        rb.craft(x, y, weights=np.ones((4, 1)), n_rados=2)
+        flat.craft(x, y, weights=np.ones((4, 1)), n_rados=2)
     with pytest.raises(rb.TableError, match="every weight is zero"):
-        rb.craft(x, y, weights=np.zeros(4), n_rados=2)
+        flat.craft(x, y, weights=np.zeros(4), n_rados=2)
     with pytest.raises(rb.TableError, match="has no rows"):
-        rb.craft({"x": [1.0, 2.0], "w": [0, 0]}, [0, 1], weights="w", n_rados=2)
+        rb.craft({"x": [1.0, 2.0], "w": [0, 0]}, [0, 1], n_rados=2, schema=rb.Schema(weights="w"))
     with pytest.raises(rb.TableError, match="has no column 'w'"):
-        rb.craft({"x": [1.0, 2.0]}, [0, 1], weights="w", n_rados=2)
+        rb.craft({"x": [1.0, 2.0]}, [0, 1], n_rados=2, schema=rb.Schema(weights="w"))
     with pytest.raises(rb.TableError, match="one class only"):
-        rb.craft(x, y, weights=[1, 0, 1, 0], n_rados=2)
+        flat.craft(x, y, weights=[1, 0, 1, 0], n_rados=2)
     with pytest.raises(rb.TableError, match="add up to more than"):
-        rb.craft(x, y, weights=[2**31 - 1] * 4, n_rados=2)
+        flat.craft(x, y, weights=[2**31 - 1] * 4, n_rados=2)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +173,13 @@ def test_weights_that_do_not_fit_are_refused():
 def test_a_promise_about_one_record_takes_no_weights(mechanism):
     """Before the table is opened."""
     with pytest.raises(rb.ArgumentError, match=f"the promise of {mechanism.name} is for one record"):
-        rb.craft("nowhere.csv", label="y", classes=(0, 1), bounds={"x0": (0, 1)}, mechanism=mechanism, weights="w")
+        rb.craft(
+            "nowhere.csv",
+            label="y",
+            classes=(0, 1),
+            mechanism=mechanism,
+            schema=replace(rb.Schema.of({"x0": (0, 1)}), weights="w"),
+        )
 
 
 @pytest.mark.parametrize("shell", [rb.RadoBoostClassifier, rb.MomentsClassifier])
@@ -181,7 +194,7 @@ def test_shells_take_whole_weights(shell):
     with pytest.raises(ValueError, match=r"a weight is 0\.5 \(row 80\)"):
         shell().fit(x, y, sample_weight=np.append(np.ones(79), 0.5))
     with pytest.raises(rb.ArgumentError, match="the promise of moments is for one record"):
-        shell(mechanism=rb.Moments(1.0), classes=(0, 1), bounds=[(-4, 4)] * 3).fit(x, y, sample_weight=w)
+        shell(mechanism=rb.Moments(1.0), classes=(0, 1), schema=[(-4, 4)] * 3).fit(x, y, sample_weight=w)
 
 
 def test_the_command(rado, tmp_path):
@@ -189,11 +202,12 @@ def test_the_command(rado, tmp_path):
     frame.to_csv(tmp_path / "t.csv", index=False)
     place = tmp_path / "t.rado.parquet"
     assert (
-        rado("craft", tmp_path / "t.csv", "--label", "y", "--weights", "w", "-n", 9, "--seed", 1, "-o", place)[0] == 0
+        rado("craft", tmp_path / "t.csv", "--label", "y", "--set", "weights=w", "-n", 9, "--seed", 1, "-o", place)[0]
+        == 0
     )
     again = frame.loc[frame.index.repeat(frame.w)].drop(columns="w")
     assert rb.load(place).rados.tobytes() == rb.craft(again, label="y", n_rados=9, seed=1).rados.tobytes()
     frame.assign(w=[1, 1, 0.5, 1]).to_csv(tmp_path / "t.csv", index=False)
     other = tmp_path / "other.rado.parquet"
-    code, _, words = rado("craft", tmp_path / "t.csv", "--label", "y", "--weights", "w", "-n", 9, "-o", other)
+    code, _, words = rado("craft", tmp_path / "t.csv", "--label", "y", "--set", "weights=w", "-n", 9, "-o", other)
     assert code == 1 and "a weight is 0.5 (line 4 of t.csv)" in words.replace(f"{tmp_path}/", "") and not other.exists()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.privacy_cost import privacy_cost_by_schema
 from radoboost.holder.rooms.mailbox import MemoryMailbox
@@ -71,7 +72,7 @@ def test_what_was_declared_of_a_settled_schema_can_still_be_used(tmp_path):
 def test_columns_decided_beside_a_look_stay_marked(rado, tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("age,ill\n30,no\n40,yes\n")
-    options = ["--from-data", "--column", 'age={"kind": "number", "low": 30, "high": 40}', "--classes", "no", "yes"]
+    options = ["--from-data", "--column", 'age={"kind": "number", "low": 30, "high": 40}', "--classes", "no,yes"]
     assert rado("schema", table, "--label", "ill", *options, "-o", "s.json")[0] == 0
     assert json.loads(Path("s.json").read_text())["columns"]["age"]["inferred"] is True
 
@@ -86,13 +87,15 @@ def test_rows_of_one_person_are_spoken_of_before_anything_is_spent(tmp_path):
         with pytest.raises(rb.PersonWarning, match="each row counts as another person"):
             rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, ledger=books, counts=None)
     assert not books.entries()
-    with pytest.warns(rb.PersonWarning, match=r"--person patient_id --max-rows K .*K = 1 costs no more noise") as told:
+    with pytest.warns(rb.PersonWarning, match=r"--person patient_id:K .*K = 1 costs no more noise") as told:
         rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, counts=None)
     assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
 
 
 def test_nothing_is_said_where_a_person_is_named_or_nothing_is_promised():
-    rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, person="patient_id", max_rows=1, counts=None)
+    rb.craft(
+        TABLE, mechanism=MECHANISM, counts=None, schema=replace(rb.Schema.of(SCHEMA), person=rb.Person("patient_id", 1))
+    )
     rb.craft(TABLE, schema=SCHEMA, n_rados=3)
     no_ids = rb.Schema({name: COLUMNS[name] for name in ("age", "ward")}, "ill", ("no", "yes"))
     rb.craft(TABLE.drop(columns="patient_id"), schema=no_ids, mechanism=MECHANISM, counts=None)
@@ -118,9 +121,9 @@ def test_ids_that_no_declaration_calls_so_are_spoken_of_by_their_names(declared,
     table = NUMBERS if form == "frame" else tmp_path / "t.csv"
     options = {"label": "ill", "classes": ("no", "yes"), "counts": None, **declared}
     with pytest.warns(rb.PersonWarning, match="whatever its 'patient_id' is") as told:
-        rb.craft(table, mechanism=rb.Moments(8.0), **options)
-    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
-    rb.craft(table, mechanism=rb.Moments(8.0, unit="record"), **options)  # a warning is an error
+        flat.craft(table, mechanism=rb.Moments(8.0), **options)
+    assert [Path(warning.filename).name for warning in told] == [Path(flat.__file__).name]
+    flat.craft(table, mechanism=rb.Moments(8.0, unit="record"), **options)  # a warning is an error
 
 
 @pytest.mark.parametrize("mechanism", [rb.Moments(8.0), rb.NoisyRados(8.0, clip=1.0), rb.NoisyExamples(8.0, clip=1.0)])
@@ -129,7 +132,7 @@ def test_names_that_come_from_the_table_are_not_said_to_be_declared(mechanism):
     table, said = TABLE[["age"]].assign(rare_disease=0.0), "Which columns there are, and their names: they were taken"
     options = {"classes": ("no", "yes"), "mechanism": mechanism, "counts": None, "n_rados": 3}
     for x, named in ((table, True), (table.to_numpy(), False)):
-        lines = rb.craft(x, TABLE["ill"], bounds=[(0, 90), (0, 1)], **options).statement.not_protected
+        lines = flat.craft(x, TABLE["ill"], bounds=[(0, 90), (0, 1)], **options).statement.not_protected
         assert [any(line.startswith(said) for line in lines), any("Column names, declared" in s for s in lines)] == [
             named, not named
         ]  # fmt: skip
@@ -142,11 +145,11 @@ def test_who_says_that_each_row_is_another_person_is_not_reminded(mechanism):
     """There was no way to say so: the default was spelt as what somebody gives."""
     options = {"schema": SCHEMA, "counts": None, **({} if mechanism is rb.Moments else {"n_rados": 3})}
     with pytest.warns(
-        rb.PersonWarning, match=r"if each row is another person, say so: --unit record \(unit='record'\)"
+        rb.PersonWarning, match=r"if each row is another person, say so: --set unit=record \(unit='record'\)"
     ):
-        rb.craft(TABLE, mechanism=mechanism(8.0, unit=None), **options)
+        flat.craft(TABLE, mechanism=mechanism(8.0, unit=None), **options)
     said = mechanism(8.0, unit="record")
-    release = rb.craft(TABLE, mechanism=said, **options)  # a warning is an error
+    release = flat.craft(TABLE, mechanism=said, **options)  # a warning is an error
     assert release.mechanism.get("unit", "record") == "record"
     if mechanism is rb.Moments:
         assert "whose_rows" not in privacy_cost_by_schema(said, SCHEMA)
@@ -163,7 +166,12 @@ def test_a_score_is_about_records_and_says_so(rado, tmp_path, monkeypatch):
     """Scores said nothing of persons, and so did not mention that no score is about them."""
     monkeypatch.chdir(tmp_path)
     model = rb.MomentsClassifier().fit_rados(
-        rb.craft(TABLE, schema=SCHEMA, mechanism=MECHANISM, person="patient_id", max_rows=1, counts=None)
+        rb.craft(
+            TABLE,
+            mechanism=MECHANISM,
+            counts=None,
+            schema=replace(rb.Schema.of(SCHEMA), person=rb.Person("patient_id", 1)),
+        )
     )
     model.model_.save("m.model.json")
     books = rb.Ledger.create("l", "t", epsilon=9.0)
@@ -183,7 +191,7 @@ def test_a_score_is_about_records_and_says_so(rado, tmp_path, monkeypatch):
     command = ("score", "m.model.json", "t.csv", "--label", "ill", "--epsilon", 1, "--ledger", "l")
     code, _, err = rado(*command)
     assert code == 0 and err.startswith("rado: each row counts as another person") and err.count("\n") == 1
-    assert rado(*command, "--unit", "record")[2] == ""
+    assert rado(*command, "--set", "unit=record")[2] == ""
 
 
 AGREED = {"schema": SCHEMA, "parties": 3}
@@ -193,8 +201,8 @@ def test_who_opens_and_who_joins_a_room_is_told_before_anybody_greets():
     """A room said nothing of persons before its release was made."""
     box = MemoryMailbox()
     with pytest.warns(rb.PersonWarning, match="'patient_id'") as told:
-        agreement = rb.open_room(box, mechanism=MECHANISM, **AGREED)
-    assert [Path(warning.filename).name for warning in told] == [Path(__file__).name]
+        agreement = flat.open_room(box, mechanism=MECHANISM, **AGREED)
+    assert [Path(warning.filename).name for warning in told] == [Path(flat.__file__).name]
     assert any(line.startswith("each row counts as another person") for line in agreement.as_text())
     north = {"identity": Identity.create("north"), "confirm": lambda code, parties: True, "counts": None, "wait": 0.01}
     with warnings.catch_warnings():
@@ -208,7 +216,7 @@ def test_who_opens_and_who_joins_a_room_is_told_before_anybody_greets():
         {"mechanism": rb.Plain(), "n_rados": 3},
     ):
         box = MemoryMailbox()
-        agreement = rb.open_room(box, **AGREED, **options)  # a warning is an error
+        agreement = flat.open_room(box, **AGREED, **options)  # a warning is an error
         assert not any("each row counts" in line for line in agreement.as_text())
         with pytest.raises(rb.RoomError, match="only north came"):
             rb.join_room(box, TABLE, **north)
@@ -227,7 +235,7 @@ def test_the_commands_of_rooms_say_it_with_what_is_agreed_on(rado, tmp_path, mon
     join = ("t.csv", "--as", "north", "--identity", "key.pem", "--code", "x", "--wait", 0.01)
     code, _, err = rado("room", "join", "a.room", *join)
     assert code == 1 and err.count("rado: each row counts as another person") == 1, err
-    code, out, err = rado(*opened, "-o", "c.room", "--unit", "record")
+    code, out, err = rado(*opened, "-o", "c.room", "--set", "unit=record")
     assert code == 0 and "unit record" in out and "each row counts" not in out + err
     assert "each row counts" not in rado("room", "join", "c.room", *join)[2]
 
@@ -238,7 +246,7 @@ def test_the_declaration_alone_decides(tmp_path):
     with pytest.warns(rb.PersonWarning, match="'patient_id'"):
         rb.craft(once, schema=SCHEMA, mechanism=MECHANISM, counts=None)
     with pytest.warns(rb.PersonWarning, match="'patient_id'"):
-        rb.craft(TABLE, schema=SCHEMA, drop=["patient_id"], mechanism=MECHANISM, counts=None)
+        rb.craft(TABLE, mechanism=MECHANISM, counts=None, schema=replace(rb.Schema.of(SCHEMA), drop=("patient_id",)))
 
 
 def test_check_counts_ids_for_the_holder():
@@ -246,8 +254,11 @@ def test_check_counts_ids_for_the_holder():
     assert result.to_dict()["ids"] == {"patient_id": {"values": 180, "repeated": 20}}
     line = next(line for line in result.as_text() if "patient_id" in line)
     assert line.startswith("20 of 180 values of 'patient_id' are in more than one row")
-    assert "choose neither the unit of the promise nor --max-rows by this count" in line
-    assert "ids" not in check_table(TABLE, schema=SCHEMA, person="patient_id", max_rows=2).to_dict()
+    assert "choose neither the unit of the promise" in line
+    assert (
+        "ids"
+        not in check_table(TABLE, schema=replace(rb.Schema.of(SCHEMA), person=rb.Person("patient_id", 2))).to_dict()
+    )
     absent = TABLE.drop(columns="patient_id")
     assert "ids" not in check_table(absent, schema=SCHEMA).to_dict()
 
@@ -257,7 +268,7 @@ def test_the_commands_say_it_in_one_line(rado, tmp_path):
     Path("s.json").write_text(json.dumps(SCHEMA.to_dict()))
     code, _, err = rado("craft", "t.csv", "--schema", "s.json", "--epsilon", 8)
     assert code == 0 and err.count("\n") == 1 and err.startswith("rado: each row counts as another person")
-    assert "--person patient_id --max-rows K" in err
+    assert "--person patient_id:K" in err
     assert "each row counts as another person" in " ".join(
         rado("account", "--schema", "s.json", "--epsilon", 1)[1].split()
     )

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+import flat
 import radoboost as rb
 from radoboost.holder.schema_inference import settle_schema
 
@@ -34,7 +35,7 @@ def band(values=None, feature="smokes"):
 
 
 def craft(columns, **options):
-    return rb.craft(columns, label="outcome", n_rados=10, seed=1, **{"mechanism": band(), **options})
+    return flat.craft(columns, label="outcome", n_rados=10, seed=1, **{"mechanism": band(), **options})
 
 
 def numbers_in(entry):
@@ -77,7 +78,7 @@ def test_what_is_declared_stays():
     kinds = {"smokes": rb.Number(0, 1, fill=1), "age": rb.Number(), "ward": rb.Category()}
     release = craft(table(), schema=rb.Schema(kinds))
     assert release.schema.columns["smokes"] == kinds["smokes"]
-    assert craft(table(), bounds={"smokes": (0, 1)}).schema.columns["smokes"] == rb.Number(0, 1)
+    assert craft(table(), schema={"smokes": (0, 1)}).schema.columns["smokes"] == rb.Number(0, 1)
 
 
 @pytest.mark.filterwarnings("ignore::radoboost.SchemaWarning")
@@ -88,7 +89,7 @@ def test_gaps_in_it_are_refused_or_left_out():
     with pytest.raises(rb.TableError, match="to be protected"):
         craft(table(gap=True), schema=rb.Schema(kinds))
     assert "smokes=(missing)" not in craft(table(), schema=rb.Schema(kinds)).feature_names
-    assert craft(table(gap=True), missing="drop").schema.columns["smokes"] == rb.Number()
+    assert craft(table(gap=True), schema=rb.Schema(gaps="drop")).schema.columns["smokes"] == rb.Number()
 
 
 @pytest.mark.filterwarnings("ignore::radoboost.SchemaWarning")

@@ -13,7 +13,7 @@ if sys.argv[1] == "without":
     sys.modules["numba"] = None
 import numpy as np
 import radoboost as rb
-from radoboost.holder.schema_file import read_bounds
+
 from radoboost.holder.engines import get_engine
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.gaussian_noise import rounded_normals
@@ -25,10 +25,10 @@ from radoboost.lab.paper.protocol import best_iterate_on_examples
 
 x = np.random.default_rng(1).normal(size=(150, 3))
 y = x @ [1.0, -2.0, 0.5] > 0
-options = {"n_rados": 40, "seed": 3, "engine": "reference"}
+options = {"n_rados": 40, "seed": 3, "compute": rb.Compute("reference")}
 plain = rb.craft(x, y, **options)
 half = rb.craft(x, y, signatures=rb.FixedSupport(31), **options)
-asked = CraftRequest(n_rados=5, signature_key=bytes(32), declared=read_bounds("private"), classes=(False, True))
+asked = CraftRequest.of("private", rb.Moments(8.0), classes=(False, True), n_rados=5)
 run = Curator(open_table(x, y, row_by_row=True), get_engine("reference"), ThreadRunner(1), bytes(32))
 found = rb.Moments(8.0).make(asked, run)
 rounds = boost(plain.rados, n_rounds=40).rounds
@@ -79,7 +79,7 @@ mechanisms = [
 ]
 digests = {}
 for number, (mechanism, how) in enumerate(mechanisms):
-    release = rb.craft(x, y, n_rados=9, mechanism=mechanism, engine=sys.argv[2], threads=1, **how)
+    release = rb.craft(x, y, n_rados=9, mechanism=mechanism, compute=rb.Compute(sys.argv[2], 1), **how)
     for name, block in release.blocks.items():
         digests[f"{number} {name}"] = hashlib.sha256(block.tobytes()).hexdigest()
 print(json.dumps(digests))
@@ -100,6 +100,6 @@ def test_every_mechanism_gives_the_same_blocks_by_the_reference_without_it():
 
 def test_the_kernel_says_that_it_needs_it():
     code = "import sys; sys.modules['numba'] = None\nimport radoboost as rb\n"
-    code += "rb.craft([[1.0], [2.0]], [0, 1], engine='kernel')"
+    code += "rb.craft([[1.0], [2.0]], [0, 1], compute=rb.Compute('kernel'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "use engine='reference'" in done.stderr.splitlines()[-1]

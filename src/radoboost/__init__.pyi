@@ -31,6 +31,7 @@ from radoboost.holder.mechanisms import NoisyExamples as NoisyExamples
 from radoboost.holder.mechanisms import NoisyRados as NoisyRados
 from radoboost.holder.mechanisms import Plain as Plain
 from radoboost.holder.mechanisms.moments.preview import preview_plan as preview_plan
+from radoboost.holder.request import Compute as Compute
 from radoboost.holder.rooms.room import close_room as close_room
 from radoboost.holder.rooms.room import join_room as join_room
 from radoboost.holder.rooms.room import open_room as open_room
@@ -80,6 +81,7 @@ from radoboost.tables.column_types import Date as Date
 from radoboost.tables.column_types import Ignored as Ignored
 from radoboost.tables.column_types import Number as Number
 from radoboost.tables.databases import query as query
+from radoboost.tables.person_ids import Person as Person
 from radoboost.tables.schema import Schema as Schema
 from radoboost.tables.sparse import NamedMatrix as NamedMatrix
 

@@ -29,6 +29,7 @@ Each message is one line that names the thing and says what to do.
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
@@ -183,3 +184,11 @@ def whole_number(value: object, name: str, least: int = 1, most: int | None = No
         limits = f"of at least {least:,}" if most is None else f"from {least:,} to {most:,}"
         raise ArgumentError(f"{name} must be a whole number {limits}; it is {value!r}")
     return number
+
+
+def stack_level_of_caller() -> int:
+    """The stack level, as seen by who asks, of the first frame outside of this package: a warning points there."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "radoboost":
+        frame, level = frame.f_back, level + 1
+    return level

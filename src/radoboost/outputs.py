@@ -2,15 +2,10 @@
 
 import math
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from radoboost.errors import OutputError, RadoError
 
 _CRAFTED = "crafting again spends more; choose another place with -o, and --compose to count both"
-
-ForceFlag = Annotated[bool, typer.Option("--force", help="Write over a file that exists.")]
 
 
 def refuse_overwrite(

@@ -15,22 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from radoboost.errors import ArgumentError, PersonWarning, on_failure
+from radoboost.errors import ArgumentError, PersonWarning, on_failure, stack_level_of_caller
 from radoboost.estimators.tuning import note_private_score
 from radoboost.holder.aggregation import AddedFields
-from radoboost.holder.craft import stack_level_of_caller
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.engines import get_engine
 from radoboost.holder.gaussian_noise import LARGEST_SCALE, TOTAL_VARIATION, scale_rounded_up
 from radoboost.holder.mechanisms.statements import (
     DEFAULT_DELTA,
-    OF_A_QUERY,
     OF_CSV,
+    OF_ORIGIN,
     check_epsilon_and_delta,
     csv_records_statement,
 )
 from radoboost.holder.runners.threads import ThreadRunner, check_threads
-from radoboost.holder.schema_inference import column_name_looks_like_id
 from radoboost.learner.model import Model, load_model
 from radoboost.privacy import (
     Event,
@@ -47,11 +45,12 @@ from radoboost.privacy.spending import Account
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.release import rounded_up_text
 from radoboost.tables import Batch, open_table
-from radoboost.tables.csv_dialect import LINES
+from radoboost.tables.column_selection import column_name_looks_like_id
+from radoboost.tables.csv_dialect import LINES, PLAIN
 from radoboost.tables.labels import LabelEncoder
 from radoboost.tables.private_reader import PrivateReader
 from radoboost.tables.raw_table import raw_column_types
-from radoboost.tables.streams import is_query_or_stream, spool_for_rereading
+from radoboost.tables.streams import spool_for_rereading, table_origin
 
 GRID = 2**15  # steps that one row counts, so that rounding the noise to whole steps costs nothing
 COVERS = (
@@ -174,7 +173,8 @@ def score(
     books = _ledger_for_score(ledger)
     for book in books:
         book.check(event)
-    task = CountOutcomes(classifier, LabelEncoder(label or "y", classifier.classes))
+    marks = getattr(classifier.schema, "marks", PLAIN)
+    task = CountOutcomes(classifier, LabelEncoder(label or "y", classifier.classes, marks))
     account, bookings = Account(tuple(books), secrets.token_hex(16), "score"), list[str]()
     with (
         on_failure(account.add_to),
@@ -201,7 +201,7 @@ def score(
     errors, hits = counts.tolist()
     sentences = [
         NOT_COVERED,
-        *([OF_A_QUERY] if is_query_or_stream(table) else []),
+        *OF_ORIGIN[table_origin(table)],
         *([OF_CSV[records]] if records else []),
     ]
     deviation = scale / GRID
@@ -228,7 +228,7 @@ def _warning_of_scored_persons(model: Model, columns: Iterable[str]) -> str | No
     return (
         f"each row counts as another person, whatever its {' or '.join(map(repr, ids))} is, and no score is about "
         "persons: one with k rows is protected as a group of k records; score a table with one row of each person, "
-        "or, if each row is another person, say so: --unit record (unit='record')"
+        "or, if each row is another person, say so: --set unit=record (unit='record')"
     )
 
 

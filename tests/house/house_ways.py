@@ -55,17 +55,20 @@ def rado(*words):
         main()
 
 
+ONE = rb.Compute(threads=1)
+
+
 def plain():
-    rb.craft("t.csv", label="ill", n_rados=50, threads=1, progress=False).save("plain.rado.parquet")
+    rb.craft("t.csv", label="ill", n_rados=50, compute=ONE, progress=False).save("plain.rado.parquet")
 
 
 def raw():
-    rb.craft("raw.csv", label="ill", n_rados=50, threads=1, progress=False)
+    rb.craft("raw.csv", label="ill", n_rados=50, compute=ONE, progress=False)
 
 
 def moments():
     release = rb.craft(
-        "raw.csv", schema="s.json", mechanism=rb.Moments(epsilon=1.0), threads=1, progress=False, counts=None
+        "raw.csv", schema="s.json", mechanism=rb.Moments(epsilon=1.0), compute=ONE, progress=False, counts=None
     )
     release.save("p.rado.parquet")
 
@@ -80,12 +83,12 @@ def predict():
 
 def room():
     box, bounds = MemoryMailbox(), {"x0": (0, 10), "x1": (0, 10)}
-    rb.open_room(box, bounds=bounds, classes=(0, 1), parties=3, mechanism=rb.Moments(epsilon=1.0))
+    rb.open_room(box, bounds, rb.Moments(epsilon=1.0), classes=(0, 1), parties=3)
 
     def hospital(name):
         x = np.random.default_rng(len(name)).normal(5, 2, (200, 2))
         own = {"identity": rb.Identity.create(name), "confirm": lambda code, parties: True}
-        return rb.join_room(box, x, (x[:, 0] > 5).astype(int), threads=1, counts=None, **own)
+        return rb.join_room(box, x, (x[:, 0] > 5).astype(int), compute=ONE, counts=None, **own)
 
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(hospital, ["a", "bb", "ccc"]))

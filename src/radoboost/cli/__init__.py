@@ -2,14 +2,14 @@
 
 Commands that belong together share a module. Other packages bring commands by entry points.
 
-- `options`: what all share: chosen mechanism, classes, table and signatures; output paths checked, default output,
-  failures in one line, print_release, print_model, completion of words
+- `options`: what all share: options, each declared once; help in panels; settings by NAME=VALUE; what words stand for;
+  output paths checked, default output, failures in one line, print_release, print_model
 - `craft`: `rado craft`; an undeclared schema and what it must decide
-- `learn`: `rado learn`: learner, weak oracle, penalty, strength, prior, report
+- `learn`: `rado learn`: learner, its settings, prior, report
 - `predict`: `rado predict`, `rado score`, `rado export`; confusion_lines
 - `schema`: `rado schema`, `rado check`: decisions, facts of columns, open questions
 - `ledger`: `rado ledger` (create, show, verify) and `rado account`; what is amiss with a release
-- `merge`: `rado merge`, `rado join`, `rado share`: share files, their keys, crafts from shares
+- `merge`: `rado merge`, `rado join`, `rado share` (split, sum): shares and their keys
 - `room`: `rado room` (open, identity, join, show, close): room state, times, standing of a holder
 - `room_server`: `rado room serve`, its token
 - `show`: `rado show`, `rado sign-off`: pages, events
@@ -20,7 +20,7 @@ import io
 import os
 import sys
 from importlib.metadata import entry_points
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -30,33 +30,33 @@ from radoboost.cli.demo import demo
 from radoboost.cli.learn import learn
 from radoboost.cli.ledger import account
 from radoboost.cli.merge import join, merge, share
-from radoboost.cli.options import failures_in_one_line
+from radoboost.cli.options import GROUPS, add_command, command_group
 from radoboost.cli.predict import export, predict, score
 from radoboost.cli.schema import check, schema
 from radoboost.cli.show import show, sign_off
 
-app = typer.Typer(
-    name="rado",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for command in (
-    *(craft, learn, merge, join, share, predict, score, show, sign_off, export),
-    *(schema, check, account, demo),
-):
-    app.command(command.__name__.replace("_", "-"))(failures_in_one_line(command))
-app.add_typer(ledger.app)
-app.add_typer(room.app)
+HOLD, JUDGE, LEARN, TOGETHER, MORE = GROUPS
 # What attacks, audits and reproduces, and the studio, are found by the names that a distribution gives them: this
 # package imports neither, and another distribution may bring commands of its own.
-for entry in sorted(entry_points(group="radoboost.commands"), key=lambda entry: entry.name):
-    command = entry.load()
-    if isinstance(command, typer.Typer):
-        app.add_typer(command, name=entry.name)
-    else:
-        app.command(entry.name)(failures_in_one_line(command))
+_BROUGHT = {entry.name: entry for entry in sorted(entry_points(group="radoboost.commands"), key=lambda one: one.name)}
+_COMMANDS: dict[str, dict[str, Any]] = {
+    HOLD: {"schema": schema, "check": check, "craft": craft, "ledger": ledger.app, "account": account},
+    JUDGE: {"show": show, "attack": None, "audit": None, "sign-off": sign_off},
+    LEARN: {"learn": learn, "predict": predict, "score": score, "export": export},
+    TOGETHER: {"merge": merge, "room": room.app, "join": join, "share": share},
+    MORE: {"studio": None, "demo": demo, "reproduce": None},
+}
+
+app = command_group("rado", pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
+for _group, _named in (*_COMMANDS.items(), (MORE, dict.fromkeys(_BROUGHT))):
+    for _name, _own in _named.items():
+        if _own is None and _name not in _BROUGHT:
+            continue
+        _command: Any = _BROUGHT.pop(_name).load() if _own is None else _own
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_group)
+        else:
+            add_command(app, _name, _group)(_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -68,10 +68,9 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def rado(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Learn from private data that never leaves the building.
@@ -90,6 +89,7 @@ def options(
     \b
     With a promise about every record:
       rado schema patients.csv --label readmitted
+      rado check patients.csv --schema patients.schema.json
       rado craft patients.csv --epsilon 1 --schema patients.schema.json
     """
 

@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from radoboost.cli.options import JsonFlag, complete_from_words, say_on_stderr
+from radoboost.cli.options import JsonFlag, QuietFlag, complete_from_words, option, say_on_stderr
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,15 +17,11 @@ if TYPE_CHECKING:
 
 
 def demo(
-    directory: Annotated[Path, typer.Option("--directory", "-d", metavar="DIR", help="Where the files go.")] = Path(
-        "rado-demo"
-    ),
+    directory: Annotated[Path, option("-d, --directory DIR", "Where the files go.")] = Path("rado-demo"),
     hospital: Annotated[
-        bool, typer.Option("--hospital", help="Only write a made-up hospital's tables, to try things on.")
+        bool, option("--hospital", "Only write a made-up hospital's tables, to try things on.")
     ] = False,
-    hospitals: Annotated[
-        bool, typer.Option("--hospitals", help="The same, with the patients at five hospitals.")
-    ] = False,
+    hospitals: Annotated[bool, option("--hospitals", "The same, with the patients at five hospitals.")] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Run the whole flow on scikit-learn's breast-cancer data, without a promise and with one.
@@ -96,19 +90,16 @@ _STYLES = {"has the release": "green", "was killed": "red"}
 def rehearse(
     lose: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=complete_from_words("north", "south", "east", "west", "coast"),
-            help="Kill this hospital in the middle: north, south, east, west or coast. The others go on.",
+        option(
+            "--lose NAME",
+            "Kill this hospital in the middle: north, south, east, west or coast. The others go on.",
+            complete=complete_from_words("north", "south", "east", "west", "coast"),
         ),
     ] = None,
     directory: Annotated[
-        Path | None,
-        typer.Option(
-            "--directory", "-d", metavar="DIR", help="A new folder for the files; a temporary one by default."
-        ),
+        Path | None, option("-d, --directory DIR", "A new folder for the files; a temporary one by default.")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show the result alone.")] = False,
+    quiet: QuietFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Watch a room of five made-up hospitals on this machine, with a ledger for each.

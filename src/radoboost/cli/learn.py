@@ -3,21 +3,20 @@
 import shlex
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from radoboost.cli import options
+from radoboost.cli.options import argument, option, output_option
 from radoboost.errors import ArgumentError, OutputError, RadoError
-from radoboost.outputs import ForceFlag
 
 if TYPE_CHECKING:
     from radoboost.report.model_report import ModelReport
 
-_HELD_OUT = "held-out"
-_PENALTIES = ("lasso", "ridge", "scores")
+_SETTINGS = (
+    "n_rounds", "weak", "penalty", "strength", "stop", "kappa", "update", "clamp", "keep", "random_state"
+)  # fmt: skip
 _BY_DEFAULT = "moments"
 _ASSUMED = (
     "rado: the epsilon takes each release to be of another holder's table, and is for one who is in one of them; where "
@@ -26,93 +25,62 @@ _ASSUMED = (
 _LEARNERS = {_BY_DEFAULT: "MomentsClassifier", "boost": "RadoBoostClassifier"}
 
 
-def _complete_penalty(incomplete: str) -> list[str]:
-    return [name for name in _PENALTIES if name.startswith(incomplete)]
+def _complete_setting(incomplete: str) -> list[str]:
+    return [f"{name}=" for name in _settings_of_boosting() if name.startswith(incomplete)]
 
 
-def _complete_held_out(incomplete: str) -> list[str]:
-    return [name for name in (_HELD_OUT,) if name.startswith(incomplete)]
+def _settings_of_boosting() -> dict[str, Any]:
+    import radoboost as rb
+
+    return options.parameters_of(rb.RadoBoostClassifier, *_SETTINGS)
 
 
 def learn(
-    releases: Annotated[
-        list[Path],
-        typer.Argument(metavar="RELEASE...", help="A release file; or those of moments of several holders."),
-    ],
+    releases: Annotated[list[Path], argument("RELEASE...", "A release file; or those of moments of several holders.")],
     learner: Annotated[
-        str, typer.Option(autocompletion=options.complete_from_words(*_LEARNERS), help="moments, or boost (RadoBoost).")
+        str, option("--learner", "moments, or boost (RadoBoost).", complete=options.complete_from_words(*_LEARNERS))
     ] = _BY_DEFAULT,
-    rounds: Annotated[int | None, typer.Option(help="Rounds of boosting; 1000 by default.")] = None,
-    weak: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=options.complete_from_words("strongest", "median"),
-            help="Which feature boosting takes: strongest or median.",
+    settings: Annotated[
+        list[str] | None,
+        option(
+            "--set NAME=VALUE",
+            "A setting of boosting, such as n_rounds=200, weak=median, penalty=scores (lasso, ridge), "
+            "strength=0.01, stop=held-out or random_state=7; repeat it. --set help lists all.",
+            complete=_complete_setting,
         ),
-    ] = None,
-    penalty: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=_complete_penalty,
-            help="Of boosting: lasso, which leaves columns out, ridge, or scores, the most accurate.",
-        ),
-    ] = None,
-    strength: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=_complete_held_out,
-            metavar="NUMBER",
-            help="Of the penalty; held-out, the default, lets rados that are held out choose.",
-        ),
-    ] = None,
-    stop: Annotated[
-        str | None,
-        typer.Option(
-            autocompletion=_complete_held_out,
-            metavar=_HELD_OUT,
-            help="As many rounds as rados speak for that are held out, --rounds at most.",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(metavar="K", help="Makes boosting reproducible where it draws rados from released moments."),
     ] = None,
     prior: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="[CLASS=]SHARE",
-            help="The share of the positive class, or of a class, where predictions are made, if it is another than in "
+        option(
+            "--prior [CLASS=]SHARE",
+            "The share of the positive class, or of a class, where predictions are made, if it is another than in "
             "the table; repeat for more classes.",
         ),
     ] = None,
     one_holder: Annotated[
-        bool,
-        typer.Option("--one-holder", help="Several releases are of one holder's table: their epsilons compose."),
+        bool, option("--one-holder", "Several releases are of one holder's table: their epsilons compose.")
     ] = False,
     output: Annotated[
-        Path | None, options.output_option("The model; STEM.model.json by default, of several average.model.json.")
+        Path | None, output_option("The model; STEM.model.json by default, of several average.model.json.")
     ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(
-            metavar="PAGE",
-            help="A page that looks inside: coefficients with intervals, effects, the error to expect, what more rados "
+        option(
+            "--report PAGE",
+            "A page that looks inside: coefficients with intervals, effects, the error to expect, what more rados "
             "would bring, and all learners compared.",
         ),
     ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option(
-            "--table",
-            metavar="FILE",
-            help="Rows of known classes for the page to measure on, exactly; files, a pattern, or - as for rado "
+        option(
+            "--table FILE",
+            "Rows of known classes for the page to measure on, exactly; files, a pattern, or - as for rado "
             "predict. Repeatable.",
         ),
     ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", "-l", metavar="COL", help="The column of true classes of --table.")
-    ] = None,
-    force: ForceFlag = False,
+    label: Annotated[str | None, option("-l, --label COL", "The column of true classes of --table.")] = None,
+    force: options.ForceFlag = False,
     as_json: options.JsonFlag = False,
 ) -> None:
     """Learn a classifier from a release alone.
@@ -126,10 +94,7 @@ def learn(
       rado learn patients.rado.parquet
       rado learn patients.rado.parquet --report patients.html
       rado learn patients.rado.parquet --report patients.html --table test.csv --label readmitted
-      rado learn patients.rado.parquet --learner boost --rounds 200 -o boosted.model.json
-      rado learn patients.rado.parquet --learner boost --penalty scores --stop held-out
-      rado learn patients.rado.parquet --learner boost --penalty lasso --strength 0.01
-      rado learn patients.rado.parquet --prior 0.02
+      rado learn patients.rado.parquet --learner boost --set penalty=scores --set stop=held-out
       rado learn patients.rado.parquet --prior yes=0.02
       rado learn north.rado.parquet south.rado.parquet west.rado.parquet -o joint.model.json
     """
@@ -137,9 +102,7 @@ def learn(
     from radoboost.release.parties import AVERAGED
     from radoboost.report.describe import describe_measured_errors
 
-    choices: dict[str, Any] = {"rounds": rounds, "weak": weak, "penalty": penalty, "strength": strength}
-    choices |= {"stop": stop, "seed": seed, "prior": prior}
-    shell = chosen_learner(learner, **choices)
+    shell = chosen_learner(learner, settings, prior)
     sources = [str(path) for path in releases]
     _check_rows_for_report(report, table, label)
     if one_holder and len(sources) == 1:
@@ -164,14 +127,14 @@ def learn(
         options.say_on_stderr(f"rado: {notice.message}")
     if model.learner.get("used_features") == []:
         options.say_on_stderr(
-            "rado: no column has a weight, so all rows have one score; a smaller --strength lets columns in"
+            "rado: no column has a weight, so all rows have one score; a smaller one lets columns in: --set strength=S"
         )
     heading, inside = [f"wrote {place}"], {}
     if report is not None:
         source = shell.release_ if len(releases) == 1 else None
         words = [
             *sources,
-            *_learner_command_words(learner, choices, one_holder),
+            *learner_words(learner, settings, prior, one_holder),
             *([] if output is None else ["-o", str(output)]),
         ]
         seen = _write_learn_report(model, source, place, report, words, table, label, took)
@@ -184,47 +147,18 @@ def learn(
     options.print_model(model, place, as_json, "\n".join(heading), inside)
 
 
-def chosen_learner(
-    learner: str,
-    *,
-    rounds: int | None = None,
-    weak: str | None = None,
-    penalty: str | None = None,
-    strength: str | None = None,
-    stop: str | None = None,
-    seed: int | None = None,
-    prior: list[str] | None = None,
-) -> Any:
+def chosen_learner(learner: str, settings: Sequence[str] | None = None, prior: list[str] | None = None) -> Any:
     """The classifier, not yet fitted, that the options of `rado learn` ask for."""
     import radoboost as rb
 
     if learner not in _LEARNERS:
         raise ArgumentError(f"there is no learner {learner!r}; choose one of {', '.join(_LEARNERS)}")
-    chosen: dict[str, Any] = {"n_rounds": rounds, "weak": weak, "penalty": penalty, "stop": stop, "random_state": seed}
-    choices = {name: value for name, value in chosen.items() if value is not None}
-    if strength is not None:
-        choices["strength"] = _read_penalty_strength(strength, penalty)
-    _check_learn_words(penalty, stop)
-    if choices and learner != "boost":
-        names = "--rounds, --weak, --penalty, --strength, --stop and --seed"
-        raise ArgumentError(f"{names} are for boosting; add --learner boost")
-    return getattr(rb, _LEARNERS[learner])(**choices, prior=_read_class_prior(prior))
-
-
-def _check_learn_words(penalty: str | None, stop: str | None) -> None:
-    if penalty is not None and penalty not in _PENALTIES:
-        raise ArgumentError(f"there is no penalty {penalty!r}; choose one of {', '.join(_PENALTIES)} with --penalty")
-    if stop not in (None, _HELD_OUT):
-        raise ArgumentError(f"--stop takes {_HELD_OUT}; it got {stop!r}")
-
-
-def _read_penalty_strength(given: str, penalty: str | None) -> float | str:
-    if penalty is None:
-        raise ArgumentError("--strength is that of a penalty; add --penalty lasso, ridge or scores")
-    try:
-        return given if given == _HELD_OUT else float(given)
-    except ValueError:
-        raise ArgumentError(f"--strength takes a number, such as 0.01, or {_HELD_OUT}; it got {given!r}") from None
+    values = options.chosen_settings(settings, _settings_of_boosting(), "boosting")
+    if values and learner != "boost":
+        raise ArgumentError("settings are for boosting; add --learner boost")
+    if "strength" in values and "penalty" not in values:
+        raise ArgumentError("strength is that of a penalty; add --set penalty=lasso, ridge or scores")
+    return getattr(rb, _LEARNERS[learner])(**values, prior=_read_class_prior(prior))
 
 
 def _read_class_prior(given: list[str] | None) -> float | dict[str, float] | None:
@@ -257,7 +191,7 @@ def _check_label_for_report(table: list[str], label: str) -> None:
 
     if "-" in table:
         return
-    names = list(column_storage_of_table(options.chosen_table(table, None, None)))
+    names = list(column_storage_of_table(options.chosen_table(table)))
     if not any(label in name for name in names):  # in one, if another sign than a comma separates them
         raise ArgumentError(
             f"{options.shown_table_name(table)} has no column {label!r} for the label; "
@@ -265,12 +199,13 @@ def _check_label_for_report(table: list[str], label: str) -> None:
         )
 
 
-def _learner_command_words(learner: str, choices: Mapping[str, Any], one_holder: bool) -> list[str]:
+def learner_words(
+    learner: str, settings: Sequence[str] | None, prior: Sequence[str] | None, one_holder: bool
+) -> list[str]:
     """The words of a command that choose a learner, but for those that say what holds anyway."""
     words = [] if learner == _BY_DEFAULT else ["--learner", learner]
-    for name, value in choices.items():
-        for each in () if value is None else value if isinstance(value, list) else [value]:
-            words += [f"--{name}", str(each)]
+    for name, values in (("--set", settings), ("--prior", prior)):
+        words += [word for value in values or () for word in (name, value)]
     return words + (["--one-holder"] if one_holder else [])
 
 
@@ -297,7 +232,7 @@ def _write_learn_report(
         words += ["--table", mask_passwords(word)]
     words += [] if label is None else ["--label", label]
     try:
-        rows = None if not table else options.chosen_table(table, None, None)
+        rows = None if not table else options.chosen_table(table)
         with show_progress("steps") as bar:
             inside = model_report(release, model=model, table=rows, label=label, progress=bar)
         inside.seconds["learned"] += took

@@ -1,5 +1,6 @@
 """rado ledger and rado account: the books of a table, and what a release costs by what is known before."""
 
+import dataclasses
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -8,17 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from radoboost.cli import options
+from radoboost.cli.options import argument, of_release, of_table, option
 from radoboost.errors import ArgumentError, RadoError
 
 if TYPE_CHECKING:
     from radoboost.privacy.ledger import Ledger
 
 
-app = typer.Typer(
-    name="ledger",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Keep the books of a table: a total set in advance, every release booked against it.",
+app = options.command_group(
+    "ledger", help="Keep the books of a table: a total set in advance, every release booked against it."
 )
 
 
@@ -40,49 +39,38 @@ def complete_ledger_relation(incomplete: str) -> list[str]:
 
 
 LedgerOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--ledger",
-        metavar="FILE",
-        help="Book what this costs on the table's ledger first; rado ledger create makes one.",
-    ),
+    str | None,
+    of_release("--ledger FILE[:TABLE]", "Book what this costs on the table's ledger first (rado ledger create)."),
 ]
 TableOption = Annotated[
-    str | None,
-    typer.Option(
-        "--table",
-        metavar="NAME",
-        autocompletion=complete_table,
-        help="Whose total, in a ledger of several tables.",
-    ),
+    str | None, option("--table NAME", "Whose total, in a ledger of several tables.", complete=complete_table)
 ]
-LedgerArgument = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file that the holder keeps.")]
+LedgerArgument = Annotated[Path, argument("LEDGER", "The file that the holder keeps.")]
 
 
-def chosen_ledger(place: Path | None, table: str | None) -> "Ledger | None":
+def chosen_ledger(given: str | None) -> "Ledger | None":
+    """The ledger that FILE or FILE:TABLE names."""
     from radoboost.privacy.ledger import Ledger
 
-    if place is None:
-        if table is not None:
-            raise ArgumentError("--table names a table of a ledger; give --ledger FILE with it")
+    if given is None:
         return None
-    return Ledger(place, table)
+    file, table = options.split_at_last_colon(given)
+    return Ledger(Path(given)) if not table or Path(given).exists() else Ledger(Path(file), table)
 
 
-@app.command()
-@options.failures_in_one_line
+@options.add_command(app)
 def create(
     ledger: LedgerArgument,
-    table: Annotated[str, typer.Option("--table", metavar="NAME", help="Your name for the table.")],
-    epsilon: Annotated[float, typer.Option(help="What all releases of the table together may cost.")],
-    delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
+    table: Annotated[str, option("--table NAME", "Your name for the table.")],
+    epsilon: Annotated[float, option("--epsilon", "What all releases of the table together may cost.")],
+    delta: Annotated[float, option("--delta", "The delta that goes with epsilon.")] = 1e-6,
     relation: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=complete_ledger_relation,
-            help="Which tables are neighbours: record (added or removed), edge (vector replaced) or label (flipped); "
+        option(
+            "--relation NAME",
+            "Which tables are neighbours: record (added or removed), edge (vector replaced) or label (flipped); "
             "person, person-rows or person-labels for releases with --person.",
+            complete=complete_ledger_relation,
         ),
     ] = "record",
     as_json: options.JsonFlag = False,
@@ -104,8 +92,7 @@ def create(
     _print_ledger(Ledger.create(ledger, table, epsilon=epsilon, delta=delta, relation=relation), as_json)
 
 
-@app.command()
-@options.failures_in_one_line
+@options.add_command(app)
 def show(ledger: LedgerArgument, table: TableOption = None, as_json: options.JsonFlag = False) -> None:
     """Show the total of a table, what was spent of it by which release, and what is left.
 
@@ -125,13 +112,10 @@ def show(ledger: LedgerArgument, table: TableOption = None, as_json: options.Jso
         print("\n\n".join(ledger_text(book.to_dict()) for book in books))
 
 
-@app.command()
-@options.failures_in_one_line
+@options.add_command(app)
 def verify(
     ledger: LedgerArgument,
-    releases: Annotated[
-        list[Path] | None, typer.Argument(metavar="[RELEASE]...", help="Releases that should be booked.")
-    ] = None,
+    releases: Annotated[list[Path] | None, argument("[RELEASE]...", "Releases that should be booked.")] = None,
     table: TableOption = None,
     as_json: options.JsonFlag = False,
 ) -> None:
@@ -229,65 +213,30 @@ def account(
     context: typer.Context,
     releases: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="[RELEASE]...",
-            help="Releases of one table, and receipts of rooms without one: what do they amount to together?",
+        argument(
+            "[RELEASE]...", "Releases of one table, and receipts of rooms without one: what do they amount to together?"
         ),
     ] = None,
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=options.complete_mechanism,
-            help="moments, noisy-rados, noisy-examples or feature-band.",
-        ),
-    ] = "moments",
-    epsilon: Annotated[float | None, typer.Option(help="The privacy loss to allow: what noise does it take?")] = None,
-    noise: Annotated[
-        float | None, typer.Option(help="Noise in multiples of the clipping norm: what does it buy?")
-    ] = None,
-    delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
-    n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados.")] = 1000,
     rows: Annotated[
         int | None,
-        typer.Option(
-            help="How many examples; feature-band needs this. For moments, with --columns: what error to expect?"
-        ),
+        of_table("--rows M", "About how many rows there are: with them the answer says what error to expect."),
     ] = None,
-    columns: Annotated[int | None, typer.Option(help="How many columns, for moments, with --rows.")] = None,
-    columns_word: Annotated[
-        str,
-        typer.Option(
-            metavar="WORD",
-            help="The columns that moments makes of these: auto, linear, or degree-2 to degree-8.",
-        ),
-    ] = "auto",
-    n_classes: Annotated[
-        int, typer.Option(metavar="K", help="How many classes, for moments: two unless you say so.")
-    ] = 2,
-    unit: options.UnitOption = None,
-    relation: options.RelationOption = None,
-    sharpen: options.SharpenOption = None,
-    bounds: Annotated[
+    columns: Annotated[
         str | None,
-        typer.Option(metavar="private", help="With the word private: moments finds the bounds of all columns."),
-    ] = None,
-    group: Annotated[
-        int | None,
-        typer.Option(metavar="K", help="What do K rows of one person pay together? For 2, 5 and 10 by default."),
-    ] = None,
-    schema: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The table as a schema declares it, for moments, in place of --columns and --n-classes.",
+        of_table(
+            "--columns D[:WORD]", "How many columns, for moments; and which it makes of them, such as 10:degree-2."
         ),
     ] = None,
-    person: Annotated[
-        str | None, typer.Option(metavar="COL", help="With --schema: the column that says whose row it is.")
-    ] = None,
-    max_rows: Annotated[
-        int | None, typer.Option(metavar="K", help="With --person: how many rows of each contribute at most.")
+    n_classes: Annotated[int, of_table("--n-classes K", "How many classes, for moments.")] = 2,
+    schema: options.SchemaOption = None,
+    person: options.PersonOption = None,
+    epsilon: options.EpsilonOption = None,
+    delta: options.DeltaOption = None,
+    mechanism: options.MechanismOption = None,
+    settings: options.SetOption = None,
+    n_rados: options.RadosOption = None,
+    group: Annotated[
+        int | None, of_release("--group K", "What do K rows of one person pay together? For 2, 5 and 10 by default.")
     ] = None,
     as_json: options.JsonFlag = False,
 ) -> None:
@@ -300,21 +249,15 @@ def account(
     \b
     Examples:
       rado account --epsilon 0.1 --rows 5000 --columns 20
-      rado account --epsilon 1 --rows 19000 --columns 10 --columns-word degree-2
-      rado account --epsilon 1 --rows 5000 --columns 10 --n-classes 5
-      rado account --epsilon 1 --rows 5000 --columns 20 --bounds private --no-sharpen
       rado account --epsilon 1 --rows 5000 --schema patients.schema.json
-      rado account --mechanism noisy-rados --epsilon 1 -n 300
-      rado account --mechanism noisy-rados --noise 18.75 -n 100 --delta 1e-5
-      rado account --mechanism noisy-examples --epsilon 1 --group 40
-      rado account --mechanism feature-band --epsilon 1 --rows 1000 -n 100 --delta 1e-5
+      rado account --mechanism noisy-rados --set noise_std=18.75 -n 100 --delta 1e-5
       rado account first.rado.parquet second.rado.parquet --delta 1e-6
     """
-    from radoboost.holder.privacy_cost import privacy_cost_of_mechanism
+    from radoboost.holder.privacy_cost import privacy_cost_by_schema
     from radoboost.report.describe import describe_account, describe_chain
 
     if releases:
-        from radoboost.holder.mechanisms.statements import SHOWN_DELTAS
+        from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, SHOWN_DELTAS
         from radoboost.release.composition import account_for_releases
 
         others = set(context.params) - {"releases", "delta", "as_json"}
@@ -324,32 +267,27 @@ def account(
                 "releases say themselves what was done; give --delta alone with them (what several rows of one person "
                 "pay: rado show RELEASE)"
             )
-        together = account_for_releases(releases, delta, SHOWN_DELTAS)
+        together = account_for_releases(releases, DEFAULT_DELTA if delta is None else delta, SHOWN_DELTAS)
         print(json.dumps(together, indent=2, ensure_ascii=False) if as_json else describe_chain(together))
         return
-    if schema is not None:
-        if any(option is not None for option in (noise, columns, bounds)) or n_classes != 2 or columns_word != "auto":
-            raise ArgumentError("a schema says itself what the columns and classes are; leave options about them out")
-        from radoboost.holder.privacy_cost import privacy_cost_by_schema
-
-        privacy = {"epsilon": epsilon, "delta": delta, "unit": unit, "relation": relation, "sharpen": sharpen}
-        declared = privacy_cost_by_schema(
-            options.chosen_mechanism(mechanism, privacy),
-            schema,
-            rows=rows,
-            person=person,
-            max_rows=max_rows,
-            group=group,
-        )
-        print(json.dumps(declared, indent=2, ensure_ascii=False) if as_json else describe_account(declared))
-        return
-    if person is not None or max_rows is not None:
+    if person is not None and schema is None:
         raise ArgumentError("what rows of persons cost depends on the table's columns; give --schema FILE with them")
-    if bounds not in (None, "private"):
-        raise ArgumentError("declared bounds cost nothing, whatever they are; give --bounds private, or leave it out")
-    answer = privacy_cost_of_mechanism(
-        mechanism, epsilon=epsilon, noise=noise, delta=delta, n_rados=n_rados, n_examples=rows, n_features=columns,
-        unit=unit or "record", relation=relation or "add", columns=columns_word, n_classes=n_classes,
-        sharpen=sharpen is not False, private_bounds=bounds is not None, group=group,
-    )  # fmt: skip
+    chosen = options.chosen_mechanism_name(mechanism, 1.0, settings)
+    if schema is not None and str(schema) != "private":
+        if columns is not None or n_classes != 2:
+            raise ArgumentError("a schema says itself what the columns and classes are; leave options about them out")
+        declared, protection = options.declaration_and_mechanism(
+            chosen, epsilon, delta, settings, schema, person=person
+        )
+        declared = declared if rows is None else dataclasses.replace(declared, rows=rows)
+        answer = privacy_cost_by_schema(protection, declared, group=group)
+    else:
+        count, word = ("", "auto") if columns is None else columns.partition(":")[::2]
+        if columns is not None and not count.isdecimal():
+            raise ArgumentError(f"--columns takes a number, such as 20 or 10:degree-2; it is {columns!r}")
+        answer = options.cost_of_mechanism(
+            chosen, epsilon, delta, settings, n_rados=1000 if n_rados is None else n_rados, n_examples=rows,
+            n_features=int(count) if count else None, columns=word or "auto", n_classes=n_classes,
+            private_bounds=schema is not None, group=group,
+        )  # fmt: skip
     print(json.dumps(answer, indent=2, ensure_ascii=False) if as_json else describe_account(answer))

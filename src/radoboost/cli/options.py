@@ -1,239 +1,502 @@
-"""What all commands share: where results, failures and files go."""
+"""What all commands share: their options, each declared once; and where results, failures and files go."""
 
 import dataclasses
 import functools
+import inspect
 import json
 import os
-import shlex
 import signal
 import sys
 import threading
+import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec
+from typing import Annotated, Any, ParamSpec, Union, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from radoboost.errors import ArgumentError, OutputError, PersonWarning, RadoError, reason, what_is_spent
 
 P = ParamSpec("P")
-TABLE_HELP = (
-    "CSV, TSV (also .gz), Parquet or Arrow files, a pattern in quotes, a folder, all of them also in a store such as "
-    "s3://BUCKET/PATH; - for standard input, or the address of a database: duckdb:FILE or postgresql://..."
-)
-TableArgument = Annotated[list[str], typer.Argument(metavar="TABLE", help=TABLE_HELP)]
+WHAT_THE_TABLE_IS, WHAT_IS_RELEASED, HOW = "What the table is", "What is released", "How"
 
 
-def output_option(help: str, metavar: str = "OUT") -> Any:
-    """The option -o of a command that writes something."""
-    return typer.Option("-o", "--output", metavar=metavar, help=help)
+# ---- Help: options in panels, and commands in groups, with whole sentences.
 
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-ThreadsOption = Annotated[int | None, typer.Option(help="How many threads; all cores by default.")]
-SharpenOption = Annotated[
-    bool | None, typer.Option("--sharpen/--no-sharpen", help="Whether moments adds mean rados; yes by default.")
-]
-RelationOption = Annotated[
-    str | None,
-    typer.Option(
-        help="What neighbours are, for moments: add, one record added or removed (the default); or replace, one "
-        "record replaced, where the number of rows is public."
-    ),
-]
-UnitOption = Annotated[
-    str | None,
-    typer.Option(help="What is protected: record (the default; say it if each row is another person) or label."),
-]
-LabelOption = Annotated[
-    str | None,
-    typer.Option("--label", "-l", metavar="COL", help="The column that holds the classes; a schema may name it."),
-]
+class Command(TyperCommand):
+    """A command whose help has its options by their panels."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[Any]] = {}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                other = "Arguments" if param.param_type_name == "argument" else "Options"
+                panels.setdefault(getattr(param, "rich_help_panel", None) or other, []).append(record)
+        for name, records in panels.items():
+            with formatter.section(name):
+                formatter.write_dl(records)
 
 
-ClassesOption = Annotated[
-    tuple[str, str] | None,
-    typer.Option(metavar="NEG POS", help="The label values that mean -1 and +1; of more than two, use --class."),
-]
-ClassOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--class", metavar="NAME", help="A label value that is a class; repeat it for each, in order, of any number."
-    ),
-]
+class CommandGroup(TyperGroup):
+    """Commands by their groups; what each is for is not cut off."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for name in self.list_commands(ctx):
+            command: Any = self.get_command(ctx, name)
+            if command is not None and not command.hidden:
+                panel = getattr(command, "rich_help_panel", None)
+                sentence = command.get_short_help_str(limit=200)
+                groups.setdefault(panel if isinstance(panel, str) else "Commands", []).append((name, sentence))
+        for title in sorted(groups, key=lambda title: (*GROUPS, title).index(title)):
+            with formatter.section(title):
+                formatter.write_dl(groups[title])
 
 
-FeatureOption = Annotated[
-    list[str] | None, typer.Option(metavar="COL", help="Use this column; repeat for more. All by default.")
-]
-DropOption = Annotated[list[str] | None, typer.Option(metavar="COL", help="Leave this column out; repeat for more.")]
-InterceptFlag = Annotated[bool, typer.Option(help="Add the constant feature.")]
+GROUPS = ("Hold a table", "Judge a release", "Learn from it", "Together with others", "More")
 
 
-def chosen_classes(
-    classes: tuple[str, str] | None, names: list[str] | None, table: Sequence[str] = ()
-) -> tuple[str, ...] | None:
-    """The classes by --classes or by --class, one of which will do; None where neither is given.
-
-    A third class after --classes is taken for a word of `table`, so one that is no file is pointed out.
-    """
-    if classes is not None and names:
-        raise ArgumentError("give --classes NEG POS, or --class NAME for each class, not both")
-    if classes is not None and len(table) > 1:
-        stray = [word for word in table if not _word_may_be_table(word)]
-        if stray and len(stray) < len(table):
-            each = " ".join(f"--class {shlex.quote(name)}" for name in (*classes, *stray))
-            raise ArgumentError(f"--classes takes two classes, and there is no file {stray[0]!r}; of more give: {each}")
-    if names is not None and len(names) == 1:
-        raise ArgumentError(f"--class {names[0]} is one class only; repeat --class for each of them")
-    return tuple(names) if names else classes
+def command_group(name: str, **more: Any) -> typer.Typer:
+    """A group of commands, in plain text."""
+    return typer.Typer(name=name, cls=CommandGroup, no_args_is_help=True, rich_markup_mode=None, **more)
 
 
-def _word_may_be_table(word: str) -> bool:
-    from radoboost.tables.urls import url_kind
+def add_command(
+    app: typer.Typer, name: str | None = None, group: str | None = None
+) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Make a function a command: its failures are one line, and its help has panels."""
 
-    return word == "-" or url_kind(word) is not None or any(mark in word for mark in "*?[/.") or os.path.exists(word)
+    def add(function: Callable[P, None]) -> Callable[P, None]:
+        called = name or function.__name__.replace("_", "-")
+        app.command(called, cls=Command, rich_help_panel=group)(failures_in_one_line(function))
+        return function
+
+    return add
+
+
+# ---- Options, each declared once.
 
 
 def complete_from_words(*words: str) -> Callable[[str], list[str]]:
     return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
-PersonOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COL",
-        help="The column that says whose row it is: the promise is then about persons. Needs --max-rows.",
+def option(names: str, help: str, *, panel: str | None = None, complete: Any = None, **more: Any) -> Any:
+    """An option by its names and what it takes, such as "-n, --n-rados N"."""
+    words = names.replace(",", " ", names.count(", -")).split()
+    flags = [word for word in words if word.startswith("-")]
+    metavar = " ".join(word for word in words if word not in flags) or None
+    return typer.Option(*flags, metavar=metavar, help=help, rich_help_panel=panel, autocompletion=complete, **more)
+
+
+of_table = functools.partial(option, panel=WHAT_THE_TABLE_IS)
+of_release = functools.partial(option, panel=WHAT_IS_RELEASED)
+how = functools.partial(option, panel=HOW)
+
+
+def argument(metavar: str, help: str, *, complete: Any = None) -> Any:
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete)
+
+
+def output_option(help: str, metavar: str = "OUT") -> Any:
+    """The option -o of a command that writes something."""
+    return how(f"-o, --output {metavar}", help)
+
+
+def complete_mechanism(incomplete: str) -> list[str]:
+    from radoboost.holder.mechanisms import MECHANISMS
+
+    return [name for name in MECHANISMS if name.startswith(incomplete)]
+
+
+def complete_columns(incomplete: str) -> list[str]:
+    """Words for the columns of a release that begin with `incomplete`."""
+    from radoboost.holder.feature_maps import WORDS
+
+    return [word for word in WORDS if word.startswith(incomplete)]
+
+
+def complete_setting(context: typer.Context, incomplete: str) -> list[str]:
+    """Settings of the mechanism that is chosen, or of a table, whose names begin with `incomplete`."""
+    name = context.params.get("mechanism") or ("plain" if context.params.get("epsilon") is None else "moments")
+    try:
+        known = [*parameters_of_mechanism(name), *parameters_of_table()]
+    except ArgumentError:
+        return []
+    return [f"{setting}=" for setting in known if setting.startswith(incomplete)]
+
+
+TABLE_HELP = (
+    "CSV, TSV (also .gz), Parquet or Arrow files, a pattern in quotes, a folder, also in a store (s3://BUCKET/PATH); "
+    "'duckdb:FILE?SELECT ...' or 'postgresql://HOST/DB?SELECT ...'; or - for standard input."
+)
+TableArgument = Annotated[list[str], argument("TABLE", TABLE_HELP)]
+LabelOption = Annotated[str | None, of_table("-l, --label COL", "The column of classes; a schema may name it.")]
+SchemaOption = Annotated[
+    Path | None,
+    of_table(
+        "--schema FILE|private",
+        "What the columns mean: a file of rado schema, or a release or model that has one. The word private lets "
+        "moments find the bounds itself.",
     ),
 ]
-MaxRowsOption = Annotated[
-    int | None,
-    typer.Option(metavar="K", help="How many rows of each person contribute at most; noise grows with it."),
+DropOption = Annotated[list[str] | None, of_table("--drop COL", "Leave this column out; repeat it.")]
+ClassesOption = Annotated[
+    list[str] | None,
+    of_table(
+        "--classes NAMES",
+        "The classes, such as no,yes (the second is positive) or low,middle,high; a name with a comma: repeat it.",
+    ),
 ]
-WeightsOption = Annotated[
+PersonOption = Annotated[
     str | None,
-    typer.Option(
-        metavar="COL",
-        help="A column of whole numbers that says how often each row counts; not with a promise about records.",
+    of_table(
+        "--person COL:K", "Protect persons: COL says whose row it is, and at most K rows of each person are used."
+    ),
+]
+EpsilonOption = Annotated[
+    float | None, of_release("--epsilon", "The privacy loss to allow. With inf, moments are exact and promise nothing.")
+]
+DeltaOption = Annotated[float | None, of_release("--delta", "The delta that goes with it; 1e-6 by default.")]
+MechanismOption = Annotated[
+    str | None,
+    of_release(
+        "--mechanism NAME",
+        "What protects the release: moments (the default with --epsilon), noisy-rados, noisy-examples, "
+        "feature-band, or plain (the default without).",
+        complete=complete_mechanism,
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    of_release(
+        "--set NAME=VALUE",
+        "A setting of the mechanism, such as relation=replace, or of the table, such as rows=5000; repeat it. "
+        "--set help lists all.",
+        complete=complete_setting,
+    ),
+]
+ColumnsOption = Annotated[
+    str,
+    of_release(
+        "--columns WORD",
+        "The columns of the release: linear (the table's own), signed-log, or degree-2 to degree-8 (products). "
+        "auto: as the schema says, else by the mechanism.",
+        complete=complete_columns,
+    ),
+]
+RadosOption = Annotated[int | None, of_release("-n, --n-rados", "How many rados; 1000 by default, none with moments.")]
+SignaturesOption = Annotated[
+    str | None,
+    of_release(
+        "--signatures all|fixed:S",
+        "Which rows a rado sums: any (all), or always S of them, or a fraction S such as fixed:0.5.",
+        complete=complete_from_words("all", "fixed:"),
     ),
 ]
 EngineOption = Annotated[
     str,
-    typer.Option(
-        autocompletion=complete_from_words("auto", "kernel", "reference", "cuda"),
-        help="auto, kernel, reference or cuda (a GPU); all give the same bits.",
+    how(
+        "--engine",
+        "kernel, reference or cuda (a GPU): the same bits.",
+        complete=complete_from_words("auto", "kernel", "reference", "cuda"),
     ),
 ]
-MissingOption = Annotated[
-    str,
-    typer.Option(
-        metavar="fill|error|drop",
-        autocompletion=complete_from_words("fill", "error", "drop"),
-        help="Fill missing values, refuse them, or leave such rows out; a promise about records always fills.",
-    ),
-]
-UnlabelledOption = Annotated[
-    str,
-    typer.Option(
-        metavar="error|drop",
-        autocompletion=complete_from_words("error", "drop"),
-        help="Refuse rows without a label, or leave them out; to a promise about records they never give anything.",
-    ),
-]
-
-
-def separator_option(text: str) -> str:
-    """A separator as people can type it on a command line: a character, or the word tab."""
-    return {"tab": "\t", "\\t": "\t"}.get(text, text)
-
-
-SeparatorOption = Annotated[
-    str | None,
-    typer.Option(
-        "--separator",
-        metavar="S",
-        parser=separator_option,
-        autocompletion=complete_from_words(";", "tab", "|", ","),
-        help="What stands between cells of a CSV file, or the word tab; by its header if left out.",
-    ),
-]
-DecimalOption = Annotated[
-    str | None,
-    typer.Option(
-        "--decimal",
-        metavar="D",
-        autocompletion=complete_from_words(".", ","),
-        help="The decimal mark of a CSV file: . or ,",
-    ),
-]
+ThreadsOption = Annotated[int | None, how("--threads", "How many threads; all cores by default.")]
 ClusterOption = Annotated[
     str | None,
-    typer.Option(
-        "--cluster",
-        metavar="URL",
-        autocompletion=complete_from_words("tls://", "spark://", "sc://", "tcp://127.0.0.1:8786"),
-        help="Let a cluster do it, to the same bits: tls://HOST:8786 (Dask), spark://HOST:7077 or sc://HOST:15002 "
-        "(Spark). Its machines must be able to read the files.",
+    how(
+        "--cluster URL",
+        "Let a cluster that can read the files do it, to the same bits: tls://HOST:8786 (Dask), "
+        "spark://HOST:7077 or sc://HOST:15002 (Spark).",
+        complete=complete_from_words("tls://", "spark://", "sc://", "tcp://127.0.0.1:8786"),
     ),
 ]
 TrustNetworkFlag = Annotated[
-    bool,
-    typer.Option("--trust-network", help="Use a cluster whose network is not encrypted: nobody else can listen there."),
+    bool, how("--trust-network", "Use a network without encryption, where nobody else can listen.")
 ]
-QueryOption = Annotated[
-    str | None,
-    typer.Option("--query", metavar="SQL", help="What to ask the database at the address TABLE: SELECT ..."),
+CountsOption = Annotated[
+    Path | None, how("--counts FILE", "Where exact counts go, for you alone; the terminal by default.")
 ]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        metavar="csv|parquet|arrow",
-        autocompletion=complete_from_words("csv", "parquet", "arrow"),
-        help="What standard input is, for the table -; csv by default.",
-    ),
-]
-SchemaOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--schema",
-        metavar="FILE",
-        help="What the columns mean: a file that rado schema wrote, completed; or a release or a model, for the schema "
-        "that it carries.",
-    ),
-]
-BoundsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--bounds",
-        metavar="FILE|private",
-        help="As --schema; or the word private, which lets the mechanism moments find bounds itself.",
-    ),
-]
-_ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado", ".duckdb", ".db")
+QuietFlag = Annotated[bool, how("-q, --quiet", "No progress and no counts.")]
+ForceFlag = Annotated[bool, how("--force", "Write over a file that exists.")]
+JsonFlag = Annotated[bool, how("--json", "Print the result as JSON.")]
 
 
-def chosen_table(table: list[str], query: str | None, form: str | None) -> Any:
-    """What the words TABLE, --query and --format stand for: paths, a query, or standard input."""
+# ---- What the words of options stand for.
+
+
+def split_at_last_colon(text: str) -> tuple[str, str]:
+    """COL:K, FILE:TABLE: what stands before the last colon, and behind it."""
+    before, mark, after = text.rpartition(":")
+    return (before, after) if mark else (text, "")
+
+
+def chosen_classes(given: list[str] | None) -> tuple[str, ...] | None:
+    """The classes: names with commas between them, or one name for each time that the option is given."""
+    if not given:
+        return None
+    names = [name.strip() for name in given[0].split(",")] if len(given) == 1 else given
+    if len(names) < 2:
+        raise ArgumentError(f"--classes {given[0]} is one class only; give all, with commas: --classes NEG,POS")
+    return tuple(names)
+
+
+def classes_option(classes: Sequence[str] | None) -> list[str]:
+    """The words that declare classes: in one with commas, unless a name would be read as two or without its spaces."""
+    if not classes:
+        return []
+    whole = all(name == name.strip() and "," not in name for name in classes)
+    return ["--classes", ",".join(classes)] if whole else [word for name in classes for word in ("--classes", name)]
+
+
+def chosen_person(given: str | None) -> tuple[str, int] | None:
+    """The column of persons, and how many rows of each contribute at most."""
+    if given is None:
+        return None
+    column, count = split_at_last_colon(given)
+    if not (column and count.isascii() and count.isdecimal()):
+        raise ArgumentError(
+            f"--person takes a column and the most rows of a person that are used: --person {column or given}:K; more "
+            "rows take more noise"
+        )
+    return column, int(count)
+
+
+def chosen_signatures(given: str | None) -> Any:
+    """The signature set that --signatures asks for; None for all signatures."""
+    from radoboost import FixedSupport
+
+    kind, _, size = (given or "all").partition(":")
+    if kind == "all" and not size:
+        return None
+    with suppress(ValueError):
+        if kind == "fixed":
+            return FixedSupport(int(size) if size.isdecimal() else float(size))
+    raise ArgumentError(f"--signatures takes all, fixed:100 (rows) or fixed:0.5 (of all rows); it is {given!r}")
+
+
+def chosen_table(table: list[str]) -> Any:
+    """What the words TABLE stand for: paths, a query, or standard input."""
     from radoboost.tables.databases import query_of_address
     from radoboost.tables.streams import StandardInput
     from radoboost.tables.urls import is_database_url
 
-    if form is not None and table != ["-"]:
-        raise ArgumentError("--format is for standard input alone, the table -; files have it in their names")
-    if table == ["-"] and query is None:
-        return StandardInput(form or "csv")
+    if table == ["-"]:
+        return StandardInput()
     addresses = [word for word in table if is_database_url(word)]
     if len(table) > 1 and (addresses or "-" in table):
         raise ArgumentError("an address, or - for standard input, is a whole table; give it alone")
-    if query is not None and not addresses:
-        raise ArgumentError(
-            "--query is for the address of a database: duckdb:FILE or postgresql://...; files are asked by "
-            "\"duckdb:?SELECT ... FROM 'FILE'\", and other databases in Python: rb.query(connection, 'SELECT ...')"
-        )
-    return query_of_address(table[0], query) if addresses else list(table)
+    return query_of_address(table[0]) if addresses else list(table)
+
+
+# ---- Settings: NAME=VALUE, typed by the parameters of what they are for.
+
+
+def parameters_of(source: Callable[..., Any], *names: str) -> dict[str, inspect.Parameter]:
+    """The parameters of a dataclass or a function that a person can set: all with a default, or those in `names`."""
+    known = inspect.signature(source).parameters
+    return {
+        name: known[name] for name in (names or known) if names or known[name].default is not inspect.Parameter.empty
+    }
+
+
+def chosen_settings(words: Sequence[str] | None, known: Mapping[str, inspect.Parameter], whose: str) -> dict[str, Any]:
+    """The values of --set by their names; the word help lists those there are, and ends the command."""
+    values = {}
+    for word in words or ():
+        name, mark, text = word.partition("=")
+        if word == "help":
+            print("\n".join([f"settings of {whose}:", *map(_setting_text, known.values())]))
+            raise typer.Exit
+        if not mark:
+            raise ArgumentError(f"--set takes NAME=VALUE; it is {word!r} (--set help lists the names)")
+        if name not in known:
+            raise ArgumentError(f"{whose} has no setting {name!r}; its settings are: {', '.join(known)}")
+        values[name] = _typed_setting(name, text, known[name].annotation)
+    return values
+
+
+_SAID = {
+    bool: "yes or no",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+    Any: "a word or number",
+    type(None): "none",
+}
+_LISTS = (tuple, list, Sequence)
+
+
+def _kinds_of_setting(annotation: Any) -> tuple[list[Any], str]:
+    """The types that a setting may have, and what a person would call them; others have no words."""
+    kinds = list(get_args(annotation)) if get_origin(annotation) in (Union, types.UnionType) else [annotation]
+    said = [_SAID.get(kind, "values with commas between them") for kind in kinds if kind in _SAID or _is_list(kind)]
+    return kinds, " or ".join(said)
+
+
+def _is_list(kind: Any) -> bool:
+    return get_origin(kind) in _LISTS
+
+
+def _typed_setting(name: str, text: str, annotation: Any) -> Any:
+    kinds, said = _kinds_of_setting(annotation)
+    for kind in sorted(kinds, key=lambda kind: (kind is str) - (kind is type(None))):
+        if kind is bool and text.lower() in ("yes", "no", "true", "false"):
+            return text.lower() in ("yes", "true")
+        if kind is type(None) and text.lower() == "none":
+            return None
+        with suppress(ValueError):
+            if kind is Any:
+                return text if not text.lstrip("-").isdecimal() else int(text)
+            if kind in (int, float):
+                return kind(text)
+            if _is_list(kind):
+                parts = [part.strip() for part in text.split(",") if part.strip()]
+                inner = next(iter(get_args(kind)), str)
+                return tuple(inner(part) for part in parts)
+        if kind is str:
+            return "\t" if (name, text) in (("separator", "tab"), ("separator", "\\t")) else text
+    raise ArgumentError(f"{name} takes {said}; --set {name}={text} does not")
+
+
+def _setting_text(parameter: inspect.Parameter) -> str:
+    (_, said), default = _kinds_of_setting(parameter.annotation), parameter.default
+    if default is None or isinstance(default, bool):
+        default = {True: "yes", False: "no", None: "none"}[default]
+    return f"  {parameter.name:16}{said}{f' ({default})' if isinstance(default, str | int | float) else ''}"
+
+
+def chosen_mechanism_name(name: str | None, epsilon: float | None, words: Sequence[str] | None) -> str:
+    """The name of the mechanism that options ask for, said or not."""
+    from radoboost.holder.mechanisms import MECHANISMS
+
+    if name is None:
+        noisy = any(word.startswith("noise_std=") for word in words or ())
+        name = "noisy-rados" if noisy else "plain" if epsilon is None else "moments"
+    if name not in MECHANISMS:
+        raise ArgumentError(f"there is no mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
+    return name
+
+
+# ---- Mechanisms and declarations, from words.
+
+_SAID_APART = ("epsilon", "delta")  # by options of their own
+_OF_TABLE = (
+    "rows", "weights", "gaps", "unlabelled", "shared", "separator", "decimal", "thousands", "records", "corrected"
+)  # fmt: skip
+
+
+def parameters_of_mechanism(name: str) -> dict[str, inspect.Parameter]:
+    """The settings that a mechanism has."""
+    from radoboost.holder.mechanisms import MECHANISMS
+
+    if name not in MECHANISMS:
+        raise ArgumentError(f"there is no mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
+    known = inspect.signature(MECHANISMS[name]).parameters
+    return {key: parameter for key, parameter in known.items() if key not in _SAID_APART}
+
+
+def parameters_of_table() -> dict[str, inspect.Parameter]:
+    """The settings that a schema has beside its columns."""
+    from radoboost.tables.schema import Schema
+
+    return parameters_of(Schema, *_OF_TABLE)
+
+
+def chosen_mechanism(name: str, values: Mapping[str, Any]) -> Any:
+    """A mechanism with these settings."""
+    from radoboost.holder.mechanisms import MECHANISMS
+
+    given = {key: value for key, value in values.items() if value is not None or key not in _SAID_APART}
+    kept = kept_settings(name, given)
+    if left := given.keys() - kept:
+        key = min(left)
+        raise ArgumentError(f"the mechanism {name} has no {key}; leave --{key} out, or choose another --mechanism")
+    for field in dataclasses.fields(MECHANISMS[name]):  # type: ignore[arg-type]
+        if field.default is dataclasses.MISSING and field.name not in given:
+            option = "--epsilon" if field.name == "epsilon" else f"--set {field.name}=COL"
+            raise ArgumentError(f"the mechanism {name} needs {option}; add it{field.metadata.get('otherwise', '')}")
+    return MECHANISMS[name](**given)
+
+
+def kept_settings(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of some values that a mechanism has fields for."""
+    from radoboost.holder.mechanisms import MECHANISMS
+
+    known = inspect.signature(MECHANISMS[name]).parameters
+    return {key: value for key, value in values.items() if key in known}
+
+
+def table_entries(
+    settings: Mapping[str, Any], drop: list[str] | None = None, person: str | None = None
+) -> dict[str, Any]:
+    """The entries of a schema that options say."""
+    from radoboost.tables.person_ids import Person
+
+    entries, chosen = dict(settings), chosen_person(person)
+    entries |= {} if chosen is None else {"person": Person(*chosen)}
+    return entries | ({"drop": tuple(drop)} if drop else {})
+
+
+def declared_schema(schema: Path | None, entries: Mapping[str, Any]) -> Any:
+    """The schema of a file, or none yet, with what options say of the table."""
+    from radoboost.tables.schema import Schema
+
+    declared = Schema.of(None if schema is None else str(schema))
+    drop = dict.fromkeys((*declared.drop, *entries.get("drop", ())))
+    return dataclasses.replace(declared, **{**entries, "drop": tuple(drop)})
+
+
+def declaration_and_mechanism(
+    mechanism: str | None,
+    epsilon: float | None,
+    delta: float | None,
+    settings: Sequence[str] | None,
+    schema: Path | None = None,
+    drop: list[str] | None = None,
+    person: str | None = None,
+) -> tuple[Any, Any]:
+    """A schema and a mechanism, by the options that choose them: --set has the settings of both."""
+    name = chosen_mechanism_name(mechanism, epsilon, settings)
+    of_table = parameters_of_table()
+    values = chosen_settings(settings, {**parameters_of_mechanism(name), **of_table}, f"the mechanism {name}")
+    entries = table_entries({key: values.pop(key) for key in of_table if key in values}, drop, person)
+    return declared_schema(schema, entries), chosen_mechanism(name, {"epsilon": epsilon, "delta": delta, **values})
+
+
+def cost_of_mechanism(
+    name: str, epsilon: float | None, delta: float | None, settings: Sequence[str] | None, **table: Any
+) -> dict[str, Any]:
+    """What a mechanism costs, by the size of a table alone."""
+    from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
+    from radoboost.holder.privacy_cost import privacy_cost_of_mechanism
+
+    values = chosen_settings(settings, parameters_of_mechanism(name), f"the mechanism {name}")
+    noise, clip = values.pop("noise_std", None), values.pop("clip", 1.0)
+    known = {"unit": "record", "relation": "add", "sharpen": True}
+    if strange := values.keys() - known:
+        raise ArgumentError(f"no account without a schema depends on {min(strange)}; leave --set {min(strange)} out")
+    values = {key: default if values.get(key) is None else values[key] for key, default in known.items()}
+    noise = None if noise is None else noise / clip
+    delta = DEFAULT_DELTA if delta is None else delta
+    return privacy_cost_of_mechanism(name, epsilon=epsilon, noise=noise, delta=delta, **values, **table)
+
+
+SHARE_ENDING = ".share"
+
+
+def are_share_files(table: list[str]) -> bool:
+    return any(word.endswith(SHARE_ENDING) for word in table)
+
+
+# ---- Tables, results and failures.
+
+_ENDINGS = (".gz", ".csv", ".tsv", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".rado", ".duckdb", ".db")
 
 
 def shown_table_name(table: list[str]) -> str:
@@ -259,6 +522,12 @@ def keep_warnings_for_later(quiet: bool = False) -> Iterator[list[Any]]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield notices
+
+
+def say_warnings(notices: list[Any]) -> None:
+    for notice in notices:
+        for line in getattr(notice, "lines", (notice,)):
+            say_on_stderr(f"rado: {' '.join(str(line).split())}")
 
 
 def say_on_stderr(line: str) -> None:
@@ -325,8 +594,9 @@ def _spent_failure_text(line: str, error: BaseException) -> str:
     return f"rado: {'; '.join(filter(None, [line, what_is_spent(error)]))}"
 
 
-def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None:
-    from radoboost.report.describe import describe_release
+def print_release(release: Any, path: Path, as_json: bool, heading: str, whole: bool = False) -> None:
+    """Print what a release is, what it promises and what to do next; the `whole` statement; or all as JSON."""
+    from radoboost.report.describe import describe_release, summarize_release
 
     if as_json:
         document = {
@@ -337,18 +607,20 @@ def print_release(release: Any, path: Path, as_json: bool, heading: str) -> None
         }
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        print(f"{heading}\n{describe_release(release)}")
+        print(f"{heading}\n{describe_release(release) if whole else summarize_release(release, str(path))}")
 
 
-def print_model(model: Any, path: Path, as_json: bool, heading: str, more: Mapping[str, Any] | None = None) -> None:
-    """Print what a model is, in words or as JSON, there with whatever `more` there is."""
-    from radoboost.report.describe import describe_model
+def print_model(
+    model: Any, path: Path, as_json: bool, heading: str, more: Mapping[str, Any] | None = None, whole: bool = False
+) -> None:
+    """Print what a model is, with the `whole` statement or its promise alone; or all as JSON, with `more`."""
+    from radoboost.report.describe import describe_model, summarize_model
 
     if as_json:
         document = {"path": str(path), **model.to_dict(), **_statement_figures_as_json(model.statement), **(more or {})}
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        print(f"{heading}\n{describe_model(model)}")
+        print(f"{heading}\n{describe_model(model) if whole else summarize_model(model, str(path))}")
 
 
 def _release_classes_as_json(release: Any) -> dict[str, Any]:
@@ -459,69 +731,3 @@ def _check_output_place(place: Path, sources: list[str], option: str) -> None:
     files = [file for source in sources if source != "-" for file in files_of_database_url(source)]
     if place.exists() and any(place.samefile(source) for source in expand_paths(files)):
         raise OutputError(f"cannot write {place}: it is one of the files to read; choose another name with {option}")
-
-
-# ---- The mechanism and the signature set that the options of a command ask for.
-
-
-def complete_mechanism(incomplete: str) -> list[str]:
-    from radoboost.holder.mechanisms import MECHANISMS
-
-    return [name for name in MECHANISMS if name.startswith(incomplete)]
-
-
-def complete_columns(incomplete: str) -> list[str]:
-    """Words for the columns of a release that begin with `incomplete`."""
-    from radoboost.holder.feature_maps import WORDS
-
-    return [word for word in WORDS if word.startswith(incomplete)]
-
-
-ColumnsOption = Annotated[
-    str,
-    typer.Option(
-        metavar="WORD",
-        autocompletion=complete_columns,
-        help="Which columns the release has: linear (the table's own), signed-log (skewed ones), or degree-2 to "
-        "degree-8: also products of Legendre polynomials of numbers up to that total degree, 600 columns at most. "
-        "auto is what the schema says, and else what the mechanism prescribes: linear, and for moments what the "
-        "table carries.",
-    ),
-]
-
-
-def chosen_mechanism(name: str | None, options: dict[str, Any]) -> Any:
-    """The mechanism that the options ask for, refusing options that it does not have."""
-    from radoboost.holder.mechanisms import MECHANISMS
-
-    if name is None:
-        name = (
-            "noisy-rados" if options["noise_std"] is not None else "plain" if options["epsilon"] is None else "moments"
-        )
-    if name not in MECHANISMS:
-        raise ArgumentError(f"there is no mechanism {name!r}; choose one of {', '.join(MECHANISMS)}")
-    values = {key: value for key, value in options.items() if value is not None}
-    fields = {field.name: field for field in dataclasses.fields(MECHANISMS[name])}  # type: ignore[arg-type]
-    for key in values:
-        if key not in fields:
-            option = "--protect" if key == "feature" else f"--{key.replace('_', '-')}"
-            raise ArgumentError(f"the mechanism {name} has no {option}; leave it out, or choose another mechanism")
-    for key, field in fields.items():
-        if field.default is dataclasses.MISSING and key not in values:
-            option = "--protect COL" if key == "feature" else f"--{key}"
-            raise ArgumentError(f"the mechanism {name} needs {option}; add it{field.metadata.get('otherwise', '')}")
-    return MECHANISMS[name](**values)
-
-
-def chosen_signatures(support: str | None) -> Any:
-    """The signature set that --support asks for; None for all signatures."""
-    from radoboost import FixedSupport
-
-    if support is None:
-        return None
-    try:
-        return FixedSupport(int(support) if support.isdecimal() else float(support))
-    except ValueError as error:
-        if isinstance(error, RadoError):
-            raise
-        raise ArgumentError(f"--support must be a count, or a fraction such as 0.5; it is {support!r}") from None

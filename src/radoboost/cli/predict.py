@@ -5,20 +5,17 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from radoboost.cli import options
 from radoboost.cli.ledger import chosen_ledger
+from radoboost.cli.options import argument, option, output_option
 from radoboost.errors import ArgumentError, on_failure
 from radoboost.holder.runners.cluster import cluster_runner
 from radoboost.learner.model import Model
 from radoboost.learner.predict import PredictionSummary, predict_table
-from radoboost.outputs import ForceFlag
 from radoboost.progress import Progress
 from radoboost.tables.streams import is_query_or_stream
 
 if TYPE_CHECKING:
-    from radoboost.learner.predict import PredictionSummary
     from radoboost.private_score import Score
 
 
@@ -27,29 +24,25 @@ _WIDTH = 12  # of a class in such a table
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
+    model: Annotated[Path, argument("MODEL", "A model file, made by rado learn.")],
     table: options.TableArgument,
     label: Annotated[
-        str | None,
-        typer.Option("--label", "-l", metavar="COL", help="A column of true classes: count wrong predictions."),
+        str | None, option("-l, --label COL", "A column of true classes: count wrong predictions.")
     ] = None,
-    query: options.QueryOption = None,
-    form: options.FormatOption = None,
     keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", metavar="COL", help="A column, such as an id, to carry through as it is; repeatable."),
+        list[str] | None, option("--keep COL", "A column, such as an id, to carry through as it is; repeatable.")
     ] = None,
-    separator: options.SeparatorOption = None,
-    decimal: Annotated[
-        str | None,
-        typer.Option("--decimal", metavar="MARK", help="The decimal mark of a CSV file; by default the model's."),
+    settings: Annotated[
+        list[str] | None,
+        option(
+            "--set NAME=VALUE",
+            "How a CSV file is written, if not as its header and the model say: separator=';' (or tab), decimal=,",
+        ),
     ] = None,
     cluster: options.ClusterOption = None,
     trust_network: options.TrustNetworkFlag = False,
-    output: Annotated[
-        Path | None, options.output_option("The scores, .csv or .parquet; STEM.scores.csv by default.")
-    ] = None,
-    force: ForceFlag = False,
+    output: Annotated[Path | None, output_option("The scores, .csv or .parquet; STEM.scores.csv by default.")] = None,
+    force: options.ForceFlag = False,
     as_json: options.JsonFlag = False,
 ) -> None:
     """Predict the class of every row of a table.
@@ -69,17 +62,16 @@ def predict(
       cat new-patients.csv | rado predict patients.model.json - -o new-patients.scores.csv
     """
     from radoboost.learner.model import load_model
-
-    pass
     from radoboost.progress import show_progress
 
-    chosen = options.chosen_table(table, query, form)
+    chosen = options.chosen_table(table)
     options.check_trust_network_option(cluster, trust_network)
     place = options.chosen_output(
         output, options.default_output_path(table[0], "scores.csv"), [str(model), *table], force
     )
     classifier = load_model(model)
-    reading = {"label": label, "keep": keep or (), "separator": separator, "decimal": decimal}
+    marks = options.parameters_of(predict_table, "separator", "decimal")
+    reading = {"label": label, "keep": keep or (), **options.chosen_settings(settings, marks, "a CSV file")}
     with show_progress() as bar:
         predicted = predict_on_cluster(cluster, classifier, chosen, place, bar, trust_network=trust_network, **reading)
     if words := predicted.filled.sentence():
@@ -151,33 +143,26 @@ def predict_on_cluster(
 
 
 def score(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
+    model: Annotated[Path, argument("MODEL", "A model file, made by rado learn.")],
     table: options.TableArgument,
-    epsilon: Annotated[float, typer.Option(help="The privacy loss to allow.")],
-    label: Annotated[str, typer.Option("--label", "-l", metavar="COL", help="The column of true classes.")],
-    query: options.QueryOption = None,
-    form: options.FormatOption = None,
-    delta: Annotated[float, typer.Option(help="The delta that goes with epsilon.")] = 1e-6,
+    epsilon: Annotated[float, option("--epsilon", "The privacy loss to allow.")],
+    label: Annotated[str, option("-l, --label COL", "The column of true classes.")],
+    delta: options.DeltaOption = None,
     ledger: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--ledger",
-            metavar="FILE",
-            help="Book the score on this table's ledger first; repeat it with the ledger of the table that the model "
+        list[str] | None,
+        option(
+            "--ledger FILE[:TABLE]",
+            "Book the score on this table's ledger first; repeat it with the ledger of the table that the model "
             "was learned from, where people are in both.",
         ),
     ] = None,
-    ledger_table: Annotated[
+    settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--table", metavar="NAME", help="Whose total, for each --ledger of several tables, in their order."
+        option(
+            "--set NAME=VALUE",
+            "confidence=0.95 of the interval, which covers the noise; threads=1; unit=record, to say that each "
+            "row is another person; repeat it.",
         ),
-    ] = None,
-    confidence: Annotated[float, typer.Option(help="Of the interval, which covers the noise.")] = 0.95,
-    threads: options.ThreadsOption = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(metavar="record", help="Say that each row is another person, which nobody is reminded of then."),
     ] = None,
     as_json: options.JsonFlag = False,
 ) -> None:
@@ -194,16 +179,13 @@ def score(
     """
     from radoboost.private_score import score as score_table
 
-    places = ledger or []
-    names: list[str] | list[None] = ledger_table or [None] * len(places)
-    if len(names) != len(places):
-        raise ArgumentError("give one --table for each --ledger, in the same order, or none")
-    books = [chosen_ledger(place, name) for place, name in zip(places, names, strict=True)]
-    chosen = options.chosen_table(table, query, form)
+    books = [chosen_ledger(place) for place in ledger or ()]
+    known = options.parameters_of(score_table, "confidence", "threads", "unit")
+    values = options.chosen_settings(settings, known, "a score") | ({} if delta is None else {"delta": delta})
     with options.keep_warnings_for_later() as notices:
         result = score_table(
-            model, chosen, label=label, epsilon=epsilon, delta=delta, ledger=[book for book in books if book],
-            confidence=confidence, threads=threads, progress=True, unit=unit,
+            model, options.chosen_table(table), label=label, epsilon=epsilon,
+            ledger=[book for book in books if book], progress=True, **values,
         )  # fmt: skip
     with on_failure(result.unless_shown):
         for warning in notices:
@@ -236,28 +218,21 @@ def _private_score_text(result: "Score", booked: bool) -> str:
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, made by rado learn.")],
-    to: Annotated[
-        str,
-        typer.Option(
-            "--to",
-            metavar="FORM",
-            autocompletion=options.complete_from_words("onnx", "python", "sql"),
-            help="onnx (double precision), python (one file without dependencies) or sql (DuckDB and PostgreSQL).",
+    model: Annotated[Path, argument("MODEL", "A model file, made by rado learn.")],
+    output: Annotated[
+        Path | None,
+        output_option(
+            "The program, whose ending says what it is: .onnx (double precision), .py (one file without dependencies) "
+            "or .sql (DuckDB and PostgreSQL)."
         ),
-    ],
+    ] = None,
     table: Annotated[
-        str | None,
-        typer.Option("--table", metavar="NAME", help="For SQL: the table to read, perhaps SCHEMA.NAME; else input."),
+        str | None, option("--table NAME", "For SQL: the table to read, perhaps SCHEMA.NAME; else input.")
     ] = None,
     keep: Annotated[
-        list[str] | None,
-        typer.Option("--keep", metavar="COL", help="For SQL: a column, such as an id, to carry along; repeatable."),
+        list[str] | None, option("--keep COL", "For SQL: a column, such as an id, to carry along; repeatable.")
     ] = None,
-    output: Annotated[
-        Path | None, options.output_option("The program; STEM.onnx, STEM.py or STEM.sql by default.")
-    ] = None,
-    force: ForceFlag = False,
+    force: options.ForceFlag = False,
     as_json: options.JsonFlag = False,
 ) -> None:
     """Write a model as a program that runs without radoboost.
@@ -267,21 +242,21 @@ def export(
 
     \b
     Examples:
-      rado export patients.model.json --to onnx
-      rado export patients.model.json --to python && python patients.py new-patients.csv > predictions.csv
-      rado export patients.model.json --to sql --table clinic.patients --keep patient_id
+      rado export patients.model.json -o patients.onnx
+      rado export patients.model.json -o patients.py && python patients.py new-patients.csv > predictions.csv
+      rado export patients.model.json -o patients.sql --table clinic.patients --keep patient_id
     """
     from radoboost.learner.export import FORMATS, summary_of_exported_model
     from radoboost.learner.export import export as exported
     from radoboost.learner.model import load_model
     from radoboost.release.release import atomic_write
 
-    if to not in FORMATS:
-        raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
-    stem = model.name.removesuffix(".json").removesuffix(".model")
-    place = options.chosen_output(
-        output, options.default_output_path(stem, FORMATS[to].removeprefix(".")), [str(model)], force
-    )
+    suffix = "" if output is None else output.suffix.lower()
+    to = next((form for form, ending in FORMATS.items() if suffix == ending), None)
+    if to is None:
+        endings = ", ".join(f"-o {default_name_of_program(model.name, form)}" for form in FORMATS)
+        raise ArgumentError(f"the ending of -o says what to export to; give one of {endings}")
+    place = options.chosen_output(output, default_name_of_program(model.name, to), [str(model)], force)
     classifier = load_model(model)
     content = exported(classifier, to, table=table, keep=keep or ())
     data = content if isinstance(content, bytes) else content.encode()
@@ -295,3 +270,11 @@ def export(
         return
     print(f"wrote {place}: {len(data):,} bytes of {to}, from {len(classifier.feature_names):,} raw columns")
     print(f"  {words['privacy']}")
+
+
+def default_name_of_program(model: str, form: str) -> Path:
+    """What the program of a model is called by default: STEM.onnx, STEM.py or STEM.sql."""
+    from radoboost.learner.export import FORMATS
+
+    stem = model.removesuffix(".json").removesuffix(".model")
+    return options.default_output_path(stem, FORMATS[form].removeprefix("."))

@@ -11,14 +11,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from radoboost.cli import options
 from radoboost.cli.demo import rehearse
-from radoboost.cli.ledger import LedgerOption, TableOption, chosen_ledger
-from radoboost.cli.room_server import TrustFlag, serve
+from radoboost.cli.ledger import LedgerOption, chosen_ledger
+from radoboost.cli.options import argument, of_release, option, output_option
+from radoboost.cli.room_server import serve
 from radoboost.errors import ArgumentError, PersonWarning, RoomError
-from radoboost.outputs import ForceFlag, refuse_overwrite
+from radoboost.outputs import refuse_overwrite
 
 if TYPE_CHECKING:
     from radoboost.holder.rooms.agreement import Agreement
@@ -27,21 +26,11 @@ if TYPE_CHECKING:
     from radoboost.release.release import Release
 
 
-app = typer.Typer(
-    name="room",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Make one release of several holders' tables: nobody sees another's sums.",
-)
+app = options.command_group("room", help="Make one release of several holders' tables: nobody sees another's sums.")
 
-RoomArgument = Annotated[
-    str, typer.Argument(metavar="ROOM", help="A folder that all holders can write, or https://HOST:PORT/ROOM.")
-]
+RoomArgument = Annotated[str, argument("ROOM", "A folder that all holders can write, or https://HOST:PORT/ROOM.")]
 IdentityOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--identity", metavar="FILE", help="Your private key, as rado room identity makes it; your own by default."
-    ),
+    Path | None, option("--identity FILE", "Your private key, as rado room identity makes it; your own by default.")
 ]
 
 
@@ -51,75 +40,48 @@ def complete_mechanism(incomplete: str) -> list[str]:
     return [name for name in mechanisms_for_rooms() if name.startswith(incomplete)]
 
 
-@app.command("open")
-@options.failures_in_one_line
+@options.add_command(app, "open")
 def open_(
-    agreement: Annotated[
-        Path,
-        typer.Argument(metavar="AGREEMENT", help="What the columns are, for all holders: a schema."),
-    ],
-    parties: Annotated[int, typer.Option(metavar="K", help="How many holders there are, 3 at least.")],
+    agreement: Annotated[Path, argument("AGREEMENT", "What the columns are, for all holders: a schema.")],
+    parties: Annotated[int, option("--parties K", "How many holders there are, 3 at least.")],
     tolerate: Annotated[
         int,
-        typer.Option(
-            metavar="T",
-            help="For how many who are lost, or tell each other all, there is noise enough; more costs more noise.",
+        option(
+            "--tolerate T",
+            "For how many who are lost, or tell each other all, there is noise enough; more costs more noise.",
         ),
     ] = 1,
     label: options.LabelOption = None,
     classes: options.ClassesOption = None,
-    class_: options.ClassOption = None,
+    person: options.PersonOption = None,
+    epsilon: options.EpsilonOption = None,
+    delta: options.DeltaOption = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=complete_mechanism,
-            help="What protects the release: moments, noisy-rados or plain, which promises nothing. By default "
-            "moments with --epsilon, and else plain.",
+        of_release(
+            "--mechanism NAME",
+            "What protects the release: moments (the default with --epsilon), noisy-rados, or plain.",
+            complete=complete_mechanism,
         ),
     ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="The privacy loss to allow, for one record added or removed at one holder, against outsiders together "
-            "with as many holders as --tolerate, less those who were lost."
-        ),
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
-    n_rados: Annotated[
-        int | None, typer.Option("-n", "--n-rados", help="How many rados; 1000 by default, none with moments.")
-    ] = None,
+    settings: options.SetOption = None,
     columns: options.ColumnsOption = "auto",
-    person: options.PersonOption = None,
-    max_rows: Annotated[
-        int | None, typer.Option(metavar="N", help="How many rows of each person contribute at most, at each holder.")
-    ] = None,
-    rows: Annotated[
-        int | None, typer.Option(metavar="M", help="About how many rows all have together, from public knowledge.")
-    ] = None,
-    unit: options.UnitOption = None,
-    relation: options.RelationOption = None,
-    sharpen: options.SharpenOption = None,
-    clip: Annotated[float | None, typer.Option(help="The largest norm of a scaled row; 1 by default.")] = None,
-    feature: options.FeatureOption = None,
-    drop: options.DropOption = None,
-    intercept: options.InterceptFlag = True,
+    n_rados: options.RadosOption = None,
     output: Annotated[
-        str | None,
-        options.output_option("A folder, STEM.room by default, or the address of rado room serve.", "ROOM"),
+        str | None, output_option("A folder, STEM.room by default, or the address of rado room serve.", "ROOM")
     ] = None,
     token: Annotated[
-        str,
-        typer.Option(
-            metavar="TOKEN", envvar="RADO_ROOM_TOKEN", help="What rado room serve printed, to open a room there."
-        ),
+        str, option("--token TOKEN", "What rado room serve printed, to open a room there.", envvar="RADO_ROOM_TOKEN")
     ] = "",
-    trust_network: TrustFlag = False,
+    trust_network: options.TrustNetworkFlag = False,
     as_json: options.JsonFlag = False,
 ) -> None:
     """Open a room: fix what is agreed on, and say where the others find it.
 
-    Nothing is computed, and no table is read. What is agreed on can be read by all who see the room.
+    Nothing is computed, and no table is read. What is agreed on can be read by all who see the room. The schema says
+    what columns and classes there are, whose rows they are, and about how many (rado schema --set rows=M). The
+    epsilon is for one record added or removed at one holder, against outsiders together with as many holders as
+    --tolerate, less those who were lost.
 
     \b
     Examples:
@@ -132,11 +94,12 @@ def open_(
 
     if mechanism in MECHANISMS:
         check_mechanism_for_rooms(mechanism)
-    privacy = {"epsilon": epsilon, "delta": delta, "clip": clip, "unit": unit, "relation": relation, "sharpen": sharpen}
+    declared, protection = options.declaration_and_mechanism(
+        mechanism, epsilon, delta, settings, agreement, person=person
+    )
     agreed = make_agreement(
-        agreement, parties=parties, tolerate=tolerate, label=label, classes=options.chosen_classes(classes, class_),
-        mechanism=options.chosen_mechanism(mechanism, {"noise_std": None, **privacy}), n_rados=n_rados, columns=columns,
-        person=person, max_rows=max_rows, rows=rows, features=feature or None, drop=drop or (), intercept=intercept,
+        declared, protection, parties=parties, tolerate=tolerate, label=label, n_rados=n_rados, columns=columns,
+        classes=options.chosen_classes(classes),
     )  # fmt: skip
     room = lay_agreement_in_room(agreed, output or _stem_of_room_name(str(agreement)) + ".room", trust_network, token)
     if as_json:
@@ -160,12 +123,10 @@ def _stem_of_room_name(place: str) -> str:
     return name or "joint"
 
 
-@app.command()
-@options.failures_in_one_line
+@options.add_command(app)
 def identity(
     place: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="Where the private key lies; in your configuration by default."),
+        Path | None, argument("[FILE]", "Where the private key lies; in your configuration by default.")
     ] = None,
     as_json: options.JsonFlag = False,
 ) -> None:
@@ -190,44 +151,36 @@ def identity(
         print(f"{'made' if new else 'the key is'} {place}, which nobody else may read\nfingerprint  {fingerprint}")
 
 
-@app.command()
-@options.failures_in_one_line
+@options.add_command(app)
 def join(
     room: RoomArgument,
     table: options.TableArgument,
-    name: Annotated[str, typer.Option("--as", metavar="NAME", help="What the others call you, such as north-clinic.")],
-    query: options.QueryOption = None,
-    form: options.FormatOption = None,
+    name: Annotated[str, option("--as NAME", "What the others call you, such as north-clinic.")],
     identity: IdentityOption = None,
     code: Annotated[
         str | None,
-        typer.Option(
-            metavar="CODE", help="The code that another holder told you, not through the room; asked for by default."
-        ),
+        option("--code CODE", "The code that another holder told you, not through the room; asked for by default."),
     ] = None,
     ledger: LedgerOption = None,
-    ledger_table: TableOption = None,
-    counts: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where exact counts go, for you alone; the terminal by default.")
-    ] = None,
-    wait: Annotated[float, typer.Option(metavar="S", help="Seconds to wait until all have joined.")] = 3600.0,
+    counts: options.CountsOption = None,
+    wait: Annotated[float, option("--wait S", "Seconds to wait until all have joined.")] = 3600.0,
     patience: Annotated[
-        float, typer.Option(metavar="S", help="Seconds to wait for a holder within a sum, before it counts as lost.")
+        float, option("--patience S", "Seconds to wait for a holder within a sum, before it counts as lost.")
     ] = 120.0,
     engine: options.EngineOption = "auto",
     threads: options.ThreadsOption = None,
-    output: Annotated[Path | None, options.output_option("The joint release; ROOM.rado.parquet by default.")] = None,
-    force: ForceFlag = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no counts.")] = False,
+    output: Annotated[Path | None, output_option("The joint release; ROOM.rado.parquet by default.")] = None,
+    force: options.ForceFlag = False,
+    quiet: options.QuietFlag = False,
     other_members: Annotated[
         bool,
-        typer.Option(
+        option(
             "--other-members",
-            help="Take part though sums have no noise, and an earlier such room had other members: the difference "
+            "Take part though sums have no noise, and an earlier such room had other members: the difference "
             "tells the exact sums of whoever is in one of them alone.",
         ),
     ] = False,
-    trust_network: TrustFlag = False,
+    trust_network: options.TrustNetworkFlag = False,
     as_json: options.JsonFlag = False,
 ) -> None:
     """Take part in a room with your table: wait for all, compare the code, and get the joint release.
@@ -250,7 +203,7 @@ def join(
         raise RoomError(f"you have no key yet, at {identity_path()}; make it, and tell the others: rado room identity")
     if table == ["-"] and code is None:
         raise ArgumentError("with the table on standard input nobody can be asked; give the code with --code")
-    chosen = options.chosen_table(table, query, form)
+    chosen = options.chosen_table(table)
     place = options.chosen_output(output, _joint_release_path(room), table, force)
     question = _Question()
     # Counts are for this holder's eyes: a log would give them away, and nobody there is asked nothing.
@@ -259,9 +212,9 @@ def join(
         warnings.simplefilter("always", UserWarning)
         release = rb.join_room(
             room, chosen, confirm=question.confirmed if code is None else code, name=name, identity=identity,
-            output=place, ledger=chosen_ledger(ledger, ledger_table), counts=None if quiet else counts or "terminal",
-            wait=wait, patience=patience, engine=engine, threads=threads, other_members=other_members,
-            trust_network=trust_network, progress=not quiet,
+            output=place, ledger=chosen_ledger(ledger), counts=None if quiet else counts or "terminal",
+            wait=wait, patience=patience, other_members=other_members, progress=not quiet,
+            compute=rb.Compute(engine, threads, trust_network=trust_network),
             look=question.keep if code is None or quiet else question.say,
             own_rows=question.own_rows if attended else None,
         )  # fmt: skip
@@ -326,9 +279,10 @@ def _question_answered_yes(question: str) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-@app.command()
-@options.failures_in_one_line
-def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: options.JsonFlag = False) -> None:
+@options.add_command(app)
+def show(
+    room: RoomArgument, trust_network: options.TrustNetworkFlag = False, as_json: options.JsonFlag = False
+) -> None:
     """Show a room: what is agreed on, who is there, the code, and how far it is.
 
     \b
@@ -340,16 +294,13 @@ def show(room: RoomArgument, trust_network: TrustFlag = False, as_json: options.
     print(json.dumps(state, indent=2, ensure_ascii=False) if as_json else "\n".join(room_state_text(state)))
 
 
-@app.command()
-@options.failures_in_one_line
+@options.add_command(app)
 def close(
     room: RoomArgument,
-    code: Annotated[
-        str | None, typer.Option(metavar="CODE", help="The code that a holder told you, not through the room.")
-    ] = None,
-    output: Annotated[Path | None, options.output_option("The joint release; ROOM.rado.parquet by default.")] = None,
-    force: ForceFlag = False,
-    trust_network: TrustFlag = False,
+    code: Annotated[str | None, option("--code CODE", "The code that a holder told you, not through the room.")] = None,
+    output: Annotated[Path | None, output_option("The joint release; ROOM.rado.parquet by default.")] = None,
+    force: options.ForceFlag = False,
+    trust_network: options.TrustNetworkFlag = False,
     as_json: options.JsonFlag = False,
 ) -> None:
     """Fetch the joint release of a room, and check that its holders have signed it. Anyone may, at any time.
@@ -370,8 +321,8 @@ def close(
     options.print_release(release, place, as_json, f"wrote {place}, signed by its holders")
 
 
-app.command()(options.failures_in_one_line(serve))
-app.command()(options.failures_in_one_line(rehearse))
+options.add_command(app)(serve)
+options.add_command(app)(rehearse)
 
 
 # ---- How far a room is, in words.

@@ -5,43 +5,31 @@ import secrets
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from radoboost.cli.options import JsonFlag, say_on_stderr
+from radoboost.cli.options import JsonFlag, TrustNetworkFlag, chosen_settings, option, parameters_of, say_on_stderr
 from radoboost.errors import ArgumentError, install, reason
-
-TrustFlag = Annotated[
-    bool,
-    typer.Option(
-        "--trust-network",
-        help="Use an address without TLS: whoever listens there sees who takes part, when, and how much is sent.",
-    ),
-]
 
 
 def serve(
-    port: Annotated[int, typer.Option(help="The port to listen at; 0 is one that is free.")] = 8443,
+    port: Annotated[int, option("--port", "The port to listen at; 0 is one that is free.")] = 8443,
     host: Annotated[
-        str | None,
-        typer.Option(metavar="HOST", help="The address to listen at; with TLS all, and else this machine alone."),
+        str | None, option("--host HOST", "The address to listen at; with TLS all, and else this machine alone.")
     ] = None,
-    cert: Annotated[Path | None, typer.Option(metavar="FILE", help="The certificate for TLS, as PEM.")] = None,
-    key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The private key of the certificate, as PEM.")
+    cert: Annotated[Path | None, option("--cert FILE", "The certificate for TLS, as PEM.")] = None,
+    key: Annotated[Path | None, option("--key FILE", "The private key of the certificate, as PEM.")] = None,
+    folder: Annotated[Path | None, option("--folder DIR", "Keep rooms in this folder; in memory by default.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        option(
+            "--set NAME=VALUE",
+            "A limit, such as rooms=100, hours=48 (a room takes messages; twice as long it is kept), or "
+            "room_bytes, message_bytes and all_bytes of all rooms; repeat it. --set help lists all.",
+        ),
     ] = None,
-    folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep rooms in this folder; in memory by default.")
-    ] = None,
-    rooms: Annotated[int, typer.Option(help="How many rooms there may be.")] = 100,
-    hours: Annotated[float, typer.Option(help="How long a room takes messages; twice as long it is kept.")] = 48.0,
-    room_mb: Annotated[int, typer.Option(metavar="MB", help="How much all messages of a room may be.")] = 1024,
-    all_mb: Annotated[int, typer.Option(metavar="MB", help="How much all rooms together may be.")] = 4096,
-    message_mb: Annotated[int, typer.Option(metavar="MB", help="How much one message may be.")] = 64,
     token_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A file with the token that opens rooms; by default a new one is printed."),
+        option("--token-file FILE", "A file with the token that opens rooms; by default a new one is printed."),
     ] = None,
-    trust_network: TrustFlag = False,
+    trust_network: TrustNetworkFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Keep a mailbox for rooms, for holders who share no drive. It knows nothing, and computes nothing.
@@ -53,7 +41,7 @@ def serve(
     \b
     Examples:
       rado room serve --cert mailbox.pem --key mailbox.key
-      rado room serve --cert mailbox.pem --key mailbox.key --folder /var/lib/rado --hours 12
+      rado room serve --cert mailbox.pem --key mailbox.key --folder /var/lib/rado --set hours=12
       rado room serve --port 8000
     """
     try:
@@ -71,9 +59,7 @@ def serve(
     if folder is not None and not folder.is_dir():
         raise ArgumentError(f"there is no folder {folder} to keep rooms in; make it first")
     token = secrets.token_hex(16) if token_file is None else _read_room_server_token(token_file)
-    limits = Limits(
-        rooms, hours, room_bytes=room_mb * 2**20, message_bytes=message_mb * 2**20, all_bytes=all_mb * 2**20
-    )
+    limits = Limits(**chosen_settings(settings, parameters_of(Limits), "a mailbox"))
     server = mailbox_web_server(MailboxStore(limits, folder, token=token, tell=_say_room_server_failure), cert, key)
     with listening_socket(host, port) as door:
         address = f"http{'s' if encrypted else ''}://{shown}:{door.getsockname()[1]}"

@@ -1,60 +1,55 @@
 """rado schema: what the columns of a table mean, as a file to fill in."""
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from radoboost.cli import options
+from radoboost.cli.options import argument, of_table, option, output_option
 from radoboost.errors import ArgumentError
-from radoboost.outputs import ForceFlag
 
 if TYPE_CHECKING:
     from radoboost.tables.schema import Schema
 
 
+def _complete_schema_setting(incomplete: str) -> list[str]:
+    return [f"{name}=" for name in options.parameters_of_table() if name.startswith(incomplete)]
+
+
 def schema(
-    table: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TABLE", help=options.TABLE_HELP),
-    ] = None,
+    table: Annotated[list[str] | None, argument("TABLE", options.TABLE_HELP)] = None,
     label: options.LabelOption = None,
-    query: options.QueryOption = None,
-    form: options.FormatOption = None,
-    from_data: Annotated[
-        bool,
-        typer.Option(
-            "--from-data", help="Propose everything from the table, for plain releases; promises refuse such a schema."
-        ),
-    ] = False,
     classes: options.ClassesOption = None,
-    class_: options.ClassOption = None,
+    person: options.PersonOption = None,
+    drop: options.DropOption = None,
     column: Annotated[
         list[str] | None,
-        typer.Option(
-            "--column",
-            metavar="NAME=JSON",
-            help='What a column is, as the file has it: \'age={"kind": "number", "low": 0, "high": 120}\'; repeat it.',
+        of_table(
+            "--column NAME=JSON",
+            'What a column is, as the file has it: \'age={"kind": "number", "low": 0, "high": 120}\'; repeat it.',
         ),
     ] = None,
-    separator: options.SeparatorOption = None,
-    decimal: options.DecimalOption = None,
-    corrected: Annotated[
+    settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--corrected",
-            metavar="COL",
-            help="A column that was edited after exact counts of the table were seen: statements will say so; repeat.",
+        of_table(
+            "--set NAME=VALUE",
+            "An entry of the table, such as rows=5000, unlabelled=drop or separator=';' (or tab); repeat it. "
+            "corrected=COL names columns that were edited after exact counts were seen. --set help lists all.",
+            complete=_complete_schema_setting,
         ),
     ] = None,
-    editor: Annotated[
+    from_data: Annotated[
         bool,
-        typer.Option("--editor", help="Only print the JSON Schema of such files, for editors; no table is needed."),
+        option("--from-data", "Propose everything from the table, for plain releases; promises refuse such a schema."),
     ] = False,
-    output: Annotated[Path | None, options.output_option("The schema; STEM.schema.json by default.")] = None,
-    force: ForceFlag = False,
+    editor: Annotated[
+        bool, option("--editor", "Only print the JSON Schema of such files, for editors; no table is needed.")
+    ] = False,
+    output: Annotated[Path | None, output_option("The schema; STEM.schema.json by default.")] = None,
+    force: options.ForceFlag = False,
     as_json: options.JsonFlag = False,
 ) -> None:
     """Write a schema of a table: what each column is, to be completed from public knowledge.
@@ -68,8 +63,8 @@ def schema(
     \b
     Examples:
       rado schema patients.csv --label readmitted
+      rado schema visits.csv --label readmitted --classes no,yes --person patient_id:4 --set rows=5000
       rado schema patients.csv --label readmitted --from-data -o seen.schema.json
-      rado schema patients.csv --label readmitted --column 'age={"kind": "number", "low": 0, "high": 120}'
       rado schema --editor > radoboost-schema.json
     """
     if editor:
@@ -82,17 +77,17 @@ def schema(
     from radoboost.holder.schema_inference import infer_schema, schema_template
     from radoboost.release.release import atomic_write
 
-    chosen = options.chosen_table(table, query, form)
+    entries = options.chosen_settings(settings, options.parameters_of_table(), "a schema")
+    entries = options.table_entries(entries, drop, person)
+    chosen = options.chosen_table(table)
     place = options.chosen_output(output, options.default_output_path(table[0], "schema.json"), table, force)
-    proposal = infer_schema(chosen, label, separator=separator) if from_data else None
-    first = schema_template(chosen, label, separator) if proposal is None else proposal.schema
-    result = apply_schema_decisions(
-        first,
-        columns_of_schema_options(column or (), first),
-        options.chosen_classes(classes, class_, table),
-        decimal,
-        corrected or (),
-    )
+    marks: dict[str, Any] = {name: entries[name] for name in ("separator", "decimal") if name in entries}
+    proposal = infer_schema(chosen, label, **marks, skip_unlabelled=True) if from_data else None
+    first = schema_template(chosen, label, marks.get("separator")) if proposal is None else proposal.schema
+    if proposal is not None and proposal.unlabelled:
+        entries.setdefault("unlabelled", "drop")
+    decided = columns_of_schema_options(column or (), first)
+    result = apply_schema_decisions(first, decided, options.chosen_classes(classes), entries)
     with atomic_write(place) as draft:
         draft.write_text(schema_as_text(result), encoding="utf-8")
     if as_json:
@@ -120,16 +115,12 @@ def apply_schema_decisions(
     schema: "Schema",
     columns: Mapping[str, Any],
     classes: Sequence[Any] | None = None,
-    decimal: str | None = None,
-    corrected: Sequence[str] = (),
+    entries: Mapping[str, Any] = MappingProxyType({}),
 ) -> "Schema":
-    """A schema with what somebody decided of it: columns as JSON data, classes, and the decimal mark of a CSV file.
-
-    `corrected` are columns that were edited after exact counts of the table were seen.
-    """
+    """A schema with what somebody decided of it: columns as JSON data, classes, and other entries by their names."""
     from radoboost.tables.schema import Schema
 
-    document = schema.to_dict()
+    document = dataclasses.replace(schema, **entries).to_dict()
     # What is decided beside a look at the table may follow from it.
     document["columns"] |= {
         name: {**entry, "inferred": True} if schema.columns[name].inferred and isinstance(entry, dict) else entry
@@ -137,10 +128,6 @@ def apply_schema_decisions(
     }
     if classes is not None:
         document["classes"] = list(classes)
-    if decimal is not None:
-        document["decimal"] = decimal
-    if corrected:
-        document["corrected"] = list(corrected)
     return Schema.from_dict(document)
 
 
@@ -192,7 +179,7 @@ def _cut_schema_text(text: str, width: int) -> str:
 
 
 def _open_schema_questions(schema: Any) -> str:
-    names = list(schema.undecided())
+    names = [name for name in schema.undecided() if name not in schema.drop]
     open_parts = [*names, *([] if schema.classes is not None else ["classes"])]
     if not open_parts:
         return "all is decided"
@@ -206,18 +193,10 @@ def _open_schema_questions(schema: Any) -> str:
 def check(
     table: options.TableArgument,
     schema: options.SchemaOption = None,
-    bounds: options.BoundsOption = None,
     label: options.LabelOption = None,
-    query: options.QueryOption = None,
-    form: options.FormatOption = None,
     classes: options.ClassesOption = None,
-    class_: options.ClassOption = None,
-    feature: options.FeatureOption = None,
     drop: options.DropOption = None,
     person: options.PersonOption = None,
-    max_rows: options.MaxRowsOption = None,
-    separator: options.SeparatorOption = None,
-    decimal: options.DecimalOption = None,
     as_json: options.JsonFlag = False,
 ) -> None:
     """Count which rows would contribute to a private release, before anything is spent.
@@ -231,17 +210,14 @@ def check(
     \b
     Examples:
       rado check patients.csv --schema patients.schema.json
-      rado check patients.csv --bounds private --label readmitted --classes no yes --json
-      rado check visits.csv --schema visits.schema.json --person patient_id --max-rows 4
+      rado check patients.csv --schema private --label readmitted --classes no,yes --json
+      rado check visits.csv --schema visits.schema.json --person patient_id:4
     """
     from radoboost.holder.table_check import OUTSIDE, check_table
 
-    chosen = options.chosen_table(table, query, form)
-    result = check_table(
-        chosen, label=label, classes=options.chosen_classes(classes, class_, table), features=feature or None,
-        drop=drop or (), schema=schema, bounds=bounds, person=person, max_rows=max_rows, separator=separator,
-        decimal=decimal, progress=True,
-    )  # fmt: skip
+    declared = options.declared_schema(schema, options.table_entries({}, drop, person))
+    names = options.chosen_classes(classes)
+    result = check_table(options.chosen_table(table), label=label, classes=names, schema=declared, progress=True)
     if as_json:
         print(json.dumps(result.to_dict(), indent=2, ensure_ascii=False))
         return

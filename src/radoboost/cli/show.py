@@ -11,28 +11,24 @@ from typing import Annotated, Any
 import typer
 
 from radoboost.cli import options
+from radoboost.cli.options import argument, option, output_option
 from radoboost.errors import ArgumentError, OutputError
-from radoboost.outputs import ForceFlag
 
 
 def show(
-    file: Annotated[Path, typer.Argument(metavar="RELEASE|MODEL", help="A release or a model.")],
+    file: Annotated[Path, argument("RELEASE|MODEL", "A release or a model.")],
     as_json: options.JsonFlag = False,
     html: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PAGE",
-            help="Write a page: what a release promises and holds, or what a model does.",
-        ),
+        Path | None, option("--html PAGE", "Write a page: what a release promises and holds, or what a model does.")
     ] = None,
     event: Annotated[
         str | None,
-        typer.Option(
-            metavar="FORM",
-            help="Only what was done, for accountants: json, or dp-accounting, which is Python for that library.",
+        option(
+            "--event FORM",
+            "Only what was done, for accountants: json, or dp-accounting, which is Python for that library.",
         ),
     ] = None,
-    force: ForceFlag = False,
+    force: options.ForceFlag = False,
 ) -> None:
     """Show what a release or a model is, what is promised and what is not.
 
@@ -52,9 +48,9 @@ def show(
     if event is not None:
         print(_event_as_text(content.statement, event))
     elif isinstance(content, rb.Model):
-        options.print_model(content, file, as_json, str(file))
+        options.print_model(content, file, as_json, str(file), whole=True)
     else:
-        options.print_release(content, file, as_json, str(file))
+        options.print_release(content, file, as_json, str(file), whole=True)
 
 
 def _write_show_page(content: Any, file: Path, place: Path, force: bool) -> None:
@@ -100,28 +96,26 @@ def _complete_sign_off_decision(incomplete: str) -> list[str]:
 
 
 def sign_off(
-    release: Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")],
-    officer: Annotated[str, typer.Option(metavar="NAME", help="Who decides.")],
+    release: Annotated[Path, argument("RELEASE", "A release file.")],
+    officer: Annotated[str, option("--officer NAME", "Who decides.")],
     decision: Annotated[
         str,
-        typer.Option(
-            metavar="D",
-            autocompletion=_complete_sign_off_decision,
-            help="approve, approve-within (the conditions in the remarks) or refuse.",
+        option(
+            "--decision D",
+            "approve, approve-within (the conditions in the remarks) or refuse.",
+            complete=_complete_sign_off_decision,
         ),
     ],
-    remarks: Annotated[str, typer.Option(metavar="TEXT", help="Remarks, which the page shows as they are.")] = "",
-    day: Annotated[str, typer.Option("--date", metavar="YYYY-MM-DD", help="The day; today by default.")] = "",
+    remarks: Annotated[str, option("--remarks TEXT", "Remarks, which the page shows as they are.")] = "",
+    day: Annotated[str, option("--date YYYY-MM-DD", "The day; today by default.")] = "",
     report: Annotated[
-        Path | None,
-        typer.Option(metavar="PAGE", help="The page of rado attack report about this release, to be named."),
+        Path | None, option("--report PAGE", "The page of rado attack report about this release, to be named.")
     ] = None,
     confirm: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help='"no promise", to approve a release that promises nothing; else it asks.'),
+        str, option("--confirm TEXT", '"no promise", to approve a release that promises nothing; else it asks.')
     ] = "",
-    output: Annotated[Path | None, options.output_option("The page; STEM.signoff.html by default.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a page that is there.")] = False,
+    output: Annotated[Path | None, output_option("The page; STEM.signoff.html by default.")] = None,
+    force: options.ForceFlag = False,
 ) -> None:
     """Write an officer's decision about a release as one page, with its verdict, statement and digest.
 

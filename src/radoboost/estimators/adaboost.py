@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.estimators.linear_classifier import LinearShell, boost_shell, unchanged_by_failure, weak_oracle_of_shell
-from radoboost.holder import schema_file
+from radoboost.holder import declared_bounds
 from radoboost.holder.craft import warn_of_clipping
 from radoboost.holder.engines import get_engine
 from radoboost.holder.grid import grid_edge_vectors, make_grid_columns, resolve_scale_name
@@ -15,6 +15,7 @@ from radoboost.learner.model import Model
 from radoboost.learner.weak_oracles import WeakOracle
 from radoboost.release.columns import Column
 from radoboost.tables.column_selection import refuse_inexact, row_number_text
+from radoboost.tables.schema import Declaration, Schema
 
 
 class AdaBoostSSClassifier(LinearShell):
@@ -30,7 +31,7 @@ class AdaBoostSSClassifier(LinearShell):
         As for `RadoBoostClassifier`.
     scale : "standard", "bounds" or None
         z-scores, [low, high] onto [-1, 1], or as is.
-    bounds : mapping of column to (low, high), or array (n_features, 2), optional
+    schema : mapping of column to (low, high), or array (n_features, 2), optional
         Values beyond are clipped.
     intercept : bool
         Whether to add the constant feature; the paper does not.
@@ -57,7 +58,7 @@ class AdaBoostSSClassifier(LinearShell):
         clamp: float = 0.0,
         keep: str = "last",
         scale: str | None = "standard",
-        bounds: schema_file.Bounds = None,
+        schema: Declaration = None,
         intercept: bool = True,
     ) -> None:
         self.n_rounds = n_rounds
@@ -66,7 +67,7 @@ class AdaBoostSSClassifier(LinearShell):
         self.clamp = clamp
         self.keep = keep
         self.scale = scale
-        self.bounds = bounds
+        self.schema = schema
         self.intercept = intercept
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -94,16 +95,16 @@ class AdaBoostSSClassifier(LinearShell):
 
     def _columns(self, values: NDArray[np.float64], names: list[str]) -> tuple[Column, ...]:
         """The columns that `craft` would make."""
-        schema_file.check_declared_feature_names(names, self.intercept)
-        declared = schema_file.read_bounds(self.bounds)
-        scale = resolve_scale_name(self.scale, "standard", len(declared.limits) > 0)
-        limits = schema_file.check_declared_bounds(declared, names, scale)
+        declared_bounds.check_declared_feature_names(names, self.intercept)
+        declared = Schema.of(self.schema).limits()
+        scale = resolve_scale_name(self.scale, "standard", len(declared) > 0)
+        limits = declared_bounds.check_declared_bounds(declared, names, scale)
         survey = get_engine("auto").survey(
-            *schema_file.declared_limit_arrays(limits, names), moments=scale == "standard"
+            *declared_bounds.declared_limit_arrays(limits, names), moments=scale == "standard"
         )
         survey.add(values)
         columns = make_grid_columns(names, scale, limits, survey.result(), intercept=self.intercept)
-        low, high = schema_file.declared_limit_arrays(limits, names)
+        low, high = declared_bounds.declared_limit_arrays(limits, names)
         beyond = ((values < low) | (values > high)).sum(axis=0)
-        warn_of_clipping(names, beyond, stacklevel=4)
+        warn_of_clipping(names, beyond)
         return columns

@@ -7,7 +7,7 @@
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from radoboost.errors import ArgumentError, NoiseWarning, ReleaseError, on_failure
 from radoboost.estimators import linear_classifier, tuning
-from radoboost.holder.craft import craft
+from radoboost.holder.craft import craft_request
 from radoboost.holder.feature_maps import Columns
-from radoboost.holder.mechanisms import Mechanism
-from radoboost.holder.schema_file import Bounds, read_bounds
+from radoboost.holder.mechanisms import Mechanism, Plain
+from radoboost.holder.request import CraftRequest, as_mechanism
 from radoboost.holder.signatures import SignatureSet
 from radoboost.learner.boost import BoostingResult, Rounds, check_rows_to_boost
 from radoboost.learner.boost_rados import (
@@ -50,6 +50,7 @@ from radoboost.release.kind import EXACT_MOMENTS
 from radoboost.release.rado_sampling import N_RADOS, draw_rados
 from radoboost.release.release import Release, class_block_name, load
 from radoboost.tables.labels import check_classes
+from radoboost.tables.schema import Declaration, Schema
 from radoboost.tables.sparse import NamedMatrix
 
 _NEEDS_CLASSES = (
@@ -76,10 +77,7 @@ class _RadoShell(linear_classifier.LinearShell, ABC):
         mechanism: Mechanism | str | None = None,
         signatures: SignatureSet | None = None,
         columns: Columns = "auto",
-        scale: str | None = "auto",
-        schema: Bounds = None,
-        bounds: Bounds = None,
-        intercept: bool = True,
+        schema: Declaration = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
         prior: Prior | None = None,
@@ -89,10 +87,7 @@ class _RadoShell(linear_classifier.LinearShell, ABC):
         self.mechanism = mechanism
         self.signatures = signatures
         self.columns = columns
-        self.scale = scale
         self.schema = schema
-        self.bounds = bounds
-        self.intercept = intercept
         self.ledger = ledger
         self.random_state = random_state
         self.prior = prior
@@ -127,11 +122,12 @@ class _RadoShell(linear_classifier.LinearShell, ABC):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        mechanism = tuning.chosen_mechanism(self.mechanism)
+        mechanism = Plain() if self.mechanism is None else tuning.chosen_mechanism(self.mechanism)
         private = getattr(mechanism, "private", False)
+        schema = Schema.of(self.schema)
         names: list[str] | None = None
-        if self.schema is not None:
-            y, classes = self._raw_labels(y, private)
+        if schema.raw:
+            y, classes = self._raw_labels(y, schema, private)
         else:
             X, y, classes, names = (self._take_examples if private else self._check_examples)(X, y)
         values = tuple(classes.tolist())
@@ -147,23 +143,14 @@ class _RadoShell(linear_classifier.LinearShell, ABC):
                 table = NamedMatrix(X, names)
             else:
                 table = pa.table([np.ascontiguousarray(column) for column in X.T], names=names)
-        release = craft(
-            table,
-            y,
-            classes=declared,
-            features=names if private and isinstance(self.bounds, Mapping | str | os.PathLike) else None,
-            n_rados=self.n_rados,
-            mechanism=mechanism,
-            signatures=self.signatures,
-            columns=self.columns,
-            scale=self.scale,
-            schema=self.schema,
-            bounds=self.bounds,
-            intercept=self.intercept,
-            ledger=self.ledger,
-            weights=None if sample_weight is None else np.asarray(sample_weight),
-            seed=_seed_of_random_state(self.random_state) if takes_seed else None,
-        )
+        if private and not schema.raw and not isinstance(schema.numbers, tuple):
+            schema = replace(schema, use=tuple(names or ()))
+        asked = CraftRequest.of(
+            schema, as_mechanism(mechanism), y=y, classes=declared, n_rados=self.n_rados, signatures=self.signatures,
+            columns=self.columns, seed=_seed_of_random_state(self.random_state) if takes_seed else None,
+            row_weights=None if sample_weight is None else np.asarray(sample_weight),
+        )  # fmt: skip
+        release = craft_request(table, y, asked, ledger=self.ledger)
         with on_failure(release.unless_saved):
             if release.n_rados and not takes_seed and self.random_state is not None:
                 release = draw_rados(release, release.n_rados, self.random_state)
@@ -171,12 +158,12 @@ class _RadoShell(linear_classifier.LinearShell, ABC):
                 tuning.note_private_fit(type(self).__name__, booked=self.ledger is not None)
             self._learn_from(_release_with_caller_classes(release, values))
         self._set_classes(values)
-        if self.schema is not None:
+        if schema.raw:
             self._set_features()
 
-    def _raw_labels(self, y: Any, private: bool) -> tuple[Any, NDArray[Any]]:
+    def _raw_labels(self, y: Any, schema: Schema, private: bool) -> tuple[Any, NDArray[Any]]:
         """The labels of a raw table, which a schema reads, and the classes; those of the schema, if it has any."""
-        classes = read_bounds(self.schema).classes if self.classes is None else self.classes
+        classes = schema.classes if self.classes is None else self.classes
         if not private:
             return self._check_labels(column_or_1d(y, warn=True), classes)
         if classes is None or len(classes) < 2:
@@ -297,13 +284,13 @@ class RadoBoostClassifier(_RadoShell):
         Edges smaller than this in magnitude count as this large; 0.1 in the paper's appendix.
     keep : "last" or "best"
         The iterate to keep: the last, or the one with the least exponential rado-risk.
-    n_rados, mechanism, signatures, columns, scale, bounds, intercept
+    n_rados, mechanism, signatures, columns
         How `fit` crafts its release, as in `craft`. `fit_rados` does not use them, but for `n_rados`: as many rados are
         drawn from a release that has moments and no rados, 1000 by default, as `draw_rados` does. A mechanism may be
         given by name, and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
     schema : Schema, its JSON data, or the file of one, optional
-        What the columns of a raw table mean, as in `craft`. `fit` and `predict` then take raw tables, with text, dates
-        and gaps. Without one `fit` takes numbers alone, as scikit-learn checks them.
+        What is declared, as in `craft`. If it says what raw columns mean, `fit` and `predict` take raw tables, with
+        text, dates and gaps; else numbers alone, as scikit-learn checks them.
     ledger : Ledger, or the path of one, optional
         Where every private `fit` is booked, also in cross-validation and grids, in any number of processes. Booking
         covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. And the
@@ -367,10 +354,7 @@ class RadoBoostClassifier(_RadoShell):
         mechanism: Mechanism | str | None = None,
         signatures: SignatureSet | None = None,
         columns: Columns = "auto",
-        scale: str | None = "auto",
-        schema: Bounds = None,
-        bounds: Bounds = None,
-        intercept: bool = True,
+        schema: Declaration = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
         prior: Prior | None = None,
@@ -390,10 +374,7 @@ class RadoBoostClassifier(_RadoShell):
             mechanism=mechanism,
             signatures=signatures,
             columns=columns,
-            scale=scale,
             schema=schema,
-            bounds=bounds,
-            intercept=intercept,
             ledger=ledger,
             random_state=random_state,
             prior=prior,
@@ -481,12 +462,12 @@ class MomentsClassifier(_RadoShell):
 
     Parameters
     ----------
-    n_rados, mechanism, signatures, columns, scale, bounds, intercept
+    n_rados, mechanism, signatures, columns
         How `fit` crafts its release, as in `craft`. `fit_rados` does not use them. A mechanism may be given by name,
         and in a grid its fields are called mechanism__epsilon, mechanism__delta and so on.
     schema : Schema, its JSON data, or the file of one, optional
-        What the columns of a raw table mean, as in `craft`. `fit` and `predict` then take raw tables, with text, dates
-        and gaps. Without one `fit` takes numbers alone, as scikit-learn checks them.
+        What is declared, as in `craft`. If it says what raw columns mean, `fit` and `predict` take raw tables, with
+        text, dates and gaps; else numbers alone, as scikit-learn checks them.
     ledger : Ledger, or the path of one, optional
         Where every private `fit` is booked, also in cross-validation and grids, in any number of processes. Booking
         covers the fits alone: a winner that was picked by exact scores on held-out rows has no finite epsilon. And the

@@ -42,7 +42,7 @@ def folds(ids: Any, n_folds: int = 5) -> NDArray[np.int64]:
     ----------
     ids : sequence
         An id for each row: something that stays with the record, such as the number of a patient. Not the number of the
-        row, which others move. 7, "7" and 7.0 are one id, as for `craft(person=)`, and so are all that are missing.
+        row, which others move. 7, "7" and 7.0 are one id, as for persons of `craft`, and so are all that are missing.
         Floats from 2**53 on are refused, since they do not tell whole numbers apart.
     n_folds : int
         How many folds. They are of about the same size, if there are many ids; have many, as scikit-learn leaves out a

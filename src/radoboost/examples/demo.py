@@ -220,7 +220,7 @@ def _demo_error_of_exact_moments(
     """The test error of a model from exact moments, which stay in memory."""
     from radoboost.estimators.rado_classifiers import MomentsClassifier
 
-    release = craft(files["train"], label=LABEL, mechanism=Moments(math.inf), progress=False)
+    release = craft(files["train"], label=LABEL, epsilon=math.inf, progress=False)
     apart = table.take(test)
     model = MomentsClassifier().fit_rados(release).model_
     error = float(np.mean(model.predict(apart.drop_columns([LABEL])) != np.array(apart[LABEL].to_pylist())))

@@ -1,11 +1,11 @@
 """The data holder's side: from a table to a release. It never imports the learner's side.
 
-Read first: `request`: CraftRequest. `craft`: craft, craft_in_room, privately or plainly; advice, booking and warnings
-    of it. `grid`: ExactSums, integers on the dyadic grid, scale, snapping constants. `keystream`: Key, make_key,
-    ChaCha20 words. `signatures`: AllSignatures, FixedSupport, sizes of subsets. `aggregation`: Accumulator, one sum
-    over rows. `rado_sums`: survey and sums of rados, batches for engines and devices, class sums. `curator`: Curator,
-    noise on sums, a holder's share of it.
-Declared or inferred: `schema_file`: Declared; schema or bounds read from files, releases, JSON; limits.
+Read first: `request`: CraftRequest, Compute, as_mechanism. `craft`: craft, craft_in_room, privately or plainly; advice,
+    booking and warnings of it. `grid`: ExactSums, integers on the dyadic grid, scale, snapping constants. `keystream`:
+    Key, make_key, ChaCha20 words. `signatures`: AllSignatures, FixedSupport, sizes of subsets. `aggregation`:
+    Accumulator, one sum over rows. `rado_sums`: survey and sums of rados, batches for engines and devices, class sums.
+    `curator`: Curator, noise on sums, a holder's share of it.
+Declared or inferred: `declared_bounds`: bounds and names checked, limits; whose rows they are.
     `schema_inference`: infer kinds from names and cells, propose_schema, schema_template, ids, settled fills.
     `column_profile`: profiles of raw cells, exact means, marks, unparsable cells. `table_check`: check_table, misfits
     between table and schema. `table_preparation`: prepare a plain table; gaps, protected columns, labels given apart.

@@ -17,9 +17,10 @@ from radoboost.holder.engines import Engine, Survey
 from radoboost.holder.grid import EXACT_UNIT, ExactSums
 from radoboost.progress import Progress, silent
 from radoboost.tables.cells import date_cell_seconds, gap_cells, is_text, numbers_or_nan
+from radoboost.tables.class_values import value_key
 from radoboost.tables.column_types import MOST_VALUES, ORDERS
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
-from radoboost.tables.labels import LONGEST_LABEL, class_key, comparable_labels
+from radoboost.tables.labels import LONGEST_LABEL, comparable_labels
 from radoboost.tables.object_columns import object_cell_text
 from radoboost.tables.raw_table import RawTable
 
@@ -154,9 +155,13 @@ class DateProfile:
 
 @dataclass
 class CategoryProfile:
-    """The different values of a column, as long as a category can have so many; else None."""
+    """The different values of a column, as long as a category can have so many; else None.
+
+    `key` is what they are compared by.
+    """
 
     values: dict[Any, Any] | None = field(default_factory=dict)
+    key: Callable[..., Any] = field(default=value_key, repr=False)
 
     def see(self, column: pa.Array, present: NDArray[np.bool_]) -> None:
         """Look at the cells of a batch that are not missing."""
@@ -172,16 +177,17 @@ class CategoryProfile:
                 self.values = None
                 return
             value = value.strip() if isinstance(value, str) else value
-            spelling = self.values.setdefault(class_key(value), value)
+            spelling = self.values.setdefault(self.key(value), value)
             if str(value) < str(spelling):  # one spelling, whatever came first
-                self.values[class_key(value)] = value
+                self.values[self.key(value)] = value
             if len(self.values) > MOST_VALUES:
                 self.values = None
                 return
 
-    def ordered(self) -> tuple[Any, ...]:
-        """The values, numbers before texts."""
-        return tuple(sorted((self.values or {}).values(), key=lambda v: (isinstance(v, str), v)))
+    def ordered(self, marks: CsvDialect) -> tuple[Any, ...]:
+        """The values, numbers before texts; one spelling of each number that is written with these marks."""
+        values = sorted((self.values or {}).values(), key=lambda v: (isinstance(v, str), v), reverse=True)
+        return tuple({self.key(value, marks): value for value in values}.values())[::-1]
 
 
 @dataclass
@@ -197,8 +203,9 @@ class ColumnProfile:
     rows: int = 0
     missing: int = 0
 
-    def see(self, column: pa.Array) -> None:
-        absent = gap_cells(column)
+    def see(self, column: pa.Array, absent: NDArray[np.bool_] | None = None) -> None:
+        """Look at the cells of a batch; those that are `absent`, if somebody knows, are missing."""
+        absent = gap_cells(column) if absent is None else absent
         present = ~absent
         self.rows += len(column)
         self.missing += int(absent.sum())

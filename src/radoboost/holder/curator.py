@@ -86,8 +86,11 @@ class Curator:
     """One release in the making: a source, an engine, a runner, and the key of its noise.
 
     `ledger` books an event, or refuses it. A `noise_key` is for audits and tests: each booking's key follows from it.
-    With a `pool` the release is about the rows of several holders.
+    With a `pool` the release is about the rows of several holders. `survey` is what the first pass found
+    (`TableSurvey`), where the mechanism may look at the table.
     """
+
+    survey: Any = None
 
     def __init__(
         self,

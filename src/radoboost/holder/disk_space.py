@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from radoboost.errors import OutputError
-from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import Where
 
@@ -23,7 +22,6 @@ _COUNTED = 256  # bytes: the counts of a column
 def check_disk_space_for_release(
     place: str | os.PathLike[str] | None,
     counts: Where,
-    mechanism: Mechanism,
     asked: CraftRequest,
     features: Sequence[str],
 ) -> None:
@@ -31,7 +29,7 @@ def check_disk_space_for_release(
     most = _COUNTED * (len(features) + 2) + 2 * _schema_bytes(asked)
     files = {} if counts is None or counts == "terminal" or callable(counts) else {Path(counts): most}
     if place is not None:
-        files[Path(place)] = largest_release_bytes(mechanism, asked, features)
+        files[Path(place)] = largest_release_bytes(asked, features)
     for file, size in files.items():
         free = free_disk_space_at(file)
         if free is not None and free < size:
@@ -41,9 +39,9 @@ def check_disk_space_for_release(
             )
 
 
-def largest_release_bytes(mechanism: Mechanism, asked: CraftRequest, features: Sequence[str]) -> int:
+def largest_release_bytes(asked: CraftRequest, features: Sequence[str]) -> int:
     """How many bytes the file of a private release of these features has at most."""
-    size_of = getattr(mechanism, "numbers_at_most", None)
+    size_of = getattr(asked.mechanism, "numbers_at_most", None)
     if size_of is None:
         n_columns = asked.width(features)
         n_numbers = asked.n_rados * n_columns
@@ -53,8 +51,7 @@ def largest_release_bytes(mechanism: Mechanism, asked: CraftRequest, features: S
 
 
 def _schema_bytes(asked: CraftRequest) -> int:
-    schema = asked.declared.schema
-    return 0 if schema is None else len(json.dumps(schema.to_dict()))
+    return len(json.dumps(asked.reading.to_dict())) if asked.reading else 0
 
 
 def free_disk_space_at(place: Path) -> int | None:

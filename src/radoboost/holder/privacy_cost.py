@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from radoboost.errors import ArgumentError
-from radoboost.holder.feature_maps import check_feature_map_argument
+from radoboost.holder.declared_bounds import whose_rows_warning
 from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Question
-from radoboost.holder.mechanisms.record_level import check_max_rows
 from radoboost.holder.mechanisms.statements import SHOWN_DELTAS, csv_records_statement
-from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
-from radoboost.holder.schema_file import Bounds, declaration_fields, whose_rows_warning
+from radoboost.holder.request import CraftRequest
 from radoboost.holder.signatures import check_n_rados
 from radoboost.privacy import Event, accountant_name, best_guess, delta_advice, epsilon_at, figures
 from radoboost.privacy.conversions import GROUPS
@@ -17,6 +15,7 @@ from radoboost.privacy.events import event_about_lines
 from radoboost.release.composition import EarlierRelease, compose_with_earlier
 from radoboost.release.release import epsilon_as_json
 from radoboost.tables.csv_dialect import LINES
+from radoboost.tables.schema import Declaration
 
 
 def privacy_cost_of_mechanism(mechanism: str, *, group: int | None = None, **fields: Any) -> dict[str, Any]:
@@ -36,61 +35,40 @@ def privacy_cost_of_mechanism(mechanism: str, *, group: int | None = None, **fie
 
 def privacy_cost_by_schema(
     mechanism: Mechanism,
-    schema: Bounds,
+    schema: Declaration,
     *,
-    rows: int | None = None,
-    person: str | None = None,
-    max_rows: int | None = None,
     group: int | None = None,
     earlier: Sequence[EarlierRelease] = (),
 ) -> dict[str, Any]:
     """As `privacy_cost_of_mechanism`, of a table that a schema declares: with its categories, its classes, and persons.
 
-    No table is opened. `rows` is about how many there are, from public knowledge: with it the answer says what error to
-    expect, and whether so many carry the epsilon. With `earlier` releases of the table, as `chain` gives them, it says
+    No table is opened. Where the schema says about how many rows there are, the answer says what error to expect, and
+    whether so many carry the epsilon. With `earlier` releases of the table, as `chain` gives them, it says
     under `composed` what all of them amount to together.
     """
-    asked = _request_for_privacy_cost(mechanism, schema, rows, person, max_rows)
+    asked = CraftRequest.of(schema, mechanism)
     account = getattr(mechanism, "account_declared", None)
     if account is None:
         raise ArgumentError(f"there is no account of a schema for the mechanism {mechanism.name}; leave the schema out")
     event, details = account(asked)
-    if csv_records_statement(asked.declared.schema, True) == LINES:
+    if csv_records_statement(asked.reading, True) == LINES:
         event = event_about_lines(event)
     delta = getattr(mechanism, "delta", 0.0)
-    answer = _privacy_cost_as_json(mechanism.name, event, details, delta, rows, group)
-    if (sentence := whose_rows_warning(asked.declared, person, getattr(mechanism, "unit", None))) is not None:
+    answer = _privacy_cost_as_json(mechanism.name, event, details, delta, asked.rows, group)
+    if (sentence := whose_rows_warning(asked.schema.ids, asked.person, getattr(mechanism, "unit", None))) is not None:
         answer["whose_rows"] = sentence
     return {**answer, "composed": compose_with_earlier(event, earlier, delta)} if earlier else answer
 
 
-def bookings_by_schema(
-    mechanism: Mechanism, schema: Bounds, *, person: str | None = None, max_rows: int | None = None
-) -> tuple[Event, ...]:
+def bookings_by_schema(mechanism: Mechanism, schema: Declaration) -> tuple[Event, ...]:
     """What a release of a table that a schema declares would book on a ledger; no table is opened."""
     foreseen = getattr(mechanism, "foreseen_bookings", None)
     if foreseen is None:
         raise ArgumentError(f"what the mechanism {mechanism.name} books is known when it crafts; leave the ledger out")
-    asked = _request_for_privacy_cost(mechanism, schema, None, person, max_rows)
+    asked = CraftRequest.of(schema, mechanism).without_rows()
     mechanism.check(asked)
     events: tuple[Event, ...] = foreseen(asked)
     return events
-
-
-def _request_for_privacy_cost(
-    mechanism: Mechanism, schema: Bounds, rows: int | None, person: str | None, max_rows: int | None
-) -> CraftRequest:
-    """What `craft` would be asked for, by a schema and nothing else that matters to the cost."""
-    declared = declaration_fields(schema, None, None, None, None, None, ())
-    return CraftRequest(
-        **declared,
-        columns=check_feature_map_argument("auto", declared["declared"].terms),
-        n_rados=getattr(mechanism, "default_rados", DEFAULT_RADOS),
-        signature_key=b"",  # nothing is drawn
-        rows=rows,
-        person=person,
-        max_rows=check_max_rows(person, max_rows),
-    )
 
 
 def _privacy_cost_as_json(

@@ -173,8 +173,14 @@ class RowCounts:
         lines = [] if self.persons is None else self.persons.as_text()
         lines.append(f"{good:,} of {self.n_rows:,} rows contribute{share}")
         if self.spoiled:
-            spoilers = _column_counts_text([*features, label], self.alone) or "none; such rows have several faults"
-            lines.append(f"spoiled by one column alone (missing, not finite or not a declared class): {spoilers}")
+            if self.alone[-1]:
+                lines.append(
+                    f"without a usable label: {self.alone[-1]:,} rows ({label!r} is missing, or no declared class)"
+                )
+            if spoilers := _column_counts_text(features, self.alone[:-1]):
+                lines.append(f"unusable for one column alone (missing, or not finite): {spoilers}")
+            if several := self.spoiled - self.alone.sum():
+                lines.append(f"with several such faults: {several:,} rows")
         if self.clipped.any():
             lines.append(f"beyond their bounds, and clipped: {_column_counts_text(features, self.clipped)}")
         if self.filled is not None and self.unknown is not None:
@@ -286,5 +292,5 @@ def outliers_text(found: Mapping[str, float], n_rows: int) -> str:
     more = f", and {len(found) - _NAMED} more columns have such" if len(found) > _NAMED else ""
     return (
         f"one value outweighs the other {n_rows - 1:,} of its column, which rados hardly tell apart then: {values}"
-        f"{more}; correct it, or declare bounds for its column (bounds, --bounds), which clip it"
+        f"{more}; correct it, or declare bounds for its column (--schema), which clip it"
     )

@@ -5,7 +5,6 @@ and the largest number, the exact mean where some are missing, the values of cat
 """
 
 import math
-import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,19 +31,17 @@ from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.grid import ExactSums
 from radoboost.progress import Progress, silent
 from radoboost.tables.cells import gap_label_cells, is_text
-from radoboost.tables.column_selection import list_names, stored_type
+from radoboost.tables.column_selection import column_name_looks_like_id, list_names, stored_type, words_of_column_name
 from radoboost.tables.column_types import MOST_VALUES, ORDERS, PRIVATE, Category, Date, Ignored, Kind, Number
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.labels import ADVICE, LabelCollector, rows_without_label
+from radoboost.tables.object_columns import missing_cells
 from radoboost.tables.raw_table import LOOKING, RawTable, open_raw_table, raw_column_types
 from radoboost.tables.schema import Schema
 from radoboost.tables.streams import spool_for_rereading
 
 # ---- What the columns of a table may mean, by their names and storage types alone: no value is looked at.
 
-_IDS = {"id", "ids", "uuid", "guid", "identifier", "mrn", "ssn", "nhs", "pid"}
-_OWNERS = {"account", "case", "client", "customer", "member", "patient", "person", "record", "subject", "user", "visit"}
-_NUMBERS = {"key", "nr", "no", "num", "number"}
 _DATES = {"date", "datetime", "timestamp", "dob", "birth", "birthday", "birthdate", "born", "admitted", "discharged"}
 _DATE_ENDS = {"at", "on", "time", "date", "day"}
 _TEXTS = {"name", "surname", "firstname", "lastname", "note", "notes", "comment", "comments", "text", "description"}
@@ -51,19 +49,6 @@ _TEXTS |= {"remark", "remarks", "address", "street", "email", "mail", "phone", "
 _CATEGORIES = {"sex", "gender", "ward", "type", "category", "code", "status", "class", "country", "region", "city"}
 _CATEGORIES |= {"clinic", "department", "hospital", "site", "race", "ethnicity", "diagnosis", "group", "kind", "state"}
 _CATEGORIES |= {"language", "occupation", "insurance", "zip", "postcode", "colour", "color", "province", "district"}
-
-
-def words_of_column_name(name: str) -> list[str]:
-    """The words that a name is made of, in small letters."""
-    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
-    return [word.lower() for word in re.split(r"[\W_]+", spaced) if word]
-
-
-def column_name_looks_like_id(name: str) -> bool:
-    """Whether a name says that the column tells rows or persons apart."""
-    words = words_of_column_name(name)
-    owned = len(words) == 2 and words[0] in _OWNERS and words[1] in _NUMBERS
-    return owned or any(words[place] in _IDS for place in ((0, -1) if words else ()))
 
 
 def infer_kind_by_name(name: str, stored: pa.DataType | None) -> Kind:
@@ -154,6 +139,7 @@ class InferredSchema:
     gaps: Mapping[str, float]
     fills: Mapping[str, str]
     nearly: Mapping[str, str] = field(default_factory=dict)
+    unlabelled: int = 0  # rows that were left out, for they have no label
 
     def refuse_nearly_numbers(self) -> None:
         """Refuse to leave out columns that are numbers but for a few cells, and name all of them."""
@@ -163,7 +149,8 @@ class InferredSchema:
             )
             drops = " ".join(f"--drop {name}" for name in self.nearly)
             raise TableError(
-                f"{columns}; correct that, give the decimal mark (--decimal), or leave the column out ({drops}; in a "
+                f"{columns}; correct that, give the decimal mark (--set decimal=,), or leave the column out ({drops}; "
+                "in a "
                 'schema "kind": "text")'
             )
 
@@ -190,7 +177,8 @@ class InferredSchema:
         if marks["separator"] == ",":
             del marks["separator"]
         written = [f"{what} {mark!r}" for what, mark in marks.items() if mark is not None]
-        return words + ([f"written with: {', '.join(written)}"] if written else [])
+        words += [f"written with: {', '.join(written)}"] if written else []
+        return words + ([f"without a label, and left out: {self.unlabelled:,} rows"] if self.unlabelled else [])
 
 
 def _shortened_word_list(parts: Sequence[str]) -> str:
@@ -213,8 +201,8 @@ def propose_schema(
 
     >>> table = pa.table({"age": [30.0, None, 41.0], "ward": ["B", "A", "A"], "ill": ["no", "yes", "no"]})
     >>> schema = propose_schema(table, "ill")
-    >>> schema.columns["age"], schema.columns["ward"].values, schema.classes
-    (Number(low=30, high=41, fill=35.5, gaps=True, terms=None, inferred=True), ('A', 'B'), ('no', 'yes'))
+    >>> schema.columns["age"].bounds(), schema.columns["age"].fill, schema.columns["ward"].values, schema.classes
+    ((30, 41), 35.5, ('A', 'B'), ('no', 'yes'))
     """
     return infer_schema(table, label, features=features, drop=drop, classes=classes).schema
 
@@ -259,9 +247,11 @@ def _infer_schema(
     raw = open_raw_table(table, None, separator)
     check_label_is_column(label, list(raw.columns))
     names = _columns_to_infer(raw.columns, label, features, drop)
-    raw = open_raw_table(table, [*names, *([] if label is None else [label])], separator)
+    if {*names, label} - {None} != set(raw.columns):
+        raw = open_raw_table(table, [*names, *([] if label is None else [label])], separator)
     marks = [pair for pair in number_marks_to_try(raw.separator) if decimal is None or pair.decimal == decimal]
-    looks = _profile_columns(raw, names, engine or get_engine("auto"), marks, labels, skip_unlabelled, bar)
+    machine = engine or get_engine("auto")
+    looks, unlabelled = _profile_columns(raw, names, machine, marks, labels, skip_unlabelled, bar)
     chosen = _infer_common_marks(looks, marks)
     kinds = {name: _infer_column(look, chosen, named=features is not None) for name, look in looks.items()}
     texts = [name for name, found in kinds.items() if _text_may_be_numbers(looks[name], found.kind)]
@@ -280,11 +270,10 @@ def _infer_schema(
         chosen.thousands,
         inferred=("dialect",) if labels is None or labels.classes is not None else ("classes", "dialect"),
     )
-    shares = {name: look.missing / look.rows for name, look in looks.items()}
+    shares = {name: look.missing / max(1, look.rows) for name, look in looks.items()}
     notes, fills = ({name: getattr(found, part) for name, found in kinds.items()} for part in ("note", "fill"))
-    return InferredSchema(
-        schema, notes, shares, fills, {name: cells.words for name, cells in odd.items() if cells.nearly}
-    )
+    nearly = {name: cells.words for name, cells in odd.items() if cells.nearly}
+    return InferredSchema(schema, notes, shares, fills, nearly, unlabelled)
 
 
 def _columns_to_infer(
@@ -304,26 +293,26 @@ def _profile_columns(
     labels: LabelCollector | None,
     skip_unlabelled: bool,
     bar: Progress,
-) -> dict[str, ColumnProfile]:
-    """One pass over the raw cells."""
+) -> tuple[dict[str, ColumnProfile], int]:
+    """One pass over the raw cells: the columns, and how many rows without a label were left out."""
     looks: dict[str, ColumnProfile] = {}
-    n_rows = 0
+    n_rows = unlabelled = 0
     for batch in raw.batches(bar):
         if not looks:
             looks = {name: _start_profile(name, batch.columns.schema.field(name).type, engine, marks) for name in names}
         total = raw.source.expected_rows(n_rows)
-        for look, column in profiles_with_columns(batch.columns, looks):
-            bar(LOOKING, n_rows, total)  # of the first rows each column is tried as everything, which takes long
-            look.see(column)
+        absent = np.zeros(batch.columns.num_rows, dtype=bool)
         if labels is not None:
             column = _labels_for_profile(batch.columns.column(labels.name), raw.separator is not None)
-            if skip_unlabelled:
-                labels.see(column.filter(pa.array(~rows_without_label(column, labels.classes))))
-            else:
-                labels.see(column, batch.place)
+            absent = rows_without_label(column, labels.classes) & skip_unlabelled
+            labels.see(column.filter(pa.array(~absent)) if absent.any() else column, batch.place)
+        unlabelled += int(absent.sum())
+        for look, column in profiles_with_columns(batch.columns, looks):
+            bar(LOOKING, n_rows, total)  # of the first rows each column is tried as everything, which takes long
+            look.see(column.filter(pa.array(~absent)) if absent.any() else column)
         n_rows += batch.columns.num_rows
     raw.source.check_rows(n_rows)
-    return looks
+    return looks, unlabelled
 
 
 def _labels_for_profile(column: pa.Array, of_csv: bool) -> pa.Array:
@@ -371,17 +360,17 @@ def _infer_column(look: ColumnProfile, marks: CsvDialect, named: bool) -> _Found
     if look.present == 0:
         return _Found(Ignored("text"), "nothing in it")
     if look.coded and look.n_values and not (is_id and look.n_values == look.present > 1):
-        return _infer_category(look)  # its type says so
+        return _infer_category(look, marks)  # its type says so
     if numbers is not None and (key := marks if is_text(look.kind) else PLAIN) in numbers.alive:
         if is_id and numbers.whole:
             few = values is not None and values.values is not None and len(values.values) < look.present
-            return _infer_category(look) if few else _Found(Ignored("id"), "id")
+            return _infer_category(look, marks) if few else _Found(Ignored("id"), "id")
         return _infer_number(numbers.exact(key), look.missing > 0)
     if look.dates is not None and look.dates.alive:
         return _infer_date(look.dates, look.missing > 0, is_text(look.kind))
     if values is not None and values.values is not None:
         apart = is_id and len(values.values) == look.present > 1
-        return _Found(Ignored("id"), "id") if apart else _infer_category(look)
+        return _Found(Ignored("id"), "id") if apart else _infer_category(look, marks)
     if is_id:
         return _Found(Ignored("id"), "id")
     if look.numbers is None and values is None:
@@ -398,9 +387,9 @@ def _text_may_be_numbers(look: ColumnProfile, kind: Kind) -> bool:
     return kind == Ignored("text") or (isinstance(kind, Category) and not look.coded and look.n_values > _FEW_VALUES)
 
 
-def _infer_category(look: ColumnProfile) -> _Found:
+def _infer_category(look: ColumnProfile, marks: CsvDialect) -> _Found:
     assert look.values is not None
-    values = look.values.ordered()
+    values = look.values.ordered(marks)
     return _Found(Category(values, gaps=look.missing > 0), f"{len(values)} value{'s' if len(values) > 1 else ''}")
 
 
@@ -472,7 +461,7 @@ def settle_schema(
     looks = {name: _profile_to_settle_kind(name, schema.columns[name], marks, machine) for name in open_columns}
     for batch in raw.batches(bar):
         for look, column in profiles_with_columns(batch.columns, looks):
-            look.see(column)
+            look.see(column, missing_cells(schema.columns[look.name], column, marks, typed=raw.separator is None))
     categories = {name: look.values for name, look in looks.items() if look.values is not None}
     many = [name for name, look in categories.items() if look.values is None]
     if many:
@@ -495,17 +484,18 @@ def _kind_is_undecided(kind: Kind) -> bool:
 
 def _profile_to_settle_kind(name: str, kind: Kind, marks: CsvDialect, engine: Engine) -> ColumnProfile:
     if isinstance(kind, Category):
-        return ColumnProfile(name, pa.null(), None, None, CategoryProfile())
+        return ColumnProfile(name, pa.null(), None, None, CategoryProfile(key=kind.key))
     if isinstance(kind, Date):
         return ColumnProfile(name, pa.null(), None, DateProfile([kind.order]), None)
-    return ColumnProfile(name, pa.null(), NumberProfile(engine, [marks]), None, None)
+    assert isinstance(kind, Number)
+    return ColumnProfile(name, pa.null(), NumberProfile(engine, [kind.dialect(marks)]), None, None)
 
 
 def _settle_kind(kind: Kind, look: ColumnProfile, marks: CsvDialect) -> Kind:
     """The kind with what was open; a cell that cannot be read leaves it open, and is refused when the table is read."""
     if isinstance(kind, Category):
         assert look.values is not None
-        return replace(kind, values=look.values.ordered(), inferred=True)
+        return replace(kind, values=look.values.ordered(marks), inferred=True)
     if isinstance(kind, Date):
         assert look.dates is not None
         if not look.dates.alive or not look.dates.n_dates:
@@ -513,6 +503,7 @@ def _settle_kind(kind: Kind, look: ColumnProfile, marks: CsvDialect) -> Kind:
         fill = _seconds_as_iso_date(_round_to_whole_day(look.dates.found(kind.order)[2], look.dates.n_dates))
         return replace(kind, fill=fill, inferred=True)
     assert isinstance(kind, Number) and look.numbers is not None
+    marks = kind.dialect(marks)
     if marks not in look.numbers.alive:
         return kind
     mean = exact_column_mean(look.numbers.exact(marks))

@@ -1,7 +1,7 @@
 """Raw tables on their way to a plain release: schemas proposed where one is needed, and what becomes of gaps.
 
-A clean table of numbers needs nothing of this. Where strict reading meets anything else, a schema is proposed from the
-table, and everything starts again with that.
+A clean table of numbers needs nothing of this: the first pass over it, the mechanism's survey, is also what finds that
+it is clean. Where that meets anything else, a schema is proposed from the table. Only then does a mechanism begin.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,23 +16,22 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, DoesNotFit, NeedsSchema, TableError
 from radoboost.holder.contribution_bounding import sampled_partitions
+from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine
-from radoboost.holder.mechanisms import ReleaseDraft
-from radoboost.holder.request import CraftRequest
-from radoboost.holder.schema_file import Declared
+from radoboost.holder.request import CraftRequest, name_of_series
 from radoboost.holder.schema_inference import infer_schema, settle_schema
 from radoboost.holder.table_check import error_of_all_misfits
 from radoboost.progress import Progress, silent
 from radoboost.tables import Table, open_table
-from radoboost.tables.cells import gap_cells, gap_label_cells
+from radoboost.tables.cells import gap_label_cells
 from radoboost.tables.column_selection import list_names
-from radoboost.tables.column_types import Category, Ignored, Kind, Number
+from radoboost.tables.column_types import Ignored, Kind, Number
 from radoboost.tables.csv_dialect import PLAIN, csv_separator
 from radoboost.tables.frames import cluster_kind_of_frame
 from radoboost.tables.gpu_arrays import copy_gpu_array_to_host, is_gpu_array
-from radoboost.tables.labels import CRAFT_ADVICE, class_index_of_labels, labels_array
+from radoboost.tables.labels import CRAFT_ADVICE, labels_array
 from radoboost.tables.labels import rows_without_label as without_label
-from radoboost.tables.object_columns import named_object_columns, pandas_column_is_arrow
+from radoboost.tables.object_columns import missing_cells, named_object_columns, pandas_column_is_arrow
 from radoboost.tables.paths import expand_paths, file_kind, is_paths
 from radoboost.tables.raw_table import LOOKING, open_raw_table
 from radoboost.tables.schema import Schema
@@ -80,7 +79,7 @@ def refuse_gaps_in_protected_columns(found: Mapping[str, int], n_rows: int) -> N
         names = ", ".join(f"{name!r} {count:,}" for name, count in found.items())
         raise TableError(
             f"values are missing in {names} of {n_rows:,} rows, and the column is to be protected, so nothing is "
-            "filled in; fill them in, or leave such rows out with missing='drop' (--missing drop)"
+            'filled in; fill them in, or leave such rows out with Schema(gaps=\'drop\') ("gaps": "drop" in its file)'
         )
 
 
@@ -89,20 +88,12 @@ def kind_without_gaps(kind: Kind) -> Kind:
     return kind if isinstance(kind, Ignored) else replace(kind, gaps=False)
 
 
-MISSING = ("fill", "error", "drop")
-UNLABELLED = ("error", "drop")
-
-
-def check_options_for_gaps(missing: str, unlabelled: str, private: bool) -> None:
-    """Refuse what cannot be done about missing values and labels."""
-    if unlabelled not in UNLABELLED:
-        raise ArgumentError(f"unlabelled must be one of {', '.join(UNLABELLED)}; it is {unlabelled!r}")
-    if missing not in MISSING:
-        raise ArgumentError(f"missing must be one of {', '.join(MISSING)}; it is {missing!r}")
-    if private and missing != "fill":
+def check_options_for_gaps(asked: CraftRequest) -> None:
+    """Refuse what a private mechanism cannot do about missing values."""
+    if asked.schema.gaps != "fill":
         raise ArgumentError(
             f"a private mechanism always fills gaps, for a row must not decide what becomes of another; leave "
-            f"missing={missing!r} out (--missing), and declare a fill in the schema"
+            f"gaps={asked.schema.gaps} out (--set, or the schema), and declare a fill for each column"
         )
 
 
@@ -112,28 +103,32 @@ def collect_schema_errors(table: Any, asked: CraftRequest) -> Iterator[None]:
     try:
         yield
     except DoesNotFit as error:
-        schema = asked.declared.schema
+        schema = asked.reading
         if schema is None:
             raise
-        weights = asked.weights if isinstance(asked.weights, str) else None
-        raise error_of_all_misfits(error, copy_gpu_array_to_host(table), schema, asked.label, weights) from None
+        table = copy_gpu_array_to_host(table)
+        raise error_of_all_misfits(error, table, schema, asked.label, asked.schema.weights) from None
+
+
+def survey_table_first(run_on: Callable[[Table], Curator], asked: CraftRequest, source: Table) -> Curator:
+    """The curator of a table at which a mechanism may look, after the first pass."""
+    run = run_on(source if asked.weights is None else repeat_by_weight(source))
+    mechanism: Any = asked.mechanism
+    run.survey = mechanism.survey(asked, run)
+    return run
 
 
 def prepare_plain_table(
-    make: Callable[[CraftRequest, Table], ReleaseDraft],
+    survey: Callable[[CraftRequest, Table], Curator],
     table: Any,
     y: Any,
     asked: CraftRequest,
     *,
-    missing: str,
-    unlabelled: str,
-    separator: str | None,
-    decimal: str | None,
     engine: Engine,
     withheld: Withheld,
     bar: Progress,
-) -> tuple[ReleaseDraft, Schema | None, list[str]]:
-    """Open a table for a mechanism that may look at it, and let `make` have it: the draft, its schema, and lines on it.
+) -> tuple[CraftRequest, Curator, list[str]]:
+    """Open and `survey` a table at which a mechanism may look: what is asked by now, its curator, and lines on it.
 
     Without a schema, and with no marks declared, a clean table of numbers is read as it is. Everything else goes by a
     schema: the declared one, settled by the table where it leaves something open, or one that is proposed. Of columns
@@ -141,32 +136,24 @@ def prepare_plain_table(
     a label are left out, whatever is done about other missing values. `bar` is told how far looks at the table are.
     """
     bar("opening the table", 0, None)
-    drops = unlabelled == "drop"
+    schema, hidden, missing, drops = asked.reading, withheld, asked.schema.gaps, asked.schema.unlabelled == "drop"
+    separator, decimal = asked.schema.separator, asked.schema.decimal
     _refuse_preparing_cluster_rows(table, asked, missing, drops)
     if drops and np.ma.isMaskedArray(y):
         y = np.array(y.tolist(), dtype=object)  # None where it is masked
-    if asked.weights is not None:
-        once = make
-
-        def make(asked: CraftRequest, source: Table) -> ReleaseDraft:
-            return once(asked, repeat_by_weight(source))
-
     lines: list[str] = []
-    schema, hidden = asked.declared.schema, withheld
     known = {} if schema is None else {name: kind for name, kind in schema.columns.items() if not kind.inferred}
-    if schema is None and separator is None and decimal is None:
+    if schema is None and separator is None and decimal == ".":
         try:
-            source, lines = _drop_unlabelled_rows(
-                open_prepared_table(table, y, asked, withheld=bool(hidden)), asked, drops, bar
-            )
-            return make(asked, source), None, [*_separators_text(table), *lines]
+            source, lines = _drop_unlabelled_rows(open_prepared_table(table, y, asked), asked, drops, bar)
+            return asked, survey(asked, source), [*_separators_text(table), *lines]
         except NeedsSchema as error:
             if cluster_kind_of_frame(table):
                 raise NeedsSchema(
                     f"{error}; or give schema=, as propose_schema makes one from a sample of the rows, such as the "
                     "first few: a frame on a cluster is not looked through for it"
                 ) from None
-            if hasattr(table, "toarray") or isinstance(asked.declared.limits, np.ndarray):
+            if hasattr(table, "toarray") or isinstance(asked.limits, tuple):
                 raise  # by position, or too large to be read by column
     table, y = copy_gpu_array_to_host(table), copy_gpu_array_to_host(y)  # raw columns are read here
     if schema is None:
@@ -177,7 +164,7 @@ def prepare_plain_table(
             drop=asked.drop,
             classes=asked.classes,
             separator=separator,
-            decimal=decimal,
+            decimal=None if decimal == "." else decimal,
             skip_unlabelled=drops or missing == "drop",
             advice=CRAFT_ADVICE,
             engine=engine,
@@ -185,7 +172,7 @@ def prepare_plain_table(
         )
         proposal.refuse_nearly_numbers()
         schema = without_inferred_entries(proposal.schema, hidden)
-        lines = proposal.as_text(filled=missing == "fill")
+        lines = replace(proposal, unlabelled=0).as_text(filled=missing == "fill")  # counted as they are left out
         if not schema.used:
             raise TableError(f"nothing is left to learn from: {'; '.join(lines)}")
     else:
@@ -195,15 +182,12 @@ def prepare_plain_table(
         found = find_gaps(table, None, schema.only(protected, ()), None, bar=bar)
         refuse_gaps_in_protected_columns(found.by_column, found.n_rows)
     complete = schema.columns if missing != "fill" else protected
-    schema = replace(
-        schema,
-        columns={name: kind_without_gaps(kind) if name in complete else kind for name, kind in schema.columns.items()},
-    )
-    if asked.declared.schema is None:
-        schema = _schema_with_declared_limits(schema, asked.declared.limits)
-    declared = Declared.by_schema(schema).choose(None, (), asked.label)
-    asked = replace(asked, declared=declared, features=None, drop=())
-    source = open_prepared_table(table, y, asked, withheld=bool(hidden))
+    kinds = {name: kind_without_gaps(kind) if name in complete else kind for name, kind in schema.columns.items()}
+    schema = replace(schema, columns=kinds)
+    if not asked.schema.raw:
+        schema = _schema_with_declared_limits(schema, asked.limits)
+    asked = asked.with_schema(schema)
+    source = open_prepared_table(table, y, asked)
     if missing != "fill":
         found = find_gaps(table, y, schema, asked.label, labelled_only=drops, bar=bar)
         if missing == "error":
@@ -211,7 +195,7 @@ def prepare_plain_table(
         source, more = found.without(source, weighted=asked.weights is not None), found.as_text()
     else:
         source, more = _drop_unlabelled_rows(source, asked, drops, bar)
-    return make(asked, source), declared.schema, [*lines, *more]
+    return asked, survey(asked, source), [*lines, *more]
 
 
 def _refuse_preparing_cluster_rows(table: Any, asked: CraftRequest, missing: str, drops: bool) -> None:
@@ -219,12 +203,12 @@ def _refuse_preparing_cluster_rows(table: Any, asked: CraftRequest, missing: str
     if not cluster_kind_of_frame(table):
         return
     if missing != "fill" or drops:
-        option = "unlabelled='drop'" if drops else f"missing={missing!r}"
+        option = "unlabelled='drop'" if drops else f"gaps={missing!r}"
         raise ArgumentError(
             f"{option} looks at rows on this machine, and those of a frame on a cluster stay there; drop such rows in "
             "the frame itself (dropna), and leave the option out"
         )
-    if asked.weights is not None and not isinstance(asked.weights, str):
+    if asked.row_weights is not None:
         raise ArgumentError("weights of a frame on a cluster are one of its columns; name it in weights")
 
 
@@ -235,15 +219,14 @@ def _separators_text(table: Any) -> list[str]:
     return [f"written with: separator {' or '.join(map(repr, marks))}"] if set(marks) - {","} else []
 
 
-def open_prepared_table(table: Any, y: Any, asked: CraftRequest, *, withheld: bool = False) -> Table:
-    """The table as it was asked for, read strictly; with `withheld` no message has words of a cluster's."""
-    declared = asked.declared
-    weights = asked.weights if isinstance(asked.weights, str) else None
+def open_prepared_table(table: Any, y: Any, asked: CraftRequest) -> Table:
+    """The table as it was asked for, read strictly."""
+    weights = asked.schema.weights if asked.row_weights is None else None
     source = open_table(
         table, y, label=asked.label, features=asked.features, drop=asked.drop, person=asked.person,
-        schema=declared.schema, weights=weights, on_cluster=True, withheld=withheld,
+        schema=asked.reading, weights=weights, on_cluster=True,
     )  # fmt: skip
-    return source if asked.weights is None or weights is not None else attach_weights(source, asked.weights)
+    return source if asked.row_weights is None else attach_weights(source, asked.row_weights)
 
 
 def _schema_with_declared_limits(schema: Schema, limits: Any) -> Schema:
@@ -277,7 +260,7 @@ class IncompleteRows:
         if counts:
             raise TableError(
                 f"values are missing in {_gap_counts_text(counts)} of {self.n_rows:,} rows; fill them in, leave such "
-                "rows out with missing='drop' (--missing drop), or let them be filled with missing='fill'"
+                "rows out with Schema(gaps='drop') (--set gaps=drop), or let them be filled"
             )
 
     def without(self, source: Table, *, weighted: bool = False) -> Table:
@@ -340,11 +323,17 @@ def find_gaps(
     names = [*schema.used, *([] if label is None else [label])]
     labels = None if y is None else gap_label_cells(pa.array(labels_array(y)))
     found = IncompleteRows()
-    for batch in open_raw_table(table, names, schema.separator).batches(bar):
+    raw = open_raw_table(table, names, schema.separator)
+    typed = raw.separator is None
+    for batch in raw.batches(bar):
         size = batch.columns.num_rows
         complete = np.ones(size, dtype=bool)
         places = slice(found.n_rows, found.n_rows + size)
-        absent = {name: _gaps_of_column(batch.columns.column(name), schema.columns[name]) for name in schema.used}
+        cells = {name: batch.columns.column(name) for name in schema.used}
+        absent = {
+            name: missing_cells(schema.columns[name], column, schema.marks, typed=typed)
+            for name, column in cells.items()
+        }
         if label is not None:
             absent[label] = gap_label_cells(batch.columns.column(label))
         if labels is not None:
@@ -361,14 +350,6 @@ def find_gaps(
     return found
 
 
-def _gaps_of_column(column: pa.Array, kind: Kind) -> NDArray[np.bool_]:
-    """Where a column has no value; a word that is declared as a category is one."""
-    absent = gap_cells(column)
-    if isinstance(kind, Category) and kind.values is not None and absent.any():
-        absent = absent & (class_index_of_labels(column, kind.values) < 0)
-    return absent
-
-
 # ---- Labels given apart from the table, where labels alone are protected.
 #
 # Features are not protected there: a label among them would come out exactly (M7, M21 of docs/proofs/moments.md). All
@@ -382,25 +363,6 @@ _WHOSE = (
 )
 
 
-def name_of_separate_label(y: Any, label: str | None) -> str | None:
-    """What labels given apart are called: by the caller, or by themselves as a series is.
-
-    The label of a schema says which label the schema is about, and not which one these are.
-    """
-    own = name_of_series(y)
-    if label and own and label != own:
-        raise ArgumentError(
-            f"y is called {own!r}, and the label {label!r}; what is promised is about one label: leave label out, or "
-            "rename y if that is what it is"
-        )
-    return label or own
-
-
-def name_of_series(y: Any) -> str | None:
-    name = getattr(y, "name", None)
-    return None if name is None or name == "" or callable(name) else str(name)
-
-
 def refuse_label_as_feature(table: Any, y: Any, asked: CraftRequest, source: Table) -> None:
     """Refuse labels that are a feature, or say whose row it is, by their name or their memory.
 
@@ -409,8 +371,8 @@ def refuse_label_as_feature(table: Any, y: Any, asked: CraftRequest, source: Tab
     if y is None:
         return
     features = [*source.features, *(() if source.schema is None else source.schema.used)]
-    name_of_y = asked.label_apart or name_of_series(y)
-    names = {name_of_y, asked.declared.label}
+    name_of_y = asked.y_name or name_of_series(y)
+    names = {name_of_y, asked.schema.label}
     for name in dict.fromkeys(features):
         if name in names:
             raise ArgumentError(

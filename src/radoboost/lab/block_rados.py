@@ -2,7 +2,8 @@
 
 Two holders of the same people make them with the same cuts, and nobody matches rows: blocks have the same numbers. This
 is the paper's baseline for `join` (Patrini, Nock, Hardy and Caetano 2016). It promises nothing, and neither does the
-floor on how many people a block has: anyone who knows all but one of a block knows that one.
+floor on how many people a block has: anyone who knows all but one of a block knows that one. So there is no file
+format for it: `Release` is what leaves a building.
 """
 
 import math
@@ -17,15 +18,14 @@ from radoboost import memory
 from radoboost.errors import ArgumentError, ReleaseError, TableError, whole_number
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator
-from radoboost.holder.engines import Engine, get_engine
+from radoboost.holder.engines import Engine
 from radoboost.holder.grid import make_grid_columns
 from radoboost.holder.mechanisms import StatementFacts
-from radoboost.holder.mechanisms.plain import disclosures_of_scale
+from radoboost.holder.mechanisms.plain import Plain, disclosures_of_scale
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
 from radoboost.holder.mechanisms.table_survey import survey_table
-from radoboost.holder.request import CraftRequest
-from radoboost.holder.runners.threads import ThreadRunner, check_threads
-from radoboost.holder.schema_file import Bounds, declaration_fields
+from radoboost.holder.request import Compute, CraftRequest
+from radoboost.holder.runners.threads import ThreadRunner
 from radoboost.holder.table_preparation import open_prepared_table
 from radoboost.learner.model import Model
 from radoboost.privacy import NotPrivate, Relation
@@ -36,13 +36,8 @@ from radoboost.release.release import Statement
 from radoboost.tables import Batch, Table
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.labels import LabelEncoder
-from radoboost.tables.schema import Schema
+from radoboost.tables.schema import Declaration, Schema
 from radoboost.tables.streams import spool_for_rereading
-
-# ---- Block rados: sums of edge vectors over everybody who is alike in what two holders share, and in the label.
-#
-# They are the baseline of Patrini, Nock, Hardy and Caetano (2016). A block of one person is that person's row in
-# the clear. So nothing is promised, and there is no file format for them: `Release` is what leaves a building.
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,14 +129,10 @@ def craft_blocks(
     cuts: Mapping[str, Sequence[float]],
     label: str | None = None,
     classes: Sequence[Any] | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-    schema: Bounds = None,
-    bounds: Bounds = None,
-    scale: str | None = "auto",
+    schema: Declaration = None,
+    mechanism: Plain | None = None,
     least: int = LEAST,
-    engine: str | Engine = "auto",
-    threads: int | None = None,
+    compute: Compute = Compute(),  # noqa: B008 - it is frozen
     progress: bool = False,
 ) -> BlockRados:
     """Block rados of a table, the baseline of Patrini et al. (2016): sums of edge vectors over alike people.
@@ -159,14 +150,10 @@ def craft_blocks(
     """
     whole_number(least, "least")
     chosen = _check_block_cuts(cuts)
-    asked = CraftRequest(
-        n_rados=1,
-        signature_key=b"",
-        **declaration_fields(schema, bounds, y, label, classes, features, drop),
-        scale=scale,
-        columns="linear",
+    asked = CraftRequest.of(
+        schema, Plain() if mechanism is None else mechanism, y=y, label=label, classes=classes, columns="linear"
     )
-    machine, workers = get_engine(engine), check_threads(threads)
+    machine, workers = compute.machine()
     with (show_progress if progress else no_progress)() as bar, spool_for_rereading(table, bar=bar) as kept:
         source = open_prepared_table(kept, y, asked)
         places = _cut_places(chosen, source)
@@ -237,16 +224,10 @@ def _block_statement(scale: str, n_blocks: int, n_columns: int, n_people: int) -
     )
 
 
-# ---- A classifier from the block rados of two holders: Patrini, Nock, Hardy and Caetano (2016), and one with weights.
-#
-# B has a row for each block: the left holder's own columns, the right one's, the shared ones and the constant.
-# Every sum of blocks is a rado of the matched table, and the mean-variance loss over all of them is least at
-#
-# theta = (B'B + lambda I)^-1 B'1
-#
-# With one person in each block that is ridge regression on the matched table. Weighted, B'B has each block
-# divided by its number of people: the second moments that `completion` would have if blocks were all that holders
-# share.
+# ---- A classifier from the block rados of two holders, and one with weights. B has a row for each block: one holder's
+# own columns, the other's, the shared ones and the constant. Every sum of blocks is a rado of the matched table,
+# and the mean-variance loss over all of them is least at theta = (B'B + lambda I)^-1 B'1: ridge regression on the
+# matched table, with one person in each block. Weighted, B'B has each block divided by its number of people.
 
 RIDGE = 3.0
 WEIGHTED_RIDGE = 0.3
@@ -287,23 +268,18 @@ def learn_blocks(left: BlockRados, right: BlockRados, *, weighted: bool = False,
     theta = np.linalg.lstsq(second, blocks.sum(axis=0), rcond=None)[0]
     columns = [part.columns[k] for part, places in zip((left, right), own, strict=True) for k in places]
     learner = {"name": "block rados, weighted" if weighted else "block rados", "ridge": float(ridge)}
-    origin = {
-        "n_rados": len(blocks),
-        "n_examples": left.n_people,
-        "mechanism": {"name": left.statement.mechanism},
-        "signatures": {"name": "blocks"},
-    }
+    origin = {"n_rados": len(blocks), "n_examples": left.n_people, "mechanism": {"name": left.statement.mechanism},
+              "signatures": {"name": "blocks"}}  # fmt: skip
     parts = [
         {"columns": [part.columns[k].name for k in places]} for part, places in zip((left, right), own, strict=True)
     ]
-    exposed = tuple(dict.fromkeys([*left.statement.not_protected, *right.statement.not_protected]))
+    said = left.statement, right.statement
     statement = replace(
-        left.statement,
-        not_protected=exposed,
-        trust_model=party_sentences([left.statement.trust_model, right.statement.trust_model]),
-        random_source=party_sentences([left.statement.random_source, right.statement.random_source]),
-        holders=Parties(JOINED, parts),
-    )
+        said[0], holders=Parties(JOINED, parts),
+        not_protected=tuple(dict.fromkeys([*said[0].not_protected, *said[1].not_protected])),
+        trust_model=party_sentences([one.trust_model for one in said]),
+        random_source=party_sentences([one.random_source for one in said]),
+    )  # fmt: skip
     columns += [left.columns[k] for k in [*common, -1]]
     return Model(theta, tuple(columns), left.classes, learner, origin, statement)
 

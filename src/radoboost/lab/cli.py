@@ -1,81 +1,46 @@
-"""rado audit: a mechanism attacked."""
+"""rado audit: a mechanism attacked; rado attack: what an adversary gets from a release; rado reproduce."""
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from radoboost.cli.options import (
-    JsonFlag,
-    RelationOption,
-    check_output_path,
-    chosen_mechanism,
-    chosen_output,
-    complete_mechanism,
-    default_output_path,
-    failures_in_one_line,
-    output_option,
-    say_on_stderr,
-)
+from radoboost.cli import options
+from radoboost.cli.options import JsonFlag, argument, option, output_option, say_on_stderr
 from radoboost.errors import ArgumentError, ReleaseError, TableError
-from radoboost.outputs import ForceFlag, refuse_overwrite
+from radoboost.outputs import refuse_overwrite
 from radoboost.progress import show_progress
 
 if TYPE_CHECKING:
     from radoboost.release.release import Release
 
+_SCENARIO = ("n_rados", "n_examples", "n_classes", "max_rows", "room", "raw", "private_bounds", "columns", "runs")
+
 
 def audit(
     mechanism: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", autocompletion=complete_mechanism, help="moments by default."),
+        str | None, option("--mechanism NAME", "moments by default.", complete=options.complete_mechanism)
     ] = None,
-    epsilon: Annotated[float, typer.Option(help="The claim to attack.")] = 1.0,
-    delta: Annotated[float | None, typer.Option(help="The delta that goes with epsilon; 1e-6 by default.")] = None,
-    n_rados: Annotated[int, typer.Option("-n", "--n-rados", help="How many rados.")] = 100,
-    unit: Annotated[
-        str | None, typer.Option(help="What the mechanism moments protects: record (the default) or label.")
-    ] = None,
-    relation: RelationOption = None,
-    bounds: Annotated[
-        str | None,
-        typer.Option(metavar="private", help="Let moments find its bounds privately, and attack that as well."),
-    ] = None,
-    raw: Annotated[
-        bool, typer.Option("--raw", help="Attack a row with a category and a gap, as a schema reads it from its cells.")
-    ] = False,
-    columns: Annotated[
-        str,
-        typer.Option(metavar="WORD", help="The columns that moments makes: auto, linear, or degree-2 to degree-8."),
-    ] = "auto",
-    n_classes: Annotated[
-        int, typer.Option(metavar="K", help="How many classes the attacked tables have; more than two for moments.")
-    ] = 2,
-    rows: Annotated[int, typer.Option(help="How many examples, for feature-band.")] = 1000,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(metavar="K", help="With --exact: persons, of whom at most K rows contribute."),
-    ] = None,
-    parties: Annotated[
-        int | None,
-        typer.Option(metavar="K", help="With --exact: a room of K holders, some of whom put together what they know."),
-    ] = None,
-    tolerate: Annotated[
-        int | None,
-        typer.Option(metavar="T", help="How many of them that are, as for rado room open; 1 by default."),
-    ] = None,
-    runs: Annotated[
-        int | None,
-        typer.Option(help="Runs of each of two neighbouring tables; more show more. The default depends on epsilon."),
+    epsilon: Annotated[float, option("--epsilon", "The claim to attack.")] = 1.0,
+    delta: options.DeltaOption = None,
+    settings: Annotated[
+        list[str] | None,
+        option(
+            "--set NAME=VALUE",
+            "A setting of the mechanism, such as unit=label; or of the made-up tables and the attack: runs=6000, "
+            "columns=degree-2, n_classes=5, raw=yes, private_bounds=yes; with --exact max_rows=4, room=5,1 (of 5 "
+            "holders 1 may be lost). Repeat it; --set help lists all.",
+        ),
     ] = None,
     exact: Annotated[
         bool,
-        typer.Option(
+        option(
             "--exact",
-            help="Replay the mechanism on many pairs of made-up tables, and say how far any of them are apart: no "
+            "Replay the mechanism on many pairs of made-up tables, and say how far any of them are apart: no "
             "statistics. Also for --mechanism score.",
         ),
     ] = False,
@@ -88,313 +53,173 @@ def audit(
     \b
     Examples:
       rado audit --epsilon 4
-      rado audit --exact --epsilon 1 --columns degree-4
-      rado audit --exact --epsilon 1 --mechanism score --json
-      rado audit --epsilon 4 --unit label
-      rado audit --epsilon 4 --relation replace
-      rado audit --epsilon 4 --bounds private
-      rado audit --exact --max-rows 4
-      rado audit --epsilon 4 --raw
-      rado audit --epsilon 4 --columns degree-2
-      rado audit --epsilon 4 --n-classes 5
-      rado audit --exact --parties 5 --tolerate 1
-      rado audit --mechanism noisy-examples --epsilon 4 --runs 6000
-      rado audit --mechanism feature-band --epsilon 1 --rows 1000 --json
+      rado audit --exact --epsilon 1 --set columns=degree-4
+      rado audit --exact --set max_rows=4
+      rado audit --mechanism noisy-examples --epsilon 4 --set runs=6000
     """
     from radoboost.lab.audits.audit import audit as attack
+    from radoboost.lab.audits.canaries import Scenario
     from radoboost.lab.audits.exact_audit import audit_score_exactly
 
-    name = mechanism or "moments"
-    if bounds not in (None, "private"):
-        raise ArgumentError(f"--bounds takes the word private here, or is left out; it is {bounds!r}")
-    if tolerate is not None and parties is None:
-        raise ArgumentError("--tolerate is for a room; say how many holders it has with --parties")
+    name, scenario = mechanism or "moments", options.parameters_of(Scenario, *_SCENARIO)
     if exact and name == "score":
-        show = not as_json
-        result: Any = audit_score_exactly(epsilon, 1e-6 if delta is None else delta, n_classes=n_classes, progress=show)
+        tables = options.chosen_settings(settings, {"n_classes": scenario["n_classes"]}, "an audit of scores")
+        result: Any = audit_score_exactly(epsilon, 1e-6 if delta is None else delta, **tables, progress=not as_json)
     else:
-        privacy = {"delta": delta, "unit": unit, "relation": relation, "epsilon": epsilon}
-        result = attack(
-            mechanism_to_audit(name, privacy), n_rados=n_rados, n_examples=rows, max_rows=max_rows, runs=runs,
-            private_bounds=bounds is not None, raw=raw, columns=columns, n_classes=n_classes,
-            room=None if parties is None else (parties, 1 if tolerate is None else tolerate), exact=exact,
-            progress=not as_json,
-        )  # fmt: skip
+        known = options.parameters_of_mechanism(name)
+        values = options.chosen_settings(settings, {**known, **scenario}, f"an audit of the mechanism {name}")
+        tables = {key: values.pop(key) for key in _SCENARIO if key in values}
+        if len(tables.get("room") or (0, 0)) != 2:
+            raise ArgumentError("room takes how many holders there are, and how many may be lost: --set room=5,1")
+        values |= {key: "x" for key in ("feature",) if key in known}  # the canary's column has any name
+        values |= options.kept_settings(name, {"epsilon": epsilon, "delta": delta})
+        result = attack(options.chosen_mechanism(name, values), **tables, exact=exact, progress=not as_json)
     print(json.dumps(result.to_dict(), indent=2) if as_json else result.text())
     if not result.holds:
         raise ArgumentError(f"the audit shows more than {name} claims: do not use it, and report this")
 
 
-def mechanism_to_audit(name: str, privacy: dict[str, Any]) -> Any:
-    """The mechanism to audit; one without an epsilon of its own has none, and the canary's column has any name."""
-    from radoboost.holder.mechanisms import MECHANISMS
-
-    fields = getattr(MECHANISMS.get(name), "__dataclass_fields__", {})
-    epsilon = privacy["epsilon"] if "epsilon" in fields else None
-    return chosen_mechanism(name, {**privacy, "epsilon": epsilon, "feature": "x" if "feature" in fields else None})
-
-
 # ---- rado attack: what an adversary gets from a release.
 
-app = typer.Typer(
-    name="attack", no_args_is_help=True, rich_markup_mode=None, help="Attack a release, and say what an adversary gets."
-)
 
-ReleaseFile = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release file.")]
-TableFiles = Annotated[
-    list[str] | None,
-    typer.Option("--table", "-t", metavar="TABLE", help="A table file, or a pattern in quotes; repeat for more."),
-]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        "--label",
-        "-l",
-        metavar="COL",
-        help="The table's column of classes; needed if several columns are not features.",
-    ),
-]
-Seed = Annotated[int, typer.Option(metavar="K", help="The seed of the release's signatures.")]
-Rows = Annotated[
-    int | None, typer.Option(metavar="M", help="How many rows the release is from; most releases say so themselves.")
-]
-Seconds = Annotated[float, typer.Option(metavar="S", help="The time limit.")]
+@dataclass(frozen=True)
+class _Given:
+    """What the options of `rado attack` say."""
+
+    release: str
+    table: list[str] | None
+    label: str | None
+    seed: int | None
+    seconds: float | None
+    settings: list[str] | None
+    quick: bool
+    output: Path | None
+    force: bool
+    as_json: bool
+
+    def settings_of(self, function: Callable[..., Any], *names: str) -> dict[str, Any]:
+        """The values of --set, and the time limit where there is one."""
+        values = options.chosen_settings(self.settings, options.parameters_of(function, *names), "this attack")
+        return values | ({} if self.seconds is None else {"seconds": self.seconds})
+
+    def signature_seed(self) -> int:
+        if self.seed is None:
+            raise ArgumentError("this attack knows the seed of the release's signatures; give it with --seed K")
+        return self.seed
+
+    def loaded(self) -> "Release":
+        from radoboost.release.release import load
+
+        return load(Path(self.release))
+
+    def with_table(self) -> tuple["Release", list[str], str]:
+        """The release, the table to compare it with, and the table's column of classes."""
+        from radoboost.lab.attacks.adversary_knowledge import label_column_of_table
+
+        if not self.table:
+            raise ArgumentError("this attack compares a release with a table; name one with --table")
+        loaded = self.loaded()
+        return loaded, self.table, self.label or label_column_of_table(loaded, self.table)
+
+    def check_output(self) -> None:
+        """Refuse a file that must not be written over, where one is asked for."""
+        if self.output is not None:
+            options.check_output_path(self.output, [self.release, *(self.table or ())])
+            refuse_overwrite(self.output, None, self.force)
+
+    def default_output(self, ending: str) -> Path:
+        default = options.default_output_path(self.release, ending)
+        return options.chosen_output(self.output, default, [self.release, *(self.table or ())], self.force)
 
 
-@app.command()
-@failures_in_one_line
-def reconstruct(
-    release: ReleaseFile,
-    seed: Seed,
-    rows: Rows = None,
-    output: Annotated[Path | None, output_option("The records; STEM.reconstructed.csv by default.")] = None,
-    seconds: Seconds = 60.0,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Get the records of a release back from the seed of its signatures.
+def _reconstruct(given: _Given) -> None:
+    from radoboost.lab.attacks import exact_reconstruction as module
 
-    \b
-    Examples:
-      rado attack reconstruct patients.rado.parquet --seed 7
-      rado attack reconstruct patients.rado.parquet --seed 7 --rows 500 -o back.csv
-    """
-    from radoboost.lab.attacks import exact_reconstruction as attack
-    from radoboost.release.release import load
-
-    place = chosen_output(output, default_output_path(str(release), "reconstructed.csv"), [str(release)], force)
-    loaded = load(release)
-    result = attack.reconstruct(loaded, seed, rows, seconds=seconds)
+    place, seed = given.default_output("reconstructed.csv"), given.signature_seed()
+    result = module.reconstruct(given.loaded(), seed, **given.settings_of(module.reconstruct, "rows"))
     records = result.to_table()
     if records.num_rows:
         _write_attack_csv(place, records)
-    _print_attack_result(result, attack.ASSUMES, as_json, path=str(place) if records.num_rows else None)
+    _print_attack_result(result, module.ASSUMES, given.as_json, path=str(place) if records.num_rows else None)
 
 
-@app.command()
-@failures_in_one_line
-def linear(
-    release: ReleaseFile,
-    seed: Seed,
-    rows: Rows = None,
-    column: Annotated[
-        str, typer.Option(metavar="COL", help="The column to recover; the constant one gives the labels.")
-    ] = "(constant)",
-    method: Annotated[str, typer.Option(help="lp (a linear program) or least-squares.")] = "lp",
-    values: Annotated[
-        str | None, typer.Option(metavar="A,B,...", help="The values that label times column can have, if few.")
-    ] = None,
-    output: Annotated[Path | None, output_option("A CSV file for the values; not written by default.")] = None,
-    seconds: Seconds = 60.0,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Recover one column from the seed of the signatures, in spite of noise on rados.
+def _linear(given: _Given) -> None:
+    from radoboost.lab.attacks import linear_reconstruction as module
 
-    \b
-    Examples:
-      rado attack linear noisy.rado.parquet --seed 7 --rows 500
-      rado attack linear patients.rado.parquet --seed 7 --column smokes --values=-1,1
-    """
-    from radoboost.lab.attacks import linear_reconstruction as attack
-    from radoboost.release.release import load
-
-    _check_optional_output(output, [str(release)], force)
-    loaded = load(release)
-    result = attack.recover_release_column(
-        loaded, seed, rows, column, method=method, values=_parse_attack_numbers(values), seconds=seconds
-    )
-    if output is not None and result.status == "found":
-        _write_attack_csv(output, {column: result.values})
-    _print_attack_result(result, attack.ASSUMES, as_json)
+    given.check_output()
+    recover = module.recover_release_column
+    values = given.settings_of(recover, "rows", "column", "method", "values")
+    result = recover(given.loaded(), given.signature_seed(), **values)
+    if given.output is not None and result.status == "found":
+        _write_attack_csv(given.output, {result.column: result.values})
+    _print_attack_result(result, module.ASSUMES, given.as_json)
 
 
-@app.command()
-@failures_in_one_line
-def probe(
-    release: ReleaseFile,
-    table: TableFiles = None,
-    label: Label = None,
-    rados: Annotated[int, typer.Option(help="How many rados to read at most.")] = 64,
-    output: Annotated[
-        Path | None, output_option("A CSV file with the status of each row; not written by default.")
-    ] = None,
-    seconds: Seconds = 60.0,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Say which of your clients are in somebody else's release.
+def _probe(given: _Given) -> None:
+    from radoboost.lab.attacks import row_probe as module
+    from radoboost.lab.attacks.adversary_knowledge import ranges_text
 
-    The table must hold all rows that the release is from, among others. Works on exact sums with real-valued columns,
-    and on few rows.
-
-    \b
-    Examples:
-      rado attack probe theirs.rado.parquet --table clients.csv
-      rado attack probe theirs.rado.parquet --table clients.csv --label churned -o status.csv
-    """
-    from radoboost.lab.attacks import row_probe as attack
-
-    if rados < 1:
-        raise ArgumentError(f"at least one rado must be read; --rados is {rados}")
-    loaded, files, label = _release_with_table(release, table, label)
-    _check_optional_output(output, [str(release), *files], force)
+    loaded, files, label = given.with_table()
+    given.check_output()
+    values = given.settings_of(module.probe_rows_of_table, "rados")
+    if values.get("rados", 1) < 1:
+        raise ArgumentError(f"at least one rado must be read; rados is {values['rados']}")
     with show_progress("rados") as bar:
-        result = attack.probe_rows_of_table(loaded, files, label=label, rados=rados, seconds=seconds, bar=bar)
-    if output is not None:
-        _write_attack_csv(output, {"row": list(range(len(result.rows))), "status": list(result.rows)})
-    _print_attack_result(result, attack.ASSUMES, as_json)
-    if not as_json and result.members:
-        print(f"rows in it, the first of the table being 0: {_row_ranges_text(result.members)}")
+        result = module.probe_rows_of_table(loaded, files, label=label, bar=bar, **values)
+    if given.output is not None:
+        _write_attack_csv(given.output, {"row": list(range(len(result.rows))), "status": list(result.rows)})
+    _print_attack_result(result, module.ASSUMES, given.as_json)
+    if not given.as_json and result.members:
+        print(f"rows in it, the first of the table being 0: {ranges_text(result.members)}")
 
 
-@app.command()
-@failures_in_one_line
-def leak(
-    release: ReleaseFile,
-    row: Annotated[int, typer.Option(metavar="I", help="The row whose protected value is unknown; the first is 0.")],
-    table: TableFiles = None,
-    label: Label = None,
-    seconds: Seconds = 60.0,
-    as_json: JsonFlag = False,
-) -> None:
-    """Read the value that the mechanism feature-band protects, in one row, from the other columns.
+def _leak(given: _Given) -> None:
+    from radoboost.lab.attacks import feature_band_leak as module
 
-    What the table holds in that place is not used.
-
-    \b
-    Examples:
-      rado attack leak patients.rado.parquet --table patients.csv --label readmitted --row 3
-    """
-    from radoboost.lab.attacks import feature_band_leak as attack
-
-    loaded, files, label = _release_with_table(release, table, label)
+    values = given.settings_of(module.leak_protected_bit, "row")
+    if "row" not in values:
+        raise ArgumentError("say which row's protected value is unknown, the first being 0: --set row=I")
+    loaded, files, label = given.with_table()
     with show_progress("rados") as bar:
-        result = attack.leak_protected_bit(loaded, files, label=label, row=row, seconds=seconds, bar=bar)
-    _print_attack_result(result, attack.ASSUMES, as_json)
+        result = module.leak_protected_bit(loaded, files, label=label, bar=bar, **values)
+    _print_attack_result(result, module.ASSUMES, given.as_json)
 
 
-@app.command()
-@failures_in_one_line
-def membership(
-    release: ReleaseFile,
-    runs: Annotated[int, typer.Option(help="Runs of each table; fewer if the time runs out.")] = 10_000,
-    seconds: Seconds = 60.0,
-    as_json: JsonFlag = False,
-) -> None:
-    """Tell whether a record was in the table, knowing all others, and hold that against the release's statement.
-
-    The tables of the attack are made up: what is attacked is what the release says was done. An attack that gets more
-    than the statement allows ends with exit code 1.
-
-    \b
-    Examples:
-      rado attack membership patients.rado.parquet
-      rado attack membership patients.rado.parquet --runs 20000 --seconds 600 --json
-    """
+def _membership(given: _Given) -> None:
     from radoboost.lab.attacks.membership import ASSUMES, membership_of_release
-    from radoboost.release.release import load
 
+    values = given.settings_of(membership_of_release, "runs")
     with show_progress("runs") as bar:
-        loaded = load(release)
-        result = membership_of_release(loaded, runs=runs, seconds=seconds, bar=bar)
-    _print_attack_result(result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", as_json)
+        result = membership_of_release(given.loaded(), bar=bar, **values)
+    _print_attack_result(result, f"{ASSUMES} Granted here: {'; '.join(result.granted)}.", given.as_json)
     if result.beats_claim:
-        raise ReleaseError(f"the attack gets more than the statement of {release} allows; do not trust it")
+        raise ReleaseError(f"the attack gets more than the statement of {given.release} allows; do not trust it")
 
 
-@app.command()
-@failures_in_one_line
-def confounder(
-    release: ReleaseFile,
-    table: TableFiles = None,
-    label: Label = None,
-    as_table: Annotated[
-        bool, typer.Option("--as-table", help="Make one that can be a table: its constant column is -1 or +1.")
-    ] = False,
-    output: Annotated[Path | None, output_option("A CSV file for its edge vectors; not written by default.")] = None,
-    seconds: Seconds = 60.0,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Make another data set with the same rados as a table, to the last bit, and say how far away it is.
-
-    \b
-    Examples:
-      rado attack confounder patients.rado.parquet --table patients.csv --label readmitted -o other.csv
-    """
+def _confounder(given: _Given) -> None:
     from radoboost.lab.attacks.adversary_knowledge import own_edge_vectors
     from radoboost.lab.theory.confounder import ASSUMES, confound_columns
 
-    loaded, files, label = _release_with_table(release, table, label)
-    _check_optional_output(output, [str(release), *files], force)
-    result = confound_columns(loaded, own_edge_vectors(loaded, files, label=label), as_table=as_table, seconds=seconds)
+    loaded, files, label = given.with_table()
+    given.check_output()
+    values = given.settings_of(confound_columns, "as_table")
+    result = confound_columns(loaded, own_edge_vectors(loaded, files, label=label), **values)
     if result is None:
         raise TableError("no other data set with the same rados was found in the same ball; there may be none")
-    if output is not None:
-        _write_attack_csv(output, dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True)))
-    _print_attack_result(result, ASSUMES, as_json)
+    if given.output is not None:
+        _write_attack_csv(given.output, dict(zip(loaded.feature_names, result.edge_vectors.T, strict=True)))
+    _print_attack_result(result, ASSUMES, given.as_json)
 
 
-def _complete_study(incomplete: str) -> list[str]:
-    from radoboost.lab.attacks import STUDIES
-
-    return [name for name in (*STUDIES, "all") if name.startswith(incomplete)]
-
-
-@app.command()
-@failures_in_one_line
-def study(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="WHAT",
-            autocompletion=_complete_study,
-            help="linear, probe, leak, membership, confounder, hardness, or all.",
-        ),
-    ] = "all",
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer and smaller cases, in about a minute.")] = False,
-    seed: Annotated[int, typer.Option(help="The seed of tables and draws.")] = 0,
-    seconds: Annotated[
-        float | None, typer.Option(metavar="S", help="The time limit of each study; by default some minutes.")
-    ] = None,
-    output: Annotated[Path, output_option("The folder of the results.")] = Path("rado-attacks"),
-    as_json: JsonFlag = False,
-) -> None:
-    """Measure on made-up tables what attacks get, and where they stop.
-
-    Results go to OUT as JSON, CSV, PNG and SVG, and as one page, report.html.
-
-    \b
-    Examples:
-      rado attack study leak
-      rado attack study all --quick -o attacks
-    """
-    from radoboost.lab.attacks import study_attack as run
+def _study(given: _Given) -> None:
+    from radoboost.lab.attacks import OUTPUT, study_attack
     from radoboost.report.terminal import findings_for_terminal as as_text
 
-    documents = run(what, quick=quick, seed=seed, seconds=seconds, output=output, progress=True)
-    if as_json:
+    output = given.output or OUTPUT
+    documents = study_attack(
+        given.release, quick=given.quick, seed=given.seed or 0, seconds=given.seconds, output=output, progress=True
+    )
+    if given.as_json:
         kept = [document.to_dict() for document in documents]
         print(json.dumps({"path": str(output), "studies": kept}, indent=2, ensure_ascii=False))
         return
@@ -402,113 +227,122 @@ def study(
     say_on_stderr(f"\nLook at {output / 'report.html'}")
 
 
-@app.command()
-@failures_in_one_line
-def report(
-    release: ReleaseFile,
-    table: TableFiles = None,
-    label: Label = None,
-    seed: Annotated[int | None, typer.Option(metavar="K", help="The seed of the signatures, if it leaked.")] = None,
-    rows: Rows = None,
-    row: Annotated[int, typer.Option(metavar="I", help="The row whose protected value the attack leak reads.")] = 0,
-    output: Annotated[Path | None, output_option("The page; STEM.attacks.html by default.")] = None,
-    seconds: Annotated[float, typer.Option(metavar="S", help="The time limit of each attack.")] = 20.0,
-    force: ForceFlag = False,
-    as_json: JsonFlag = False,
-) -> None:
-    """Run every attack on a release, and write one page about what they get.
-
-    Where something is promised about records, persons or labels, the program is audited at the settings of the release:
-    on made-up tables, and not this file.
-
-    More attacks can run with --seed, and with --table, a table that holds the rows of the release.
-
-    \b
-    Examples:
-      rado attack report patients.rado.parquet
-      rado attack report patients.rado.parquet --table patients.csv --label readmitted --seed 7
-    """
-    from radoboost.lab.attacks.attack_suite import AttackInputs
-    from radoboost.lab.attacks.attack_suite import write_attack_report as write
-    from radoboost.release.release import load
+def _report(given: _Given) -> None:
+    from radoboost.lab.attacks.attack_suite import AttackInputs, write_attack_report
     from radoboost.release.statement_text import WRONG
 
-    place = chosen_output(
-        output, default_output_path(str(release), "attacks.html"), [str(release), *(table or [])], force
-    )
-    if table or label:
-        loaded, table, label = _release_with_table(release, table, label)
-    else:
-        loaded = load(release)
-    inputs = AttackInputs(loaded, str(release), table, label, seed, rows, row)
+    place = given.default_output("attacks.html")
+    known = given.table or given.label
+    loaded, table, label = given.with_table() if known else (given.loaded(), given.table, given.label)
+    values = options.chosen_settings(given.settings, options.parameters_of(AttackInputs, "rows", "row"), "the report")
+    inputs = AttackInputs(loaded, given.release, table, label, given.seed, **values)
     with show_progress("attacks") as bar:
-        made = write(inputs, place, seconds=seconds, bar=bar)
-    if as_json:
-        verdict = {"tone": made.verdict.tone, "headline": made.verdict.headline, "more": made.verdict.sentences}
-        document = {"path": str(place), "verdict": verdict, "attacks": made.to_dict()}
+        made = write_attack_report(inputs, place, seconds=20.0 if given.seconds is None else given.seconds, bar=bar)
+    verdict = made.verdict
+    if given.as_json:
+        told = {"tone": verdict.tone, "headline": verdict.headline, "more": verdict.sentences}
+        document = {"path": str(place), "verdict": told, "attacks": made.to_dict()}
         print(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    print(textwrap.fill(f"{made.verdict.headline}.", 80))
-    for sentence in made.verdict.sentences:
+    print(textwrap.fill(f"{verdict.headline}.", 80))
+    for sentence in verdict.sentences:
         print(textwrap.fill(sentence, 80, initial_indent="  ", subsequent_indent="  "))
     for group in (group for group in made.groups if group.attempts):
         print(f"\n{group.title}")
         for attempt in group.attempts:
-            print(
-                textwrap.fill(f"{attempt.name}: {attempt.sentence}", 80, initial_indent="  ", subsequent_indent="    ")
-            )
+            line = f"{attempt.name}: {attempt.sentence}"
+            print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "))
     say_on_stderr(f"\nwrote {place}")
-    if made.verdict.tone == WRONG:
-        raise ReleaseError(made.verdict.headline[0].lower() + made.verdict.headline[1:])
+    if verdict.tone == WRONG:
+        raise ReleaseError(verdict.headline[0].lower() + verdict.headline[1:])
 
 
-def _release_with_table(release: Path, table: list[str] | None, label: str | None) -> tuple["Release", list[str], str]:
-    """A release, the table to compare it with, and the table's column of classes."""
-    from radoboost.lab.attacks.adversary_knowledge import label_column_of_table
-    from radoboost.release.release import load
-
-    if not table:
-        raise ArgumentError("this attack compares a release with a table; name one with --table")
-    loaded = load(release)
-    label = label or label_column_of_table(loaded, table)
-    return loaded, table, label
-
-
-def _parse_attack_numbers(text: str | None) -> list[float] | None:
-    try:
-        return None if text is None else [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ArgumentError(f"--values must be numbers with commas between them; it is {text!r}") from None
+_OF_TABLE, _TO_FILE = ("table", "label"), ("output", "force")
+_ATTACKS: dict[str, tuple[Callable[[_Given], None], tuple[str, ...]]] = {
+    "report": (_report, (*_OF_TABLE, "seed", "settings", *_TO_FILE)),
+    "reconstruct": (_reconstruct, ("seed", "settings", *_TO_FILE)),
+    "linear": (_linear, ("seed", "settings", *_TO_FILE)),
+    "probe": (_probe, (*_OF_TABLE, "settings", *_TO_FILE)),
+    "leak": (_leak, (*_OF_TABLE, "settings")),
+    "membership": (_membership, ("settings",)),
+    "confounder": (_confounder, (*_OF_TABLE, "settings", *_TO_FILE)),
+    "study": (_study, ("seed", "quick", "output")),
+}
+"""Each attack, with the options that it takes beside --seconds and --json."""
 
 
-def _row_ranges_text(places: Sequence[int]) -> str:
-    runs: list[list[int]] = []
-    for place in places:
-        if runs and place == runs[-1][-1] + 1:
-            runs[-1][1:] = [place]
-        else:
-            runs.append([place])
-    return ", ".join("-".join(map(str, run)) for run in runs)
+def attack(
+    what: Annotated[
+        str, argument("ATTACK", "Which attack, as above.", complete=options.complete_from_words(*_ATTACKS))
+    ],
+    release: Annotated[str, argument("RELEASE", "A release file; of study the name of an attack, or all.")] = "",
+    table: Annotated[
+        list[str] | None, option("-t, --table TABLE", "A table file, or a pattern in quotes; repeat for more.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        option("-l, --label COL", "The table's column of classes; needed if several columns are not features."),
+    ] = None,
+    seed: Annotated[int | None, option("--seed K", "The seed of the release's signatures; of study its own.")] = None,
+    seconds: Annotated[float | None, option("--seconds S", "The time limit; of report that of each attack.")] = None,
+    settings: Annotated[
+        list[str] | None, option("--set NAME=VALUE", "Of the attack, as above; repeat it. --set help lists all.")
+    ] = None,
+    quick: Annotated[bool, option("--quick", "Of study: fewer and smaller cases, in about a minute.")] = False,
+    output: Annotated[
+        Path | None, output_option("A page (report), records or values as CSV, or a folder (study).")
+    ] = None,
+    force: options.ForceFlag = False,
+    as_json: JsonFlag = False,
+) -> None:
+    """Attack a release, and say what an adversary gets.
+
+    \b
+      report       run every attack that there is on a release, and write one page
+      reconstruct  get the records back from the --seed of the signatures
+      linear       recover one column from the --seed, in spite of noise:
+                   --set column=COL method=lp|least-squares values=A,B
+      probe        say which rows of your --table are in somebody else's release: --set rados=64
+      leak         read the value that feature-band protects in a row of your --table: --set row=I
+      membership   tell whether a record was in the table, knowing all others, and hold that
+                   against the statement: --set runs=20000
+      confounder   make another data set with the same rados as your --table: --set as_table=yes
+      study        measure on made-up tables what an attack gets, and where it stops
+
+    Most releases say how many rows they are from; where one does not, --set rows=M does for report, reconstruct and
+    linear. An attack that gets more than the statement allows ends with exit code 1.
+
+    \b
+    Examples:
+      rado attack report patients.rado.parquet --table patients.csv --label readmitted
+      rado attack linear patients.rado.parquet --seed 7 --set column=smokes --set values=-1,1
+      rado attack probe theirs.rado.parquet --table clients.csv -o status.csv
+      rado attack study leak
+    """
+    if what not in _ATTACKS:
+        raise ArgumentError(f"there is no attack {what!r}; choose one of {', '.join(_ATTACKS)}")
+    run, takes = _ATTACKS[what]
+    if not release and what != "study":
+        raise ArgumentError(f"name a release: rado attack {what} RELEASE")
+    given = _Given(release or "all", table, label, seed, seconds, settings, quick, output, force, as_json)
+    for name in ("table", "label", "seed", "settings", "quick", "output", "force"):
+        if getattr(given, name) not in (None, [], False) and name not in takes:
+            option = {"settings": "--set", "output": "-o"}.get(name, f"--{name}")
+            raise ArgumentError(f"{what} has no use for {option}; leave it out")
+    run(given)
+
+
+app = attack
 
 
 def _print_attack_result(result: Any, assumes: str, as_json: bool, **more: Any) -> None:
     sentence = result.sentence()
     if as_json:
-        print(
-            json.dumps(
-                {**more, "assumes": assumes, **result.to_dict(), "sentence": sentence}, indent=2, ensure_ascii=False
-            )
-        )
+        told = {**more, "assumes": assumes, **result.to_dict(), "sentence": sentence}
+        print(json.dumps(told, indent=2, ensure_ascii=False))
         return
     for word, text in (("assumed: ", assumes), ("found:   ", sentence)):
         print(textwrap.fill(text, 100, initial_indent=word, subsequent_indent=" " * len(word)))
-
-
-def _check_optional_output(output: Path | None, sources: list[str], force: bool) -> None:
-    """Refuse a file that must not be written over, where one is asked for."""
-    if output is not None:
-        check_output_path(output, sources)
-        refuse_overwrite(output, None, force)
 
 
 def _write_attack_csv(place: Path, table: Any) -> None:
@@ -541,25 +375,16 @@ def _complete_domains(incomplete: str) -> list[str]:
 def reproduce(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="WHAT",
-            autocompletion=_complete_experiment,
-            help="table1, table3, feature-privacy, gaussian, theory, or all.",
-        ),
+        argument("WHAT", "table1, table3, feature-privacy, gaussian, theory, or all.", complete=_complete_experiment),
     ],
-    data: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", envvar="RADO_DATA", help="The folder that holds the domains."),
-    ] = None,
+    data: Annotated[Path | None, option("--data DIR", "The folder that holds the domains.", envvar="RADO_DATA")] = None,
     domains: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,C", autocompletion=_complete_domains, help="Only these domains; all in the folder by default."
-        ),
+        option("--domains A,B,C", "Only these domains; all in the folder by default.", complete=_complete_domains),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer folds and repeats, in about a minute.")] = False,
-    seed: Annotated[int, typer.Option(help="The seed of folds, rados and draws.")] = 0,
-    jobs: Annotated[int | None, typer.Option(help="How many processes; all cores by default.")] = None,
+    quick: Annotated[bool, option("--quick", "Fewer folds and repeats, in about a minute.")] = False,
+    seed: Annotated[int, option("--seed", "The seed of folds, rados and draws.")] = 0,
+    jobs: Annotated[int | None, option("--jobs", "How many processes; all cores by default.")] = None,
     output: Annotated[Path, output_option("The folder of the results.")] = Path("rado-reproduce"),
     as_json: JsonFlag = False,
 ) -> None:
@@ -581,16 +406,9 @@ def reproduce(
     names = tuple(name for name in domains.split(",") if name) if domains is not None else None
     try:
         documents = run(
-            what,
-            data=data,
-            domains=names,
-            quick=quick,
-            seed=seed,
-            jobs=jobs,
-            output=output,
-            progress=True,
+            what, data=data, domains=names, quick=quick, seed=seed, jobs=jobs, output=output, progress=True,
             say=say_on_stderr,
-        )
+        )  # fmt: skip
     except KeyboardInterrupt:
         say_on_stderr("rado: interrupted; finished pieces are kept, and the same command goes on from them")
         raise typer.Exit(130) from None

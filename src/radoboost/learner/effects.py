@@ -334,6 +334,16 @@ class EffectCurves:
         _, _, shift, factor, divisor, offset = column.constants
         return shift + (kept.means[place] + offset) * divisor / factor, kept.deviations[place] * divisor / factor
 
+    def released_mean(self, name: str) -> float | None:
+        """The mean of an input column that the release tells, cut to its bounds; None where it tells none."""
+        entry = self._input(name)
+        if entry is None and name not in self._names:
+            return None
+        middle, deviation = self._middle(name)
+        bounds = self.columns[self._names.index(name)] if entry is None else entry
+        low, high = (-math.inf if bounds.low is None else bounds.low, math.inf if bounds.high is None else bounds.high)
+        return None if deviation is None else float(min(max(middle, low), high))
+
     def _standardised(self, name: str) -> tuple[float, float] | None:
         """Mean and standard deviation of an input of the map, where the release standardised it by its rows."""
         entry = self._input(name)

@@ -16,6 +16,7 @@ import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
-from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason
-from radoboost.learner.effects import Effects, score_terms
+from radoboost.errors import FilledWarning, ModelError, RadoError, TableError, reason, stack_level_of_caller
+from radoboost.learner.effects import EffectCurves, Effects, score_terms
 from radoboost.learner.probabilities import Prior, ProbabilityLink, class_shares_of_prior
 from radoboost.learner.row_reader import score_rows
 from radoboost.release.columns import Column, columns_from_json
@@ -39,6 +40,7 @@ from radoboost.release.release import (
     read_statement,
 )
 from radoboost.tables.class_values import classes_are_of_one_kind
+from radoboost.tables.column_types import Date, Kind, Number
 from radoboost.tables.schema import SCHEMA_KEY, Schema
 
 VERSION = 1
@@ -161,10 +163,29 @@ class Model:
     @property
     def neutral(self) -> NDArray[np.float64]:
         """What stands for a missing value of each of `input_names`: a mean, the middle of bounds, or 0."""
-        if self.map is not None:
-            return np.array(self.map.neutral)
         columns = [column for column in self.columns if column.scale != "constant"]
-        return np.array([column.neutral for column in columns])
+        values = [column.neutral for column in columns] if self.map is None else self.map.neutral
+        means = self._released_means
+        return np.array([means.get(name, value) for name, value in zip(self.input_names, values, strict=True)])
+
+    @cached_property
+    def _released_means(self) -> Mapping[str, float]:
+        curves = EffectCurves(self.columns, self.map, self.schema, self.effects)
+        means = {name: curves.released_mean(name) for name in self.input_names}
+        return {name: mean for name, mean in means.items() if mean is not None}
+
+    @cached_property
+    def reading_kinds(self) -> Mapping[str, Kind]:
+        """The schema's columns as rows to predict are read: gaps without a column of their own have the released mean.
+
+        Where the schema declares a fill, or the release tells no mean, they are filled as the holder did.
+        """
+        kinds = {} if self.schema is None else self.schema.columns
+        means = self._released_means
+        return {
+            name: kind.with_fill(means[name]) if isinstance(kind, Number | Date) and name in means else kind
+            for name, kind in kinds.items()
+        }
 
     def decision_function(self, table: Any) -> NDArray[np.float64]:
         """The score of each row of a raw table: a data frame, a dict of columns, an array, or the path of a file.
@@ -243,7 +264,7 @@ class Model:
     def _raw_scores(self, table: Any) -> NDArray[np.float64]:
         scores, filled = score_rows(self, table)
         if words := filled.unexpected(self).sentence():
-            warnings.warn(words, FilledWarning, stacklevel=3)
+            warnings.warn(words, FilledWarning, stacklevel=stack_level_of_caller())
         return scores
 
     def scores(self, values: Any) -> NDArray[np.float64]:

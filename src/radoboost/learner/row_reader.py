@@ -1,8 +1,9 @@
 """Rows of a raw table, in any form, as scores. A gap never stops prediction: it is filled, and counted.
 
-With a schema a gap, or a cell that cannot be read as what its column is, has the schema's fill, and a value that a
-category does not have is a row of zeros there. Without one a gap has the value that says nothing: the mean of a
-standardised column, the middle of declared bounds, or else 0.
+A gap in a number or a date has the mean that the release tells, where no column says that it is one and no fill is
+declared. Else it has the schema's fill, or without a schema the mean of a standardised column, the middle of declared
+bounds, or 0. So has a cell that cannot be read as what its column is. A value that a category does not have is a row of
+zeros there.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
 from radoboost.tables import Batch, Table, open_table, refuse_not_finite_values
-from radoboost.tables.column_types import Category
+from radoboost.tables.column_types import Category, Date, Number
 from radoboost.tables.csv_dialect import SEPARATORS, CsvDialect
 from radoboost.tables.frames import cluster_kind_of_frame
 from radoboost.tables.paths import is_paths, one_line_errors
@@ -34,19 +35,21 @@ _NOT_READABLE = "not readable, and filled: "
 class FillCounts:
     """How many gaps were filled, and how many values of categories are new to the model, by raw column.
 
-    `unread` are the cells that could not be read as a number or a date, and were filled as gaps are.
+    `unread` are the cells that could not be read as a number or a date, and were filled as gaps are. `values` says what
+    was used, for each column of numbers or dates in which something was filled.
     """
 
     gaps: Mapping[str, int] = field(default_factory=dict)
     unseen: Mapping[str, int] = field(default_factory=dict)
     unread: Mapping[str, UnreadableCells] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
 
     def __add__(self, other: "FillCounts") -> "FillCounts":
         gaps, unseen = (Counter(a) + Counter(b) for a, b in ((self.gaps, other.gaps), (self.unseen, other.unseen)))
         unread = dict(self.unread)
         for name, cells in other.unread.items():
             unread[name] = unread[name] + cells if name in unread else cells
-        return FillCounts(gaps, unseen, unread)
+        return FillCounts(gaps, unseen, unread, {**self.values, **other.values})
 
     def settled(self) -> "FillCounts":
         """The same as mere data: where cells are that could not be read is said now."""
@@ -55,27 +58,35 @@ class FillCounts:
 
     def sentence(self) -> str:
         """In words; empty if there is nothing to say."""
-        gaps = ", ".join(f"{name!r} {count:,}" for name, count in self.gaps.items())
+        used = {name: f" with {value}" for name, value in self.values.items()}
+        gaps = ", ".join(f"{name!r} {count:,}{used.get(name, '')}" for name, count in self.gaps.items())
         unread = ", ".join(
-            f"{name!r} {cells.count:,} (the first is {cells.first}, {cells.place()})"
+            f"{name!r} {cells.count:,}{used.get(name, '')} (the first is {cells.first}, {cells.place()})"
             for name, cells in self.unread.items()
         )
         unseen = [f"unseen values of {name!r}: {count:,}" for name, count in self.unseen.items()]
         filled = [words + names for words, names in (("gaps filled: ", gaps), (_NOT_READABLE, unread)) if names]
         return "; ".join([*filled, *unseen])
 
+    def row_sentences(self) -> list[str]:
+        """The same of one row, for whoever typed it."""
+        used = {name: f"; {value} was used" for name, value in self.values.items()}
+        known = [f"{name} is not known{used.get(name, '')}" for name in self.gaps]
+        return [*known, *filter(None, [replace(self, gaps={}).sentence()])]
+
     def to_dict(self) -> dict[str, Any]:
         unread = {
             name: {"count": cells.count, "first": cells.first, "place": cells.place()}
             for name, cells in self.unread.items()
         }
-        return {"gaps_filled": dict(self.gaps), "not_readable": unread, "unseen_values": dict(self.unseen)}
+        values = {"filled_with": dict(self.values)} if self.values else {}
+        return {"gaps_filled": dict(self.gaps), **values, "not_readable": unread, "unseen_values": dict(self.unseen)}
 
     def unexpected(self, model: "Model") -> "FillCounts":
         """Without the gaps that the model's schema says there may be."""
         kinds = {} if model.schema is None else model.schema.columns
         gaps = {name: count for name, count in self.gaps.items() if not getattr(kinds.get(name), "gaps", False)}
-        return FillCounts(gaps, self.unseen, self.unread)
+        return replace(self, gaps=gaps)
 
 
 def refuse_to_collect_cluster_rows(table: Any) -> None:
@@ -103,7 +114,7 @@ def open_rows_to_score(
     schema, marks = model.schema, CsvDialect(separator, decimal or ".")
     if schema is not None:
         unusual = None if schema.separator in SEPARATORS else schema.separator  # one that no header line tells
-        schema = replace(schema, separator=separator or unusual)
+        schema = replace(schema, columns=model.reading_kinds, separator=separator or unusual)
         schema = schema if decimal is None else replace(schema, decimal=decimal, thousands=None)
     try:
         return open_table(table, label=label, features=names, labelled=False, schema=schema, marks=marks, gaps=True)
@@ -140,8 +151,12 @@ def fill_row_batches(model: "Model", source: Table) -> Iterator[tuple[Batch, NDA
             filled = _count_filled_cells(model, batch)
         elif (missing := np.isnan(values)).any():
             values = np.where(missing, model.neutral, values)
-            counts = zip(source.features, missing.sum(axis=0).tolist(), strict=True)
-            filled = FillCounts({name: count for name, count in counts if count})
+            counts = zip(source.features, missing.sum(axis=0).tolist(), model.neutral.tolist(), strict=True)
+            gaps = {name: (count, f"{value:.6g}") for name, count, value in counts if count}
+            filled = FillCounts(
+                {name: count for name, (count, _) in gaps.items()},
+                values={name: value for name, (_, value) in gaps.items()},
+            )
         if not np.isfinite(values).all():
             refuse_not_finite_values(source.features, batch, values)
         yield batch, values, filled
@@ -163,16 +178,18 @@ def _count_filled_cells(model: "Model", batch: Batch) -> FillCounts:
     assert model.schema is not None
     assert batch.gaps is not None
     assert batch.unread is not None
-    gaps, unseen, unread = {}, {}, batch.unread()
+    gaps, unseen, values, unread = {}, {}, {}, batch.unread()
     counts = (where.sum(axis=0).tolist() for where in (batch.gaps().missing, batch.gaps().unknown))
     for name, missing, unknown in zip(model.schema.used, *counts, strict=True):
-        kind = model.schema.columns[name]
+        kind = model.reading_kinds[name]
+        if missing and isinstance(kind, Number | Date):
+            values[name] = kind.fill_text()
         absent = missing - (unread[name].count if name in unread else 0)
         if absent:
             gaps[name] = absent
         if unknown and not (isinstance(kind, Category) and kind.other):
             unseen[name] = unknown
-    return FillCounts(gaps, unseen, unread)
+    return FillCounts(gaps, unseen, unread, values)
 
 
 def score_rows(model: "Model", table: Any) -> tuple[NDArray[np.float64], FillCounts]:

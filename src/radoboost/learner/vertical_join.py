@@ -57,8 +57,8 @@ def join(
     >>> rng = np.random.default_rng(0)
     >>> age, dose, sugar = rng.normal(size=(3, 2000))
     >>> ill = age + dose + sugar > 0
-    >>> clinic = rb.craft(pa.table({"age": age, "dose": dose}), ill, share=["age"], seed=1)
-    >>> laboratory = rb.craft(pa.table({"age": age, "sugar": sugar}), ill, share=["age"], seed=2)
+    >>> clinic = rb.craft(pa.table({"age": age, "dose": dose}), ill, schema=rb.Schema(shared=("age",)), seed=1)
+    >>> laboratory = rb.craft(pa.table({"age": age, "sugar": sugar}), ill, schema=rb.Schema(shared=("age",)), seed=2)
     >>> model = rb.join(clinic, laboratory, on=["age"])
     >>> model.feature_names
     ('dose', 'sugar', 'age')
@@ -106,7 +106,7 @@ def part_models(model: Model) -> tuple[Model, Model]:
     >>> import numpy as np, radoboost as rb
     >>> x = np.random.default_rng(0).normal(size=(500, 3))
     >>> tables = [{"a": x[:, 0], name: x[:, k]} for k, name in ((1, "b"), (2, "c"))]
-    >>> model = rb.join(*(rb.craft(table, x.sum(axis=1) > 0, share=["a"]) for table in tables))
+    >>> model = rb.join(*(rb.craft(table, x.sum(axis=1) > 0, schema=rb.Schema(shared=("a",))) for table in tables))
     >>> left, right = rb.part_models(model)
     >>> scores = left.decision_function(tables[0]) + right.decision_function(tables[1])
     >>> bool(np.allclose(scores, model.decision_function({**tables[0], **tables[1]})))
@@ -138,14 +138,15 @@ def _check_release_to_join(release: Any, side: str) -> None:
     if math.isfinite(release.statement.epsilon) or release.law not in (SUMS, POOLED_SUMS):
         raise ReleaseError(
             f"{side} is not plain: its rows were shortened or changed by this holder's own columns, or have noise, so "
-            "that what both holders share differs; craft both without a promise, and with share (--share)"
+            "that what both holders share differs; craft both without a promise, and with shared columns (--set "
+            "shared=COL,COL)"
         )
     if release.n_classes != 2:
         raise ReleaseError(f"{side} has {release.n_classes} classes, and joining is for two; make two of them")
     if SHARED not in release.blocks:
         raise ReleaseError(
-            f"{side} shares no columns; craft it again with share=[...], the columns that both holders have "
-            "(rado craft TABLE --share COL,COL)"
+            f"{side} shares no columns; craft it again with Schema(shared=...), the columns that both holders have "
+            "(rado craft TABLE --set shared=COL,COL)"
         )
     if release.n_examples is None or release.map is not None:
         raise ReleaseError(f"{side} does not say how many examples it is from, or has a feature map; craft it again")
@@ -160,7 +161,7 @@ def _check_parties_to_join(releases: Sequence[Release], called: Sequence[str]) -
         raise ReleaseError(
             f"the classes are coded differently: {left.classes[0]!r} and {left.classes[1]!r} in {called[0]}, "
             f"{right.classes[0]!r} and {right.classes[1]!r} in {called[1]} (negative first); craft both with the same "
-            "classes (--classes NEG POS)"
+            "classes (--classes NEG,POS)"
         )
 
 
@@ -176,8 +177,8 @@ def _columns_to_join_on(
         if absent := [name for name in asked if name not in share]:
             has = f"it shares {list_names(share)}" if share else "it shares the label alone"
             raise ReleaseError(
-                f"{side} does not share {list_names(absent)}; {has}: craft it again with --share, or join on other "
-                "columns"
+                f"{side} does not share {list_names(absent)}; {has}: craft it again with --set shared, or join on "
+                "other columns"
             )
     if left := [name for name in shares[0] if name in shares[1] and name not in asked]:
         everything = [name for name in shares[0] if name in shares[1]]
@@ -306,8 +307,8 @@ class VerticalPair:
             names = twice or sorted(encoded)
             it = "it" if len(names) == 1 else "them"
             raise ReleaseError(
-                f"both holders have {list_names(names)}, and do not both share {it}; share {it} at both (--share), or "
-                f"leave {it} out or rename {it} at one"
+                f"both holders have {list_names(names)}, and do not both share {it}; share {it} at both (--set "
+                f"shared), or leave {it} out or rename {it} at one"
             )
 
     @property

@@ -133,7 +133,8 @@ class Ledger:
         names = ledger_table_names(path)
         if table is None and len(names) != 1:
             raise LedgerError(
-                f"{self.path} has the tables {_quoted_table_names(names)}; say which (table=, or --table NAME)"
+                f"{self.path} has the tables {_quoted_table_names(names)}; say which (table=, FILE:TABLE, "
+                "or --table TABLE)"
             )
         if table is not None and table not in names:
             raise LedgerError(
@@ -529,13 +530,13 @@ def _options_within_total_text(total: Relation, wanted: Relation, person: str) -
     """Which options make a release that a total covers, instead of one that it does not."""
     words = []
     if wanted in OF_PERSONS and total not in OF_PERSONS:
-        words.append("leave --person and --max-rows out (person=, max_rows=)")
+        words.append("leave --person out (unit='record')")
     if total in OF_PERSONS and wanted not in OF_PERSONS:
-        words.append(f"release only with --person {shlex.quote(person)} --max-rows K (person={person!r}, max_rows=K)")
+        words.append(f"release only with --person {shlex.quote(f'{person}:K')} (unit=Person({person!r}, K))")
     if wanted in OF_LABELS and total not in OF_LABELS:
-        words.append("leave --unit label out (unit='label')")
+        words.append("leave --set unit=label out (unit='label')")
     if wanted is Relation.REPLACE:
-        words.append("leave --relation replace out (relation='replace')")
+        words.append("leave --set relation=replace out (relation='replace')")
     if wanted in _OF_CONTENT and total not in (*_OF_CONTENT, *OF_LABELS):
         words.append("take the mechanism moments (--mechanism moments, Moments)")
     return " and ".join(words)
@@ -568,8 +569,8 @@ def _two_labels_on_ledger_text(table: str, booked: str, wanted: str) -> str:
     return (
         f"the books of {table!r} are about labels {booked}, and claims about labels {wanted} do not add up with them, "
         "nor would they on another ledger; nothing was booked: protect records, which adds up with any label "
-        "(unit='record', --unit record); only if it is the same label, declare it so: by its one name (of labels given "
-        "apart that of a series, or label='NAME') and with the same classes"
+        "(unit='record', --set unit=record); only if it is the same label, declare it so: by its one name (of labels "
+        "given apart that of a series, or label='NAME') and with the same classes"
     )
 
 

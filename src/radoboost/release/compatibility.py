@@ -135,12 +135,13 @@ def check_parties_alike(first: PartyRelease, other: PartyRelease) -> None:
     if a.map != b.map:
         raise ArgumentError(
             f"{first.name} and {other.name} have columns that were made by feature maps with different constants, "
-            "which cannot be converted; craft both with --columns linear, or with the same bounds and --scale bounds"
+            "which cannot be converted; craft both with --columns linear, or with the same bounds and --set "
+            "scale=bounds"
         )
     if a.block_columns != b.block_columns:
         raise ArgumentError(
             f"{first.name} and {other.name} share different columns with other holders; craft both with the same "
-            "--share"
+            "--set shared"
         )
     for mine, theirs in zip(a.columns, b.columns, strict=True):
         _check_column_alike(first, other, mine, theirs)
@@ -197,7 +198,7 @@ def _check_column_alike(first: PartyRelease, other: PartyRelease, mine: Column, 
     if mine.scale != theirs.scale:
         raise ArgumentError(
             f"column {mine.name!r} is scaled as {mine.scale!r} in {first.name} and as {theirs.scale!r} in "
-            f"{other.name}; craft both with the same --scale"
+            f"{other.name}; craft both with the same --set scale"
         )
     if (mine.low, mine.high) != (theirs.low, theirs.high):
         raise ArgumentError(
@@ -208,8 +209,8 @@ def _check_column_alike(first: PartyRelease, other: PartyRelease, mine: Column, 
     if column_constants(mine) != column_constants(theirs) and first.release.columns[-1].scale != "constant":
         raise ArgumentError(
             f"column {mine.name!r} has other scaling constants in {first.name} than in {other.name}, which are "
-            "converted through the constant column, and there is none; craft both with it (leave --no-intercept out), "
-            "or with the same bounds and --scale bounds"
+            "converted through the constant column, and there is none; craft both with it (leave --set intercept=no "
+            "out), or with the same bounds and --set scale=bounds"
         )
 
 
@@ -219,7 +220,7 @@ def _columns_that_differ_text(first: PartyRelease, other: PartyRelease) -> str:
     what = f"{odd[0]!r} is in one alone" if odd else "they are in another order"
     return (
         f"{first.name} and {other.name} have different columns: {what}; craft both with the same columns, in the same "
-        "order (--feature)"
+        "order (--drop, or one schema)"
     )
 
 

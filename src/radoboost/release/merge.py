@@ -78,7 +78,7 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
     ----------
     releases : sequence of releases or their paths
         Of the same columns and classes, and no row in two of them. Their signatures are independent, or follow from one
-        seed under which rows are numbered through: `craft(..., seed=k, first_row=n)`.
+        seed under which rows are numbered through: `craft(..., seed=k, mechanism=Plain(first_row=n))`.
     how : "auto", "sum" or "moments"
         "sum" adds rado j of each: exact, and with one seed the release of the whole table to the last bit. "moments"
         keeps the rados of all, moved so that their mean and covariance are those of all rows; they need not be equally
@@ -90,14 +90,14 @@ def merge(releases: Sequence[Release | str | os.PathLike[str]], how: str = "auto
     >>> X, y = np.array([[1.0], [2.0], [3.0], [5.0]]), [0, 1, 1, 0]
     >>> bounds = {"x0": (0, 8)}
     >>> parts = [
-    ...     rb.craft(X[:3], y[:3], n_rados=4, bounds=bounds, scale="bounds", seed=7),
-    ...     rb.craft(X[3:], y[3:], n_rados=2, bounds=bounds, scale="bounds", classes=(0, 1), seed=7, first_row=3),
+    ...     rb.craft(X[:3], y[:3], n_rados=4, schema=bounds, mechanism=rb.Plain("bounds"), seed=7),
+    ...     rb.craft(X[3:], y[3:], n_rados=2, schema=bounds, mechanism=rb.Plain("bounds", 3), classes=(0, 1), seed=7),
     ... ]
     >>> merge(parts).n_rados, merge(parts).n_examples
     (6, 4)
-    >>> parts[1] = rb.craft(X[2:], y[2:], n_rados=4, bounds=bounds, scale="bounds", seed=7, first_row=2)
-    >>> parts[0] = rb.craft(X[:2], y[:2], n_rados=4, bounds=bounds, scale="bounds", seed=7)
-    >>> whole = rb.craft(X, y, n_rados=4, bounds=bounds, scale="bounds", seed=7)
+    >>> parts[1] = rb.craft(X[2:], y[2:], n_rados=4, schema=bounds, mechanism=rb.Plain("bounds", 2), seed=7)
+    >>> parts[0] = rb.craft(X[:2], y[:2], n_rados=4, schema=bounds, mechanism=rb.Plain("bounds"), seed=7)
+    >>> whole = rb.craft(X, y, n_rados=4, schema=bounds, mechanism=rb.Plain("bounds"), seed=7)
     >>> bool((merge(parts).rados == whole.rados).all())
     True
     """
@@ -169,7 +169,7 @@ def _check_release_can_be_merged(part: compatibility.PartyRelease) -> None:
     if release.signatures["name"] != "all":
         raise ArgumentError(
             f"{part.name} has signatures {release.signatures['name']!r}, and sums of such rados are of another set of "
-            "signatures than those of one table; craft it with all signatures (leave --support out)"
+            "signatures than those of one table; craft it with all signatures (leave --signatures out)"
         )
     if not any(is_rado_block_name(name) for name in release.blocks):
         raise ArgumentError(f"{part.name} has no rados; craft it plainly")
@@ -208,7 +208,7 @@ def _check_merged_coins(parts: Sequence[compatibility.PartyRelease]) -> None:
             raise ArgumentError(
                 f"{parts[one].name} and {parts[other].name} were crafted from seeds, and rows of both have the numbers "
                 f"from {start:,} on: with one seed their signatures would repeat; craft without --seed, or give each "
-                f"its own numbers: --first-row {end:,} in the latter"
+                f"its own numbers: --set first_row={end} in the latter"
             )
 
 
@@ -250,7 +250,9 @@ def pool_column(columns: Sequence[Column], rows: Sequence[int]) -> Column:
     try:
         centre, std = float(mean), math.sqrt(float(square - mean**2)) or 1.0
     except OverflowError:
-        raise ReleaseError(f"column {first.name!r} spreads too far to be standardised; use --scale bounds") from None
+        raise ReleaseError(
+            f"column {first.name!r} spreads too far to be standardised; use --set scale=bounds"
+        ) from None
     # As far as 2**22 steps of each reach, in the table's units.
     reach = max(
         column.step * 2.0**GRID_BITS * _deviation_of_merged_column(column) + abs((column.mean or 0.0) - centre)

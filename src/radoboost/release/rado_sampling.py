@@ -41,7 +41,7 @@ def draw_rados(release: Release, n_rados: int = N_RADOS, random_state: Any = Non
     --------
     >>> import radoboost as rb
     >>> X, y = np.array([[0.5], [0.25]]), [0, 1]
-    >>> release = rb.craft(X, y, mechanism=rb.Moments(1.0), bounds=[[0, 1]], classes=(0, 1))
+    >>> release = rb.craft(X, y, mechanism=rb.Moments(1.0), schema=[[0, 1]], classes=(0, 1))
     >>> release.n_rados, draw_rados(release, 50).rados.shape
     (0, (50, 2))
     """

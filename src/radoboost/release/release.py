@@ -325,8 +325,8 @@ def _refuse_share_as_release(metadata: Mapping[bytes, bytes]) -> None:
     """Refuse a file that is on the way to a release."""
     if SHARE_KEY.encode() in metadata:
         raise ReleaseError(
-            "these are rows or sums in shares or encrypted, and no release: rado craft --key takes shares of rows, and "
-            "rado merge --shares what it makes of both of them"
+            "these are rows or sums in shares or encrypted, and no release: rado share sum takes shares of rows, "
+            "and rado merge what it makes of both of them"
         )
 
 

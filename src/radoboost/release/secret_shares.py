@@ -38,8 +38,8 @@ from radoboost.release.release import (
 FORMAT = 1
 GRID_BITS = 22  # a row's integers are at most 2**22 in magnitude
 _KINDS = {
-    "share": "a share of rows, as rado share makes two of them",
-    "partial": "the partial sums of a server, as rado craft makes them of shares with --key",
+    "share": "a share of rows, as rado share split makes two of them",
+    "partial": "the partial sums of a server, as rado share sum makes them",
     "encrypted-rows": "encrypted rows, as secure.encrypt makes them",
     "encrypted-sums": "encrypted sums, as secure.craft makes them",
 }
@@ -127,8 +127,8 @@ def refuse_shares_of_other_release(first: PendingRelease, second: PendingRelease
     advice = "share both with the same options"
     if "columns" in different:
         advice = (
-            "each is scaled by its own table; declare the same bounds for all and scale by them (--schema or --bounds, "
-            "with --scale bounds)"
+            "each is scaled by its own table; declare the same bounds for all and scale by them (--schema, "
+            "with --set scale=bounds)"
         )
     raise ReleaseError(f"{names[0]} and {names[1]} have other {' and other '.join(different)}: {advice}")
 
@@ -145,6 +145,14 @@ def write_share_file(path: Path, kind: str, schema: pa.Schema, document: Mapping
         with parquet_writer_with_document(draft, schema, SHARE_KEY, content, **options) as writer:
             yield writer
         seal_release_file(draft)
+
+
+def holds_shares(path: Path) -> bool:
+    """Whether a file says that it holds shares, or sums of them; reading it says what is wrong with any other."""
+    try:
+        return SHARE_KEY.encode() in (pq.read_metadata(path).metadata or {})
+    except (OSError, pa.ArrowInvalid):
+        return False
 
 
 def read_share_document(path: Path, kind: str) -> dict[str, Any]:

@@ -262,7 +262,7 @@ def faq_answers(release: Release) -> tuple[FaqAnswer, ...]:
                 *([f"And {left_out} more: all of them stand in the statement in full."] if left_out > 0 else []),
             ),
         ),
-        FaqAnswer("What do several releases add up to?", _several_releases_text(statement)),
+        FaqAnswer("What do several releases add up to?", several_releases_text(statement)),
         FaqAnswer("Who made it?", (*_who_made_release_text(statement), _NO_ORIGIN)),
     )
 
@@ -317,7 +317,7 @@ def _how_well_protected_text(statement: Statement) -> tuple[str, ...]:
     return (*sentences, *(f"{line[0].upper()}{line[1:]}." for line in groups))
 
 
-def _several_releases_text(statement: Statement) -> tuple[str, ...]:
+def several_releases_text(statement: Statement) -> tuple[str, ...]:
     if math.isinf(statement.epsilon):
         return ("Nothing is promised, so there is nothing to add. Two releases of one table tell more than one does.",)
     total = statement.composed

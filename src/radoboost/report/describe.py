@@ -1,6 +1,7 @@
 """A release, a model, an account or an audit in words, for people."""
 
 import math
+import shlex
 import textwrap
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from radoboost.learner.model import Model
 from radoboost.learner.rado_moments import BY_ROWS
 from radoboost.learner.uncertainty import weak_release_text
 from radoboost.learner.vertical_join import SENTENCES
-from radoboost.privacy import delta_advice
+from radoboost.privacy import Relation, delta_advice
+from radoboost.privacy.events import OF_LABELS
 from radoboost.release.class_summary import class_facts_text, facts_of_classes
 from radoboost.release.columns import shared_column_names
 from radoboost.release.feature_map import FeatureMap
@@ -23,9 +25,11 @@ from radoboost.release.statement_text import (
     epsilon_text,
     plan_text,
     release_content_text,
+    several_releases_text,
     stage_noise_text,
     statement_figures_text,
     statement_text,
+    verdict_of,
 )
 from radoboost.report.coefficients import INTERVAL, expected_error_rows
 from radoboost.report.effects_report import effect_lines
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 _WIDTH = 80
 _SHOWN_COLUMNS = 12
 _SHOWN_CLASSES = 5
+_SHOWN_EFFECTS = 5
 _NOT_FOR_PEOPLE = (
     "noise",
     "noise_std",
@@ -60,6 +65,7 @@ _SAID_APART = (
     "remarks",
     *SENTENCES,
 )
+_ROWS = {"good": "usable", "spoiled": "unusable", "unforeseen": "with a value that the schema does not allow"}
 _WORDS = {
     "n_rados": "rados",
     "r2": "R2",
@@ -72,8 +78,7 @@ _WORDS = {
 def describe_release(release: Release) -> str:
     """What a release is, what it promises and what it does not, as text for a terminal."""
     lines = [
-        f"{release_content_text(release.n_rados)} of {len(release.columns):,} features, from "
-        f"{_described_examples(release.n_examples)}",
+        _content_of_release(release),
         *_describe_classes(release),
         *_describe_feature_map(release.map),
         *_describe_shared_columns(release),
@@ -94,8 +99,80 @@ def describe_release(release: Release) -> str:
     return "\n".join(lines + _more_columns_line(len(release.columns)))
 
 
+def summarize_release(release: Release, place: str) -> str:
+    """What a release is, its promise in a sentence, and what to do next with the file at `place`."""
+    two = release.n_classes == 2
+    return "\n".join(
+        [
+            _content_of_release(release),
+            *(
+                _describe_classes(release)
+                if two
+                else _described_field("classes", ", ".join(map(repr, release.classes)))
+            ),
+            *_describe_feature_map(release.map),
+            *_describe_shared_columns(release),
+            *_describe_promise(release.statement, release.n_examples),
+            *_described_field("statement", shlex.join(["rado", "show", place])),
+            *_described_field("next", shlex.join(["rado", "learn", place])),
+        ]
+    )
+
+
+def _content_of_release(release: Release) -> str:
+    return (
+        f"{release_content_text(release.n_rados)} of {len(release.columns):,} features, from "
+        f"{_described_examples(release.n_examples)}"
+    )
+
+
+def _describe_promise(statement: Statement, n_examples: int | None) -> list[str]:
+    """What a statement promises, in one sentence, with what speaks against it."""
+    advice = None if math.isinf(statement.epsilon) else delta_advice(statement.delta, n_examples)
+    wholly = math.isfinite(statement.epsilon) and statement.neighbours not in (*OF_LABELS, Relation.VALUE)
+    return [
+        *_described_field("promise", f"{verdict_of(statement).headline}."),
+        *(_described_field("together", several_releases_text(statement)[0]) if statement.composed is not None else []),
+        *([] if wholly else _described_field("beware", statement.not_protected[0])),
+        *(_described_field("advice", advice) if advice else []),
+    ]
+
+
 def describe_model(model: Model) -> str:
     """What a model is, what it weighs most, and what is known of the release behind it, as text for a terminal."""
+    lines = [*_head_of_model(model), *_describe_vertical_join(model.learner)]
+    lines += ["", *effect_lines(explain_model(model)), "", *_describe_weights(model), ""]
+    if model.release is None or model.statement is None:
+        return "\n".join([*lines, _FROM_EXAMPLES])
+    lines += [
+        *_described_field("from", f"{release_content_text(model.release['n_rados'])} of {_describe_people(model)}"),
+        *_describe_how_made(
+            model.release["mechanism"], model.release["signatures"] if model.release["n_rados"] else None, model.map
+        ),
+        "",
+        _heading_of_release_behind_model(model.statement),
+        "",
+        *_describe_statement(model.statement, model.release.get("n_examples")),
+    ]
+    return "\n".join(lines)
+
+
+def summarize_model(model: Model, place: str) -> str:
+    """What a model is and does, the promise of the release behind it, and what to do next with the file at `place`."""
+    lines = [*_head_of_model(model), "", *effect_lines(explain_model(model), _SHOWN_EFFECTS), ""]
+    if model.release is None or model.statement is None:
+        lines += [_FROM_EXAMPLES]
+    else:
+        lines += _describe_promise(model.statement, model.release.get("n_examples"))
+    lines += _described_field("statement", shlex.join(["rado", "show", place]))
+    return "\n".join([*lines, *_described_field("next", shlex.join(["rado", "predict", place, "TABLE"]))])
+
+
+_FROM_EXAMPLES = "learned from the examples themselves: nothing is promised about them"
+
+
+def _head_of_model(model: Model) -> list[str]:
+    """What a model is, how it was learned, and which error it expects."""
     names = model.column_names
     count = f"{len(names):,} column{'' if len(names) == 1 else 's'}"
     what = f"a linear classifier over {count}"
@@ -105,26 +182,13 @@ def describe_model(model: Model) -> str:
         *_describe_what_scores_mean(what, model),
         *_describe_learner(model),
         *_describe_feature_map(model.map),
+        *_describe_used_columns(model),
     ]
-    lines += [*_describe_used_columns(model), *_describe_vertical_join(model.learner)]
     if "empty_chance" in model.learner:
         lines += _described_field(
             "doubt", weak_release_text(model.learner["empty_chance"], model.learner["noise_share"])
         )
-    if model.release is None or model.statement is None:
-        lines += ["learned from the examples themselves: nothing is promised about them"]
-    else:
-        lines += [
-            *_described_field("from", f"{release_content_text(model.release['n_rados'])} of {_describe_people(model)}"),
-            *_describe_how_made(
-                model.release["mechanism"], model.release["signatures"] if model.release["n_rados"] else None, model.map
-            ),
-            "",
-            _heading_of_release_behind_model(model.statement),
-            "",
-            *_describe_statement(model.statement, model.release.get("n_examples")),
-        ]
-    return "\n".join([*lines, "", *effect_lines(explain_model(model)), "", *_describe_weights(model)])
+    return lines
 
 
 def describe_measured_errors(found: "Reliability | None") -> list[str]:
@@ -420,8 +484,11 @@ def _describe_how_made(
         _describe_noise(mechanism),
         {key: value for key, value in mechanism.items() if key not in _NOT_FOR_PEOPLE},
     )
+    rows = made.pop("rows") if isinstance(made.get("rows"), Mapping) else {}
+    counts = ", ".join(f"about {max(0, round(rows[key])):,} {words}" for key, words in _ROWS.items() if key in rows)
     return [
         *_described_field("mechanism", _described_entry_name(made)),
+        *(_described_field("rows", f"{counts} (noisy counts)") if counts else []),
         *(_described_field("columns", plan_text(mechanism["plan"])) if "plan" in mechanism else []),
         *(_described_field("noise", noise) if noise else []),
         *(_described_field("signatures", _described_entry_name(signatures)) if signatures is not None else []),

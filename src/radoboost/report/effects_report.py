@@ -84,7 +84,7 @@ def explain(source: Any) -> Explanation | Explanations:
     >>> rng = np.random.default_rng(0)
     >>> x = rng.uniform(-3, 3, size=(20_000, 2))
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(2 - x[:, 0] ** 2))
-    >>> declared = {"bounds": [[-3, 3]] * 2, "classes": (False, True), "columns": "degree-2"}
+    >>> declared = {"schema": [[-3, 3]] * 2, "classes": (False, True), "columns": "degree-2"}
     >>> release = rb.craft(x, y, mechanism=rb.Moments(epsilon=5.0), **declared)
     >>> curve = rb.explain(release).curves[0]
     >>> curve.name, curve.effects[0] > 1, curve.effects[32] < 0, curve.effects[64] > 1
@@ -263,7 +263,7 @@ def cover_of_model_page(model: Model, name: str, more: Sequence[Sequence[str]] =
     )
 
 
-def effect_lines(explanation: Explanation | Explanations) -> list[str]:
+def effect_lines(explanation: Explanation | Explanations, most: int = _LINES) -> list[str]:
     """The most important effects as lines for a terminal: a column's shape from its low to its high end."""
     if isinstance(explanation, Explanations):
         from radoboost.report.class_effects import class_effect_lines
@@ -272,14 +272,14 @@ def effect_lines(explanation: Explanation | Explanations) -> list[str]:
     shown = effects_by_importance(explanation)
     if not shown:
         return []
-    lines = [HEADING, *(line for item in shown[:_LINES] for line in column_effect_lines(item))]
+    lines = [HEADING, *(line for item in shown[:most] for line in column_effect_lines(item))]
     pairs = [pair for pair in explanation.pairs if any(pair.corners)][:_PAIR_LINES]
     lines += _pair_effect_lines(pairs)
     rest = explanation.rest
     lines += [f"the rest: {effect_percent(rest.share)} in {rest.n_columns:,} products of three columns"] if rest else []
-    if any(item.band is not None for item in [*shown[:_LINES], *pairs]):
+    if any(item.band is not None for item in [*shown[:most], *pairs]):
         lines.append(MARGINS)
-    hidden = len(shown) - _LINES
+    hidden = len(shown) - most
     columns = "column" if hidden == 1 else "columns"
     return lines + ([f"... and {hidden:,} {columns} more; --html PAGE shows pictures of effects"] if hidden > 0 else [])
 

@@ -233,6 +233,18 @@ class Findings(FindingsRecord):
             self._require(len(set(names)) == len(names), f"names must differ; they are {', '.join(names)}")
 
 
+FindingPart = ReportTable | Figure | Check | str
+"""A part of findings; text is a note."""
+
+
+def findings_of_parts(name: str, title: str, parts: Iterable[FindingPart]) -> Findings:
+    """Findings of parts in any order: the type of each says where it belongs."""
+    kinds: dict[str, type] = {"tables": ReportTable, "figures": Figure, "checks": Check, "notes": str}
+    every = list(parts)
+    fields: dict[str, Any] = {field: [one for one in every if isinstance(one, kind)] for field, kind in kinds.items()}
+    return Findings(name, title, **fields)
+
+
 def _plain_finding_value(value: Any) -> Any:
     """Values of Python for those of NumPy, None for NaN, and tuples for all sequences but text."""
     if isinstance(value, np.generic):

@@ -20,6 +20,7 @@ from radoboost.release.composition import EarlierRelease, earlier_releases
 from radoboost.release.release import Statement, percent_up_text, rounded_up_text
 from radoboost.release.statement_text import epsilon_text
 from radoboost.tables.column_selection import list_names
+from radoboost.tables.person_ids import Person
 from radoboost.tables.schema import Schema
 
 _MOST_TABLES = 200  # of one ledger in a list
@@ -96,9 +97,18 @@ class Budget:
     def mechanism(self) -> Any:
         """The mechanism, as the options of `rado craft` choose it."""
         numbers = self.numbers()
-        names = ("epsilon", "delta", "unit", "relation")
-        options = {name: numbers[name] if self.private else None for name in names}
-        return chosen_mechanism(None, {**options, "noise_std": None})
+        name = "moments" if self.private else "plain"
+        names = ("epsilon", "delta", "unit", "relation") if self.private else ()
+        chosen = {key: numbers[key] for key in names}
+        if numbers["person"] is not None and self.unit == "record":
+            del chosen["unit"]  # all records of a person, as the schema says
+        return chosen_mechanism(name, {key: value for key, value in chosen.items() if value is not None})
+
+    def declared(self, schema: Schema) -> Schema:
+        """The schema with what the form says of the table as a whole."""
+        numbers = self.numbers()
+        person = None if numbers["person"] is None else Person(numbers["person"], numbers["max_rows"])
+        return replace(schema, rows=numbers["rows"], person=person)
 
     def options(self) -> list[str]:
         """The options of `rado craft` that say the same."""
@@ -106,14 +116,16 @@ class Budget:
         if not self.private:
             return [] if numbers["n_rados"] is None else ["-n", str(numbers["n_rados"])]
         words = ["--epsilon", repr(numbers["epsilon"]), "--delta", repr(numbers["delta"])]
-        words += ["--unit", self.unit] if self.unit != "record" or (self.ids and not numbers["person"]) else []
-        return words + (["--relation", "replace"] if numbers["relation"] == "replace" else [])
+        named = self.unit != "record" or (self.ids and not numbers["person"])
+        words += ["--set", f"unit={self.unit}"] if named else []
+        return words + (["--set", "relation=replace"] if numbers["relation"] == "replace" else [])
 
     def table_options(self) -> list[str]:
         """The options that say how many rows there are, and whose."""
         numbers = self.numbers()
-        named = {"--rows": numbers["rows"], "--person": numbers["person"], "--max-rows": numbers["max_rows"]}
-        return [text for option, value in named.items() if value is not None for text in (option, str(value))]
+        words = [] if numbers["rows"] is None else ["--set", f"rows={numbers['rows']}"]
+        person = None if numbers["person"] is None else f"{numbers['person']}:{numbers['max_rows']}"
+        return words + ([] if person is None else ["--person", person])
 
 
 def _parse_budget(budget: Budget) -> tuple[dict[str, Any], dict[str, str]]:
@@ -213,12 +225,9 @@ def preview_budget(
     if problems:
         return BudgetPreview(lines=tuple(problems.values()))
     try:
-        numbers, mechanism = budget.numbers(), budget.mechanism()
-        persons = {"person": numbers["person"], "max_rows": numbers["max_rows"]}
-        answer = privacy_cost_by_schema(
-            mechanism, schema, rows=numbers["rows"], **persons, earlier=_releases_before_budget(earlier)
-        )
-        books = None if ledger is None else _ledger_view_of_budget(ledger, table, name, mechanism, schema, persons)
+        mechanism, declared = budget.mechanism(), budget.declared(schema)
+        answer = privacy_cost_by_schema(mechanism, declared, earlier=_releases_before_budget(earlier))
+        books = None if ledger is None else _ledger_view_of_budget(ledger, table, name, mechanism, declared)
     except RadoError as error:
         return BudgetPreview(lines=(str(error),))
     return BudgetPreview(answer, books)
@@ -241,9 +250,7 @@ def ledger_tables_for_budget(ledger: Path) -> list[str]:
         return []
 
 
-def _ledger_view_of_budget(
-    place: Path, table: str | None, name: str, mechanism: Any, schema: Schema, persons: Mapping[str, Any]
-) -> LedgerView:
+def _ledger_view_of_budget(place: Path, table: str | None, name: str, mechanism: Any, schema: Schema) -> LedgerView:
     """What a ledger has left, and what this would leave."""
     ledger = Ledger(place, table)
     document = ledger.to_dict()
@@ -256,7 +263,7 @@ def _ledger_view_of_budget(
     )  # fmt: skip
     foreseen: tuple[privacy.Event, ...] = ()
     try:
-        foreseen = bookings_by_schema(mechanism, schema, **persons)
+        foreseen = bookings_by_schema(mechanism, schema)
         cost = ledger.check(*foreseen)
     except RadoError as error:
         other = next(

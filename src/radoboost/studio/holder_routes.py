@@ -10,9 +10,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
-from radoboost.cli.options import check_output_path, default_output_path
+from radoboost.cli.options import check_output_path, classes_option, default_output_path
 from radoboost.errors import ArgumentError, OutputError, RadoError
-from radoboost.holder.schema_file import read_bounds
 from radoboost.outputs import refuse_overwrite
 from radoboost.privacy.ledger import Ledger
 from radoboost.release.file_format import digest_of_release_file
@@ -33,6 +32,7 @@ from radoboost.studio.rendering import (
 from radoboost.studio.schema_form import ABOUT, MOST_CARDS, SchemaForm, read_card_entry
 from radoboost.studio.security import Form
 from radoboost.studio.workspace import LEDGER, RELEASE, SCHEMA, TABLE, Folder, short_names_in_errors
+from radoboost.tables.schema import Schema
 
 # ---- What the pages of the holder's way show, and the commands that do the same.
 
@@ -67,14 +67,12 @@ def holder_schema_command(studio: Studio, session: "HolderSession", place: Path)
     """The command that writes the same schema, to the byte."""
     draft, words = session.draft, ["schema", Path(studio.folder.name(session.table)), "--label", session.draft.label]
     words += ["--from-data"] if draft.from_data else []
-    words += [] if draft.separator is None else ["--separator", draft.separator]
-    words += [] if draft.decimal is None else ["--decimal", draft.decimal]
-    for value in draft.classes or ():
-        words += ["--class", value]
+    for name, mark in (("separator", draft.separator), ("decimal", draft.decimal)):
+        words += [] if mark is None else ["--set", f"{name}={mark}"]
+    words += classes_option(draft.classes)
     for name, entry in draft.changes().items():
         words += ["--column", f"{name}={json.dumps(entry, ensure_ascii=False)}"]
-    for name in draft.corrected:
-        words += ["--corrected", name]
+    words += ["--set", f"corrected={','.join(draft.corrected)}"] if draft.corrected else []
     return shell_command(*words, "-o", place)
 
 
@@ -190,7 +188,7 @@ def craft_command(studio: Studio, session: "HolderSession") -> str:
     words: list[Any] = ["craft", Path(folder.name(session.table)), *budget.options()]
     words += budget.table_options() if budget.private else []
     words += [] if session.written is None else ["--schema", Path(folder.name(session.written))]
-    words += [] if ledger is None else ["--ledger", Path(folder.name(ledger)), "--table", table]
+    words += [] if ledger is None else ["--ledger", Path(f"{folder.name(ledger)}:{table}")]
     for word in budget.compose:
         words += ["--compose", Path(folder.name(folder.file(word)))]
     return shell_command(*words, "-o", Path(folder.name(folder.place(budget.output))))
@@ -202,10 +200,10 @@ def holder_craft_order(studio: Studio, session: "HolderSession") -> CraftOrder:
     numbers, mechanism = budget.numbers(), budget.mechanism()
     ledger, table = _chosen_ledger_of_budget(studio, budget)
     assert session.written is not None
-    names = ("n_rados", "rows", "person", "max_rows")
+    declared = budget.declared(Schema.of(session.written))
     return CraftOrder(
-        folder.root, session.table, session.written, folder.place(budget.output), mechanism, ledger, table,
-        tuple(folder.file(word) for word in budget.compose), **{name: numbers[name] for name in names},
+        folder.root, session.table, session.written, declared, folder.place(budget.output), mechanism, ledger, table,
+        tuple(folder.file(word) for word in budget.compose), numbers["n_rados"],
     )  # fmt: skip
 
 
@@ -384,9 +382,7 @@ def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
         if session.proposing is not None:
             session.proposing.cancel()  # what it would propose is not wanted any more
         if how == "schema":
-            declared = read_bounds(studio.folder.file(form.text("begin_with"))).schema
-            assert declared is not None  # a file holds a schema, or is refused
-            session.draft.take_up(declared)
+            session.draft.take_up(Schema.of(studio.folder.file(form.text("begin_with"))))
         elif how == "data":
             _propose_schema_as_job(studio, number, session)
         else:
@@ -532,7 +528,8 @@ def _propose_schema_as_job(studio: Studio, number: str, session: HolderSession) 
         raise ArgumentError("choose the column that is to be learned first")
 
     def work(job: Job) -> Any:
-        proposal = infer_schema([str(session.table)], label, separator=separator, bar=job.progress)
+        table = [str(session.table)]
+        proposal = infer_schema(table, label, separator=separator, skip_unlabelled=True, bar=job.progress)
         job.progress("proposing", 1, 1)  # ends here if it was cancelled by now
         return proposal
 

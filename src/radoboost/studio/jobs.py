@@ -21,7 +21,9 @@ from typing import Any, Literal
 
 from radoboost.errors import ArgumentError, OutputError, RadoError, what_is_spent
 from radoboost.privacy.ledger import Ledger
+from radoboost.release.composition import earlier_releases
 from radoboost.release.release import Release, Statement
+from radoboost.tables.schema import Schema
 
 Lane = Literal["work", "look"]
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -228,15 +230,13 @@ class CraftOrder:
     root: Path
     table: Path
     schema: Path
+    declared: Schema
     place: Path
     mechanism: Any
     ledger: Path | None = None
     ledger_table: str | None = None
     compose: tuple[Path, ...] = ()
     n_rados: int | None = None
-    rows: int | None = None
-    person: str | None = None
-    max_rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -263,16 +263,19 @@ class Work:
 
     def __call__(self, job: Job) -> Crafted:
         """Craft and write the release; where that ends early, the job's note says what stays booked."""
-        from radoboost.holder.craft import craft
+        from radoboost.holder.craft import craft_request
+        from radoboost.holder.request import CraftRequest
 
         order = self.order
         books = None if order.ledger is None else Ledger(order.ledger, order.ledger_table)
         try:
             check_output_place_free(order.place)  # again: another craft may have ended there while this one waited
-            release = craft(
-                [str(order.table)], schema=order.schema, mechanism=order.mechanism, n_rados=order.n_rados,
-                rows=order.rows, person=order.person, max_rows=order.max_rows, compose=order.compose, ledger=books,
-                counts=self.counts.extend, progress=job.progress, place=order.place,
+            asked = CraftRequest.of(
+                order.declared, order.mechanism, n_rados=order.n_rados, earlier=earlier_releases(order.compose)
+            )
+            release = craft_request(
+                [str(order.table)], None, asked, ledger=books, counts=self.counts.extend, progress=job.progress,
+                place=order.place,
             )  # fmt: skip
             release.save(order.place, fresh=True)
         except BaseException as error:

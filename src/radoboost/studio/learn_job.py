@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from radoboost.cli.learn import chosen_learner
+from radoboost.cli.learn import chosen_learner, learner_words
 from radoboost.cli.options import check_output_path, default_output_path
-from radoboost.cli.predict import confusion_lines
+from radoboost.cli.predict import confusion_lines, default_name_of_program
 from radoboost.errors import ArgumentError
 from radoboost.learner.evaluation import judge_reliability
 from radoboost.learner.export import FORMATS, export
@@ -35,6 +35,7 @@ ONE, MERGED, AVERAGED = "one", "merged", "averaged"
 _MERGED = "merged.rado.parquet"
 _BY_DEFAULT = "moments"  # the learner
 _BOOSTING = ("rounds", "weak", "penalty", "strength", "stop", "seed")
+_SETTINGS = {"rounds": "n_rounds", "seed": "random_state"}  # what --set calls them, where it is another word
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def read_releases_to_learn(places: Sequence[Path]) -> Sources:
 
 @dataclass(frozen=True)
 class Choices:
-    """What a form says about learning, as text, with the names that the options of `rado learn` have."""
+    """What a form says about learning, as text, with names of its own."""
 
     learner: str = _BY_DEFAULT
     rounds: str = ""
@@ -109,17 +110,15 @@ class Choices:
         prior = tuple(share.strip() for share in form.all("prior"))
         return cls(**texts, prior=prior, one_holder="one_holder" in form)
 
-    def options(self, sources: Sources) -> dict[str, Any]:
-        """The options of `rado learn`: those of boosting where it is chosen, and a seed where it draws."""
+    def settings(self, sources: Sources) -> list[str]:
+        """The settings of boosting where it is chosen, as --set takes them; and a seed where it draws."""
         left_out = {name for name, kept in (("strength", self.penalty), ("seed", sources.draws)) if not kept}
         names = [name for name in _BOOSTING if name not in left_out] if self.learner == "boost" else []
-        chosen: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name)}
+        chosen = {name: getattr(self, name) for name in names if getattr(self, name)}
         for name in ("rounds", "seed"):
             if name in chosen:
                 chosen[name] = _integer_of_learn_form(name, chosen[name])
-        if shares := self._shares(sources):
-            chosen["prior"] = shares
-        return chosen
+        return [f"{_SETTINGS.get(name, name)}={value}" for name, value in chosen.items()]
 
     def _shares(self, sources: Sources) -> list[str]:
         """One share of the positive class, or shares by class, as --prior takes them."""
@@ -128,12 +127,14 @@ class Choices:
         pairs = zip(sources.classes, self.prior, strict=False)
         return [f"{name}={share}" for name, share in pairs if share]
 
+    def classifier(self, sources: Sources) -> Any:
+        """The classifier, not yet fitted."""
+        return chosen_learner(self.learner, self.settings(sources), self._shares(sources))
+
     def words(self, sources: Sources) -> list[object]:
-        words: list[object] = [] if self.learner == _BY_DEFAULT else ["--learner", self.learner]
-        for name, value in self.options(sources).items():
-            for each in value if isinstance(value, list) else [value]:
-                words += [f"--{name}", each]
-        return words + (["--one-holder"] if self.one_holder and sources.how == AVERAGED else [])
+        """The words of `rado learn` that say the same."""
+        one_holder = self.one_holder and sources.how == AVERAGED
+        return [*learner_words(self.learner, self.settings(sources), self._shares(sources), one_holder)]
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class LearnOrder:
         check_output_path(self.place, read)
         names = [str(self._name(place)) for place in self.sources.places]
         refuse_overwrite(self.place, self.root / Choices.first(self.sources, names).output)
-        return chosen_learner(self.choices.learner, **self.choices.options(self.sources))
+        return self.choices.classifier(self.sources)
 
     def commands(self, report: str = "") -> list[str]:
         """The commands that do the same, in the folder of the studio; with a report where one is named."""
@@ -316,7 +317,7 @@ class ExportOrder:
     place: Path
 
     def command(self) -> str:
-        words: list[object] = ["export", self.learned.place.relative_to(self.root), "--to", self.to]
+        words: list[object] = ["export", self.learned.place.relative_to(self.root)]
         if self.to == "sql":
             words += ["--table", self.table] if self.table else []
             for name in self.keep:
@@ -340,5 +341,4 @@ def place_for_exported_model(model: Path, to: str) -> str:
     """Where a program goes, if nobody says: as `rado export` has it."""
     if to not in FORMATS:
         raise ArgumentError(f"there is no form {to!r} to export to; choose one of {', '.join(FORMATS)}")
-    stem = model.name.removesuffix(".json").removesuffix(".model")
-    return str(default_output_path(stem, FORMATS[to].removeprefix(".")))
+    return str(default_name_of_program(model.name, to))

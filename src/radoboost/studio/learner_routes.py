@@ -38,7 +38,8 @@ from radoboost.studio.rendering import (
 from radoboost.studio.schema_form import SchemaForm
 from radoboost.studio.security import Form
 from radoboost.studio.workspace import MODEL, RELEASE, TABLE, short_names_in_errors
-from radoboost.tables.column_types import Category, Date, category_slot_name
+from radoboost.tables.column_types import Category, Date, Number, category_slot_name
+from radoboost.tables.csv_dialect import PLAIN
 
 # ---- A row that somebody types: a form made of a model's columns, and the row as the model takes it.
 
@@ -75,7 +76,7 @@ def _learner_row_field(model: Model, place: int, name: str) -> Field:
     kind = None if model.schema is None else model.schema.columns[name]
     if isinstance(kind, Category):
         options = [(str(k), value) for k, value in enumerate(kind.values or ())]
-        return Field(place, name, CATEGORY, tuple(options + [("other", _ANOTHER)] * kind.other))
+        return Field(place, name, CATEGORY, tuple(options + [("other", _ANOTHER)] * bool(kind.other)))
     if isinstance(kind, Date):
         hint = f"{kind.low} to {kind.high}" if kind.low and kind.high and "private" not in (kind.low, kind.high) else ""
         return Field(place, name, DATE if kind.unit == "days" else MOMENT, hint=hint)
@@ -86,8 +87,8 @@ def _learner_row_field(model: Model, place: int, name: str) -> Field:
 def read_learner_row(model: Model, form: Form) -> tuple[dict[str, str], pa.Table, list[str]]:
     """What was typed, the row as a table, and the same as lines of a CSV file; empty fields are gaps."""
     typed, cells, columns = {}, [], {}
-    decimal = "." if model.schema is None else model.schema.decimal
     for one in learner_row_fields(model):
+        decimal = _decimal_mark_of_field(model, one)
         typed[one.id] = text = form.text(one.id, "").strip()
         if not text:
             columns[one.name] = pa.nulls(1, _TYPES[one.kind])
@@ -105,6 +106,13 @@ def read_learner_row(model: Model, form: Form) -> tuple[dict[str, str], pa.Table
             columns[one.name] = pa.array([moment], pa.timestamp("s"))
             cells.append(moment.isoformat() if one.kind == MOMENT else moment.date().isoformat())
     return typed, pa.table(columns), [_learner_row_as_csv(list(columns)), _learner_row_as_csv(cells)]
+
+
+def _decimal_mark_of_field(model: Model, field: Field) -> str:
+    """The mark that numbers of a column are written with."""
+    kind = None if model.schema is None else model.schema.columns[field.name]
+    marks = PLAIN if model.schema is None else model.schema.marks
+    return kind.dialect(marks).decimal if isinstance(kind, Number) else marks.decimal
 
 
 def _chosen_value_of_field(field: Field, text: str) -> Any:
@@ -187,7 +195,7 @@ def learner_options_data(studio: Studio, session: LearnerSession, sources: learn
 
 def learner_order(studio: Studio, sources: learn_job.Sources, choices: learn_job.Choices) -> learn_job.LearnOrder:
     """What to learn, by what was chosen; refused where that cannot be understood."""
-    choices.options(sources)
+    choices.settings(sources)
     merged = studio.folder.place(choices.merged) if sources.how == learn_job.MERGED else None
     return learn_job.LearnOrder(studio.folder.root, sources, choices, studio.folder.place(choices.output), merged)
 

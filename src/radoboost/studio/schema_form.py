@@ -16,6 +16,8 @@ from radoboost.tables import column_types
 from radoboost.tables.raw_table import raw_column_types
 from radoboost.tables.schema import Schema
 
+_OF_FILE = "decimal mark of the file"  # beside the entries of a number, which may have one of its own
+_ON_CARDS = {"kind", "inferred", "low", "high", "fill", "gaps", "values", "other", "unit", "order", "parts"}
 MOST_CARDS = 400  # of a page; other columns stay as their names suggest, or as the file says
 ABOUT = {
     "number": "an amount",
@@ -128,7 +130,7 @@ class SchemaForm:
         return found if self.label is None else {**found, self.label: {"classes": self._classes()}}
 
     def _with_mark(self, name: str, entry: dict[str, Any]) -> dict[str, Any]:
-        return {**entry, "decimal": self.decimal or self.first.decimal} if entry["kind"] == "number" else entry
+        return {**entry, _OF_FILE: self.decimal or self.first.decimal} if entry["kind"] == "number" else entry
 
     @property
     def corrected(self) -> tuple[str, ...]:
@@ -146,7 +148,7 @@ class SchemaForm:
         """Whether an entry says what somebody decided about a column: not open, and not as the name suggests."""
         if entry is None or "classes" in entry:
             return entry is not None and entry["classes"] is not None
-        plain = {key: value for key, value in entry.items() if key != "decimal"}
+        plain = {key: value for key, value in entry.items() if key != _OF_FILE}
         return not _undecided_card(entry) and plain != column_types.column_kind_to_dict(
             infer_kind_by_name(name, self.types[name])
         )
@@ -166,7 +168,9 @@ class SchemaForm:
 
     def schema(self) -> Schema:
         """The schema, if all of it can be used."""
-        return apply_schema_decisions(self.first, self.changes(), self.classes, self.decimal, self.corrected)
+        entries = {"decimal": self.decimal, "corrected": tuple(self.corrected)}
+        given = {name: entry for name, entry in entries.items() if entry}
+        return apply_schema_decisions(self.first, self.changes(), self.classes, given)
 
     def text(self) -> str:
         return schema_as_text(self.schema())
@@ -223,11 +227,11 @@ def read_card_entry(kind: str, before: Mapping[str, Any], fields: Mapping[str, s
         return {"kind": kind, **_blank_card_entry(kind), **mark}
     if kind in ("text", "id"):
         return {"kind": kind, **mark}
-    unseen = {name: before[name] for name in ("origin", "terms") if name in before}
+    unseen = {name: value for name, value in before.items() if name not in _ON_CARDS}
     entry: dict[str, Any] = {"kind": kind, **unseen, **mark}
     if kind == "category":
         entry["values"] = _card_values(fields.get("values", ""), before.get("values"))
-        entry |= {"other": True} if "other" in fields else {}
+        entry |= {"other": before.get("other") or True} if "other" in fields else {}
     elif "search" in fields:
         entry |= {"low": column_types.PRIVATE, "high": column_types.PRIVATE}
     else:

@@ -17,8 +17,7 @@ Files and stores: `files`: FilePart, row groups, Arrow and Parquet parts, footer
     patterns. `urls`: kinds of addresses, passwords and secrets masked. `object_stores`: Store, StorePath, listing,
     wildcards. `store_files`: byte ranges, retries, read-ahead, S3, fsspec.
 Queries and clusters: `databases`: query, DuckDB, PostgreSQL, cursors. `streams`: spools, standard input, datasets, lazy
-    frames. `dask_frames`: steps, expressions, dtypes, literals of a Dask plan. `spark_frames`: doubt of a Spark plan,
-    its files, partitions. `spark_jobs`: run and cancel Spark jobs, errors, collected batches.
+    frames. `spark_jobs`: columns and partitions of a Spark frame, jobs run and cancelled, errors, collected batches.
 """
 
 from radoboost.tables.opening import column_storage_of_table, open_table

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from radoboost.tables.column_types import FIRST, LAST
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 
 _TRUE, _FALSE = r"^[ \t]*(?i:true)[ \t]*$", r"^[ \t]*(?i:false)[ \t]*$"
@@ -95,7 +96,7 @@ def _number_cells_by_pattern(cells: pa.Array, marks: CsvDialect) -> NDArray[np.f
     kind = cells.type
     for pattern, digit in ((_TRUE, b"1"), (_FALSE, b"0")):
         cells = pc.if_else(pc.match_substring_regex(cells, pattern), pa.scalar(digit, kind), cells)
-    cells = pc.if_else(pc.match_substring_regex(cells, _number_pattern(marks)), cells, pa.scalar(None, kind))
+    cells = pc.if_else(pc.match_substring_regex(cells, marks.number_pattern), cells, pa.scalar(None, kind))
     texts = pc.utf8_trim_whitespace(_cells_as_text(cells))
     if marks.thousands is not None:
         texts = pc.replace_substring(texts, marks.thousands, "")
@@ -107,15 +108,6 @@ def _number_cells_by_pattern(cells: pa.Array, marks: CsvDialect) -> NDArray[np.f
 
 def _cells_as_text(cells: pa.Array) -> pa.Array:
     return cells.cast(pa.string() if pa.types.is_binary(cells.type) else pa.large_string())
-
-
-def _number_pattern(marks: CsvDialect) -> str:
-    """What a number looks like. Arrow matches in one look from left to right, so a long text takes its length."""
-    whole = "[0-9]+"
-    if marks.thousands is not None:
-        whole = f"(?:[0-9]+|[0-9]{{1,3}}(?:{re.escape(marks.thousands)}[0-9]{{3}})+)"
-    point = re.escape(marks.decimal)
-    return rf"^[ \t]*[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*$"
 
 
 def category_cell_codes(column: pa.DictionaryArray) -> NDArray[np.int64]:
@@ -270,7 +262,6 @@ _TIME = (
     r" ?(?P<zone>Z|UTC|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
 _TICKS = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
-FIRST, LAST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999, in seconds; no other moment is a date
 _UNKNOWN = np.iinfo(np.int64).min
 
 

@@ -5,21 +5,28 @@ too, where all classes of a table are numbers, or all are truth values. Where th
 a number is a code, such as 007, the classes are called by their texts, if all of them come from texts.
 """
 
+import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+from unicodedata import ucd_3_2_0
 
 import numpy as np
 
-from radoboost.errors import ArgumentError, TableError, whole_number
+from radoboost.errors import ArgumentError, RadoError, TableError, whole_number
+from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 # No two parts can match the same digits: a pattern that could try both would take quadratic time on a long text.
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 # Leading zeros, or an exponent without a point or a sign: no program prints a number so, and people write codes so.
+_INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
+NOT_A_NUMBER = "NaN, which programs write for a number that is missing"
 _CODE = re.compile(r"0[0-9]+|[0-9]+[eE][0-9]+")
+_BEYOND_FLOAT64 = 2**1024 - 2**970  # and all above are infinite
 LONGEST_LABEL = 1024  # characters; a longer text is not a number and not a class
 MOST_CLASSES = 64
 
@@ -40,6 +47,38 @@ def canonical_label(spelling: Any) -> Any:
     return int(spelling) if isinstance(spelling, float) and spelling.is_integer() else spelling
 
 
+def _plain_spelling(value: Any, marks: CsvDialect) -> Any:
+    """A value as it is told from others: a text that is a number with these marks is written without them.
+
+    A column of such texts may be one of numbers, until one odd cell makes texts of all of them. So infinity, and what
+    is beyond any float64, is one text in every spelling.
+    """
+    if isinstance(value, str) and len(value) <= LONGEST_LABEL:
+        text = value.strip()
+        if (marks.decimal, marks.thousands) != (".", None) and re.fullmatch(marks.number_pattern, text):
+            value = text = text.replace(marks.thousands or "", "").replace(marks.decimal, ".")
+        number = float(text) if _INFINITE.fullmatch(text) or _NUMBER.fullmatch(text) else 0.0
+        return repr(number) if math.isinf(number) else value
+    if isinstance(value, int) and abs(value) >= _BEYOND_FLOAT64:
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def includes_nan(values: Sequence[Any]) -> bool:
+    """Whether a declared value is a word for a number that is missing: as a number it would be a gap."""
+    return any(isinstance(value, str) and value.strip() in ("NaN", "nan", "-NaN", "-nan") for value in values)
+
+
+def values_are_apart(values: Sequence[Any], marks: CsvDialect = PLAIN) -> bool:
+    """Whether no two declared values are one number, as it is written with these marks."""
+    return len({value_key(value, marks) for value in values}) == len(values)
+
+
+def value_key(value: Any, marks: CsvDialect = PLAIN) -> Any:
+    """What a cell and a declared value are compared by: one key for all that a reader may make of them."""
+    return class_key(_plain_spelling(value, marks))
+
+
 def class_key(value: Any) -> Any:
     """What a value is compared by, in whatever type its column is.
 
@@ -57,6 +96,43 @@ def class_key(value: Any) -> Any:
     return value
 
 
+# ---- capitals and small letters
+
+FOLDS_DIGEST = "a695733e4cb5c9336344f582cd985df2333995996c1243db226b63279b7410f8"
+
+
+@cache
+def case_folds() -> Mapping[int, int]:
+    """The character that each capital is folded to: one for one, of the letters that Unicode 3.2 has.
+
+    Later versions of Unicode, which later versions of Python have, add letters, but keep the folding of those that
+    there are; the digest proves that, for a release must not depend on the Python that read the table.
+    """
+    folds = {}
+    for code in range(0x10450):  # behind the last letter with a capital that Unicode 3.2 has
+        letter = chr(code)
+        small = next((text for text in (letter.casefold(), letter.lower()) if len(text) == 1), letter)
+        if small != letter and ucd_3_2_0.category(letter) != "Cn":
+            folds[code] = ord(small)
+    if hashlib.sha256(repr(sorted(folds.items())).encode()).hexdigest() != FOLDS_DIGEST:
+        raise RadoError("this Python folds letters otherwise than others do; use Python 3.11 to 3.13")
+    return folds
+
+
+def fold_case(text: str) -> str:
+    """A text in which capitals and small letters are alike; it has as many characters.
+
+    >>> fold_case("ÄRZTIN"), fold_case("Straße")
+    ('ärztin', 'straße')
+    """
+    return text.translate(case_folds())
+
+
+def folded_key(value: Any, marks: CsvDialect = PLAIN) -> Any:
+    """What a cell and a declared value are compared by, where capitals and small letters are alike."""
+    return value_key(fold_case(value) if isinstance(value, str) else value, marks)
+
+
 # ---- declared classes
 
 
@@ -66,14 +142,16 @@ def check_classes(classes: Any) -> tuple[Any, ...]:
         given = None if isinstance(classes, str) else list(classes)
         values = [] if given is None else [canonical_label(value) for value in given]
         valid = 2 <= len(values) <= MOST_CLASSES and all(len(str(value)) <= LONGEST_LABEL for value in values)
-        keys = {class_key(value) for value in values}
+        keys = {value_key(value) for value in values}
     except TypeError:
         valid = False
     if valid and len(set(values)) == len(values) > len(keys):
         raise ArgumentError(
-            f"whole numbers beyond 2**53 are not told apart, so {_shorten_class_text(classes)} cannot be classes; use "
-            "text with a letter in it, such as c1 and c2"
+            "whole numbers beyond 2**53 are not told apart, nor infinite ones, so "
+            f"{_shorten_class_text(classes)} cannot be classes; use text with a letter in it, such as c1 and c2"
         )
+    if valid and includes_nan(values):
+        raise ArgumentError(f"a class cannot be called {NOT_A_NUMBER}; call it otherwise in the table")
     if not valid or len(keys) < len(values):
         raise ArgumentError(
             f"classes must be two different values, (negative, positive), or more, up to {MOST_CLASSES}; they are "

@@ -1,5 +1,6 @@
 """The columns of a table: which of them are features, and which types are numbers."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -170,3 +171,23 @@ def refuse_inexact(
 def row_number_text(row: int, first: int = 0) -> str:
     """What messages call a row that is known by its number alone; people count from 1."""
     return f"row {first + row + 1:,}"
+
+
+# ---- What the name of a column says of it.
+
+_IDS = {"id", "ids", "uuid", "guid", "identifier", "mrn", "ssn", "nhs", "pid"}
+_OWNERS = {"account", "case", "client", "customer", "member", "patient", "person", "record", "subject", "user", "visit"}
+_NUMBERS = {"key", "nr", "no", "num", "number"}
+
+
+def words_of_column_name(name: str) -> list[str]:
+    """The words that a name is made of, in small letters."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    return [word.lower() for word in re.split(r"[\W_]+", spaced) if word]
+
+
+def column_name_looks_like_id(name: str) -> bool:
+    """Whether a name says that the column tells rows or persons apart."""
+    words = words_of_column_name(name)
+    owned = len(words) == 2 and words[0] in _OWNERS and words[1] in _NUMBERS
+    return owned or any(words[place] in _IDS for place in ((0, -1) if words else ()))

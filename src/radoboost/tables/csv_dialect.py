@@ -13,6 +13,7 @@ from radoboost.tables.paths import is_tsv, one_line_errors, open_csv_stream, ope
 from radoboost.tables.store_files import PEEK_BYTES
 
 SEPARATORS = (",", ";", "\t", "|")
+DECIMALS, THOUSANDS = (".", ","), (".", ",", "'", "_", " ", "\u00a0", "\u202f")
 _NO_CSV = (
     (b"PAR1\x15", "a Parquet file", ".parquet"),
     (b"ARROW1\x00\x00", "an Arrow file", ".arrow"),
@@ -21,7 +22,8 @@ _NO_CSV = (
 LONGEST_LINE = 1 << 20  # a longer line is no header, and of a longer record only the person is read
 LINES = "lines"
 # A header as a CSV writer writes it, whatever the separator: what is between quotes fills a cell.
-_HEADER = re.compile(rb'((?:[^"\n]|(?<![^,;\t|])"(?:[^"]|"")*+"(?![^,;\t|\r\n]))*+)\n')
+_QUOTED_NAME = rb'(?<![^,;\t|])"(?:[^"]|"")*+"(?![^,;\t|\r\n])'
+_HEADER = re.compile(rb'((?:[^"\n]|' + _QUOTED_NAME + rb")*+)\n")
 
 
 @dataclass(frozen=True)
@@ -42,12 +44,21 @@ class CsvDialect:
             raise ArgumentError(f"the separator must be one ASCII character such as ';'; it is {self.separator!r}")
         if self.records not in (None, LINES):
             raise ArgumentError(f'records must be "lines", or None; it is {self.records!r}')
-        if self.decimal not in (".", ","):
+        if self.decimal not in DECIMALS:
             raise ArgumentError(f"the decimal mark must be '.' or ','; it is {self.decimal!r}")
         if self.thousands is not None and (len(self.thousands) != 1 or self.thousands == self.decimal):
             raise ArgumentError(
                 f"the thousands mark must be one character other than the decimal mark; it is {self.thousands!r}"
             )
+
+    @property
+    def number_pattern(self) -> str:
+        """What a number looks like. Arrow matches in one look from left to right, so a long text takes its length."""
+        whole = "[0-9]+"
+        if self.thousands is not None:
+            whole = f"(?:[0-9]+|[0-9]{{1,3}}(?:{re.escape(self.thousands)}[0-9]{{3}})+)"
+        point = re.escape(self.decimal)
+        return rf"^[ \t]*[+-]?(?:{whole}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?[ \t]*$"
 
 
 PLAIN = CsvDialect()
@@ -58,29 +69,19 @@ def is_csv_separator(mark: str) -> bool:
     return len(mark) == 1 and mark.isascii() and (mark == "\t" or mark.isprintable()) and mark not in '".0123456789'
 
 
-def guess_header_separator(line: bytes) -> str:
+def guess_header_separator(line: bytes, tabs: bool = False) -> str:
     """What separates the names in a header: the most frequent of comma, semicolon, tab and bar outside quotes.
 
-    Of two that are as frequent it is the first in that order, and a comma where there is none.
+    Of two that are as frequent it is the first in that order, and a comma where there is none. With `tabs`, it is a tab
+    if there is one. Marks behind the last name do not count: spreadsheets write them, by what their block has.
     """
-    outside = b"".join(_strip_header_padding(line).split(b'"')[::2])
-    return max(SEPARATORS, key=lambda mark: outside.count(mark.encode()))
+    outside = re.sub(_QUOTED_NAME, b"", line.rstrip("".join(SEPARATORS).encode()))
+    return "\t" if tabs and b"\t" in outside else max(SEPARATORS, key=lambda mark: outside.count(mark.encode()))
 
 
 def csv_separator(path: Path, marks: CsvDialect) -> str:
-    """What separates the cells of a CSV file: as declared, or by its header.
-
-    In a file that is called .tsv it is a tab, if the header has one.
-    """
-    if marks.separator is not None:
-        return marks.separator
-    line = read_csv_header(path, marks.records == LINES)
-    return "\t" if is_tsv(path) and b"\t" in _strip_header_padding(line) else guess_header_separator(line)
-
-
-def _strip_header_padding(line: bytes) -> bytes:
-    """A header without the separators that spreadsheets write behind the last name, by what its block has."""
-    return line.rstrip("".join(SEPARATORS).encode())
+    """What separates the cells of a CSV file: as declared, or by its header."""
+    return marks.separator or guess_header_separator(read_csv_header(path, marks.records == LINES), is_tsv(path))
 
 
 def read_csv_header(path: Path, lines: bool) -> bytes:

@@ -90,9 +90,8 @@ class CsvFile(FilePart):
     def _declared(self) -> frozenset[str]:
         """Words that stand for a missing value elsewhere, but are values of some category of the schema."""
         schema = self.selection.reading.schema
-        kinds = () if schema is None else schema.columns.values()
-        values = [kind.values or () for kind in kinds if isinstance(kind, Category)]
-        return NULLS.intersection(str(value).strip() for some in values for value in some)
+        kinds = [] if schema is None else [kind for kind in schema.columns.values() if isinstance(kind, Category)]
+        return frozenset(word for kind in kinds for word in kind.spelled(NULLS))
 
     def _with_label(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The same rows; a label that stands for a missing value is missing, whatever some category declares."""
@@ -109,12 +108,16 @@ class CsvFile(FilePart):
 
 def csv_schema(path: Path, separator: str, decimal: str = ".") -> pa.Schema:
     """The columns, with types by the first block of rows: numbers, truth values or text."""
-    options = pa.csv.ConvertOptions(decimal_point=decimal)
-    with (
-        open_file(path) as file,
-        pa.csv.open_csv(open_csv_stream(path, file), **raw_csv_options(separator), convert_options=options) as reader,
-    ):
-        return reader.schema
+    options = raw_csv_options(separator) | {"convert_options": pa.csv.ConvertOptions(decimal_point=decimal)}
+    try:
+        with open_file(path) as file, pa.csv.open_csv(open_csv_stream(path, file), **options) as reader:
+            return reader.schema
+    except pa.ArrowInvalid as error:
+        raise no_csv_names_error(path) if "cannot infer number of columns" in str(error) else error from None
+
+
+def no_csv_names_error(path: Path) -> TableError:
+    return TableError(f"cannot read {path}: its first line names no columns; give it a header")
 
 
 def line_of_csv_row(path: Path, row: int) -> int:
@@ -242,6 +245,22 @@ class CsvRange(FilePart):
     def place(self, row: int) -> str:
         """The number of a record, from 1, and behind which byte it is counted where that is not the header."""
         return f"record {row + 1:,} of {self.path}" + (f" behind byte {self.start:,}" if self.start else "")
+
+    def lines_of_records(self, rows: Sequence[int]) -> dict[int, int]:
+        """The lines, counted from 1, on which records begin, some of which have several; for messages."""
+        found, first = dict[int, int](), 0
+        with open_file(self.path) as file:
+            number = 1 + sum(chunk.count(b"\n") for chunk in _csv_byte_range_chunks(file, 0, self.start))
+        number += 0 if self.start else 1 + sum(name.count("\n") for name in self.names)
+        for fates, cells in self._records(tuple(range(len(self.names)))) if rows else ():
+            inside = [pc.count_substring(column, "\n").to_numpy() for column in cells]
+            breaks = 1 + np.sum(inside, axis=0, dtype=np.int64)
+            starts = number + np.cumsum(breaks) - breaks
+            found |= {row: int(starts[row - first]) for row in rows if first <= row < first + len(fates)}
+            number, first = number + int(breaks.sum()), first + len(fates)
+            if first > max(rows):
+                break
+        return found
 
     def count(self) -> int:
         with one_line_errors(self.path):

@@ -92,19 +92,22 @@ def query(source: Any, sql: str) -> Query:
     return Query(source, sql)
 
 
-def query_of_address(address: str, sql: str | None = None) -> Query:
-    """The query that an address has behind its question mark, or one that is given beside the address."""
+def query_of_address(address: str) -> Query:
+    """The query that an address has behind a question mark; one of PostgreSQL may have options before it.
+
+    >>> query_of_address("postgresql://host/clinic?sslmode=require?SELECT 1").sql
+    'SELECT 1'
+    """
     if not urls.is_supported_url(address):
         raise urls.unknown_url_error(address)
-    if sql is not None:
-        return query(address, sql)
-    place, mark, text = address.partition("?")
-    if not address.lower().startswith("duckdb:") or not mark:
+    place, mark, sql = urls.split_query(address)
+    if not mark:
+        shown = urls.mask_passwords(address)
         raise ArgumentError(
-            f"{urls.mask_passwords(address)} needs a query: give it with --query 'SELECT ...', in Python with "
-            "rb.query(address, 'SELECT ...')"
+            f"{shown} needs a query behind a question mark, in quotes: '{shown}?SELECT ...'; in Python "
+            "rb.query(address, 'SELECT ...') will do too"
         )
-    return query(place, text)
+    return query(place, sql)
 
 
 # ---- connections

@@ -211,8 +211,8 @@ def _file_parts_in_folders(
     spoiled: bool = False,
 ) -> list[Partition]:
     """The rows of a file, with what its folders say about them; those that are `spoiled` have no label."""
-    if spoiled and not column_names(schema):  # as libraries write a frame without records
-        return []
+    if spoiled and not schema.names and file_kind(path) == "csv":
+        schema = pa.schema([("", pa.null())])  # something must say how many records there are
     constants = folders.constants(schema, path)
     if spoiled:
         absent = [name for name in selection.names if name not in schema.names and name not in constants]
@@ -301,7 +301,7 @@ def open_arrow_file_reader(file: pa.NativeFile) -> Any:
         return pa.ipc.open_stream(file)
 
 
-def _arrow_batch_sizes(path: Path, column: str) -> list[int] | None:
+def _arrow_batch_sizes(path: Path, names: Sequence[str]) -> list[int] | None:
     """Rows of each record batch of an Arrow file; None for a stream."""
     with open_file(path, PEEK_BYTES) as file:
         reader = open_arrow_file_reader(file)
@@ -310,7 +310,7 @@ def _arrow_batch_sizes(path: Path, column: str) -> list[int] | None:
         few = reader.num_record_batches <= _FEW_BATCHES
     with open_file(path, PEEK_BYTES if few else None) as file:
         # One column is enough to count rows, and where the file is compressed the others take time.
-        options = pa.ipc.IpcReadOptions(included_fields=[reader.schema.get_field_index(column)])
+        options = pa.ipc.IpcReadOptions(included_fields=[reader.schema.get_field_index(name) for name in names[:1]])
         reader = pa.ipc.open_file(file, options=options)
         return [reader.get_batch(k).num_rows for k in range(reader.num_record_batches)]
 
@@ -331,7 +331,7 @@ def _parts_of_file(path: Path, schema: pa.Schema, selection: ColumnSelection, al
         footer = footers.footer(path, mark)
         groups = [footer.row_group(k).num_rows for k in range(footer.num_row_groups)]
         return [ParquetRun(path, mark, selection, *run, alone) for run in join_row_group_runs(groups, most_rows)]
-    batches = _arrow_batch_sizes(path, selection.names[0])
+    batches = _arrow_batch_sizes(path, selection.names)
     if batches is None:
         return [ArrowStream(path, mark, selection, None, 0, 0, 0, alone)]
     return [ArrowRun(path, mark, selection, *run, alone) for run in join_row_group_runs(batches, most_rows)]
@@ -385,7 +385,7 @@ def _files_lacking_columns(
     lacking = {
         path
         for path, schema in zip(paths, schemas, strict=True)
-        if not schema.names or not needed <= set(column_names(folders.added(schema, path)))
+        if not column_names(schema) or not needed <= set(column_names(folders.added(schema, path)))
     }
     return lacking if len(lacking) < len(paths) else set()
 

@@ -3,10 +3,9 @@
 Data frames come through the Arrow stream interface that pandas, polars and pyarrow share.
 """
 
-import importlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -24,6 +23,7 @@ from radoboost.tables.column_selection import ColumnChoice, column_names, row_nu
 from radoboost.tables.paths import one_line_errors
 from radoboost.tables.person_ids import exact_person_id
 from radoboost.tables.readers import ColumnSelection, Reader
+from radoboost.tables.spark_jobs import spark_frame_schema, spark_partition_sizes
 from radoboost.tables.table import Batch, Table, round_to_whole_tiles, rows_per_partition
 
 BATCH_VALUES, BATCH_ROWS = 1 << 21, 65536  # at most, in a batch read through Arrow
@@ -52,7 +52,10 @@ def frame_batches(
             cells = object_columns.EncodedCells(
                 columns.columns[: len(selection.features)], selection.reading, here, typed
             )
-            yield Batch(columns.num_rows, labels, cells.values, here, persons, cells.gaps, unread=cells.unread)
+            yield Batch(
+                columns.num_rows, labels, cells.values, here, persons, cells.gaps, unread=cells.unread,
+                raw=cells.columns,
+            )  # fmt: skip
         first += columns.num_rows
 
 
@@ -221,38 +224,48 @@ def refuse_cluster_frame(table: Any, what: str) -> None:
         )
 
 
-def _cluster_frame_module(table: Any) -> Any:
-    return importlib.import_module(f"radoboost.tables.{cluster_kind_of_frame(table)}_frames")
+def refuse_promise_about_cluster_frame(table: Any) -> None:
+    """Refuse a frame on a cluster where something is promised: nobody knows that each record is in it once.
 
-
-def cluster_frame_schema(table: Any, *, withheld: bool = False) -> pa.Schema:
-    """The columns of a frame on a cluster; with `withheld` no message has words of the cluster's."""
-    schema: pa.Schema = _cluster_frame_module(table).arrow_schema(table, withheld=withheld)
-    return schema
-
-
-def check_cluster_frame_determined(table: Any, person: str | None) -> None:
-    """Refuse a frame on a cluster that no promise can be made about; any other table is none of this.
-
-    Its rows must be the same whenever a partition is computed again (K3 of docs/proofs/clusters.md), and a record must
-    not decide how others are read.
+    Its library may compute a partition anew at any time, and from other rows (K3 of docs/proofs/clusters.md).
     """
-    if cluster_kind_of_frame(table):
-        _cluster_frame_module(table).check_determined(table, person)
+    if kind := cluster_kind_of_frame(table):
+        write, cluster = {
+            "dask": ("frame.to_parquet('visits', write_index=False)", "client"),
+            "spark": ("frame.write.parquet('visits')", "session"),
+        }[kind]
+        raise ArgumentError(
+            f"a promise needs every record once, which is not certain of a {kind.capitalize()} frame: write it to "
+            f"Parquet ({write}) and craft these files, 'visits', with compute=Compute(cluster={cluster})"
+        )
 
 
-def open_cluster_frame(table: Any, choice: ColumnChoice, reading: Reader, *, withheld: bool = False) -> Table:
-    """A frame on a cluster as a source, whose parts are its partitions in order.
+def cluster_frame_schema(table: Any) -> pa.Schema:
+    """The columns of a frame on a cluster; of Dask's by its empty model, where Python objects have no type."""
+    if cluster_kind_of_frame(table) == "dask":
+        return pa.Table.from_pandas(table._meta, preserve_index=False).schema
+    return spark_frame_schema(table)
 
-    With `withheld` no message has words of the cluster's, in which there may be values.
+
+def _cluster_partitions(table: Any, columns: Sequence[str]) -> tuple[Any, Sequence[int | None]]:
+    """The frame as it is computed for these columns, and how many rows each partition has, or None.
+
+    Dask may make fewer partitions of it, in order. Spark selects columns when a job is made.
     """
-    schema = cluster_frame_schema(table, withheld=withheld)
+    if cluster_kind_of_frame(table) == "dask":
+        chosen = table[list(dict.fromkeys(columns))].optimize()
+        return chosen, [None] * int(chosen.npartitions)
+    return table, spark_partition_sizes(table, columns)
+
+
+def open_cluster_frame(table: Any, choice: ColumnChoice, reading: Reader) -> Table:
+    """A frame on a cluster as a source, whose parts are its partitions in order."""
+    schema = cluster_frame_schema(table)
     empty = open_frame(schema.empty_table(), None, choice, reading)
     others = [name for name in (choice.label, choice.person) if name is not None]
     features = choice.columns(column_names(schema), "the table")
     columns, choice = (*features, *others), replace(choice, features=features, drop=())  # workers get no others
-    chosen = _cluster_frame_module(table).chosen(table, columns)
-    rows = _cluster_frame_module(table).partitions(chosen, columns, withheld=withheld)
+    chosen, rows = _cluster_partitions(table, columns)
     pieces = [ClusterPart(number, choice, reading, columns, count) for number, count in enumerate(rows)]
     return Table(
         empty.name, empty.features, empty.label, pieces, BATCH_VALUES, BATCH_ROWS, schema=reading.schema, frame=chosen

@@ -18,11 +18,18 @@ from radoboost.errors import ArgumentError, NeedsSchema, RadoError, TableError
 from radoboost.tables.cells import category_cell_codes, gap_label_cells, is_gap_text, run_length_codes
 from radoboost.tables.class_values import LONGEST_LABEL as LONGEST_LABEL
 from radoboost.tables.class_values import MOST_CLASSES as MOST_CLASSES
-from radoboost.tables.class_values import ClassSpellings, check_class_kinds, class_values_text
+from radoboost.tables.class_values import (
+    ClassSpellings,
+    check_class_kinds,
+    class_values_text,
+    value_key,
+    values_are_apart,
+)
 from radoboost.tables.class_values import canonical_label as canonical_label
 from radoboost.tables.class_values import check_classes as check_classes
 from radoboost.tables.class_values import check_number_of_classes as check_number_of_classes
 from radoboost.tables.class_values import class_key as class_key
+from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 
 _MOST_FRACTIONS = 10  # different numbers, some with fractions, that may still be classes which nobody declared
 _MANY_CLASSES = 20  # beyond which it is said that a label may be a number
@@ -33,10 +40,11 @@ _PLAIN_NUMBERS = {
     pa.from_numpy_dtype(kind): np.dtype(kind) for kind in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8")
 }
 Place = Callable[[int], str]
+Key = Callable[[Any, CsvDialect], Any]  # what values are compared by, if texts are written with these marks
 
 
 ADVICE = "fill it in, or leave such rows out"
-CRAFT_ADVICE = f"{ADVICE} with unlabelled='drop' (rado craft --unlabelled drop)"
+CRAFT_ADVICE = f"{ADVICE} with Schema(unlabelled='drop') (--set unlabelled=drop)"
 
 
 def labels_array(y: Any) -> pa.Array:
@@ -155,7 +163,7 @@ class LabelCollector:
         if len(values) < 2 and self.classes is None:
             raise TableError(
                 f"the label {self.name!r} has one class only ({values[0]!r}); it must have at least two; if rows of "
-                "the others are in other tables, declare all classes (--classes NEG POS)"
+                "the others are in other tables, declare all classes (--classes NEG,POS)"
             )
         if self.classes is not None:
             check_class_kinds(self.name, self.classes)
@@ -166,7 +174,7 @@ class LabelCollector:
             shown = ", ".join(repr(value) for value in sorted(numbers)[:3])
             raise TableError(
                 f"the label {self.name!r} has {len(numbers)} different numbers, some with fractions ({shown}, ...), so "
-                "it looks like an amount; make classes of its ranges, or declare all of them as classes (--class)"
+                "it looks like an amount; make classes of its ranges, or declare all of them as classes (--classes)"
             )
         return LabelEncoder(self.name, names)
 
@@ -283,13 +291,22 @@ def _first_row_with_label(place: Place | None, labels: pa.Array, value: pa.Scala
 
 @dataclass(frozen=True)
 class LabelEncoder:
-    """Which labels are of which of the `classes`; two of them are (negative, positive), as -1 and +1."""
+    """Which labels are of which of the `classes`; two of them are (negative, positive), as -1 and +1.
+
+    Texts that are numbers are written with `marks`.
+    """
 
     name: str
     classes: Sequence[Any]
+    marks: CsvDialect = PLAIN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "classes", check_classes(self.classes))
+        if self.marks is not PLAIN and not values_are_apart(self.classes, self.marks):
+            raise ArgumentError(
+                f"two of the classes {class_values_text(self.classes)} are one number, as the decimal and thousands "
+                "marks of the schema are; write each number once"
+            )
 
     @property
     def n_classes(self) -> int:
@@ -309,7 +326,7 @@ class LabelEncoder:
 
     def places_or_none(self, labels: pa.Array) -> NDArray[np.int64]:
         """The labels of a batch as places in `classes`, and -1 where one is missing or of no class."""
-        return class_index_of_labels(labels, self.classes)
+        return class_index_of_labels(labels, self.classes, marks=self.marks)
 
     def _refuse(self, labels: pa.Array, place: Place | None, *, sound: bool) -> None:
         if not sound:
@@ -326,7 +343,7 @@ class LabelEncoder:
             )
         if labels.type in _PLAIN_NUMBERS and len(labels) and not labels.null_count and self._are_small:
             return self._compare(labels)
-        return np.array([-1, 1, 0], dtype=np.int8)[class_index_of_labels(labels, self.classes)]
+        return np.array([-1, 1, 0], dtype=np.int8)[self.places_or_none(labels)]
 
     def marks_or_zero(self, labels: pa.Array) -> NDArray[np.int8]:
         """A mark for each label, 0 where it is missing or of no class: with two classes -1 and +1, else 1, 2, 3, ..."""
@@ -348,12 +365,22 @@ class LabelEncoder:
         return signs
 
 
-def class_index_of_labels(column: pa.Array, values: Sequence[Any], missing: int = -1) -> NDArray[np.int64]:
+def class_index_of_labels(
+    column: pa.Array, values: Sequence[Any], missing: int = -1, marks: CsvDialect = PLAIN
+) -> NDArray[np.int64]:
     """Which of the values each row has, in whatever spelling; `missing` where it has none, -1 where it has another.
 
-    A word that stands for a missing value is one, unless it is among the values.
+    A word that stands for a missing value is one, unless it is among the values. A text that is a number with these
+    marks, or without, is that number, among the values too: one odd cell can make texts of a column of numbers.
     """
-    places = {class_key(value): place for place, value in enumerate(values)}
+    places = {value_key(value, marks): place for place, value in enumerate(values)}
+    return places_of_cells(column, places, value_key, missing, marks)
+
+
+def places_of_cells(
+    column: pa.Array, places: Mapping[Any, int], key: Key, missing: int, marks: CsvDialect
+) -> NDArray[np.int64]:
+    """The place of each cell's `key`; `missing` where a cell has none, -1 where its key is not there."""
     if not _type_can_hold_labels(column.type):
         return np.where(_rows_without_label_by_type(column), missing, -1)
     try:
@@ -362,9 +389,10 @@ def class_index_of_labels(column: pa.Array, values: Sequence[Any], missing: int 
         return np.where(_rows_without_label_by_type(column), missing, -1)
     except pa.ArrowException:
         return np.array(
-            [_class_index_of_row(places, column, row, missing) for row in range(len(column))], dtype=np.int64
+            [_class_index_of_row(places, key, column, row, missing, marks) for row in range(len(column))],
+            dtype=np.int64,
         )
-    by_spelling = [_class_index_of_spelling(places, spelling, missing) for spelling in encoded.dictionary]
+    by_spelling = [_class_index_of_spelling(places, key, spelling, missing, marks) for spelling in encoded.dictionary]
     rows: NDArray[np.int64] = encoded.indices.fill_null(len(by_spelling)).to_numpy(zero_copy_only=False)
     return np.array([*by_spelling, missing], dtype=np.int64)[rows]
 
@@ -386,24 +414,28 @@ def _rows_without_label_by_type(column: pa.Array) -> NDArray[np.bool_]:
     return absent
 
 
-def _class_index_of_row(places: Mapping[Any, int], column: pa.Array, row: int, missing: int) -> int:
+def _class_index_of_row(
+    places: Mapping[Any, int], key: Key, column: pa.Array, row: int, missing: int, marks: CsvDialect
+) -> int:
     """The place of one row's value, where the batch cannot be read as a whole."""
     try:
-        return _class_index_of_spelling(places, column[row], missing)
+        return _class_index_of_spelling(places, key, column[row], missing, marks)
     except (ValueError, LookupError, pa.ArrowException):
         return -1
 
 
-def _class_index_of_spelling(places: Mapping[Any, int], spelling: pa.Scalar, missing: int) -> int:
+def _class_index_of_spelling(
+    places: Mapping[Any, int], key: Key, spelling: pa.Scalar, missing: int, marks: CsvDialect
+) -> int:
     try:
         value = spelling.as_py()
         if isinstance(value, bytes):
             value = value.decode()
         if isinstance(value, Decimal):
-            value = str(value)  # as it would be read from a file, or one by one
+            value, marks = str(value), PLAIN  # as it would be read from a file, or one by one
         if isinstance(value, str) and len(value) > LONGEST_LABEL:
             return -1
         gap = value is None or value != value or (isinstance(value, str) and is_gap_text(value))
-        return places.get(class_key(value), missing if gap else -1)
+        return places.get(key(value, marks), missing if gap else -1)
     except (ValueError, TypeError, OverflowError, pa.ArrowException):
         return -1

@@ -19,11 +19,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from radoboost.errors import TableError
-from radoboost.tables.cells import LAST, arrow_cells, date_cell_seconds, gap_cells, numbers_or_nan, weekday_or_month
+from radoboost.tables.cells import arrow_cells, date_cell_seconds, gap_cells, numbers_or_nan, weekday_or_month
 from radoboost.tables.column_selection import NO_VALUE
-from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
+from radoboost.tables.column_types import (
+    GAP,
+    LAST,
+    PARTS,
+    UNITS,
+    Category,
+    Date,
+    Kind,
+    Number,
+    seconds_of_iso_date,
+)
 from radoboost.tables.csv_dialect import CsvDialect
-from radoboost.tables.labels import LONGEST_LABEL, class_index_of_labels, join_label_chunks
+from radoboost.tables.labels import LONGEST_LABEL, join_label_chunks, places_of_cells
 from radoboost.tables.readers import Reader, unreadable_cells_error
 from radoboost.tables.table import MissingCells, UnreadableCells
 
@@ -37,8 +47,8 @@ def spell_object_cells(cells: Iterable[Any], kind: Kind, marks: CsvDialect) -> p
     spell: Callable[[Any], str | None] = _text_of_number_or_flag
     if isinstance(kind, Date):
         spell = _object_date_text
-    elif not isinstance(kind, Category) and marks.decimal != ".":
-        spell = partial(_object_number_text, decimal=marks.decimal)
+    elif (decimal := (kind.dialect(marks) if isinstance(kind, Number) else marks).decimal) != ".":
+        spell = partial(_object_number_text, decimal=decimal)
     # Beyond 2 GiB an array of small strings would come in pieces: one cell more could do that.
     with np.errstate(all="ignore"):
         return pa.array([_spell_object(cell, spell) for cell in cells], pa.large_string())
@@ -319,21 +329,18 @@ class EncodedCells:
         """The cells of numbers and dates that are there and cannot be read, for each raw column that has any."""
         schema, found = self.reading.schema, {}
         assert schema is not None
-        for name, column, missing in zip(schema.used, self.columns, self.gaps().missing.T, strict=True):
-            if isinstance(schema.columns[name], Category) or not missing.any():
-                continue
-            odd = missing & ~gap_cells(column)
-            if odd.any():
+        for name, column, unread in zip(schema.used, self.columns, self.gaps().unread.T, strict=True):
+            if unread.any() and (odd := unread & ~gap_cells(column)).any():
                 row = int(np.argmax(odd))
                 found[name] = UnreadableCells(int(odd.sum()), object_cell_text(column[row]), partial(self.place, row))
         return found
 
     @cached_property
     def _encoded(self) -> tuple[NDArray[np.float64], MissingCells]:
-        schema = self.reading.schema
+        schema, marks = self.reading.schema, self.reading.marks
         assert schema is not None
         values = np.zeros((len(self.columns[0]), len(schema.encoded())))
-        missing, unknown = np.zeros((2, len(self.columns), len(values)), dtype=bool)
+        missing, unknown, unread = np.zeros((3, len(self.columns), len(values)), dtype=bool)
         unforeseen = np.zeros(len(values), dtype=bool)
         complaints: dict[str, list[str]] = {}
         start = 0
@@ -343,58 +350,90 @@ class EncodedCells:
             block = values[:, start : start + width]
             start += width
             if isinstance(kind, Category):
-                missing[k], unknown[k] = _encode_category_slots(kind, column, block)
+                missing[k], unknown[k] = _encode_category_slots(kind, column, block, marks)
                 unforeseen |= (missing[k] & (not kind.gaps)) | (unknown[k] & (not kind.other))
                 continue
             assert isinstance(kind, Number | Date)
-            numbers = (
-                self._date(kind, column, block)
-                if isinstance(kind, Date)
-                else numbers_or_nan(column, self.reading.marks, plain_too=self.typed)
-            )
+            numbers, seconds = read_measured_cells(kind, column, marks, typed=self.typed)
             if odd := self.reading.complaints(column, name, numbers, self.place):
                 complaints[name] = odd
-            missing[k] = _fill_missing_numbers(numbers, kind.filled(), kind.gaps, block)
-            unforeseen |= missing[k] & (not kind.gaps)
+            unread[k] = ~np.isfinite(numbers)
+            codes, beyond = declared_gaps(kind, numbers)
+            missing[k] = unread[k] | codes | beyond
+            unforeseen |= missing[k] & ~codes & (not kind.gaps)
+            _fill_missing_numbers(numbers, missing[k], kind.filled(), kind.gaps, block)
+            if isinstance(kind, Date):
+                _encode_date_parts(kind, seconds, np.flatnonzero(~missing[k]), block)
         if complaints:
             raise unreadable_cells_error(complaints)
-        return values, MissingCells(missing.T, unknown.T, unforeseen)
+        return values, MissingCells(missing.T, unknown.T, unread.T, unforeseen)
 
-    def _date(self, kind: Date, column: pa.Array, block: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Set the slots of weekday and month; dates as numbers, NaN where there is none."""
-        seconds, known = date_cell_seconds(column, kind.order)
-        rows = np.flatnonzero(known)
-        start = 1 + kind.gaps
-        for part in kind.parts:
-            block[rows, start + weekday_or_month(seconds, part)[rows]] = 1.0
-            start += len(PARTS[part])
-        return np.where(known, (seconds - seconds_of_iso_date(kind.origin)) / UNITS[kind.unit], np.nan)
+
+def read_measured_cells(
+    kind: Number | Date, column: pa.Array, marks: CsvDialect, *, typed: bool
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """The cells of a number or a date as numbers, NaN where there is none; and the seconds of dates."""
+    if isinstance(kind, Number):
+        marks = kind.dialect(marks) if kind.decimal or kind.thousands else marks
+        return numbers_or_nan(column, marks, plain_too=typed), np.zeros(0, dtype=np.int64)
+    seconds, known = date_cell_seconds(column, kind.order)
+    return np.where(known, (seconds - seconds_of_iso_date(kind.origin)) / UNITS[kind.unit], np.nan), seconds
+
+
+def declared_gaps(kind: Number | Date, numbers: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Where numbers, or dates as numbers, are codes for a gap, and where they are a gap for being beyond bounds."""
+    codes, beyond = np.zeros((2, len(numbers)), dtype=bool)
+    if kind.missing:
+        codes = np.isin(numbers, kind.codes())
+    if kind.beyond == GAP:
+        low, high = kind.bounds()
+        beyond = ~codes & ((numbers < low) | (numbers > high))
+    return codes, beyond
+
+
+def missing_cells(kind: Kind, column: pa.Array, marks: CsvDialect, *, typed: bool) -> NDArray[np.bool_]:
+    """Where a raw column has no value, as it is declared: not where a cell cannot be read."""
+    if isinstance(kind, Number | Date):
+        codes, beyond = declared_gaps(kind, read_measured_cells(kind, column, marks, typed=typed)[0])
+        return np.asarray(gap_cells(column) | codes | beyond)
+    if isinstance(kind, Category) and kind.values is not None:
+        places = places_of_cells(column, kind.places(marks), kind.key, len(kind.values), marks)
+        return np.asarray((places == len(kind.values)) | ((places < 0) & (kind.other == GAP)))
+    return gap_cells(column)
 
 
 def _encode_category_slots(
-    kind: Category, column: pa.Array, block: NDArray[np.float64]
+    kind: Category, column: pa.Array, block: NDArray[np.float64], marks: CsvDialect
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Set at most one slot of each row; where values are missing, and where they are unknown."""
     assert kind.values is not None
-    n_values = len(kind.values)
-    places = class_index_of_labels(column, kind.values, missing=n_values + 1)
-    missing, unknown = places > n_values, places < 0
-    slots = np.where(unknown, n_values if kind.other else -1, places)
-    slots = np.where(missing, n_values + kind.other if kind.gaps else -1, slots)
-    rows = np.flatnonzero(slots >= 0)
-    block[rows, slots[rows]] = 1.0
-    return missing, unknown
+    gap = len(kind.values)
+    places = places_of_cells(column, kind.places(marks), kind.key, gap, marks)
+    missing, unknown = places == gap, places < 0
+    for where, slot in ((unknown, kind.slot_of_other), (missing, kind.slot_of_gap)):
+        places[where] = -1 if slot is None else slot
+    rows = np.flatnonzero(places >= 0)
+    block[rows, places[rows]] = 1.0
+    return missing | (unknown & (kind.other == GAP)), unknown
 
 
 def _fill_missing_numbers(
-    numbers: NDArray[np.float64], fill: float, gaps_too: bool, block: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Write numbers, filled where they are not finite, and where that is; which of them were filled."""
-    missing = ~np.isfinite(numbers)
+    numbers: NDArray[np.float64], missing: NDArray[np.bool_], fill: float, gaps_too: bool, block: NDArray[np.float64]
+) -> None:
+    """Write numbers, filled where they are missing, and where that is."""
     block[:, 0] = np.where(missing, fill, numbers)
     if gaps_too:
         block[:, 1] = missing
-    return missing
+
+
+def _encode_date_parts(
+    kind: Date, seconds: NDArray[np.int64], rows: NDArray[np.int64], block: NDArray[np.float64]
+) -> None:
+    """Set the slots of weekday and month of the rows that have a date."""
+    start = 1 + kind.gaps
+    for part in kind.parts:
+        block[rows, start + weekday_or_month(seconds, part)[rows]] = 1.0
+        start += len(PARTS[part])
 
 
 def encoded_column_names(reading: Reader, features: tuple[str, ...]) -> tuple[str, ...]:

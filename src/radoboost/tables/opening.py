@@ -19,6 +19,7 @@ from radoboost.tables.column_selection import (
     row_number_text,
     stored_type,
 )
+from radoboost.tables.column_types import Number
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect
 from radoboost.tables.files import open_files, schema_of_file
 from radoboost.tables.folders import FolderColumns
@@ -50,15 +51,13 @@ def open_table(
     gaps: bool = False,
     weights: str | None = None,
     on_cluster: bool = False,
-    withheld: bool = False,
 ) -> Table:
     """Open a table in any form, ready to be read.
 
     `table` is an array, in memory or on a CUDA device, a sparse matrix, a data frame, a dict of columns, a path, a list
     of paths, a folder, a glob pattern, or something that is read once, which is kept in a spool: a query, a lazy frame,
     a record batch reader. A frame on a cluster is opened with `on_cluster`, and then only workers of that cluster can
-    read its parts; otherwise it is refused, for its rows would have to come here. With `withheld`, and with
-    `row_by_row`, no message has words of the cluster's, in which there may be values.
+    read its parts; otherwise it is refused, for its rows would have to come here.
     The labels are `y`, or the column that `label` names; where `labelled` is False there may be none. `person` names
     the column that says whose row it is: it is read beside the features, and is none of them. In its place `weights`
     may name one. With `row_by_row`, no value decides how another is read and none is refused, as private mechanisms
@@ -79,7 +78,7 @@ def open_table(
     table = spool_stream(table, row_by_row=row_by_row)
     if row_by_row:
         _refuse_thousands_marks(table, reading)
-    source = _open_table_of_any_kind(table, y, choice, reading, withheld or row_by_row)
+    source = _open_table_of_any_kind(table, y, choice, reading)
     reading.check_opened(source)
     return source
 
@@ -91,18 +90,23 @@ def _refuse_thousands_marks(table: Any, reading: Reader) -> None:
     docs/proofs/contributions.md).
     """
     csv_only = is_paths(table) and all(file_kind(path) == "csv" for path in expand_paths(table))
-    if reading.schema is not None and reading.marks.thousands == "." and not csv_only:
+    schema = reading.schema
+    points = schema is not None and "." in (
+        reading.marks.thousands,
+        *(kind.thousands for kind in schema.columns.values() if isinstance(kind, Number)),
+    )
+    if points and not csv_only:
         raise ArgumentError(
             "a private mechanism reads points between thousands from CSV files alone: pass their paths, or leave "
             "thousands out of the schema and write the numbers without such points"
         )
 
 
-def _open_table_of_any_kind(table: Any, y: Any, choice: ColumnChoice, reading: Reader, withheld: bool) -> Table:
+def _open_table_of_any_kind(table: Any, y: Any, choice: ColumnChoice, reading: Reader) -> Table:
     if frames.cluster_kind_of_frame(table):
         if y is not None:
             raise ArgumentError("labels of a frame on a cluster are one of its columns; name it in label")
-        return frames.open_cluster_frame(table, choice, reading, withheld=withheld)
+        return frames.open_cluster_frame(table, choice, reading)
     if y is not None and (rows := spooled_table(table)) is not None:
         table = rows
     if is_paths(table):

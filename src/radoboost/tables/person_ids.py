@@ -7,6 +7,7 @@ no id. Any other two texts are two persons (P1 of docs/proofs/persons.md).
 """
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -14,7 +15,28 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from radoboost.errors import ArgumentError, whole_number
 from radoboost.tables.labels import comparable_labels
+
+MOST_ROWS_OF_A_PERSON = 1_000_000
+
+
+@dataclass(frozen=True)
+class Person:
+    """The unit of privacy is one person: all rows with one value in `column`, of which at most `max_rows` contribute.
+
+    >>> Person("patient_id", max_rows=4)
+    Person(column='patient_id', max_rows=4)
+    """
+
+    column: str
+    max_rows: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise ArgumentError(f"person must name the column that says whose row it is; it is {self.column!r}")
+        whole_number(self.max_rows, "max_rows", 1, MOST_ROWS_OF_A_PERSON)
+
 
 # A sign, digits, and nothing but zeros behind the point. A text with an exponent or a fraction is not a number here:
 # 12.1 and 12.10, or 100000e2 and 10000000, may well be two people.

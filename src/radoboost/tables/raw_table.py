@@ -4,12 +4,12 @@ Reading is strict, and all values are looked at: this is for plain releases. Wha
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
@@ -18,7 +18,7 @@ from radoboost.progress import Progress, silent
 from radoboost.tables.column_selection import ColumnChoice, column_names, refuse_equal_column_names, row_number_text
 from radoboost.tables.column_types import Category
 from radoboost.tables.csv_dialect import PLAIN, CsvDialect, csv_separator
-from radoboost.tables.csv_files import csv_names, line_of_csv_row, raw_csv_options
+from radoboost.tables.csv_files import csv_names, csv_schema, line_of_csv_row, no_csv_names_error, raw_csv_options
 from radoboost.tables.files import FilePart, open_files, schema_of_file
 from radoboost.tables.folders import FolderColumns
 from radoboost.tables.frames import (
@@ -166,9 +166,7 @@ class RawColumns(StrictReader):
 
     def csv_schema(self, path: Path) -> pa.Schema:
         """The columns that the header names."""
-        options = raw_csv_options(csv_separator(path, self.marks))
-        with open_file(path) as file, pa.csv.open_csv(open_csv_stream(path, file), **options) as reader:
-            return pa.schema([(name, pa.string()) for name in reader.schema.names])
+        return pa.schema([(name, pa.string()) for name in csv_schema(path, csv_separator(path, self.marks)).names])
 
     def csv_parts(self, path: Path, schema: pa.Schema, selection: ColumnSelection) -> Sequence[Partition]:
         return [TextFile(path, first_file_stamp(path), selection, None, csv_separator(path, self.marks))]
@@ -236,7 +234,7 @@ def raw_column_types(
         if file_kind(path) == "csv":
             names = csv_names(path, csv_separator(path, CsvDialect(separator)), skip=b"\r\n")
             if not names:
-                raise TableError(f"cannot read {path}: its first line names no columns; give it a header")
+                raise no_csv_names_error(path)
             refuse_equal_column_names(names, str(path))
             return dict.fromkeys([*names, *(name for name in folder_columns_of_path(path) if name not in names)])
         schema = FolderColumns.of([path], typed=False).added(schema_of_file(path, STRICT), path)
@@ -263,19 +261,43 @@ def raw_column_types(
 
 
 def refuse_float_person_ids(table: Any, person: str) -> None:
-    """Refuse a data frame whose column of persons is of floats, by its type alone (P1 of docs/proofs/persons.md)."""
-    if not (cluster_kind_of_frame(table) or STRICT.is_frame(table)):
+    """Refuse a data frame whose persons are floats or Python objects, by the type of that column alone.
+
+    pandas reads a large file in pieces: one odd id makes objects of the column, in which one missing id has made floats
+    of its piece (P1 of docs/proofs/persons.md).
+    """
+    if not STRICT.is_frame(table):
         return
-    kind: Any = None
-    with suppress(TableError):  # because of other columns, of which nothing is asked here
-        kind = raw_column_types(table).get(person)
-    while hasattr(kind, "value_type"):  # of a dictionary, or of run ends
-        kind = kind.value_type
-    if kind is not None and pa.types.is_floating(kind):
+    columns = named_object_columns(table)
+    if columns is not None:
+        kinds = [getattr(column, "dtype", None) for name, column in columns if name == person]
+    else:
+        kinds = [field.type for field in _raw_frame_schema(table) if field.name == person]
+    for held in filter(None, map(_inexact_id_type, kinds)):
         raise ArgumentError(
-            f"persons in {person!r} are floats: one missing or odd id makes floats of all of them in a data frame, and "
-            f"large ones are then nobody's; read that column as texts (dtype={{{person!r}: str}}), or pass the path"
+            f"persons in {person!r} are {held}: one missing or odd id can make floats of others in a data frame, and "
+            f"large ones are then nobody's; read the file again with that column as texts (dtype={{{person!r}: "
+            "'string'}), or pass the path"
         )
+
+
+def _inexact_id_type(kind: Any) -> str:
+    """What a column of a type may hold in place of ids, in words; empty where it holds ids as they are."""
+    while (inner := _inner_type(kind)) is not None:
+        kind = inner
+    if isinstance(kind, pa.DataType):
+        return "floats" if pa.types.is_floating(kind) else ""
+    if str(kind) == "Object" or (isinstance(kind, np.dtype) and kind.kind == "O"):
+        return "Python objects"
+    return "floats" if getattr(kind, "kind", "") in ("f", "c") or str(kind) in ("Float32", "Float64") else ""
+
+
+def _inner_type(kind: Any) -> Any:
+    """The type of what a column of categories, of runs or of rare values holds, or Arrow's own; else None."""
+    for name in ("pyarrow_dtype", "subtype", "value_type"):
+        if hasattr(kind, name):
+            return getattr(kind, name)
+    return getattr(getattr(kind, "categories", None), "dtype", None)
 
 
 def _raw_frame_schema(table: Any) -> pa.Schema:

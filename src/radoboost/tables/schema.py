@@ -11,7 +11,10 @@ and a model carry it, so that everyone reads raw rows in the same way. As a file
 
 `terms` of a column, and `products` such as [["age", "ward"]], say what else is made of them (`holder.feature_maps`).
 `separator`, `decimal` and `thousands` say how a CSV file is written, and with `records` of "lines" a record that is
-protected is a line of it. What is null, or left out, is not decided yet.
+protected is a line of it. What is null, or left out, is not decided yet. Other entries are about the whole table:
+`rows` (about how many, from public knowledge), `person` ({"column": "patient_id", "max_rows": 4}), `weights` (a
+column), `gaps` ("fill", "error" or "drop"), `unlabelled` ("error" or "drop"), `shared` (columns that another holder has
+too), and the columns to `use` and to `drop`.
 What was read off the table is marked: a column has `"inferred": true`, and `"inferred": ["classes", "dialect"]` names
 other entries. No promise is made on such a schema.
 Each column becomes one encoded column or several, all of them numbers:
@@ -23,18 +26,28 @@ Each column becomes one encoded column or several, all of them numbers:
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Protocol
 
-from radoboost.errors import ArgumentError
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from radoboost.errors import ArgumentError, reason
 from radoboost.tables.column_selection import list_names
 from radoboost.tables.column_types import (
+    CLIP,
+    GAP,
     KINDS,
     MOST_VALUES,
     ORDERS,
     PARTS,
     PRIVATE,
+    READING,
     SQUARE,
     TERMS,
     UNITS,
@@ -49,8 +62,9 @@ from radoboost.tables.column_types import (
     column_kind_from_dict,
     column_kind_to_dict,
 )
-from radoboost.tables.csv_dialect import LINES, CsvDialect, is_csv_separator
+from radoboost.tables.csv_dialect import DECIMALS, LINES, THOUSANDS, CsvDialect, is_csv_separator
 from radoboost.tables.labels import MOST_CLASSES
+from radoboost.tables.person_ids import Person
 
 SCHEMA_KEY, SCHEMA_VERSION = "radoboost_schema", 1
 ENTRIES = {
@@ -60,6 +74,9 @@ ENTRIES = {
     "person": "whose rows they are",
 }
 """What may be read off a table besides columns, and what messages call it."""
+GAPS, UNLABELLED = ("fill", "error", "drop"), ("error", "drop")
+ABOUT_THE_TABLE = ("use", "drop", "rows", "person", "weights", "gaps", "unlabelled", "shared")
+"""Entries about one table as a whole, which those who read a release do not need."""
 
 
 class Marked(dict[str, Any]):
@@ -74,7 +91,13 @@ class Marked(dict[str, Any]):
 
 @dataclass(frozen=True)
 class Schema:
-    """What each column of a raw table means, by name, in order; label and classes; and how a CSV file is written.
+    """THE declaration of a table: what its columns mean, by name, in order, and all else that `craft` is told of it.
+
+    Label and classes; how a CSV file is written; about how many `rows` there are, from public knowledge; the `person`
+    whose row each is, the default unit of privacy; the column of `weights`; what becomes of `gaps` ("fill", "error" or
+    "drop") and of `unlabelled` rows ("error" or "drop"); which columns are `shared` with another holder. Of a table
+    whose columns are not declared one by one, `use` and `drop` choose some. A table of `numbers` without gaps needs no
+    kinds: (low, high) by column, or a pair for each, or the word "private", by which `Moments` finds all bounds.
 
     A column that was read off the table has the mark `inferred`, and `inferred` here names other such entries: classes,
     the dialect of the file, the number of rows, the person. Private mechanisms refuse all of them.
@@ -86,7 +109,7 @@ class Schema:
     ['age', 'age=(missing)', 'ward=A', 'ward=B']
     """
 
-    columns: Mapping[str, Kind]
+    columns: Mapping[str, Kind] = field(default_factory=dict)
     label: str | None = None
     classes: tuple[Any, ...] | None = None
     separator: str | None = None
@@ -96,7 +119,80 @@ class Schema:
     products: tuple[tuple[str, str], ...] = ()
     records: str | None = None
     corrected: tuple[str, ...] = field(default=(), compare=False)
+    use: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    rows: int | None = None
+    person: Person | None = None
+    weights: str | None = None
+    gaps: str = "fill"
+    unlabelled: str = "error"
+    shared: tuple[str, ...] | None = None
+    numbers: Mapping[str, Any] | tuple[Any, ...] | str = field(default_factory=dict)
     _encoded: tuple[EncodedColumn, ...] = field(init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, declaration: "Declaration") -> "Schema":
+        """The schema that a declaration stands for: one, its file or JSON data, bounds, "private", or what carries one.
+
+        A release and a model carry the schema by which raw rows are read: another holder who declares one of them reads
+        its table in the same way. Bounds are a mapping of column to (low, high), or a pair for each column of an array.
+
+        >>> Schema.of({"age": (0, 120)}).numbers
+        {'age': (0, 120)}
+        """
+        if declaration is None:
+            return cls()
+        if isinstance(declaration, Schema):
+            return declaration
+        if isinstance(declaration, str | os.PathLike):
+            return cls(numbers=PRIVATE) if str(declaration) == PRIVATE else _read_schema_file(Path(declaration))
+        if hasattr(declaration, "schema") and hasattr(declaration, "statement"):
+            return _carried_schema(declaration.schema, f"the {type(declaration).__name__.lower()}")
+        if isinstance(declaration, Marked) and (declaration.inferred or declaration.corrected):
+            raise ArgumentError(
+                "these bounds are the limits of a schema that was read off the table, or edited after exact counts of "
+                "it; give the schema itself, which says so"
+            )
+        if isinstance(declaration, Mapping):
+            if SCHEMA_KEY in declaration:
+                return cls.from_dict(declaration)
+            if isinstance(declaration.get("columns"), Mapping):
+                raise ArgumentError(f'the mapping has columns as a schema has them; add "{SCHEMA_KEY}": 1 to it')
+            return cls(numbers=dict(declaration))
+        try:
+            pairs = np.asarray(declaration, dtype=np.float64)
+        except (TypeError, ValueError):
+            pairs = np.zeros(0)
+        if pairs.ndim != 2:
+            raise ArgumentError(
+                "a schema must be one, or its file, a mapping of column to (low, high), a pair of numbers for each "
+                "feature, or the word private"
+            )
+        return cls(numbers=tuple(map(tuple, pairs.tolist())))
+
+    @property
+    def raw(self) -> bool:
+        """Whether it says what raw columns mean; else the table is one of numbers, if nothing else is read off it."""
+        return bool(self.columns)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Columns that tell rows or persons apart."""
+        return tuple(name for name, kind in self.columns.items() if kind.kind == "id")
+
+    def of_used(self) -> "Schema":
+        """The schema without columns that are left out."""
+        return self if len(self.used) == len(self.columns) else self.only(self.used, ())
+
+    def as_declared(self) -> "Schema":
+        """The same without marks of what was read off a table, for those who promise nothing."""
+        columns = {name: replace(kind, inferred=False) for name, kind in self.columns.items()}
+        return replace(self, columns=columns, inferred=())
+
+    def for_readers(self) -> "Schema":
+        """What a release carries: by what its rows are read, and not what was said of one table as a whole."""
+        about = {item.name: item.default for item in fields(self) if item.name in ABOUT_THE_TABLE}
+        return replace(self, **about)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         problems = list(self.problems())
@@ -111,6 +207,13 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ArgumentError(f"the schema gives several columns the name {list_names(twice)}; rename some of them")
+        marked = self.columns if (self.decimal, self.thousands) != (".", None) else {}
+        categories = {name: kind for name, kind in marked.items() if isinstance(kind, Category)}
+        if alike := [name for name, kind in categories.items() if not kind.spellings_are_apart(self.marks)]:
+            raise ArgumentError(
+                f"the schema gives {list_names(alike)} values that are one number, as its decimal and thousands marks "
+                "are; write each number once"
+            )
         owners: dict[str, set[str]] = {}
         for column in encoded:
             owners.setdefault(column.group, set()).add(column.column)
@@ -122,18 +225,43 @@ class Schema:
         """What is wrong, in words: each names its column."""
         yield from _schema_column_problems(self.columns)
         yield from _schema_product_problems(self.products, self.columns, self.label)
+        yield from _schema_label_problems(self.label, self.columns)
         yield from _inferred_entry_problems(self.inferred)
         if self.separator is not None and not is_csv_separator(self.separator):
             yield f"separator must be one ASCII character such as ';'; it is {self.separator!r}"
-        if self.decimal not in (".", ","):
+        if self.decimal not in DECIMALS:
             yield f"decimal must be '.' or ','; it is {self.decimal!r}"
-        if self.thousands is not None and (len(self.thousands) != 1 or self.thousands not in ".,' _\u00a0\u202f"):
+        if self.thousands is not None and self.thousands not in THOUSANDS:
             yield f"thousands must be one of . , ' _ or a space; it is {self.thousands!r}"
         if self.records not in (None, LINES):
             yield f'records must be "lines", or left out; it is {self.records!r}'
+        for name, kind in self.columns.items():
+            if isinstance(kind, Number) and kind.thousands and kind.thousands == (kind.decimal or self.decimal):
+                yield f"column {name!r}: decimal and thousands must differ; both are {kind.thousands!r}"
+        yield from self._table_problems()
         marks = [mark for mark in (self.separator, self.decimal, self.thousands) if mark is not None]
         if self.thousands == self.decimal or (len(set(marks)) < len(marks) and self.separator != ","):
             yield f"separator, decimal and thousands must differ; they are {marks!r}"
+
+    def _table_problems(self) -> Iterator[str]:
+        """What is wrong with what is said of the table as a whole."""
+        if self.columns and len(self.numbers):
+            yield "numbers are for a table whose columns have no kinds; leave them out"
+        if self.gaps not in GAPS:
+            yield f"gaps must be one of {', '.join(GAPS)}; it is {self.gaps!r}"
+        if self.unlabelled not in UNLABELLED:
+            yield f"unlabelled must be one of {', '.join(UNLABELLED)}; it is {self.unlabelled!r}"
+        if self.person is not None and not isinstance(self.person, Person):
+            yield f"person must be Person(column, max_rows); it is {self.person!r}"
+        if self.rows is not None and (isinstance(self.rows, bool) or not isinstance(self.rows, int) or self.rows < 1):
+            yield f"rows must be a whole number from 1 on, about how many there are; it is {self.rows!r}"
+        for name in ("use", "drop", "shared"):
+            value = getattr(self, name)
+            listed = value is None or isinstance(value, tuple | list)
+            if not listed or not all(isinstance(column, str) for column in value or ()):
+                yield f"{name} must be names of columns; it is {value!r}"
+        if not isinstance(self.weights, str | None):
+            yield f"weights must name a column; it is {self.weights!r}"
 
     @property
     def inferences(self) -> tuple[str, ...]:
@@ -169,11 +297,13 @@ class Schema:
         """The group of every encoded column of 0 and 1, by its name."""
         return {column.name: column.group for column in self._encoded if column.group}
 
-    def limits(self) -> dict[str, Any]:
-        """(low, high) of every encoded column that has them, or the word "private".
+    def limits(self) -> Any:
+        """(low, high) of every encoded column that has them, or the word "private"; of a table of numbers, as declared.
 
         Of a schema that was read off the table, or edited after exact counts of it, they are no bounds for `craft`.
         """
+        if not self.raw:
+            return {} if self.numbers == PRIVATE else self.numbers
         limits = Marked({}, inferred=self.inferences, corrected=self.corrected)
         for column in self._encoded:
             if column.low == PRIVATE and column.high == PRIVATE:
@@ -243,7 +373,11 @@ class Schema:
         entry["columns"] = {name: column_kind_to_dict(kind) for name, kind in self.columns.items()}
         entry |= {"products": [list(pair) for pair in self.products]} if self.products else {}
         entry |= {"corrected": list(self.corrected)} if self.corrected else {}
-        return entry
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in ABOUT_THE_TABLE and value != item.default:
+                entry[item.name] = asdict(value) if isinstance(value, Person) else _listed(value)
+        return {**entry, "numbers": _listed(self.numbers)} if len(self.numbers) else entry
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> "Schema":
@@ -285,7 +419,31 @@ class Schema:
             products,
             entry.get("records"),
             tuple(entry.get("corrected") or ()),
+            **{
+                name: _unlisted(name, entry[name])
+                for name in (*ABOUT_THE_TABLE, "numbers")
+                if entry.get(name) is not None
+            },
         )
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as lists, for JSON."""
+    if isinstance(value, Mapping):
+        return {name: _listed(one) for name, one in value.items()}
+    return [_listed(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+def _unlisted(name: str, value: Any) -> Any:
+    """An entry of a file as a schema has it; what has another form is left to `problems`."""
+    if name == "person":
+        try:
+            return Person(**value)
+        except TypeError:
+            return value
+    if name == "numbers" and isinstance(value, Mapping):
+        return {column: _unlisted("", pair) for column, pair in value.items()}
+    return tuple(_unlisted("", one) for one in value) if isinstance(value, list | tuple) else value
 
 
 def _schema_field_problems(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -348,11 +506,94 @@ def _schema_product_problems(
         seen.add(frozenset((first, second)))
 
 
+def _schema_label_problems(label: str | None, columns: Mapping[str, Kind]) -> Iterator[str]:
+    """What the label's entry says of reading cells: labels are compared with classes as they stand (M21)."""
+    kind = None if label is None else columns.get(label)
+    own = [f.name for f in fields(kind) if f.name in READING and getattr(kind, f.name) != f.default] if kind else []
+    if own:
+        yield (
+            f"column {label!r} is the label, and labels are compared with its classes as they are written: leave "
+            f"{list_names(own)} out of its entry; a row with any other label contributes nothing"
+        )
+
+
 def _schema_column_problems(columns: Mapping[str, Kind]) -> Iterator[str]:
     """What is wrong with columns; each sentence names its column."""
     for name, kind in columns.items():
         for problem in kind.problems():
             yield f"column {name!r}: {problem}"
+
+
+# ---- Other things that stand for a schema: its file, a release or a model.
+
+
+class Carrier(Protocol):
+    """A release or a model, which may carry a schema."""
+
+    @property
+    def schema(self) -> Schema | None:
+        """By which raw rows are read; None of a table of numbers."""
+
+    @property
+    def statement(self) -> Any:
+        """What was promised about the table."""
+
+
+Declaration = Schema | Carrier | Mapping[str, Any] | NDArray[np.float64] | str | os.PathLike[str] | None
+
+
+def _carried_schema(schema: Schema | None, name: str) -> Schema:
+    """The schema that a release or a model carries; `name` is what messages call it."""
+    if schema is None:
+        raise ArgumentError(
+            f"{name} carries no schema, for its table has numbers alone: give the schema by which it was crafted, or "
+            "bounds, or write a schema with rado schema"
+        )
+    return schema
+
+
+def _read_schema_file(path: Path) -> Schema:
+    """The schema in a file: its own, or that of a release or a model."""
+    try:
+        with path.open("rb") as file:
+            release = file.read(4) == b"PAR1"
+        content = _document_of_release(path) if release else path.read_text(encoding="utf-8-sig")
+        parsed = json.loads(content, object_pairs_hook=_refuse_repeated_json_names)
+    except OSError as error:
+        raise ArgumentError(f"cannot read the schema {path}: {reason(error)}") from None
+    except ArgumentError as error:
+        raise ArgumentError(f"the file {path} {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise ArgumentError(f"the file {path} is not JSON: {error}") from None
+    if not (isinstance(parsed, dict) and (release or not {SCHEMA_KEY, "radoboost_model"}.isdisjoint(parsed))):
+        raise ArgumentError(
+            f'{path} is not a schema file, for it has no "{SCHEMA_KEY}"; make one: rado schema TABLE --label COL'
+        )
+    entry = parsed if SCHEMA_KEY in parsed else parsed.get("schema")
+    try:
+        return _carried_schema(None if entry is None else Schema.from_dict(entry), str(path))
+    except ArgumentError as error:
+        raise ArgumentError(str(error) if entry is None else f"{path}: {error}") from None
+
+
+def _document_of_release(path: Path) -> bytes:
+    """The JSON document of a release, which its Parquet file carries; what else is in it does not matter here."""
+    try:
+        metadata = pa.parquet.read_metadata(path).metadata or {}
+    except pa.ArrowException:
+        raise ArgumentError("is not a whole Parquet file: it is truncated or damaged") from None
+    if b"radoboost" not in metadata:
+        raise ArgumentError("is a Parquet file, and no release; give a schema file, a release or a model")
+    return bytes(metadata[b"radoboost"])
+
+
+def _refuse_repeated_json_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON file, refused if it has a name twice: which of them is meant, nobody could say."""
+    names = [name for name, _ in pairs]
+    twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
+    if twice:
+        raise ArgumentError(f"has {list_names(twice)} twice in one object; keep one of them")
+    return dict(pairs)
 
 
 # ---- The JSON Schema (draft 2020-12) of schema files, for editors: made from the kinds of columns themselves
@@ -393,7 +634,26 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "values": _json_schema_any_of(
         {"type": "array", "items": _VALUE, "minItems": 1, "maxItems": MOST_VALUES, "uniqueItems": True}
     ),
-    "other": {"type": "boolean", "description": "Whether all other values have a column in common."},
+    "other": {
+        "type": ["boolean", "string", "number"],
+        "description": 'What all other values count as: true is a column in common, false none, "gap" a missing value, '
+        "and one of the values that value.",
+    },
+    "fold": {"type": "boolean", "description": "Whether capitals and small letters are alike."},
+    "synonyms": _json_schema_any_of(
+        {
+            "type": "object",
+            "additionalProperties": _VALUE,
+            "description": "Other spellings of values, each with the value that it stands for.",
+        }
+    ),
+    "missing": {"type": "array", "uniqueItems": True, "description": "Codes that stand for a missing value."},
+    "beyond": {
+        "enum": [CLIP, GAP],
+        "description": "What becomes of a value beyond declared bounds: it is clipped, or a gap.",
+    },
+    "decimal": {"enum": [*DECIMALS, None], "description": "The decimal mark of this column; that of the file if null."},
+    "thousands": {"enum": [*THOUSANDS, None], "description": "The mark between thousands of this column."},
     "origin": _DATE,
     "unit": {"enum": list(UNITS)},
     "order": {"enum": list(ORDERS), "description": "The order of year, month and day in texts."},
@@ -412,7 +672,7 @@ def json_schema() -> dict[str, Any]:
             {"type": "array", "items": _json_schema_any_of(_VALUE), "minItems": 2, "maxItems": MOST_CLASSES}
         ),
         "separator": {**mark, "description": "What stands between cells of a CSV file; by its header if null."},
-        "decimal": {"enum": [".", ",", None]},
+        "decimal": {"enum": [*DECIMALS, None]},
         "thousands": mark,
         "records": {
             "enum": [LINES, None],
@@ -435,6 +695,30 @@ def json_schema() -> dict[str, Any]:
         "products": _json_schema_any_of(
             {"type": "array", "items": _PAIR, "uniqueItems": True, "description": "Pairs of columns to be multiplied."}
         ),
+    }
+    names = _json_schema_any_of({"type": "array", "items": {"type": "string"}})
+    outer |= {
+        "use": {**names, "description": "The columns to use, where none are declared; all by default."},
+        "drop": {**names, "description": "Columns to leave out."},
+        "shared": {**names, "description": "Columns that another holder has too."},
+        "rows": {
+            "type": ["integer", "null"],
+            "minimum": 1,
+            "description": "About how many rows, from public knowledge.",
+        },
+        "person": _json_schema_any_of(
+            {
+                "type": "object",
+                "description": "Whose row each is, and how many rows of one person count at most.",
+                "properties": {"column": {"type": "string"}, "max_rows": {"type": "integer", "minimum": 1}},
+                "required": ["column"],
+                "additionalProperties": False,
+            }
+        ),
+        "weights": {"type": ["string", "null"], "description": "The column that says how often a row counts."},
+        "gaps": {"enum": list(GAPS), "description": "What becomes of missing values."},
+        "unlabelled": {"enum": list(UNLABELLED), "description": "What becomes of rows without a label."},
+        "numbers": {"description": "(low, high) of the columns of a table of numbers, or the word private."},
     }
     known = {item.name for item in fields(Schema) if item.init}
     assert set(outer) == known, "a field of schemas is not described"
@@ -459,6 +743,8 @@ def _json_schema_of_kind(kind: str) -> dict[str, Any]:
             properties[item.name] = _BOUND[kind]
         elif item.name == "fill":
             properties["fill"] = _json_schema_any_of(_DATE if kind == "date" else {"type": "number"})
+        elif item.name == "missing":
+            properties["missing"] = {**_FIELDS["missing"], "items": _DATE if kind == "date" else {"type": "number"}}
         else:
             properties[item.name] = _FIELDS[item.name]
         if item.default is not MISSING and item.default not in (None, ()):

@@ -1,14 +1,16 @@
-"""Jobs of Spark: run one, say how far it is, cancel it when interrupted, and say in one line why it failed.
+"""Spark: what a frame's columns and partitions are, and jobs: run, followed, cancelled, and explained where they fail.
 
 All of it works with sessions of Spark and of Spark Connect. Results are small, and come as Arrow tables.
 """
 
+import concurrent.futures
+import inspect
 import logging
 import re
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -17,7 +19,7 @@ import pyarrow as pa
 from radoboost.errors import ClusterError, RadoError, install
 
 Tell = Callable[[int, int], None]  # so many of the tasks are done
-_POLL = 0.2  # seconds
+_POLL, _FORGETTING = 0.2, 10.0  # seconds
 _LONGEST = 300  # characters of what Spark says
 _LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")  # of PySpark, for failures
 
@@ -267,14 +269,13 @@ class _ConnectJob(_Job):
 
     def result(self) -> pa.Table:
         session = self.frame.sparkSession
-        if self.tell is None or not hasattr(session, "registerProgressHandler"):
+        with ExitStack() as stack:
+            stack.callback(_wait_until_connect_forgets, session)
+            if self.tell is not None and hasattr(session, "registerProgressHandler"):
+                self._progress = (0, 0)
+                session.registerProgressHandler(self._note)
+                stack.callback(session.removeProgressHandler, self._note)
             return super().result()
-        self._progress = (0, 0)
-        session.registerProgressHandler(self._note)
-        try:
-            return super().result()
-        finally:
-            session.removeProgressHandler(self._note)
 
     def _note(self, stages: Any, **_: Any) -> None:
         stages = stages or ()
@@ -295,9 +296,87 @@ class _ConnectJob(_Job):
         self.frame.sparkSession.interruptTag(self.name)
 
 
+def _wait_until_connect_forgets(session: Any) -> None:
+    """Let the server be told that a job is over: it logs the plan, with keys of parts, of one that a session leaves."""
+    concurrent.futures.wait(list(getattr(session.client, "_release_futures", ())), _FORGETTING)
+
+
 def _spark_rows_as_arrow(frame: Any) -> pa.Table:
     """All rows of a frame; before Spark 4 by way of Python objects."""
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     rows = [row.asDict() for row in frame.collect()]
     return pa.Table.from_pylist(rows) if rows else pa.table({name: pa.nulls(0) for name in frame.columns})
+
+
+# ---- frames: plain releases are made of their partitions, which only workers read
+
+
+def spark_frame_schema(frame: Any) -> pa.Schema:
+    """The columns of the frame, with the types that its rows have in Arrow; one that has none there is binary."""
+    with spark_errors():
+        fields, zone = list(frame.schema), frame.sparkSession.conf.get("spark.sql.session.timeZone")
+        return pa.schema([_arrow_field_of_spark(field, zone) for field in fields])
+
+
+def _arrow_field_of_spark(field: Any, zone: str) -> pa.Field:
+    from pyspark.errors import PySparkTypeError
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    options = {"timezone": zone} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
+    try:
+        return to_arrow_schema(StructType([field]), **options).field(0)
+    except (PySparkTypeError, TypeError):
+        return pa.field(field.name, pa.binary())
+
+
+def spark_row_bytes(frame: Any, columns: Sequence[str]) -> int | None:
+    """How many bytes some columns of a row have in Arrow, whatever the values are, such as numbers and dates.
+
+    None if that depends on the values, as of texts.
+    """
+    schema = spark_frame_schema(frame)
+    kinds = [schema.field(name).type for name in columns]
+    if not all(pa.types.is_primitive(kind) or pa.types.is_decimal(kind) for kind in kinds):
+        return None
+    return -(-sum(int(kind.bit_width) + 1 for kind in kinds) // 8)  # a bit says whether there is a value
+
+
+def select_numbered_spark_columns(frame: Any, columns: Sequence[str]) -> Any:
+    """The frame with these columns alone, so that no others are read, by the names _0, _1 and so on.
+
+    PySpark does not find columns whose names have points when it hands them to Python.
+    """
+    with spark_errors():
+        return frame.selectExpr(*(f"{name} AS _{k}" for k, name in enumerate(_quoted_spark_columns(columns))))
+
+
+def _quoted_spark_columns(columns: Sequence[str]) -> list[str]:
+    return ["`" + name.replace("`", "``") + "`" for name in columns]
+
+
+def spark_partition_sizes(frame: Any, columns: Sequence[str]) -> list[int]:
+    """How many rows each partition has, empty ones too, by a job that counts them.
+
+    Spark reads all the columns, on which partitions may depend, and hands Python one number a row.
+    """
+    with spark_errors():
+        rows = frame.selectExpr(f"hash({', '.join(_quoted_spark_columns(columns))}) AS _0")
+    table = collect_spark_frame(map_spark_batches(rows, count_spark_partition, "part int, rows long"))
+    counts = dict(zip(table.column("part").to_pylist(), table.column("rows").to_pylist(), strict=True))
+    return [counts[number] for number in range(len(counts))]
+
+
+def count_spark_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """How many rows a partition has; this runs on a worker."""
+    rows = sum(batch.num_rows for batch in batches)
+    yield pa.record_batch({"part": pa.array([spark_partition()], pa.int32()), "rows": pa.array([rows], pa.int64())})
+
+
+def spark_partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.partitionId())

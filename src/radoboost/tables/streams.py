@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from radoboost.errors import ArgumentError, TableError, reason
+from radoboost.errors import TableError, reason
 from radoboost.progress import Progress, silent
 from radoboost.tables import databases
 from radoboost.tables.column_types import Category
@@ -263,8 +263,8 @@ def spooled_table(table: Any) -> pa.Table | None:
     return (pa.ipc.open_stream if path.kind == "stream" else pa.ipc.open_file)(file).read_all()
 
 
-FORMATS = ("csv", "parquet", "arrow")
 _BEGINNINGS = {"parquet": (b"PAR1\x15",), "arrow": (b"ARROW1\0", b"\xff\xff\xff\xff")}
+_LONGEST_MARK = 7
 _CHUNK_ROWS = 65536
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _ONLY_FILES = (
@@ -276,42 +276,47 @@ _ONLY_FILES = (
 
 @dataclass(frozen=True)
 class StandardInput:
-    """A table that comes in through a pipe, in one of `FORMATS`; CSV may be compressed by gzip."""
-
-    format: str = "csv"
-
-    def __post_init__(self) -> None:
-        if self.format not in FORMATS:
-            raise ArgumentError(f"the format must be one of {', '.join(FORMATS)}; it is {self.format!r}")
+    """A table that comes in through a pipe; its first bytes say whether it is Parquet, Arrow, or CSV, also by gzip."""
 
     def spooled(self, bar: Progress) -> NamedPath:
         stream = getattr(sys.stdin, "buffer", None)
         if stream is None or sys.stdin.isatty():
             raise TableError("standard input is a terminal or closed; pipe a table into it: cat TABLE | rado ... -")
         try:
-            unpacked = _decompressed_input_stream(stream, self.format)
-            _check_stream_format(unpacked, self.format)
-            path = spool_bytes("standard input", self.format, unpacked, bar)
+            start = _first_bytes(stream)
+            whole = io.BufferedReader(_Begun(start, stream))
+            kind = next((name for name, marks in _BEGINNINGS.items() if start.startswith(marks)), "csv")
+            unpacked = gzip.GzipFile(fileobj=whole) if start.startswith(b"\x1f\x8b") else whole
+            path = spool_bytes("standard input", kind, unpacked, bar)
         except (OSError, EOFError) as error:
             raise TableError(f"standard input broke off: {error}") from None
-        if self.format == "arrow":
+        if kind == "arrow":
             _refuse_truncated_stream(path)
         return path
 
 
-def _decompressed_input_stream(stream: Any, kind: str) -> io.BufferedIOBase:
-    """The bytes of a stream; those of a CSV file unpacked, where it begins as gzip does."""
-    buffered = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
-    packed = kind == "csv" and buffered.peek(2)[:2] == b"\x1f\x8b"
-    return gzip.GzipFile(fileobj=buffered) if packed else buffered
+def _first_bytes(stream: Any) -> bytes:
+    """As many bytes as tell the format, fewer only at the end: a pipe may give them one by one."""
+    start = b""
+    while len(start) < _LONGEST_MARK and (more := stream.read(_LONGEST_MARK - len(start))):
+        start += more
+    return start
 
 
-def _check_stream_format(stream: io.BufferedIOBase, kind: str) -> None:
-    """Refuse a file of another format than was said, by its first bytes, which no line of text begins with."""
-    start = stream.peek(8)[:8] if hasattr(stream, "peek") else b""
-    found = next((name for name, marks in _BEGINNINGS.items() if start.startswith(marks)), kind)
-    if found != kind:
-        raise TableError(f"standard input begins as {found.capitalize()}, and was to be {kind}; give --format {found}")
+class _Begun(io.RawIOBase):
+    """A stream of which some bytes were read, from its beginning."""
+
+    def __init__(self, start: bytes, stream: Any) -> None:
+        self._start, self._stream = start, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        chunk = self._start[: len(buffer)] or self._stream.read1(len(buffer))
+        self._start = self._start[len(chunk) :]
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
 def _refuse_truncated_stream(path: NamedPath) -> None:
@@ -336,6 +341,13 @@ def is_query_or_stream(table: Any) -> bool:
     if isinstance(one, databases.Query | StandardInput) or is_database_url(one):
         return True
     return _is_duckdb_relation(one) or _is_lazy_frame(one) or _is_batch_stream(one)
+
+
+def table_origin(table: Any) -> str:
+    """What may have computed the rows of a table, by its kind alone: a "query", or a program, in "memory"."""
+    if is_query_or_stream(table):
+        return "query"
+    return "" if isinstance(table, str | Path | list | tuple) else "memory"  # paths, or rows in Python's own lists
 
 
 def _only_address_of_list(table: Any) -> Any:

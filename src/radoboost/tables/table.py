@@ -44,27 +44,30 @@ class UnreadableCells:
 class MissingCells:
     """Where cells of raw columns are missing or not readable, and where they are values that a category does not have.
 
-    Both have the shape (rows, raw columns). `unforeseen` are the rows with such a cell where the schema has no place
+    Both have the shape (rows, raw columns), and so has `unread`: where numbers and dates are missing or not readable,
+    and no declared gap. `unforeseen` are the rows with such a cell where the schema has no place
     for it.
     """
 
     missing: NDArray[np.bool_]
     unknown: NDArray[np.bool_]
+    unread: NDArray[np.bool_]
     unforeseen: NDArray[np.bool_]
 
     def taken(self, rows: NDArray[np.int64]) -> "MissingCells":
-        return MissingCells(self.missing[rows], self.unknown[rows], self.unforeseen[rows])
+        return MissingCells(*(part[rows] for part in (self.missing, self.unknown, self.unread, self.unforeseen)))
 
 
 class Batch(NamedTuple):
     """Some rows: how many, their labels as they are in the table (None without labels), their values and their place.
 
     `persons` says whose row each one is, as it is in the table, or, where weights are asked for, how often it counts;
-    it is None if nobody asked for either. Where a schema says how raw columns are read, `gaps()` says where their cells
-    are missing or unknown, and `unread()` names those that are there and are no number or date. `inputs()` gives what
-    values were made of by a feature map; None without one. `sparse()` gives the same values as entries of sparse rows,
-    for those who can use them; None where rows are dense. `device_values()` gives the same values on the CUDA device
-    that they lie on, for engines that take them there; None where they do not lie on one.
+    it is None if nobody asked for either. Where a schema says how raw columns are read, `gaps()` says where their
+    cells are missing or unknown, `unread()` names those that are there and are no number or date, and `raw` has all
+    cells. `inputs()` gives what values were made of by a feature map; None without one. `sparse()` gives the same
+    values as entries of sparse rows, for those who can use them; None where rows are dense. `device_values()` gives
+    the same values on the CUDA device that they lie on, for engines that take them there; None where they do not
+    lie on one.
 
     `values()` gives an array (rows, features), C-contiguous in float32 or float64. It is a call so that several
     threads can convert batches while one reads the next. `place(k)` says in the user's words where row k of the
@@ -81,6 +84,7 @@ class Batch(NamedTuple):
     unread: Callable[[], Mapping[str, UnreadableCells]] | None = None
     sparse: Callable[[], SparseRows] | None = None
     device_values: Callable[[], Any] | None = None
+    raw: Sequence[pa.Array] = ()
 
     @property
     def device_labels(self) -> Any:

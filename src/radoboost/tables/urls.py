@@ -45,6 +45,7 @@ _SECRET = re.compile(
     r"(?:access|account|api)[-_]?key|access[-_]?id",
     re.IGNORECASE,
 )
+_SQL_BEGINS = re.compile(r"\?(?=\s*\(?\s*(?:SELECT|WITH|TABLE|VALUES|FROM)\b)", re.IGNORECASE)
 _SQUEEZED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # an address after pathlib had it
 _NOT_ENCODED = re.compile(r"\s|%(?![0-9A-Fa-f]{2})")
 
@@ -73,6 +74,14 @@ def is_database_url(table: Any) -> bool:
 def is_store_url(table: Any) -> bool:
     """Whether a text is the address of something in an object store, or of another place that is no path."""
     return url_kind(table) == "store"
+
+
+def split_query(address: str) -> tuple[str, str, str]:
+    """The place of a database, the question mark, and the query: for PostgreSQL where one begins as SQL does."""
+    if address.lower().startswith("duckdb:"):
+        return address.partition("?")
+    mark = _SQL_BEGINS.search(address)
+    return (address, "", "") if mark is None else (address[: mark.start()], "?", address[mark.end() :])
 
 
 def local_path_of_url(text: str) -> str:

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from radoboost.errors import ArgumentError, TableError, whole_number
 from radoboost.holder.curator import Curator
 from radoboost.holder.grid import EXACT_UNIT, ExactSums, grid_step, make_grid_columns
-from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms import table_survey
+from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts, check_intercept
 from radoboost.holder.mechanisms.plain import disclosures_of_scale
 from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, check_epsilon_and_delta, make_statement
-from radoboost.holder.mechanisms.table_survey import check_scale_argument, sum_rados_after_survey, survey_table
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.signatures import FeatureInterval, signature_size_law_error
 from radoboost.privacy import Event, Repeated, TruncatedBinomialShift, band, delta_at, epsilon_at, least_band_epsilon
@@ -45,6 +45,8 @@ class FeatureBand:
     epsilon: float
     delta: float = DEFAULT_DELTA
     values: tuple[float, float] | None = None
+    scale: str | None = "auto"
+    intercept: bool = True
 
     name: ClassVar[str] = "feature-band"
     private: ClassVar[bool] = False
@@ -55,6 +57,7 @@ class FeatureBand:
         if not isinstance(self.feature, str):
             raise ArgumentError(f"feature must be the name of a column; it is {self.feature!r}")
         check_epsilon_and_delta(self.epsilon, self.delta)
+        check_intercept(self.intercept)
         if self.values is not None and self.values not in _CODINGS:
             raise ArgumentError(f"values must be (0, 1) or (-1, 1); they are {self.values!r}")
 
@@ -65,29 +68,31 @@ class FeatureBand:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a scale that cannot be used, and signatures other than the band's own."""
-        check_scale_argument(asked)
+        table_survey.check_scale_argument(asked)
         asked.refuse_many_classes(self.name, asked.classes)
-        asked.refuse(self.name, "weights", "first_row")
+        asked.refuse("weights")
         if asked.signatures is not None:
             raise ArgumentError("FeatureBand brings its own signatures; leave signatures out")
         if asked.fixed_columns != "linear":
             raise ArgumentError("FeatureBand is about a column as it is; leave columns out (--columns)")
 
+    def survey(self, asked: CraftRequest, run: Curator) -> table_survey.TableSurvey:
+        """Scaling constants, classes, and the exact sums of the column."""
+        if self.feature not in run.source.features:
+            raise TableError(f"{run.source.name} has no feature {self.feature!r} for the band; name another")
+        return table_survey.survey_table(asked, run, unbounded=self.feature)
+
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Rados whose sum of the column stays within the band."""
-        features = run.source.features
-        if self.feature not in features:
-            raise TableError(f"{run.source.name} has no feature {self.feature!r} for the band; name another")
+        features, facts = run.source.features, run.survey
         place = features.index(self.feature)
-        facts = survey_table(asked, run, unbounded=self.feature)
         asked.refuse_many_classes(self.name, facts.rule.classes)
         subsets = self.signatures(facts.exact.n_rows, asked.n_rados)
         low, high = coding = self.coding(facts.exact, place)
         columns = list(make_grid_columns(features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept))
         columns[place] = Column(self.feature, "bounds", grid_step(1.0, self.feature), low, high)
-        band = {"band": [subsets.low, subsets.high]}
-        parameters = {"feature": self.feature, "band_epsilon": self.epsilon, **band}
-        return sum_rados_after_survey(asked, run, facts, tuple(columns), subsets, parameters, (place, coding))
+        figures = {"feature": self.feature, "band_epsilon": self.epsilon, "band": [subsets.low, subsets.high]}
+        return table_survey.sum_rados_after_survey(asked, run, facts, tuple(columns), subsets, figures, (place, coding))
 
     def signatures(self, n_examples: int, n_rados: int) -> FeatureInterval:
         """The signature set for these numbers of rows and rados; refused if the claim would be vacuous (F5)."""

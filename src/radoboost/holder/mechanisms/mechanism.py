@@ -26,6 +26,12 @@ from radoboost.release.release import Statement
 CHANGED = "{name} had {before:,} rows at first and {after:,} when read again; do not change it while it is read"
 
 
+def check_intercept(intercept: Any) -> None:
+    """Refuse anything but a truth value."""
+    if not isinstance(intercept, bool | np.bool_):
+        raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
+
+
 @dataclass(frozen=True)
 class RoomParticipation:
     """The holders who made a release together in a room, as a statement needs them.
@@ -54,12 +60,12 @@ class StatementFacts:
     whose row it is, what is protected is one person, of whom at most `max_rows` rows contribute. `schema` says where a
     schema came from: "declared" beforehand, "settled" by the table where it left something open, or from the "table";
     it is empty where there is none; `corrected` are its columns that were edited after exact counts of the table were
-    seen. With `mapped`, the columns were made by a feature map. `shape` is what the noise of
-    `moments` depends on. `n_classes` counts the classes of a plain release. With `query`, rows are those of the answer
-    to a query; with `records` they are "rows" or "lines" of CSV files, or may be. `cluster` names the machines that saw
-    the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for all rows:
-    those of a prescribed size. `room` has the holders, where there are several. `shared` names the columns whose sums
-    without labels stand beside the rados; None where there are none.
+    seen. With `mapped`, the columns were made by a feature map. `shape` is what the noise of `moments` depends on.
+    `n_classes` counts the classes of a plain release. By `origin`, rows are those of the answer to a "query", or of a
+    table in "memory"; with `records` they are "rows" or "lines" of CSV files, or may be. `cluster` names the machines
+    that saw the table's rows, where it was not this one alone. Signatures that are `drawn_together` have one key for
+    all rows: those of a prescribed size. `room` has the holders, where there are several. `shared` names the columns
+    whose sums without labels stand beside the rados; None where there are none.
     """
 
     scale: str
@@ -77,7 +83,7 @@ class StatementFacts:
     mapped: bool = False
     shape: NoiseShape | None = None
     n_classes: int = 2
-    query: bool = False
+    origin: str = ""
     records: str = ""
     cluster: str = ""
     drawn_together: bool = False
@@ -146,7 +152,9 @@ class Mechanism(Protocol):
     the events that it will book, as far as they are known beforehand. One whose noise, if any, is added to sums, and
     that needs nothing else from all rows, works in a room: `in_rooms` is True; if other sums have no noise there,
     `exact_in_rooms` is True, and a room needs all its holders. One whose releases may have sums without labels beside
-    rados, for columns that holders share, has `may_share`, which is True.
+    rados, for columns that holders share, has `may_share`, which is True. One that is not private has
+    `survey(asked, run)`: the first pass, at which a table shows whether it needs a schema; `make` finds what it returns
+    as `run.survey`.
     """
 
     @property

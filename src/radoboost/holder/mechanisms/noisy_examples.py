@@ -18,6 +18,7 @@ from radoboost.holder.mechanisms.noisy_rados import check_epsilon_or_noise, chec
 from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event, Gaussian, NotPrivate, Relation, gaussian_multiplier
 from radoboost.release.release import Statement
+from radoboost.tables.person_ids import Person
 
 _REACH = 12.0  # standard deviations of noise that the grid has room for; values beyond are cut off
 _NOT_PROTECTED = (
@@ -48,7 +49,9 @@ class NoisyExamples:
     delta: float = statements.DEFAULT_DELTA
     clip: float | None = 1.0
     noise_std: float | None = None
-    unit: str | None = None
+    unit: str | Person | None = None
+    i_know: bool = False
+    intercept: bool = True
 
     name: ClassVar[str] = "noisy-examples"
     private: ClassVar[bool] = True
@@ -68,7 +71,7 @@ class NoisyExamples:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
-        asked.refuse(self.name, "rows")
+        asked.refuse("rows")
         asked.refuse_many_classes(self.name, asked.classes)
         n_columns = record_level.check_declared(asked)
         if n_columns is not None:

@@ -18,6 +18,7 @@ from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event, Relation, Repeated, SubsampledGaussian, subsampled_multiplier
 from radoboost.privacy.calibration import variation_of_shared_noise
 from radoboost.release.release import Statement
+from radoboost.tables.person_ids import Person
 
 INCLUSION = 0.5
 _SEVERAL_ROWS = "A person with several rows: k rows pay together; rado show has what 2, 5 and 10 do."
@@ -40,7 +41,9 @@ class NoisyRados:
     delta: float = statements.DEFAULT_DELTA
     clip: float = 1.0
     noise_std: float | None = None
-    unit: str | None = None
+    unit: str | Person | None = None
+    i_know: bool = False
+    intercept: bool = True
 
     name: ClassVar[str] = "noisy-rados"
     private: ClassVar[bool] = True
@@ -58,7 +61,7 @@ class NoisyRados:
 
     def check(self, asked: CraftRequest) -> None:
         """Refuse a declaration with gaps, and noise that cannot be sampled."""
-        asked.refuse(self.name, "rows")
+        asked.refuse("rows")
         asked.refuse_many_classes(self.name, asked.classes)
         record_level.check_coins_of_records(asked, self.name)
         n_columns = record_level.check_declared(asked)
@@ -166,8 +169,8 @@ def noise_scale_in_steps(scale: float) -> float:
 
 def check_protects_records(name: str, unit: Any) -> None:
     """Refuse to protect anything but records, for a mechanism that cannot."""
-    if unit not in (None, "record"):
-        raise ArgumentError(f"{name} protects records, and not labels alone; unit is 'record'; it is {unit!r}")
+    if unit not in (None, "record") and not isinstance(unit, Person):
+        raise ArgumentError(f"{name} protects records or persons: unit is 'record' or Person(...); it is {unit!r}")
 
 
 def check_epsilon_or_noise(epsilon: Any, delta: Any, noise_std: Any) -> None:

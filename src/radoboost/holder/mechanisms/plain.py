@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from radoboost.holder.curator import Curator
+from radoboost.holder.feature_maps import number_of_map_columns
 from radoboost.holder.grid import make_grid_columns
 from radoboost.holder.mechanisms import table_survey
-from radoboost.holder.mechanisms.mechanism import KeyUse, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import KeyUse, ReleaseDraft, StatementFacts, check_intercept
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA, make_statement
+from radoboost.holder.rado_sums import check_memory_for_rados
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.signatures import check_n_signatures
+from radoboost.holder.signatures import check_first_signature_row, check_n_signatures
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.release.release import Statement
 
@@ -65,9 +67,18 @@ def disclosures_of_sharing(shared: tuple[str, ...] | None) -> tuple[str, ...]:
 class Plain:
     """Rados as they are, with no privacy guarantee (Definition 1 of the paper).
 
+    `scale` is "standard" for z-scores, "bounds" for [low, high] onto [-1, 1], or None for values as they are; "auto" is
+    the second with bounds and else the first. `first_row` numbers the table's first row, for holders who share a seed:
+    each begins where the one before ended, and `merge` then gives the release of all rows, to the last bit. `intercept`
+    adds the constant feature.
+
     >>> Plain().private
     False
     """
+
+    scale: str | None = "auto"
+    first_row: int = 0
+    intercept: bool = True
 
     name: ClassVar[str] = "plain"
     private: ClassVar[bool] = False
@@ -76,17 +87,30 @@ class Plain:
     secrets: ClassVar[KeyUse] = KeyUse(row_noise=False, sum_noise=False)
     in_rooms: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        check_intercept(self.intercept)
+        check_first_signature_row(self.first_row)
+
     def check(self, asked: CraftRequest) -> None:
         """Refuse a scale that cannot be used, a first row that would say nothing, and columns that cannot be shared."""
         table_survey.check_scale_argument(asked)
         asked.check_first_row()
         table_survey.check_shared_columns_argument(asked)
 
+    def survey(self, asked: CraftRequest, run: Curator) -> table_survey.TableSurvey:
+        """Scaling constants and classes; all that can be refused by the names of columns comes before."""
+        columns = asked.fixed_columns
+        if asked.share is not None:
+            table_survey.shared_places(asked, run.source)
+        if columns != "linear":
+            bounded = table_survey.check_scale_argument(asked) == "bounds"
+            width = number_of_map_columns(columns, run.source.features, run.source.groups, bounded=bounded)
+            check_memory_for_rados(run.engine, asked.n_rados, width + asked.intercept)
+        return table_survey.survey_table(asked, run, passes=2 if columns == "linear" else 3)
+
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Rados as they are."""
-        table_survey.shared_places(asked, run.source)  # refuses names that are not there before rows are read
-        asked, through = table_survey.survey_feature_map(asked, run)
-        facts = table_survey.survey_table(asked, run, passes=2 if through is None else 3)
+        facts, through = table_survey.survey_feature_map(asked, run)
         columns = make_grid_columns(
             run.source.features, facts.scale, facts.limits, facts.exact, intercept=asked.intercept
         )

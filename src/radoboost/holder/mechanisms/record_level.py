@@ -13,22 +13,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from radoboost.errors import ArgumentError, TableError, whole_number
+from radoboost.errors import ArgumentError, TableError
 from radoboost.holder import rado_sums
 from radoboost.holder.contribution_bounding import choose_rows_of_persons
 from radoboost.holder.curator import Curator, NoiseSpec, RowNoise
+from radoboost.holder.declared_bounds import check_declared_bounds, check_declared_feature_names
 from radoboost.holder.feature_maps import make_feature_map, map_table
 from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.keystream import Key
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, NoisePlan, ReleaseDraft, StatementFacts
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.row_counts import PersonCounts, count_beyond_bounds
-from radoboost.holder.schema_file import check_declared_bounds, check_declared_feature_names
 from radoboost.holder.signatures import check_n_signatures
 from radoboost.release.columns import Column, constant_column
 from radoboost.release.release import RADOS
 from radoboost.tables import Batch
 from radoboost.tables.column_selection import list_names
+from radoboost.tables.csv_dialect import PLAIN
 from radoboost.tables.labels import LabelEncoder
 
 # ---- What one record gives to a private sum: a clipped integer vector, which is a function of that record alone.
@@ -86,11 +87,10 @@ def clip_record_rows(
 
 
 MAX_COLUMNS = 2**18
-MOST_ROWS_OF_A_PERSON = 1_000_000
 NO_BOUNDS = (
     "a promise about records needs a declared schema: one read off the table would reveal some of it; "
     "write a template with: rado schema TABLE --label COL, fill that in from public knowledge, and give it as schema; "
-    "or give bounds='private', and the mechanism moments finds the bounds of numbers by noisy counts"
+    "or give schema='private', and the mechanism moments finds the bounds of numbers by noisy counts"
 )
 
 
@@ -102,21 +102,21 @@ def check_declared(asked: CraftRequest, *, may_search: bool = False) -> int | No
     if asked.seeded and not asked.i_know:
         raise ArgumentError(
             "a seed makes the signatures known, and every promise with it; leave it out, or say i_know"
-            " (--i-know) to get a release with an infinite epsilon"
+            " (--set i_know=yes) to get a release with an infinite epsilon"
         )
     if asked.scale not in ("auto", "bounds"):
         raise ArgumentError(
             f"scale={asked.scale!r} takes its constants from the table; a private mechanism needs scale='bounds' (or "
             "'auto')"
         )
-    if asked.declared.inferred:
-        words = asked.declared.inferred
+    if asked.schema.inferences:
+        words = asked.schema.inferences
         shown = ", ".join(words[:8]) + (f" and {len(words) - 8} more" if len(words) > 8 else "")
         raise ArgumentError(
             f"{shown}: this was read off the table, so it reveals some of it; fill in a template from public knowledge "
             "instead, made by rado schema without --from-data"
         )
-    if asked.declared.schema is not None and (lines := asked.declared.schema.undecided()):
+    if lines := asked.schema.undecided():
         if asked.classes is None:
             lines["classes"] = '"classes": ["NEGATIVE", "POSITIVE"], or all of more than two'
         raise ArgumentError(
@@ -124,15 +124,15 @@ def check_declared(asked: CraftRequest, *, may_search: bool = False) -> int | No
             f"public knowledge, or leave the columns out: {', '.join(lines.values())}"
         )
     if not may_search:
-        asked.declared.refuse_private()
-    if len(asked.declared.limits) == 0 and not asked.declared.all_private:
+        asked.refuse_private()
+    if len(asked.limits) == 0 and not asked.all_private:
         raise ArgumentError(NO_BOUNDS)
     if asked.classes is None:
         raise ArgumentError(
-            "a private mechanism needs the classes declared: give classes=(negative, positive), or --classes NEG POS; "
-            "of more than two, all of them in order, or --class NAME for each"
+            "a private mechanism needs the classes declared: give classes=(negative, positive), or --classes NEG,POS; "
+            "of more than two, all of them in order"
         )
-    LabelEncoder(asked.label_name, asked.classes)
+    declared_label_encoder(asked)
     names = record_features(asked)
     if asked.person is not None and asked.person in (names or ()):
         raise ArgumentError(
@@ -141,33 +141,31 @@ def check_declared(asked: CraftRequest, *, may_search: bool = False) -> int | No
     if names is None:
         return None
     check_declared_feature_names(names, asked.intercept)
-    limits, searched = dict(asked.declared.limits), asked.declared.searched(names)
+    limits, searched = dict(asked.limits), asked.searched(names)
     fixed = [name for name in names if name not in searched]
-    check_declared_bounds(replace(asked.declared, limits={name: limits[name] for name in fixed}), fixed, "bounds")
+    check_declared_bounds({name: limits[name] for name in fixed}, fixed, "bounds")
     return check_width_of_records(asked.width(names))
 
 
 def record_features(asked: CraftRequest) -> list[str] | None:
     """The declared columns to use; None where bounds go by position, or all columns of the table are meant."""
-    declared, features = asked.declared, asked.features
-    if declared.names is None or declared.schema is not None:
-        return declared.names
-    names = declared.names if features is None else [features] if isinstance(features, str) else list(features)
-    dropped = {asked.drop} if isinstance(asked.drop, str) else set(asked.drop)
-    missing = [name for name in names if name not in declared.names]
+    declared = asked.names
+    if declared is None or asked.schema.raw:
+        return declared
+    names = declared if asked.features is None else list(asked.features)
+    missing = [name for name in names if name not in declared]
     if missing:
         raise ArgumentError(
             f"the bounds do not declare {list_names(missing)}; add low and high, or leave such columns out"
         )
-    return [name for name in names if name not in dropped]
+    return [name for name in names if name not in asked.drop]
 
 
 def declared_record_columns(asked: CraftRequest, features: Sequence[str], step: float) -> tuple[Column, ...]:
     """The columns of a release by declared bounds; the constant feature last."""
-    declared = asked.declared
-    if declared.names is not None:
-        declarations = dict(declared.limits)
-        declared = replace(declared, limits={name: declarations[name] for name in features})
+    declared = asked.limits
+    if asked.names is not None:
+        declared = {name: declared[name] for name in features}
     check_declared_feature_names(features, asked.intercept)
     limits = check_declared_bounds(declared, features, "bounds")
     check_width_of_records(len(features) + asked.intercept)
@@ -194,7 +192,7 @@ def released_record_columns(
 
 def declared_label_encoder(asked: CraftRequest) -> LabelEncoder:
     assert asked.classes is not None
-    return LabelEncoder(asked.label_name, asked.classes)
+    return LabelEncoder(asked.label_name, asked.classes, asked.schema.marks if asked.schema.raw else PLAIN)
 
 
 def check_width_of_records(n_columns: int) -> int:
@@ -211,24 +209,6 @@ def check_coins_of_records(asked: CraftRequest, name: str) -> None:
             f"{name} draws each example by a secret coin; leave signatures out (a fixed support needs the "
             "number of examples, which is protected)"
         )
-
-
-def check_max_rows(person: str | None, max_rows: int | None) -> int:
-    """How many rows of a person contribute at most; this must be said, and only with a person."""
-    if person is None:
-        if max_rows is not None:
-            raise ArgumentError(
-                "max_rows is for rows of persons: name the column that says whose row it is (--person COL)"
-            )
-        return 1
-    if not isinstance(person, str) or not person:
-        raise ArgumentError(f"person must be the name of a column, which says whose row it is; it is {person!r}")
-    if max_rows is None:
-        raise ArgumentError(
-            f"say how many rows of each person may contribute at most: max_rows (--max-rows K), with {person!r}; more "
-            "rows take more noise"
-        )
-    return whole_number(max_rows, "max_rows", 1, MOST_ROWS_OF_A_PERSON)
 
 
 def limit_persons(

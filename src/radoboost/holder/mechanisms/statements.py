@@ -85,8 +85,8 @@ _OWN_COINS = (
     "not see the release: with them its rows can be solved for."
 )
 _OF_A_QUERY = (
-    "Where a holder's table is the answer to a query, or a stream, a record is a row of that: if one record of what "
-    "was asked can change other rows, nothing is promised about it."
+    "Where a holder's table is the answer to a query, a stream, or was in memory, a record is a row of that: if one "
+    "record of what was asked, or read into memory, can change other rows, nothing is promised about it."
 )
 _SOME_EXACT = ". Some sums have no noise, for they do not depend on what is protected"
 _ALL_EXACT = ". No sum has noise, and nothing is protected"
@@ -111,7 +111,7 @@ def statement_in_room(statement: Statement, event: Event, gathering: RoomPartici
     promises, exposed = list(statement.promises), list(statement.not_protected)
     if finite:
         promises.append(_colluders_text(gathering, colluders))
-        exposed.insert(0, _OF_A_QUERY)
+        exposed.append(_OF_A_QUERY)
     exposed += [_WHO, _NONSENSE, *([_OWN_COINS] if secrets.coins else [])]
     return replace(
         statement,
@@ -179,6 +179,13 @@ OF_A_QUERY = (
     "cannot read, and types that a library guesses from values, as databases, polars and pyarrow do for CSV files. The "
     "text of a query is not in the release."
 )
+IN_MEMORY = (
+    "The table was in memory, where another program had put it, and a record is a row of it. If one record can change "
+    "how that program read other rows, nothing is promised: a library reads numbers with a decimal comma or with marks "
+    "between thousands, dates, and words for true as such only if it can read all cells of their column so. The path "
+    "of the file, with these marks declared, leaves nothing to a library."
+)
+OF_ORIGIN = {"": (), "query": (OF_A_QUERY,), "memory": (IN_MEMORY,)}
 OF_CSV = {
     "rows": (
         "In CSV files a record is one row of the table, however many lines it has, in a file that a CSV writer wrote "
@@ -278,10 +285,9 @@ def make_statement(
         not_protected = [SEEDED, *not_protected]
     not_protected = [*not_protected, *SCHEMAS[circumstances.schema]]
     epsilon = epsilon_at(event, delta)
-    if circumstances.query and not math.isinf(epsilon):
-        not_protected = [OF_A_QUERY, *not_protected]
-    if circumstances.records and not math.isinf(epsilon):
-        not_protected = [*not_protected, OF_CSV[circumstances.records]]
+    if not math.isinf(epsilon):  # what is assumed of the table comes last
+        read = [OF_CSV[circumstances.records]] if circumstances.records else []
+        not_protected = [*not_protected, *OF_ORIGIN[circumstances.origin], *read]
     if circumstances.corrected and not math.isinf(epsilon):
         columns = ", ".join(map(repr, circumstances.corrected))
         not_protected = [CORRECTED.format(columns=columns), *not_protected]

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, TableError
-from radoboost.holder import schema_file
+from radoboost.holder import declared_bounds
 from radoboost.holder.aggregation import AddedFields
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import Engine
-from radoboost.holder.feature_maps import make_feature_map, map_table, number_of_map_columns
+from radoboost.holder.feature_maps import make_feature_map, map_table
 from radoboost.holder.grid import ExactSums, check_rows_sum_exactly, make_grid_columns, resolve_scale_name
 from radoboost.holder.mechanisms.mechanism import CHANGED, MappedInputs, ReleaseDraft, StatementFacts
 from radoboost.holder.rado_sums import RadoSums, SumClasses, SumRados, SurveyRows, check_memory_for_rados
@@ -109,7 +109,7 @@ def check_shared_columns_argument(asked: CraftRequest) -> None:
     if not asked.subsets.by_coins:
         raise ArgumentError(
             "a release with shared columns tells second moments, and rados of a prescribed support do not; leave "
-            "signatures out (--support)"
+            "signatures out (--signatures)"
         )
     if asked.fixed_columns != "linear":
         raise ArgumentError("shared columns are the table's own; take columns='linear' with share (--columns linear)")
@@ -150,34 +150,29 @@ class TableSurvey:
 
 def check_scale_argument(asked: CraftRequest) -> str:
     """The scale by its name in a release."""
-    asked.refuse("this mechanism", "rows", "person")
-    asked.declared.refuse_private()
+    asked.refuse("rows")
+    asked.refuse_private()
     LabelCollector(asked.label_name, asked.classes)
-    scale = resolve_scale_name(asked.scale, DEFAULT_SCALE, len(asked.declared.limits) > 0)
+    scale = resolve_scale_name(asked.scale, DEFAULT_SCALE, len(asked.limits) > 0)
     if asked.fixed_columns != "linear" and scale == "none":
         raise ArgumentError("scale=None leaves columns as they are, and a feature map does not; leave one of them out")
     return scale
 
 
-def survey_feature_map(asked: CraftRequest, run: Curator) -> tuple[CraftRequest, MappedInputs | None]:
+def survey_feature_map(asked: CraftRequest, run: Curator) -> tuple[TableSurvey, MappedInputs | None]:
     """Let the table be seen through the feature map that is asked for, whose constants take one pass more.
 
-    What is asked for of the mapped table, and the map; None where columns stay as they are.
+    What is known of the mapped table, and the map; None where columns stay as they are.
     """
-    features, groups, bounded = run.source.features, run.source.groups, check_scale_argument(asked) == "bounds"
-    columns = asked.fixed_columns
-    if columns == "linear":
-        return asked, None
-    width = number_of_map_columns(columns, features, groups, bounded=bounded) + asked.intercept
-    check_memory_for_rados(
-        run.engine, asked.n_rados, width
-    )  # all that can be refused by the names comes before the first pass
-    facts = survey_table(asked, run, passes=3)
-    inputs = make_grid_columns(features, facts.scale, facts.limits, facts.exact, intercept=False)
-    feature_map, outliers = make_feature_map(columns, inputs, groups), outliers_of_survey(facts, run.source)
+    facts: TableSurvey = run.survey
+    if asked.fixed_columns == "linear":
+        return facts, None
+    inputs = make_grid_columns(run.source.features, facts.scale, facts.limits, facts.exact, intercept=False)
+    feature_map = make_feature_map(asked.fixed_columns, inputs, run.source.groups)
+    through = MappedInputs(feature_map, inputs, outliers_of_survey(facts, run.source))
     run.source = map_table(run.source, feature_map)
     limits = dict.fromkeys(feature_map.output_names, (-1.0, 1.0)) if facts.scale == "bounds" else {}
-    return replace(asked, declared=schema_file.Declared(limits)), MappedInputs(feature_map, inputs, outliers)
+    return survey_table(asked.with_limits(limits), run, passes=3), through
 
 
 def outliers_of_survey(facts: TableSurvey, source: Table) -> dict[str, float]:
@@ -193,9 +188,9 @@ def survey_table(asked: CraftRequest, run: Curator, *, unbounded: str | None = N
     """The first of two passes, or more; it ignores bounds of the column `unbounded`, and takes its exact sums."""
     run.expect(passes)
     source, scale = run.source, check_scale_argument(asked)
-    schema_file.check_declared_feature_names(source.features, asked.intercept)
+    declared_bounds.check_declared_feature_names(source.features, asked.intercept)
     check_rows_sum_exactly(source.name, source.n_rows or 0)  # where files say so, before they are read
-    limits = schema_file.check_declared_bounds(asked.declared, source.features, scale)
+    limits = declared_bounds.check_declared_bounds(asked.limits, source.features, scale)
     if scale != "bounds":  # slots are 0 or 1, and need no clipping
         limits = {name: pair for name, pair in limits.items() if name not in source.groups}
     require_memory_for_sparse_rados(run.engine, source, asked.n_rados, len(source.features) + asked.intercept)
@@ -204,7 +199,7 @@ def survey_table(asked: CraftRequest, run: Curator, *, unbounded: str | None = N
     moments = scale == "standard" or unbounded is not None
     labels = LabelCollector(asked.label_name, asked.classes, advice=CRAFT_ADVICE)
     task = SurveyRows(
-        run.engine, *schema_file.declared_limit_arrays(limits, source.features), labels, moments, source.features
+        run.engine, *declared_bounds.declared_limit_arrays(limits, source.features), labels, moments, source.features
     )
     sums = run.sum(survey_sparse_entries(task, source))
     exact = sums.exact

@@ -14,28 +14,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from radoboost.errors import ArgumentError, RadoError, ReleaseError, RoomError, reason
-from radoboost.holder.feature_maps import Columns, check_feature_map_argument
-from radoboost.holder.keystream import make_key
-from radoboost.holder.mechanisms import MECHANISMS, Mechanism, Plain
-from radoboost.holder.mechanisms.record_level import check_declared, check_max_rows, record_features
-from radoboost.holder.request import DEFAULT_RADOS, CraftRequest
+from radoboost.holder.declared_bounds import whose_rows_warning
+from radoboost.holder.feature_maps import Columns
+from radoboost.holder.mechanisms import MECHANISMS, Mechanism
+from radoboost.holder.mechanisms.record_level import check_declared, record_features
+from radoboost.holder.request import CraftRequest, as_mechanism
 from radoboost.holder.rooms.mailbox import AGREEMENT
 from radoboost.holder.rooms.roster import Roster, check_number_of_holders, most_holders_lost
 from radoboost.holder.rooms.signed_messages import Identity
-from radoboost.holder.schema_file import Bounds, Declared, declaration_fields, whose_rows_warning
-from radoboost.holder.signatures import check_n_rados
 from radoboost.privacy import Event
 from radoboost.release.composition import ENDING, Receipt, read_receipt
 from radoboost.release.release import epsilon_as_json
-from radoboost.tables.column_types import PRIVATE, Ignored
 from radoboost.tables.labels import check_classes
-from radoboost.tables.schema import SCHEMA_KEY, Schema
+from radoboost.tables.person_ids import Person
+from radoboost.tables.schema import Declaration, Schema
 
 PLACE = AGREEMENT  # the name of its message
 VERSION = 1
@@ -44,11 +43,9 @@ EXACT_SUMS = (
     "some sums have no noise, so all holders must stay to the end, and no second room of this kind should have others"
 )
 NOTHING = "it promises nothing about records: there is no epsilon (--epsilon), so no noise is added"
-_TEXT_OR_NONE, _NUMBER_OR_NONE = (str, type(None)), (int, type(None))
 _FORMS: Mapping[str, tuple[type, ...]] = {
-    "declared": (Mapping,), "label": _TEXT_OR_NONE, "classes": (tuple,), "mechanism": (str,), "parameters": (Mapping,),
-    "parties": (int,), "tolerate": (int,), "terms": (str, Mapping), "n_rados": (int,), "intercept": (bool,),
-    "person": _TEXT_OR_NONE, "max_rows": _NUMBER_OR_NONE, "rows": _NUMBER_OR_NONE, "nonce": (str,),
+    "schema": (Mapping,), "mechanism": (str,), "parameters": (Mapping,), "parties": (int,), "tolerate": (int,),
+    "columns": (str, Mapping), "n_rados": (int,), "nonce": (str,),
 }  # fmt: skip
 
 
@@ -56,25 +53,18 @@ _FORMS: Mapping[str, tuple[type, ...]] = {
 class Agreement:
     """What is agreed on, as data: with it, and its table, a holder needs to be asked nothing more.
 
-    `declared` are the declared columns: the JSON data of a schema, or (low, high) by column. `mechanism` is one by its
-    name, with its `parameters`; `terms` says which columns a release has, as `columns` of `craft` does. Noise is
-    enough for up to `tolerate` of the `parties` who are lost or put together what they know; how many may be lost at
-    all is `most_lost` of both. `nonce` makes each room another one.
+    `schema` is the JSON data of one. `mechanism` is one by its name, with its `parameters`; `columns` says which
+    columns a release has, as for `craft`. Noise is enough for up to `tolerate` of the `parties` who are lost or put
+    together what they know; how many may be lost at all is `most_lost` of both. `nonce` makes each room another one.
     """
 
-    declared: Mapping[str, Any]
-    label: str | None
-    classes: tuple[Any, ...]
+    schema: Mapping[str, Any]
     mechanism: str
     parameters: Mapping[str, Any]
     parties: int
     tolerate: int
-    terms: Columns
+    columns: Columns
     n_rados: int
-    intercept: bool
-    person: str | None
-    max_rows: int | None
-    rows: int | None
     nonce: str
     version: int = VERSION
 
@@ -96,7 +86,7 @@ class Agreement:
                     f"the agreement of the room has version {entry.get('version')!r}, and this version of radoboost "
                     f"knows {VERSION}; all holders need the same one"
                 )
-            agreement = cls(**{**entry, "classes": tuple(entry["classes"])})
+            agreement = cls(**entry)
             sound = agreement.to_bytes() == content
         except (ValueError, TypeError, LookupError, RecursionError):
             sound = False
@@ -111,63 +101,50 @@ class Agreement:
     @property
     def needs_all(self) -> bool:
         """Whether no holder may be lost: some sums have no noise, and those over fewer holders would tell its own."""
-        return bool(getattr(self.protection(), "exact_in_rooms", False))
+        return bool(getattr(self.protection, "exact_in_rooms", False))
 
     @property
     def most_lost(self) -> int:
         """How many holders may be lost on the way."""
         return 0 if self.needs_all else most_holders_lost(self.parties, self.tolerate)
 
+    @cached_property
     def protection(self) -> Mechanism:
         """The mechanism, refused where it is not one for rooms."""
         check_mechanism_for_rooms(self.mechanism)
-        return MECHANISMS[self.mechanism](
-            **{name: _read_agreed_parameter(value) for name, value in self.parameters.items()}
-        )
+        values = {name: _read_agreed_parameter(name, value) for name, value in self.parameters.items()}
+        return MECHANISMS[self.mechanism](**values)
+
+    @cached_property
+    def declared(self) -> Schema:
+        """The schema that all agreed on."""
+        return Schema.from_dict(self.schema)
 
     def asked(self) -> CraftRequest:
         """What a holder asks `craft` for; its coins have a key of its own."""
-        columns = self.declared
-        if SCHEMA_KEY in columns:
-            declared, features = Declared.by_schema(Schema.from_dict(columns)).choose(None, (), None), None
-        else:
-            limits = {name: pair if pair == PRIVATE else tuple(pair) for name, pair in columns.items()}
-            declared, features = Declared(limits), list(limits)
-        return CraftRequest(
-            n_rados=self.n_rados,
-            signature_key=make_key(None),
-            declared=declared,
-            label=self.label,
-            classes=self.classes,
-            features=features,
-            scale="bounds",
-            intercept=self.intercept,
-            rows=self.rows,
-            person=self.person,
-            max_rows=check_max_rows(self.person, self.max_rows),
-            columns=check_feature_map_argument(self.terms, declared.terms),
-            noise_shares=self.parties,
-        )
+        asked = CraftRequest.of(self.declared, self.protection, columns=self.columns)
+        return replace(asked, n_rados=self.n_rados, noise_shares=self.parties)
 
-    def check(self) -> tuple[Mechanism, CraftRequest]:
-        """Mechanism and order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
+    def check(self) -> CraftRequest:
+        """The order, if a release can be made so; refused by whoever opens a room, and by each who joins."""
         self._check_forms()
         check_number_of_holders(self.parties, self.tolerate)
-        mechanism, asked = self.protection(), self.asked()
+        asked = self.asked()
+        mechanism = asked.mechanism
         if not mechanism.private:
-            if asked.declared.schema is None or not asked.declared.schema.undecided():
-                asked.declared.refuse_private()
+            if not asked.schema.undecided():
+                asked.refuse_private()
             # Nothing is promised, so one holder may have looked at its table for the schema.
             # How wide columns are that a word asks for is the mechanism's to say.
             columns = "linear" if isinstance(asked.columns, str) else asked.columns
-            check_declared(replace(asked, declared=replace(asked.declared, inferred=()), columns=columns))
+            check_declared(replace(asked, schema=asked.schema.as_declared(), columns=columns))
         if asked.n_rados and getattr(mechanism, "default_rados", None) == 0:
             raise ArgumentError(
                 f"{self.mechanism} makes no rados, and those drawn from its release would differ at each holder; leave "
                 "n_rados out (-n), and draw some later with draw_rados"
             )
         mechanism.check(asked)
-        return mechanism, asked
+        return asked
 
     def _check_forms(self) -> None:
         """Refuse what is no text where a text is needed, and so on: a stranger may have written the agreement."""
@@ -177,9 +154,7 @@ class Agreement:
                 raise ArgumentError(
                     f"{name} is {value!r:.60} in the agreement, which is of another kind; open a new room"
                 )
-        if self.rows is not None and self.rows < 1:
-            raise ArgumentError(f"rows must be at least 1; it is {self.rows}")
-        if any(not isinstance(value, str | int | float) for value in self.classes):
+        if any(not isinstance(value, str | int | float) for value in self.declared.classes or ()):
             raise ArgumentError("the classes of the agreement must be texts or numbers; open a new room")
         if not re.fullmatch("[0-9a-f]{32}", self.nonce):
             raise ArgumentError("the agreement has no random number that tells rooms apart; open the room anew")
@@ -187,27 +162,32 @@ class Agreement:
     @property
     def advice(self) -> str | None:
         """What to know where records are protected, and several may be of one person."""
-        mechanism = self.protection()
-        said = getattr(mechanism, "unit", None)
-        return whose_rows_warning(self.asked().declared, self.person, said) if mechanism.private else None
+        asked = self.asked()
+        said = getattr(asked.mechanism, "unit", None) if asked.mechanism.private else "record"
+        return whose_rows_warning(asked.schema.ids, asked.person, said)
 
     def as_text(self) -> list[str]:
         """What is agreed on, as lines for people."""
-        names = record_features(self.asked()) or ()
-        unused = () if self.asked().declared.searched(names) else ("bounds_share",)
-        shown = {name: value for name, value in self.parameters.items() if value is not None and name not in unused}
+        asked = self.asked()
+        names, label, classes = record_features(asked) or (), asked.label, asked.classes or ()
+        shown = {
+            field.name: value
+            for field in dataclasses.fields(self.protection)  # type: ignore[arg-type]
+            if (value := getattr(self.protection, field.name)) != field.default
+            and not isinstance(value, Person)
+            and (field.name != "bounds_share" or asked.searched(names))
+        }
         given = ", ".join(f"{name} {value}" for name, value in shown.items())
         whose = (
             ""
-            if self.person is None
-            else f", persons by {self.person!r}, at most {self.max_rows:,} rows of each at each holder: one who is at "
-            "several counts as several persons"
+            if asked.person is None
+            else f", persons by {asked.person!r}, at most {asked.max_rows:,} rows of each at each holder: one who is "
+            "at several counts as several persons"
         )
         lost = self.most_lost
         many = self.tolerate > 1
         gone = f"{'are' if many else 'is'} lost or " if lost else ""
-        private = self.protection().private
-        label = "labels beside the table" if self.label is None else f"label {self.label!r}"
+        private = self.protection.private
         telling = "tell what they know" if many else "tells what it knows"
         enough = f"; noise is enough for {self.tolerate} who {gone}{telling}"
         return [
@@ -217,9 +197,10 @@ class Agreement:
             *([] if private else [NOTHING]),
             *([] if self.advice is None else [self.advice]),
             f"{len(names):,} column{'' if len(names) == 1 else 's'} as declared"
-            + ("" if self.terms == "auto" else f", taken as {self.terms!r}")
+            + ("" if self.columns == "auto" else f", taken as {self.columns!r}")
             + (f"; {self.n_rados:,} rados" if self.n_rados else ""),
-            f"{label}, classes {', '.join(map(repr, self.classes))}",
+            f"{'labels beside the table' if label is None else f'label {label!r}'}, "
+            f"classes {', '.join(map(repr, classes))}",
         ]
 
 
@@ -238,55 +219,40 @@ def check_mechanism_for_rooms(name: str) -> None:
 
 
 def make_agreement(
-    schema: Bounds = None,
+    schema: Declaration = None,
+    mechanism: Mechanism | str | None = None,
     *,
-    bounds: Bounds = None,
     parties: int,
     tolerate: int = 1,
     label: str | None = None,
     classes: Sequence[Any] | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-    mechanism: Mechanism | None = None,
     columns: Columns = "auto",
     n_rados: int | None = None,
-    intercept: bool = True,
-    person: str | None = None,
-    max_rows: int | None = None,
-    rows: int | None = None,
 ) -> Agreement:
     """An agreement for a new room, refused where no release could be made by it; the arguments are those of `craft`."""
     check_number_of_holders(parties, tolerate)
-    protection: Any = Plain() if mechanism is None else mechanism
-    if isinstance(protection, type) or not hasattr(protection, "make"):
-        raise ArgumentError(f"mechanism must be an object such as Moments(epsilon=1.0) or Plain(); it is {mechanism!r}")
-    if not isinstance(intercept, bool):
-        raise ArgumentError(f"intercept must be True or False; it is {intercept!r}")
-    fields = declaration_fields(schema, bounds, None, label, classes, features, drop)
-    declared: Declared = fields["declared"]
-    if fields["classes"] is None:
+    protection: Any = as_mechanism(mechanism)
+    if getattr(protection, "scale", "bounds") not in ("auto", "bounds"):
+        raise ArgumentError("a room scales columns by their bounds; leave scale out")
+    if hasattr(protection, "scale"):
+        protection = replace(protection, scale="bounds")
+    asked = CraftRequest.of(schema, protection, label=label, classes=classes, n_rados=n_rados, columns=columns)
+    if asked.classes is None:
         raise ArgumentError(
             "a room needs the classes declared, for no holder sees the labels of others: classes=(negative, positive), "
-            "or --classes NEG POS"
+            "or --classes NEG,POS"
         )
-    check_max_rows(person, max_rows)
+    agreed = tuple(map(_agreed_value_as_json, check_classes(asked.classes)))
     agreement = Agreement(
-        declared=_agreed_columns_as_json(declared, fields["features"], fields["drop"]),
-        label=fields["label"],
-        classes=tuple(map(_agreed_value_as_json, check_classes(fields["classes"]))),
+        schema=replace(_agreed_columns(asked), classes=agreed).to_dict(),
         mechanism=protection.name,
         parameters={
-            field.name: epsilon_as_json(value) if isinstance(value := getattr(protection, field.name), float) else value
-            for field in dataclasses.fields(protection)
+            field.name: _parameter_as_json(getattr(protection, field.name)) for field in dataclasses.fields(protection)
         },
         parties=parties,
         tolerate=tolerate,
-        terms=columns,
-        n_rados=getattr(protection, "default_rados", DEFAULT_RADOS) if n_rados is None else check_n_rados(n_rados),
-        intercept=intercept,
-        person=person,
-        max_rows=max_rows,
-        rows=rows,
+        columns=columns,
+        n_rados=asked.n_rados,
         nonce=secrets.token_hex(16),
     )
     agreement = Agreement.from_bytes(agreement.to_bytes())
@@ -294,34 +260,40 @@ def make_agreement(
     return agreement
 
 
-def _agreed_columns_as_json(
-    declared: Declared, features: Sequence[str] | None, drop: Sequence[str]
-) -> Mapping[str, Any]:
-    """Declared columns as JSON data, with names for those that go by their places."""
-    if declared.schema is not None:
+def _agreed_columns(asked: CraftRequest) -> Schema:
+    """The schema for all holders: columns that are used, ids, and names for columns that go by their places."""
+    schema = asked.schema
+    if schema.raw:
         # Of columns that are left out, those of ids alone: they are why holders are told whose rows count.
-        ids = {name: Ignored("id") for name in declared.ids}
-        return replace(declared.schema, columns={**declared.schema.columns, **ids}).to_dict()
-    if declared.all_private:
+        return schema.only([name for name in schema.columns if name in (*schema.used, *schema.ids)], ())
+    if asked.all_private:
         raise ArgumentError(
             "a room needs its columns declared, for tables may differ: give bounds with the word private for each "
             "column that is to be searched, or a schema"
         )
-    if isinstance(declared.limits, np.ndarray):
-        declared = replace(declared, limits={f"x{k}": pair for k, pair in enumerate(declared.limits.tolist())})
-    names = record_features(CraftRequest(0, b"", declared, features=features, drop=drop))
-    limits = dict(declared.limits)
+    limits = asked.limits
+    if isinstance(limits, tuple):
+        asked = replace(asked, found={f"x{k}": pair for k, pair in enumerate(limits)})
+    names = record_features(asked)
     if not names:
         raise ArgumentError("a room needs its columns and their bounds declared: give bounds, or a schema")
-    return {name: limits[name] if isinstance(limits[name], str) else list(limits[name]) for name in names}
+    return replace(schema, numbers={name: asked.limits[name] for name in names}, use=None, drop=())
 
 
 def _agreed_value_as_json(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _read_agreed_parameter(value: Any) -> Any:
-    """A parameter of a mechanism; JSON has no infinity, so there is a word for it."""
+def _parameter_as_json(value: Any) -> Any:
+    """A parameter of a mechanism; JSON has no infinity, so there is a word for it, and a person is an object."""
+    if isinstance(value, Person):
+        return dataclasses.asdict(value)
+    return epsilon_as_json(value) if isinstance(value, float) else value
+
+
+def _read_agreed_parameter(name: str, value: Any) -> Any:
+    if isinstance(value, Mapping) and name == "unit":
+        return Person(**value)
     return math.inf if value == epsilon_as_json(math.inf) else value
 
 

@@ -18,6 +18,7 @@ from radoboost.holder.craft import check_for_room, craft_in_room, note_release_d
 from radoboost.holder.engines import Engine, get_engine
 from radoboost.holder.feature_maps import Columns
 from radoboost.holder.mechanisms import Mechanism
+from radoboost.holder.request import Compute
 from radoboost.holder.rooms import abort_causes, handshake
 from radoboost.holder.rooms.abort_notices import AbortNotices, announce_abort
 from radoboost.holder.rooms.agreement import (
@@ -42,34 +43,26 @@ from radoboost.holder.rooms.signed_release import (
 )
 from radoboost.holder.rooms.versions import differing_versions_text
 from radoboost.holder.row_counts import Where
-from radoboost.holder.runners.threads import check_threads
-from radoboost.holder.schema_file import Bounds
 from radoboost.holder.table_check import show_check_before_room
 from radoboost.privacy import Composed, Event, epsilon_at
 from radoboost.privacy.ledger import Ledger, as_ledger
 from radoboost.release.release import Release, rounded_up_text
+from radoboost.tables.schema import Declaration
 
 Room = Mailbox | str | os.PathLike[str]
 
 
 def open_room(
     room: Room,
-    schema: Bounds = None,
+    schema: Declaration = None,
+    mechanism: Mechanism | str | None = None,
     *,
     parties: int,
     tolerate: int = 1,
-    bounds: Bounds = None,
     label: str | None = None,
     classes: Sequence[Any] | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] = (),
-    person: str | None = None,
-    max_rows: int | None = None,
-    rows: int | None = None,
-    mechanism: Mechanism | None = None,
     columns: Columns = "auto",
     n_rados: int | None = None,
-    intercept: bool = True,
     trust_network: bool = False,
     token: str = "",
 ) -> Agreement:
@@ -79,17 +72,18 @@ def open_room(
     ----------
     room : path of a folder that all can write, address https://HOST:PORT/ROOM, or Mailbox
         Where the holders leave messages for each other. It is trusted with nothing.
-    schema, bounds : as for `craft`
-        The columns and their bounds, from public knowledge; no holder's table decides anything.
+    schema : as for `craft`
+        The columns and their bounds, from public knowledge; no holder's table decides anything. Its `rows` are those of
+        all holders together. A person is protected at one holder; where records are protected and the schema has a
+        column of ids, a `PersonWarning` says so, here and as each one joins.
+    mechanism, columns, n_rados : as for `craft`
+        Mechanisms whose noise is added to sums: `Moments`, `NoisyRados`, and `Plain()`, which promises nothing.
     parties, tolerate : int
         How many holders there are, three at least, and how many who are lost, or put together what they know, there is
         noise enough for: 1 by default. How many may be lost before the room stops follows from both, and can be fewer,
         for a sum is opened by more than two thirds: of 3 none, of 4 or 5 one, of 9 two.
-    label, classes, features, drop, person, max_rows, rows : as for `craft`
-        `rows` are those of all holders together. Classes must be declared. A person is protected at one holder; where
-        records are protected and the schema has a column of ids, a `PersonWarning` says so, here and as each one joins.
-    mechanism, columns, n_rados, intercept : as for `craft`
-        Mechanisms whose noise is added to sums: `Moments`, `NoisyRados`, and `Plain()`, which promises nothing.
+    label, classes : as for `craft`
+        Classes must be declared.
     trust_network : bool
         Use an address without encryption, beyond this machine.
     token : str
@@ -99,17 +93,16 @@ def open_room(
     --------
     >>> import radoboost as rb
     >>> from radoboost.holder.rooms.mailbox import MemoryMailbox
-    >>> agreement = rb.open_room(MemoryMailbox(), bounds={"age": (0, 120)}, label="ill", classes=("no", "yes"),
-    ...                          parties=5, mechanism=rb.Moments(epsilon=1.0))
+    >>> agreement = rb.open_room(MemoryMailbox(), {"age": (0, 120)}, rb.Moments(epsilon=1.0), parties=5,
+    ...                          label="ill", classes=("no", "yes"))
     >>> agreement.as_text()[0]
     '5 holders, of whom 1 may be lost on the way; noise is enough for 1 who is lost or tells what it knows'
     """
     agreement = make_agreement(
-        schema, bounds=bounds, parties=parties, tolerate=tolerate, label=label, classes=classes, features=features,
-        drop=drop, mechanism=mechanism, columns=columns, n_rados=n_rados, intercept=intercept, person=person,
-        max_rows=max_rows, rows=rows,
+        schema, mechanism, parties=parties, tolerate=tolerate, label=label, classes=classes, columns=columns,
+        n_rados=n_rados,
     )  # fmt: skip
-    warn_of_persons(*agreement.check())
+    warn_of_persons(agreement.check())
     mailbox = _mailbox_of_room(room, make=True, trust_network=trust_network, token=token)
     if not mailbox.put(PLACE, agreement.to_bytes()):
         raise RoomError(f"{mailbox.name} has an agreement already, and each room has one; choose another place")
@@ -129,10 +122,8 @@ def join_room(
     counts: Where = "terminal",
     wait: float = 3600.0,
     patience: float = 120.0,
-    engine: str | Engine = "auto",
-    threads: int | None = None,
+    compute: Compute = Compute(),  # noqa: B008 - it is frozen
     other_members: bool = False,
-    trust_network: bool = False,
     progress: bool = False,
     stop: threading.Event | None = None,
     look: Callable[[Agreement], None] | None = None,
@@ -159,8 +150,9 @@ def join_room(
         configuration.
     output : path, optional
         Where to write the file of the release: it has the same bytes at each holder.
-    ledger, counts, engine, threads, progress : as for `craft`
-        This holder's own. Neither engine nor threads change a bit, and a holder computes on one machine. What was
+    ledger, counts, compute, progress : as for `craft`
+        This holder's own; a holder computes on one machine. Its `trust_network` is about the room: use an address
+        without encryption, beyond this machine. What was
         booked stays booked, also if the room has to stop. Counts are shown before this holder greets the others, too:
         what becomes of its rows by what is agreed on.
     wait, patience : float
@@ -169,8 +161,6 @@ def join_room(
     other_members : bool
         Take part though some sums have no noise, and an earlier room of this kind had other members: the difference of
         both tells the exact sums of whoever is in one of them alone.
-    trust_network : bool
-        Use an address without encryption, beyond this machine.
     stop : threading.Event, optional
         Ends the sitting when it is set.
     look : callable (agreement), optional
@@ -187,7 +177,7 @@ def join_room(
     >>> from radoboost.holder.rooms.signed_messages import Identity
     >>> from radoboost.holder.rooms.mailbox import MemoryMailbox
     >>> room = MemoryMailbox()
-    >>> agreement = rb.open_room(room, bounds={"x0": (0, 9)}, classes=(0, 1), parties=3, n_rados=4)
+    >>> agreement = rb.open_room(room, {"x0": (0, 9)}, classes=(0, 1), parties=3, n_rados=4)
     >>> def hospital(name):
     ...     identity = Identity.create(name)
     ...     return rb.join_room(room, [[1.0], [5.0]], [0, 1], identity=identity, confirm=lambda code, parties: True)
@@ -197,30 +187,29 @@ def join_room(
     (6, 1)
     """
     own, books = _identity_in_room(identity, name), as_ledger(ledger)
-    machine, threads = _engine_for_room(engine), check_threads(threads)  # refused before the others wait
-    mailbox = _mailbox_of_room(room, trust_network=trust_network)
+    compute = replace(compute, engine=_engine_for_room(compute.engine))
+    compute.machine()  # refused before the others wait
+    mailbox = _mailbox_of_room(room, trust_network=compute.trust_network)
     agreement = read_agreement(mailbox.get(PLACE), mailbox.name)
-    if (y is None) != (agreement.label is not None):
-        what = (
-            f"the label is the column {agreement.label!r}; leave y out"
-            if agreement.label
-            else "no label column; give y"
-        )
+    label = agreement.declared.label
+    if (y is None) != (label is not None):
+        what = f"the label is the column {label!r}; leave y out" if label else "no label column; give y"
         raise ArgumentError(f"the holders of this room agreed on {what}")
-    mechanism, asked = agreement.check()
+    asked = agreement.check()
+    mechanism = asked.mechanism
     notes = Notes(own, agreement)
     notes.check()
     if look is not None:
         look(agreement)
-    warn_of_persons(mechanism, asked)
-    check_for_room(table, y, mechanism, asked, books, counts, output)
+    warn_of_persons(asked)
+    check_for_room(table, y, asked, books, counts, output)
     shown = counts if mechanism.private else None
     show_check_before_room(table, y, asked, shown, progress=progress, ask=own_rows)
     tell = _progress_teller_of_room(progress)
     known = (lambda seats: None) if other_members else notes.check_members
     seats = handshake.join_handshake(mailbox, agreement, own, confirm, wait, stop, tell, known)
     asked = replace(asked, one_label=session_id_of_roster(seats))
-    spent = _Spent(mechanism, notes, books, write_session_notes(notes, seats, planned_event(mechanism, asked)))
+    spent = _Spent(mechanism, notes, books, write_session_notes(notes, seats, planned_event(asked)))
     sitting = Participant(mailbox, seats, own, patience=patience, stop=stop, tell=tell, note=spent.note)
     title = session_id_of_roster(seats)
     nonce = seats.party(own.party.name).nonce
@@ -230,8 +219,8 @@ def join_room(
         handshake.announce_leaving(mailbox, agreement, own, nonce, unless=lambda: notes.written),
     ):
         own_part = craft_in_room(
-            table, y, mechanism, asked, sitting, sitting.gathering, name=title, ledger=books, counts=counts,
-            engine=machine, threads=threads, progress=progress,
+            table, y, asked, sitting, sitting.gathering, name=title, ledger=books, compute=compute, counts=counts,
+            progress=progress,
         )  # fmt: skip
         content, release = compare_and_sign_release(mailbox, seats, own, sitting, own_part)
     with spent.said("the release is in the room: fetch it with rado room close"):

@@ -50,15 +50,16 @@ def _short_digest(content: bytes) -> str:
 
 def _statement_texts_for_version(agreement: Agreement) -> Iterator[str]:
     """All texts of statements such as the room may come to, about made-up circumstances; no figure is in them."""
-    mechanism, asked = agreement.check()
+    asked = agreement.check()
+    mechanism = asked.mechanism
     for lost in range(min(1, agreement.most_lost) + 1):
         present = agreement.parties - lost
         room = RoomParticipation(agreement.parties, agreement.tolerate, 2, present, (), agreement.needs_all)
         for mapped in (False, True):
             about = StatementFacts(
                 "bounds", asked.seeded, asked.n_rados, n_columns=2, n_examples=1, searched=("x",), person=asked.person,
-                max_rows=asked.max_rows, schema="declared", mapped=mapped, n_classes=len(agreement.classes), query=True,
-                records="rows", room=room,
+                max_rows=asked.max_rows, schema="declared", mapped=mapped, n_classes=len(asked.classes or ()),
+                origin="query", records="rows", room=room,
             )  # fmt: skip
             yield from _all_texts_in(json.loads(json.dumps(mechanism.statement(about).to_dict())))
 

@@ -17,8 +17,8 @@ _NO_TLS = (
     "distributed.comm.tls, or in DASK_DISTRIBUTED__COMM__TLS__CA_FILE and its like"
 )
 WITHHELD = (
-    "the Dask cluster failed; what it said may have values of rows, and is withheld: look at the workers' logs, check "
-    "that they have the same versions as this machine, and compute the frame by itself"
+    "the Dask cluster failed; what it said may have values of rows, and is withheld: look at the workers' logs, and "
+    "check that they have the same versions as this machine"
 )
 _CONNECTING = 10.0  # seconds for a scheduler to say that it is one
 _CLOSING = 2.0  # seconds that closing a connection may take

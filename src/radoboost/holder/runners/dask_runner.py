@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from radoboost import __version__, memory
-from radoboost.errors import ClusterError, RadoError, TableError
+from radoboost.errors import ClusterError, RadoError
 from radoboost.holder.aggregation import Aggregation, RowTransform, S, merge_accumulators
 from radoboost.holder.runners.cluster import ClusterRows, ClusterRunner
 from radoboost.holder.runners.dask_connection import dask_address, dask_error, dask_hosts_for_tasks, open_dask_client
@@ -27,16 +27,14 @@ from radoboost.holder.runners.worker import (
     ComputedPartition,
     PartitionSums,
     WorkerError,
-    check_worker_reaches_file,
     check_worker_version,
     innermost_part,
-    store_error_on_worker,
     worker_keep_part,
+    worker_map_part,
     worker_sum_part,
 )
 from radoboost.progress import Progress
 from radoboost.tables import Table
-from radoboost.tables.dask_frames import dask_file_stamps
 from radoboost.tables.frames import borrowed_frames
 
 # ---- What travels to the workers of a Dask cluster, and what they do with it.
@@ -99,13 +97,12 @@ def dask_keep_job(job: SealedPayload, shared: SealedPayload | None, *lent: Any) 
 @memory.reuse_freed_memory()
 def dask_map_job(job: SealedPayload, shared: SealedPayload | None) -> Any:
     """What some work makes of one part, or why it cannot."""
-    number, piece = -1, None
     try:
         ((number, piece, _),), _, work = _open_dask_job(job, shared)
-        check_worker_reaches_file(piece)
-        return work(piece)
+        result = worker_map_part(work, piece)
+        return WorkerError(number, result) if isinstance(result, RadoError) else result
     except Exception as error:
-        return WorkerError(number, store_error_on_worker(_refusal_of_dask_job(job, error), piece))
+        return WorkerError(-1, _refusal_of_dask_job(job, error))
 
 
 def dask_merge_job(*parts: PartitionSums[Any]) -> PartitionSums[Any]:
@@ -191,7 +188,6 @@ class DaskRunner(ClusterRunner):
     ) -> None:
         super().__init__(bar, threads)
         self.withheld, self._trusts = withheld, trust_network
-        self._stamps: dict[str, Any] = {}
         self.name, self._client, self._opened = name, client, opened
         self._frame: Any = None
         self._partitions: list[Any] = []
@@ -225,7 +221,6 @@ class DaskRunner(ClusterRunner):
                 self._wait([final], under_way, lambda done: self.tell(title, source, done, len(parts)))
                 sums: PartitionSums[S] = final.result()
                 _release_futures(futures)
-            self._check_files(source.frame)
         return sums
 
     def keep_parts(self, task: RowTransform, source: Table | ClusterRows, rows: int) -> ClusterRows:
@@ -239,7 +234,6 @@ class DaskRunner(ClusterRunner):
             with self._started(parts) as futures:
                 self._wait(futures, list(futures), lambda done: self.tell(task.title, source, done, len(parts)))
                 places = self._client.who_has(futures)
-            self._check_files(source.frame)
         pieces = [
             RemoteRows(future, ComputedPartition(piece, task), next(iter(places.get(future.key, ())), ""))
             for future, piece in zip(futures, source.pieces, strict=True)
@@ -329,17 +323,7 @@ class DaskRunner(ClusterRunner):
             return []
         if frame is not self._frame:
             self._frame, self._partitions = frame, frame.to_delayed(optimize_graph=False)  # it is, by now
-            self._stamps = dask_file_stamps(frame)
         return [self._partitions[part.number]]
-
-    def _check_files(self, frame: Any) -> None:
-        """Refuse a frame whose files are others than before the first pass (K3)."""
-        if frame is None or frame is not self._frame:
-            return
-        now = dask_file_stamps(frame)
-        for file, mark in self._stamps.items():
-            if now.get(file) != mark or mark is None:
-                raise TableError(f"{file} changed while it was read; try again once it is at rest")
 
     def _merged(self, states: Sequence[Any]) -> Any:
         from dask.delayed import delayed
@@ -422,7 +406,7 @@ def dask_runner(
 ) -> DaskRunner:
     """The runner of a Dask cluster: a client, a cluster, an address, or None for the current client or a new one.
 
-    `promises` says that something is promised: Dask's words are then withheld. Whoever crafts checks the frame.
+    `promises` says that something is promised: Dask's words are then withheld.
     """
     client, name, opened = open_dask_client(cluster, check_threads(threads), trust_network=trust_network)
     return DaskRunner(client, name, opened, bar, threads, trust_network=trust_network, withheld=promises)

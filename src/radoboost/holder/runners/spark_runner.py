@@ -3,12 +3,12 @@
 A partition of a frame is a part; parts of files are rows of a small frame, a number and what is to be done. Either way
 a pass is one job, `mapInArrow`, whose result is a small state for each task, the sum over all its parts, collected here
 and merged. Spark takes the result of one attempt for each partition, and a state has all columns and rados of its parts
-(S2 of docs/proofs/spark.md).
+(S1 of docs/proofs/spark.md).
 """
 
 import pickle
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,27 +31,29 @@ from radoboost.holder.runners.worker import (
     WorkerError,
     check_worker_version,
     innermost_part,
-    store_error_on_worker,
     worker_keep_part,
+    worker_map_part,
     worker_sum_part,
 )
 from radoboost.progress import Progress
 from radoboost.tables import Table
 from radoboost.tables.frames import BATCH_ROWS, borrowed_frames
-from radoboost.tables.spark_frames import select_numbered_spark_columns, spark_partition, spark_row_bytes
 from radoboost.tables.spark_jobs import (
     collect_spark_frame,
     cut_spark_batches_by_rows,
     is_spark_connect,
     map_spark_batches,
+    select_numbered_spark_columns,
     spark_errors,
+    spark_partition,
+    spark_row_bytes,
 )
 
 # ---- What a Python worker of Spark does: the jobs of `parts`, for partitions of frames, rows that were kept, and
 # files.
 #
 # Spark sends a function to all workers alike, so nothing secret is in it. Where each part needs a key that others
-# need not know, the worker draws it (S4 of docs/proofs/spark.md), or it comes in the row that is about that part.
+# need not know, the worker draws it (S2 of docs/proofs/spark.md), or it comes in the row that is about that part.
 
 SUMS = "part int, state binary"
 KEPT = "part int, rows long, width int, kept binary, refusal binary"
@@ -62,11 +64,11 @@ Batches = Iterable[pa.RecordBatch]
 
 @dataclass(frozen=True, eq=False)
 class SparkTask:
-    """A pass over partitions: the pass, the parts by number, their first rows and, if the pass is cut, their sizes."""
+    """A pass over parts: the pass, the parts by number, their first rows and, if the pass is cut, their sizes."""
 
     task: Any
-    pieces: Sequence[Any]
-    firsts: Sequence[int]
+    pieces: Sequence[Any] | Mapping[int, Any]
+    firsts: Sequence[int] | Mapping[int, int]
     rows: int
     sizes: Sequence[int] | None = None
     names: Sequence[str] = ()  # of the columns of a frame
@@ -76,14 +78,13 @@ class SparkTask:
         return self.task if self.sizes is None else self.task.for_part(self.firsts[number], self.sizes[number])
 
     def sums(self, number: int, frames: Iterable[Any]) -> PartitionSums[Any]:
-        if number >= len(self.pieces):
+        try:
+            piece, first = self.pieces[number], self.firsts[number]
+        except IndexError:
             return PartitionSums(None, {}, WorkerError(number, TableError(changed_partitions_text(len(self.pieces)))))
-        piece, first = self.pieces[number], self.firsts[number]
         return worker_sum_part(self.task_of(number), piece, number, first, self.rows, frames)
 
     def kept(self, number: int, frames: Iterable[Any]) -> CachedPartition:
-        if number >= len(self.pieces):
-            return CachedPartition(refusal=TableError(changed_partitions_text(len(self.pieces))))
         return worker_keep_part(self.task, self.pieces[number], self.rows, frames)
 
 
@@ -103,7 +104,7 @@ class SparkRefusal:
 
 
 def spark_payload(work: Any) -> bytes:
-    """Work as it goes to all workers: without fresh keys (S4), and with the version of radoboost that it is of."""
+    """Work as it goes to all workers: without fresh keys (S2), and with the version of radoboost that it is of."""
     return pickle.dumps((__version__, pickle_without_fresh_keys(work)))
 
 
@@ -121,7 +122,7 @@ def changed_partitions_text(parts: int) -> str:
     """What is wrong with a frame whose number of partitions changes."""
     return (
         f"the table had {parts:,} partitions at first and another number when read again: they are not determined; "
-        "write it to Parquet and pass the frame of those files, or checkpoint() it"
+        "write it to Parquet, and pass the path, or checkpoint() it"
     )
 
 
@@ -131,13 +132,6 @@ def changed_partitions_text(parts: int) -> str:
 def spark_sum_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     number, passes = spark_partition(), open_spark_task(work)
     yield _spark_sums_row(number, passes.sums(number, join_spark_batches(batches, passes.names)))
-    _drain_spark_batches(batches)
-
-
-def spark_keep_partition(work: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
-    """The rows of one partition of a frame that are kept."""
-    number, passes = spark_partition(), open_spark_task(work)
-    yield from _spark_rows_of_part(number, passes.kept(number, join_spark_batches(batches, passes.names)))
     _drain_spark_batches(batches)
 
 
@@ -188,45 +182,24 @@ def spark_map_jobs(shared: bytes, batches: Batches) -> Iterator[pa.RecordBatch]:
     work = open_spark_task(shared)
     for number, payload in _spark_payloads(batches):
         yield _spark_sums_row(
-            number, work.error if isinstance(work, SparkRefusal) else _run_spark_map_job(work, pickle.loads(payload))
+            number, work.error if isinstance(work, SparkRefusal) else worker_map_part(work, pickle.loads(payload))
         )
 
 
-def _run_spark_map_job(work: Any, piece: Any) -> Any:
-    try:
-        return work(piece)
-    except RadoError as error:
-        return store_error_on_worker(error, piece)
-
-
 def _open_spark_jobs(shared: bytes, batches: Batches) -> Iterator[tuple[int, Any]]:
-    task = open_spark_task(shared)
+    work = open_spark_task(shared)
     for number, payload in _spark_payloads(batches):
-        yield number, task if isinstance(task, SparkRefusal) else OneJob(task, *pickle.loads(payload))
+        if not isinstance(work, SparkRefusal):
+            own, piece, first, rows = pickle.loads(payload)
+            yield number, SparkTask(work if own is None else own, {number: piece}, {number: first}, rows)
+        else:
+            yield number, work
 
 
 def _spark_payloads(batches: Batches) -> Iterator[tuple[int, pa.Buffer]]:
     for batch in batches:
         for number, payload in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             yield number, payload.as_buffer()
-
-
-@dataclass(frozen=True, eq=False)
-class OneJob:
-    """A pass over one part; the pass is its own, or that of all parts."""
-
-    shared: Any
-    own: Any
-    piece: Any
-    first: int
-    rows: int
-
-    def sums(self, number: int, frames: Iterable[Any]) -> PartitionSums[Any]:
-        task = self.shared if self.own is None else self.own
-        return worker_sum_part(task, self.piece, number, self.first, self.rows)
-
-    def kept(self, number: int, frames: Iterable[Any]) -> CachedPartition:
-        return worker_keep_part(self.shared, self.piece, self.rows)
 
 
 # ---- rows that were kept
@@ -276,7 +249,7 @@ def _rows_kept_by_spark(batches: Batches) -> Iterator[tuple[int, Any]]:
 
 
 def _total_of_spark_task(states: Iterable[PartitionSums[Any]]) -> Iterator[pa.RecordBatch]:
-    """One state for all parts of a task, which names each of them (S2); nothing if the task has none."""
+    """One state for all parts of a task, which names each of them (S1); nothing if the task has none."""
     total: PartitionSums[Any] | None = None
     for state in states:
         total = state if total is None else total.merge(state)
@@ -319,7 +292,7 @@ def spark_runner(
 ) -> "SparkRunner":
     """The runner of a Spark session, of that at an address, or of that of a frame.
 
-    `promises` says that something is promised: Spark's words are then withheld. Whoever crafts checks the frame (S3).
+    `promises` says that something is promised: Spark's words are then withheld.
     """
     session, started = spark_session(cluster, table, trust_network=trust_network)
     return SparkRunner(session, started, bar, threads, withheld=promises)
@@ -358,7 +331,7 @@ class SparkRunner(ClusterRunner):
             self.session.stop()
 
     def by_part(self, task: Any, source: Table, firsts: Sequence[int], sizes: Sequence[int]) -> Any:
-        """For files a pass for each part, which travels with it; for frames one, which workers cut (S4)."""
+        """For files a pass for each part, which travels with it; for frames one, which workers cut (S2)."""
         if source.frame is not None:
             return ByPart(task, sizes)
         return super().by_part(task, source, firsts, sizes)
@@ -376,7 +349,10 @@ class SparkRunner(ClusterRunner):
         else:
             sizes = tasks.sizes if isinstance(tasks, ByPart) else None
             work = SparkTask(tasks.task if isinstance(tasks, ByPart) else tasks, source.pieces, firsts, rows, sizes)
-            frame = self._over_frame(work, source, spark_sum_partition, spark_sum_cached_rows, SUMS)
+            kept = isinstance(source.frame, Kept)
+            frame = (
+                self._over_kept(work, source, spark_sum_cached_rows, SUMS) if kept else self._over_frame(work, source)
+            )
         table = self._collected(frame, getattr(first, "title", ""), source)
         return self._merged(table, source)
 
@@ -386,7 +362,7 @@ class SparkRunner(ClusterRunner):
             frame = self._jobs(task, source, [0] * len(source.pieces), rows, spark_keep_jobs, KEPT)
         else:
             work = SparkTask(task, source.pieces, [0] * len(source.pieces), rows)
-            frame = self._over_frame(work, source, spark_keep_partition, spark_transform_cached_rows, KEPT)
+            frame = self._over_kept(work, source, spark_transform_cached_rows, KEPT)
         kept = Kept(frame, withheld=self.withheld)
         table = self._collected(frame.select("part", "rows", "refusal"), task.title, source)
         counts = dict.fromkeys(range(len(source.pieces)), 0)
@@ -424,19 +400,19 @@ class SparkRunner(ClusterRunner):
 
     # ---- the jobs
 
-    def _over_frame(self, work: SparkTask, source: Any, over_rows: Any, over_kept: Any, schema: str) -> Any:
-        """A job over partitions of a frame, or over rows that are kept; no fresh key goes along (S4)."""
-        with spark_errors(withheld=self.withheld):
-            if isinstance(source.frame, Kept):
-                job = partial(over_kept, spark_payload(work))
-                return map_spark_batches(source.frame.frame, job, schema, withheld=self.withheld)
-            columns = innermost_part(source.pieces[0]).columns if source.pieces else source.frame.columns[:1]
-            job = partial(over_rows, spark_payload(replace(work, names=columns)))
-            rows = select_numbered_spark_columns(source.frame, columns, withheld=self.withheld)
-            return map_spark_batches(rows, job, schema, withheld=self.withheld)
+    def _over_frame(self, work: SparkTask, source: Any) -> Any:
+        """A job over partitions of a frame; no fresh key goes along (S2)."""
+        columns = innermost_part(source.pieces[0]).columns
+        job = partial(spark_sum_partition, spark_payload(replace(work, names=columns)))
+        return map_spark_batches(select_numbered_spark_columns(source.frame, columns), job, SUMS)
+
+    def _over_kept(self, work: SparkTask, source: Any, function: Any, schema: str) -> Any:
+        """A job over rows that are kept."""
+        job = partial(function, spark_payload(work))
+        return map_spark_batches(source.frame.frame, job, schema, withheld=self.withheld)
 
     def _jobs(self, tasks: Any, source: Any, firsts: Sequence[int], rows: int, function: Any, schema: str) -> Any:
-        """A job over parts that workers can read: what each needs is in its row, and in no other (S5)."""
+        """A job over parts that workers can read: what each needs is in its row, and in no other (S3)."""
         own = tasks if isinstance(tasks, list) else [None] * len(source.pieces)
         shared = None if isinstance(tasks, list) else tasks
         jobs = zip(own, source.pieces, firsts, strict=True)
@@ -472,7 +448,7 @@ class SparkRunner(ClusterRunner):
         """How many bytes a row has, where a job reads partitions of a frame whose columns have a fixed width."""
         if source.frame is None or isinstance(source.frame, Kept) or not source.pieces:
             return None
-        return spark_row_bytes(source.frame, innermost_part(source.pieces[0]).columns, withheld=self.withheld)
+        return spark_row_bytes(source.frame, innermost_part(source.pieces[0]).columns)
 
     def _merged(self, table: pa.Table, source: Table | ClusterRows) -> PartitionSums[Any]:
         """The sum of all states; each part is in one of them, once."""

@@ -9,7 +9,7 @@ a task that fails again and again. Labels K1 .. K8 are steps of docs/proofs/clus
 import mmap
 import os
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -129,6 +129,15 @@ def worker_keep_part(task: RowTransform, part: Any, rows: int, frames: Iterable[
             )
     except RadoError as error:
         return CachedPartition(refusal=store_error_on_worker(error, part))
+
+
+def worker_map_part(work: Callable[[Any], Any], part: Any) -> Any:
+    """What `work` makes of one part, or why it cannot."""
+    try:
+        check_worker_reaches_file(part)
+        return work(part)
+    except RadoError as error:
+        return store_error_on_worker(error, part)
 
 
 def _copy_to_own_pages(rows: NDArray[Any]) -> NDArray[Any]:

@@ -5,7 +5,7 @@ not signed, in the slot of its class, and zeros in the others. So attacks on sum
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
@@ -33,25 +33,19 @@ def rado_integers(release: Release) -> NDArray[np.int64]:
 
     Of more than two classes the slots stand side by side: (n_rados, n_classes * n_columns).
     """
-    rados = release.rados if release.n_classes == 2 else np.hstack(_rados_of_each_class(release))
-    steps = rados / known_grid_steps(release)
+    if release.n_classes == 2:
+        rados = release.rados
+    else:
+        names = [class_block_name(value) for value in release.classes]
+        if not all(name in release.blocks for name in names):
+            raise ReleaseError("this release has no rados, which this attack needs; attack one by plain")
+        rados = np.hstack([release.blocks[name] for name in names])
+    slots = 1 if release.n_classes == 2 else release.n_classes
+    steps = rados / np.tile([column.step for column in release.columns], slots)
     if not (np.abs(steps) < 2.0**53).all() or not (steps == np.rint(steps)).all():
         raise ReleaseError("the rados of this release are not on their grid; it was not made by radoboost")
     integers: NDArray[np.int64] = steps.astype(np.int64)
     return integers
-
-
-def known_grid_steps(release: Release) -> NDArray[np.float64]:
-    steps = np.array([column.step for column in release.columns])
-    return steps if release.n_classes == 2 else np.tile(steps, release.n_classes)
-
-
-def _rados_of_each_class(release: Release) -> list[NDArray[np.float64]]:
-    """The rados of each class; a release that has none is refused."""
-    names = [class_block_name(value) for value in release.classes]
-    if not all(name in release.blocks for name in names):
-        raise ReleaseError("this release has no rados, which this attack needs; attack one by plain")
-    return [release.blocks[name] for name in names]
 
 
 def refuse_many_classes(release: Release, what: str, instead: str = "") -> None:
@@ -83,8 +77,10 @@ def table_edge_vectors(release: Release, table: Any, y: Any = None, *, label: st
             signs = rule.signs(batch.labels, batch.place)
             parts.append(grid_edge_vectors(values, signs, release.columns).astype(np.int64))
         else:
+            slots = np.zeros((len(values), rule.n_classes, len(release.columns)), np.int64)
             rows = grid_edge_vectors(values, np.ones(len(values), np.int8), release.columns)
-            parts.append(_edge_vectors_in_class_slots(rows, rule.places(batch.labels, batch.place), rule.n_classes))
+            slots[np.arange(len(values)), rule.places(batch.labels, batch.place)] = rows
+            parts.append(slots.reshape(len(values), -1))
         n_rows += batch.n_rows
     source.check_rows(n_rows)
     return np.concatenate(parts)
@@ -102,12 +98,6 @@ def label_column_of_table(release: Release, table: Any) -> str:
         names = ", ".join(map(repr, others[:5])) or "none"
         raise ArgumentError(f"name the table's column of classes with --label; beside the features it has {names}")
     return others[0]
-
-
-def _edge_vectors_in_class_slots(rows: NDArray[Any], places: NDArray[np.int64], n_classes: int) -> NDArray[np.int64]:
-    slots = np.zeros((len(rows), n_classes, rows.shape[1]), np.int64)
-    slots[np.arange(len(rows)), places] = rows
-    return slots.reshape(len(rows), -1)
 
 
 def own_edge_vectors(release: Release, table: Any, y: Any = None, *, label: str | None = None) -> NDArray[np.int64]:
@@ -164,15 +154,25 @@ def inclusion_bits(prepared: SignatureStream, n_rados: int, rows: int, first_row
 
 def known_n_examples(release: Release, rows: int | None) -> int:
     """How many examples a release is from: `rows` if the release does not say; if it does, both must agree."""
-    if rows is None:
-        if release.n_examples is None:
-            raise ArgumentError("the release does not say how many rows it is from; give their number with --rows")
-        return release.n_examples
-    if release.n_examples not in (None, rows):
+    known = release.n_examples if rows is None else rows
+    if known is None:
+        raise ArgumentError("the release does not say how many rows it is from; give their number with --set rows=M")
+    if release.n_examples not in (None, known):
         raise ArgumentError(
-            f"the release says that it is from {release.n_examples:,} rows, not {rows:,}; leave the number out"
+            f"the release says that it is from {release.n_examples:,} rows, not {known:,}; leave the number out"
         )
-    return rows
+    return known
+
+
+def ranges_text(numbers: Iterable[int], joined: str = "-", thousands: str = "") -> str:
+    """Ascending numbers as runs, such as 0-3, 7."""
+    runs: list[list[int]] = []
+    for one in numbers:
+        if runs and one == runs[-1][-1] + 1:
+            runs[-1][1:] = [one]
+        else:
+            runs.append([one])
+    return ", ".join(joined.join(f"{end:{thousands}}" for end in run) for run in runs)
 
 
 def check_same_width(edges: NDArray[Any], rados: NDArray[Any]) -> None:

@@ -72,7 +72,7 @@ class AttackInputs:
         return shlex.join(["rado", "attack", name, self.path, *options])
 
     def of_seed(self) -> list[str]:
-        rows = [] if self.rows is None else ["--rows", str(self.rows)]
+        rows = [] if self.rows is None else ["--set", f"rows={self.rows}"]
         return ["--seed", "K" if self.seed is None else str(self.seed), *rows]
 
     def of_table(self) -> list[str]:
@@ -106,13 +106,6 @@ def _sentence_of_group(group: str, sentence: str) -> str:
     return f"{first}{sentence[0].lower()}{sentence[1:]}" if first else sentence
 
 
-@dataclass(frozen=True)
-class Group:
-    name: str
-    title: str
-    attempts: tuple[AttackOutcome, ...]
-
-
 def run_all_attacks(inputs: AttackInputs, *, seconds: float, bar: Progress = silent) -> list[AttackOutcome]:
     """Run all attacks that there are for a release, and the audit of the program, each within so many seconds.
 
@@ -126,9 +119,8 @@ def run_all_attacks(inputs: AttackInputs, *, seconds: float, bar: Progress = sil
         def step(task: str, part: int, total: int | None, title: str = module.TITLE) -> None:
             bar(f"{title} ({task})", part, total)
 
-        attempts.append(
-            (_audit_as_attempt if module is program_audit else _attempt_attack)(module, inputs, seconds, step)
-        )
+        attempt = _audit_as_attempt if module is program_audit else _attempt_attack
+        attempts.append(attempt(module, inputs, seconds, step))
     bar("attacks", count, count)
     return attempts
 
@@ -197,11 +189,8 @@ def _why_not_attacked(name: str, release: Release) -> str | None:
         return f"It is not for a release in which {what}."
     if name == "membership" and release.mechanism.get("person") is not None:
         return _OF_PERSONS.format(release.mechanism["person"])
-    if (
-        release.n_classes > 2
-        and name not in _SEVERAL_CLASSES
-        and not (name == "membership" and release.law == NOISY_MOMENTS)
-    ):
+    several = name in _SEVERAL_CLASSES or (name == "membership" and release.law == NOISY_MOMENTS)
+    if release.n_classes > 2 and not several:
         return f"It is for two classes, and the release has {release.n_classes}."
     return None
 
@@ -221,15 +210,13 @@ Asked = tuple[str, str | None]
 
 
 def _ask_attack_with_seed(name: str, inputs: AttackInputs, *more: str) -> Asked:
-    source = inputs.release.statement.random_source
-    return inputs.command(name, *inputs.of_seed(), *more), None if inputs.seed is not None else _SEED.format(
-        f"{source}."
-    )
+    lacking = None if inputs.seed is not None else _SEED.format(f"{inputs.release.statement.random_source}.")
+    return inputs.command(name, *inputs.of_seed(), *more), lacking
 
 
 def _ask_linear_attack(inputs: AttackInputs) -> Asked:
     column = inputs.release.feature_names[-1]
-    return _ask_attack_with_seed("linear", inputs, *([] if column == CONSTANT else ["--column", column]))
+    return _ask_attack_with_seed("linear", inputs, *([] if column == CONSTANT else ["--set", f"column={column}"]))
 
 
 def _ask_with_table(name: str, what: str, inputs: AttackInputs, *more: str) -> Asked:
@@ -252,7 +239,7 @@ _COMMANDS: dict[str, Callable[[AttackInputs], Asked]] = {
     "linear": _ask_linear_attack,
     "probe": lambda inputs: _ask_with_table("probe", "a table that holds all rows of the release among others", inputs),
     "leak": lambda inputs: _ask_with_table(
-        "leak", "the whole table but for one value of the protected column", inputs, "--row", str(inputs.row)
+        "leak", "the whole table but for one value of the protected column", inputs, "--set", f"row={inputs.row}"
     ),
     "membership": lambda inputs: (inputs.command("membership"), None),
     "confounder": lambda inputs: _ask_with_table("confounder", "the table that the release was made from", inputs),
@@ -292,29 +279,23 @@ def _attack_growth_figures(inputs: AttackInputs, seconds: float) -> list[Figure]
             break
         solution = solve_integers(inside[:n], rados[:n], seconds=max(left(), 1e-3))
         shares.append(None if solution.rank is None else 100 * float(solution.found.mean()))
-    panel = Panel(
-        "", "rados used", "records got back, %", [Series("records", sizes[: len(shares)], shares)], log_x=True
-    )
+    records = [Series("records", sizes[: len(shares)], shares)]
+    panel = Panel("", "rados used", "records got back, %", records, log_x=True)
     caption = f"Share of the {m:,} records that the first so many rados and the seed determine."
     return [Figure("growth", "Records got back, by rados", caption, [panel])]
 
 
 _RUNS: dict[str, Callable[[Any, AttackInputs, float, Progress], Any]] = {
-    "reconstruct": lambda m, asked, s, bar: m.reconstruct(asked.release, asked.seed, asked.rows, seconds=s),
-    "linear": lambda m, asked, s, bar: m.recover_release_column(
-        asked.release, asked.seed, asked.rows, asked.release.feature_names[-1], seconds=s
-    ),
-    "probe": lambda m, asked, s, bar: m.probe_rows_of_table(
-        asked.release, asked.table, label=asked.label, seconds=s, bar=bar
-    ),
-    "leak": lambda m, asked, s, bar: m.leak_protected_bit(
-        asked.release, asked.table, label=asked.label, row=asked.row, seconds=s, bar=bar
-    ),
-    "membership": lambda m, asked, s, bar: m.membership_of_release(asked.release, seconds=s, bar=bar),
-    "confounder": lambda m, asked, s, bar: m.confound_columns(
-        asked.release, adversary_knowledge.own_edge_vectors(asked.release, asked.table, label=asked.label), seconds=s
-    ),
-}
+    "reconstruct": lambda m, of, s, bar: m.reconstruct(of.release, of.seed, of.rows, seconds=s),
+    "linear": lambda m, of, s, bar: m.recover_release_column(
+        of.release, of.seed, of.rows, of.release.feature_names[-1], seconds=s),
+    "probe": lambda m, of, s, bar: m.probe_rows_of_table(of.release, of.table, label=of.label, seconds=s, bar=bar),
+    "leak": lambda m, of, s, bar: m.leak_protected_bit(
+        of.release, of.table, label=of.label, row=of.row, seconds=s, bar=bar),
+    "membership": lambda m, of, s, bar: m.membership_of_release(of.release, seconds=s, bar=bar),
+    "confounder": lambda m, of, s, bar: m.confound_columns(
+        of.release, adversary_knowledge.own_edge_vectors(of.release, of.table, label=of.label), seconds=s),
+}  # fmt: skip
 
 
 # ---- What to think of a release once attacks were tried on it.
@@ -326,12 +307,9 @@ def verdict_after(statement: Statement, attempts: list[AttackOutcome]) -> Verdic
     """The verdict on a release by its statement, and by what attacks got from it."""
     stated, tried = verdict_of(statement), [attempt for attempt in attempts if attempt.group == TRIED]
     audited = [one for one in attempts if isinstance(one.result, ExactAudit)]
-    sentences = (
-        *_records_got_back(tried),
-        *stated.sentences,
-        *_attacks_not_tried(attempts),
-        *(one.sentence for one in audited),
-    )
+    got_back = [one.sentence for one in tried if isinstance(one.result, Reconstruction) and one.result.n_found]
+    audits = [one.sentence for one in audited]
+    sentences = (*got_back, *stated.sentences, *_attacks_not_tried(attempts), *audits)  # records come before all else
     if not all(one.result.holds for one in audited):
         return Verdict(WRONG, "This program does not keep such a promise: do not trust its releases", sentences)
     refused = next((attempt for attempt in tried if MISTRUST in attempt.sentence), None)
@@ -361,11 +339,6 @@ def verdict_after(statement: Statement, attempts: list[AttackOutcome]) -> Verdic
     return Verdict(stated.tone, headline, (*few, *sentences))
 
 
-def _records_got_back(tried: list[AttackOutcome]) -> tuple[str, ...]:
-    """Records that an attack got back come before all else."""
-    return tuple(one.sentence for one in tried if isinstance(one.result, Reconstruction) and one.result.n_found)
-
-
 def _attacks_not_tried(attempts: list[AttackOutcome]) -> tuple[str, ...]:
     without = [attempt.title for attempt in attempts if attempt.group == FAILED and attempt.name != "membership"]
     needs = [attempt.title for attempt in attempts if attempt.group == NEEDS]
@@ -384,6 +357,13 @@ _LEAD = (
     "nothing; the statement of the release is what is promised. The exact audit is of the program, at the settings of "
     "this release: it never sees the file."
 )
+
+
+@dataclass(frozen=True)
+class Group:
+    name: str
+    title: str
+    attempts: tuple[AttackOutcome, ...]
 
 
 @dataclass(frozen=True)
@@ -407,24 +387,18 @@ class Report:
 def write_attack_report(
     inputs: AttackInputs, place: Path, *, seconds: float = DEFAULT_SECONDS, bar: Progress = silent
 ) -> Report:
-    """Run every attack that there is for a release, and write one HTML page.
+    """Run every attack that there is for a release, and write one HTML page: the verdict first, then the statement.
 
     Each attack has `seconds`, and as many for the picture of where it stops on made-up tables.
     """
-    if inputs.table is not None:  # refuses a table that does not go with the release
-        adversary_knowledge.table_edge_vectors(inputs.release, inputs.table, label=inputs.label)
-    attempts = run_all_attacks(inputs, seconds=seconds, bar=bar)
-    made = Report(verdict_after(inputs.release.statement, attempts), attempts)
-    write_attack_page(made, inputs, place)
-    return made
-
-
-def write_attack_page(made: Report, inputs: AttackInputs, place: Path) -> None:
-    """One page about what attacks came to: the verdict first, and then the statement."""
     from radoboost.report import html
     from radoboost.report.release_report import make_release_report
     from radoboost.report.sign_off import AttackResult, marks_of_attack_report
 
+    if inputs.table is not None:  # refuses a table that does not go with the release
+        adversary_knowledge.table_edge_vectors(inputs.release, inputs.table, label=inputs.label)
+    attempts = run_all_attacks(inputs, seconds=seconds, bar=bar)
+    made = Report(verdict_after(inputs.release.statement, attempts), attempts)
     name = Path(inputs.path).name
     about = make_release_report(inputs.release, name)
     html.write_html_page(
@@ -440,3 +414,4 @@ def write_attack_page(made: Report, inputs: AttackInputs, place: Path) -> None:
             about.digest, made.verdict, [AttackResult(one.title, one.group, one.sentence) for one in made.attempts]
         ),
     )
+    return made

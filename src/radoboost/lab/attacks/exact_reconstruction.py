@@ -209,7 +209,10 @@ class Reconstruction:
             integers = integers * np.sign(integers[:, -1:])
         for k, column in enumerate(self.columns[: len(names)]):
             values = integers[:, k] * np.float64(column.step)
-            arrays[column.name] = pa.array((_raw_values(values, column) if self.has_rows else values).tolist())
+            if self.has_rows:  # in the units of the holder's table: the one formula of columns, undone
+                _, _, shift, factor, divisor, offset = column.constants
+                values = (values + offset) * divisor / factor + shift
+            arrays[column.name] = pa.array(values.tolist())
         if self.places is not None:
             arrays[label] = pa.array([None if place < 0 else self.classes[place] for place in self.places[rows]])
         elif self.has_labels:
@@ -219,19 +222,8 @@ class Reconstruction:
 
     def to_dict(self) -> dict[str, Any]:
         """What was found out, as JSON data, without the records themselves."""
-        return {
-            "attack": NAME,
-            "assumes": ASSUMES,
-            "status": self.status,
-            "why": self.why,
-            "rows": len(self.found),
-            "found": self.n_found,
-            "rank": self.rank,
-            "free": self.free,
-            "labels": self.has_labels,
-            "seed_checked": self.seed_checked,
-            "sentence": self.sentence(),
-        }
+        told = {name: getattr(self, name) for name in ("status", "why", "rank", "free", "seed_checked")}
+        return {**told, "rows": len(self.found), "found": self.n_found, "labels": self.has_labels}
 
     def sentence(self) -> str:
         m, k = len(self.found), self.n_found
@@ -272,9 +264,8 @@ def reconstruct(
     m, banded = known_n_examples(release, rows), release.law == "banded sums"
     d, unknowns, many = len(release.columns), m + banded, release.n_classes > 2
     width = d * release.n_classes if many else d
-    if (
-        min(release.n_rados, unknowns + SPARE) * (unknowns + width) > _MOST_ENTRIES
-    ):  # before signatures take their memory
+    # Before signatures take their memory.
+    if min(release.n_rados, unknowns + SPARE) * (unknowns + width) > _MOST_ENTRIES:
         nothing, none = np.broadcast_to(np.int64(0), (m, d)), np.broadcast_to(np.bool_(False), (m,))
         places = np.broadcast_to(np.int64(-1), (m,)) if many else None
         return Reconstruction(release.columns, release.classes, nothing, none, None, None, banded, False, True, places)
@@ -282,7 +273,8 @@ def reconstruct(
     constant = release.columns[-1].scale == "constant"
     checks = 0
     if constant and many:
-        checks = check_seed_by_class_sizes(inside, rados[:, d - 1 :: d].sum(axis=1) >> GRID_BITS)
+        sizes = rados[:, d - 1 :: d].sum(axis=1) >> GRID_BITS  # over all classes of a rado: as many as its signature
+        checks = _checks_of_seed(inside, inside.sum(axis=1) == sizes)
     elif constant:
         checks = check_seed_by_parity(inside, rados[:, -1] >> GRID_BITS, banded)
     # Of a feature band, P = C - F u, where u_i = s_i e_i and C is the sum of the e_i with s_i = +1.
@@ -340,29 +332,19 @@ def check_seed_by_parity(inside: NDArray[np.bool_], counts: NDArray[np.int64], b
     probability about 2**-n, also where equations are too few to contradict each other. Where all rados have the same
     size, k is the same under every seed, so nothing is checked.
     """
-    sizes = inside.sum(axis=1)
-    odd = (sizes + counts) % 2
+    odd = (inside.sum(axis=1) + counts) % 2
     # Of a band the parity of C is unknown, but it is the same for all rados.
-    if (odd != (odd[0] if banded else 0)).any():
+    return _checks_of_seed(inside, odd == (odd[0] if banded else 0), int(banded))
+
+
+def _checks_of_seed(inside: NDArray[np.bool_], fits: NDArray[np.bool_], unknown: int = 0) -> int:
+    if not fits.all():
         raise TableError(f"no table has this constant column under this seed: {_OTHER}")
-    return 0 if (sizes == sizes[0]).all() else len(sizes) - banded
-
-
-def check_seed_by_class_sizes(inside: NDArray[np.bool_], counts: NDArray[np.int64]) -> int:
-    """As `check_seed_by_parity`, of more than two classes: all classes of a rado have as many rows as its signature."""
     sizes = inside.sum(axis=1)
-    if (sizes != counts).any():
-        raise TableError(f"no table has this constant column under this seed: {_OTHER}")
-    return 0 if (sizes == sizes[0]).all() else len(sizes)
+    return 0 if (sizes == sizes[0]).all() else len(sizes) - unknown
 
 
 def _free_column_name(name: str, names: Sequence[str]) -> str:
     while name in names:
         name += "_"
     return name
-
-
-def _raw_values(values: NDArray[np.float64], column: Column) -> NDArray[np.float64]:
-    """Scaled values in the units of the holder's table: the one formula of columns, undone."""
-    _, _, shift, factor, divisor, offset = column.constants
-    return (values + offset) * divisor / factor + shift

@@ -29,6 +29,7 @@ from radoboost.lab.attacks.adversary_knowledge import (
     rado_integers,
 )
 from radoboost.lab.attacks.subset_sum import MOST_HALVED, HalfSums, Lattice, check_subset_sum_targets, too_few_bits
+from radoboost.lab.audits.audit import lower_rate_bound, upper_rate_bound
 from radoboost.privacy import band, best_guess
 from radoboost.progress import Progress, silent
 from radoboost.release.release import Release, Statement, epsilon_as_json, rounded_up_text
@@ -161,15 +162,9 @@ def _label_sign_of_row(release: Release, table: Any, y: Any, label: str | None, 
 
 
 def recover_protected_bit(
-    edges: NDArray[np.int64],
-    protected: int,
-    row: int,
-    rados: NDArray[np.int64],
-    interval: tuple[int, int],
-    *,
-    seconds: float = DEFAULT_SECONDS,
-    bar: Progress = silent,
-) -> FeatureBandLeak:
+    edges: NDArray[np.int64], protected: int, row: int, rados: NDArray[np.int64], interval: tuple[int, int], *,
+    seconds: float = DEFAULT_SECONDS, bar: Progress = silent,
+) -> FeatureBandLeak:  # fmt: skip
     """The sign of edges[row, protected], which is not used, from rados whose subsets keep the column within a band.
 
     Of up to 41 rows the likelihood ratio is exact; of more, lattice reduction looks for the subset of each rado.
@@ -237,9 +232,7 @@ def _recover_bit_by_counts(case: _Case, left: Callable[[], float], bar: Progress
     if decided.any():
         return FeatureBandLeak(row, 1 if decided[1] else -1, math.inf, int(decided.max()), n_read, n, "halves")
     if abs(ratio) < _DUST:
-        why = (
-            "the time was over before any rado was read" if n_read == 0 else "the rados are as likely with either value"
-        )
+        why = "the rados are as likely with either value" if n_read else "the time was over before any rado was read"
         return FeatureBandLeak(row, None, 0.0, 0, n_read, n, "halves", why)
     return FeatureBandLeak(row, 1 if ratio > 0 else -1, abs(ratio), 0, n_read, n, "halves")
 
@@ -270,21 +263,18 @@ def _recover_bit_by_lattice(case: _Case, left: Callable[[], float], bar: Progres
         subsets = lattice.solve(targets[n_read], left)
         if subsets.count == 0:
             raise TableError(_OTHER_TABLE.format(n_read, row))
-        if len(subsets.listed) and not in_doubt(lattice.relations(subsets.listed[0])):
-            own = int(rados[n_read, case.protected] - subsets.listed[0] @ column)
-            if abs(own) != case.unit * subsets.listed[0, row]:
+        if (subset := subsets.one) is not None and not in_doubt(lattice.relations(subset)):
+            own = int(rados[n_read, case.protected] - subset @ column)
+            if abs(own) != case.unit * subset[row]:
                 why = "the subsets found are not those of the rados: others have the same sums"
                 return FeatureBandLeak(row, None, None, 0, n_read, n, "lattice", why)
             votes[int(own > 0)] += bool(own)
         n_read += 1
         bar("reading rados", n_read, n)
-    if all(votes):
-        return FeatureBandLeak(
-            row, None, None, 0, n_read, n, "lattice", "the subsets found disagree, so some are false"
-        )
-    if any(votes):
+    if any(votes) and not all(votes):
         return FeatureBandLeak(row, 1 if votes[1] else -1, None, max(votes), n_read, n, "lattice")
     why = "lattice reduction found no subset that has the row" if n_read == n else "the time was over"
+    why = "the subsets found disagree, so some are false" if all(votes) else why
     return FeatureBandLeak(row, None, None, 0, n_read, n, "lattice", why)
 
 
@@ -337,7 +327,7 @@ def study(
     }  # fmt: skip
     figure_panels = {name: _leak_panel(*panels[name], planned[name], counts) for name in planned if planned[name]}
     main = (middle, _RADOS, 1, 2**22)
-    statement = _leak_statement(main)
+    statement = _BAND.statement(StatementFacts("standard", False, _RADOS, 2, middle))
     right, n_done = counts[main].right, counts[main].trials
     low, counted = _clopper_pearson(right, n_done)[0], f"{right} of {n_done}"
     alone = _count_right_bits(rng, (middle, _RADOS, 0, 1), 10 * trials, left)
@@ -459,21 +449,14 @@ def _check_delta_floor_of_rados(counts: _LeakCounts, small: float) -> Check:
         f"probability of {_FALSE_ALARM:g} (criterion: {small:g} is small)"
     )
     statement = "DP-Feat, where the output O of (dpreq) is whole rados: there is an epsilon with a small delta"
-    if low <= small:
-        return Check(statement, None, f"{why}. That shows nothing: the rest may need any epsilon")
-    return Check(statement, False, why)
-
-
-def _leak_statement(cell: _Cell) -> Statement:
-    return _BAND.statement(StatementFacts("standard", False, cell[1], 1 + cell[2], cell[0]))
+    shows_nothing = low <= small
+    return Check(statement, None if shows_nothing else False,
+                 why + (". That shows nothing: the rest may need any epsilon" if shows_nothing else ""))  # fmt: skip
 
 
 def _clopper_pearson(hits: int, trials: int, risk: float = 0.025) -> tuple[float, float]:
-    """Clopper-Pearson bounds of a share, each wrong with probability `risk`; 0 and 1 without trials."""
-    from scipy.stats import beta
-
-    low = float(beta.ppf(risk, hits, trials - hits + 1)) if hits else 0.0
-    return low, float(beta.ppf(1 - risk, hits + 1, trials - hits)) if hits < trials else 1.0
+    """Bounds of a share, each wrong with probability `risk`; 0 and 1 without trials."""
+    return lower_rate_bound(hits, trials, risk), upper_rate_bound(hits, trials, risk)
 
 
 def _leak_panel(
@@ -491,14 +474,8 @@ def _leak_panel(
     places = {_leak_axis_position(cell, axis): best_guess(_BAND.event(cell[0], cell[1])) for cell in cells}
     curves.append(Series("the protected column alone", list(places), list(places.values()), style="dashed"))
     curves.append(Series("a coin", [], [0.5], style="flat"))
-    return Panel(
-        title,
-        x_label,
-        "share of bits read rightly, a coin for those that are not",
-        curves,
-        log_x=axis == 1,
-        bands=bands,
-    )
+    share = "share of bits read rightly, a coin for those that are not"
+    return Panel(title, x_label, share, curves, log_x=axis == 1, bands=bands)
 
 
 def _leak_axis_position(cell: _Cell, axis: int) -> int:

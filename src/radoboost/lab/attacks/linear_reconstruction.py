@@ -5,7 +5,7 @@ they are. A linear program also knows that values lie in an interval, and so wor
 a column of -1 and +1 without noise, half as many are about enough.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -20,7 +20,17 @@ from radoboost.lab.attacks.exact_reconstruction import check_seed_by_parity
 from radoboost.progress import Progress, silent
 from radoboost.release.columns import CONSTANT
 from radoboost.release.release import Release
-from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
+from radoboost.report.findings import (
+    Check,
+    Figure,
+    FindingPart,
+    Findings,
+    Panel,
+    ReportColumn,
+    ReportTable,
+    Series,
+    findings_of_parts,
+)
 
 NAME = "linear"
 TITLE = "Linear reconstruction of a column"
@@ -66,22 +76,8 @@ class Recovered:
 
     def to_dict(self) -> dict[str, Any]:
         """What was found out, as JSON data, without the values themselves."""
-        return {
-            "attack": NAME,
-            "assumes": ASSUMES,
-            "column": self.column,
-            "method": self.method,
-            "status": self.status,
-            "why": self.why,
-            "rows": len(self.values),
-            "rados": self.n_rados,
-            "reproduces": self.reproduces,
-            "certain": self.certain,
-            "opposite": self.opposite,
-            "free": self.free,
-            "noise_bound": self.noise_bound,
-            "sentence": self.sentence(),
-        }
+        told = {name: value for name, value in vars(self).items() if name not in ("values", "n_rados")}
+        return {**told, "rows": len(self.values), "rados": self.n_rados}
 
     def sentence(self) -> str:
         m, what = len(self.values), "the label" if self.column == CONSTANT else repr(self.column)
@@ -119,16 +115,10 @@ class Recovered:
 
 
 def recover_column_linearly(
-    inclusion: NDArray[Any],
-    answers: NDArray[Any],
-    noise_bound: float,
-    values: Sequence[float] = (-1.0, 1.0),
-    method: str = "lp",
-    *,
-    rounded: bool = True,
-    name: str = "the column",
+    inclusion: NDArray[Any], answers: NDArray[Any], noise_bound: float, values: Sequence[float] = (-1.0, 1.0),
+    method: str = "lp", *, rounded: bool = True, name: str = "the column",
     seconds: float = adversary_knowledge.DEFAULT_SECONDS,
-) -> Recovered:
+) -> Recovered:  # fmt: skip
     """Recover x from answers = inclusion @ x + noise, with noise of at most `noise_bound` in each.
 
     `values` are those that x can have; with `rounded=False` they are the ends of an interval. The linear program is
@@ -161,7 +151,7 @@ def recover_column_linearly(
     if method == "lp":
         solution = _recover_by_linear_program(inside, scaled, bound, left())
     elif _SECONDS_OF_PRODUCT * inside.size * min(inside.shape) < left():
-        solution = _recover_by_least_squares(inside, scaled)
+        solution = np.clip(np.linalg.lstsq(inside, scaled)[0], -1, 1)  # of many, the one nearest to the middle
     if solution is None:
         return _nothing_recovered(name, method, n, m, noise_bound, "time")
     estimates = middle + half * solution
@@ -199,12 +189,6 @@ def _free_dimensions_of_equations(inside: NDArray[np.float64], seconds: float) -
     if n >= m and _SECONDS_OF_PRODUCT * n * m * m > seconds:
         return None
     return int(m - (n if n < m else np.linalg.matrix_rank(inside)))
-
-
-def _recover_by_least_squares(inside: NDArray[np.float64], sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The solution with the least squared error; if there are many, the one nearest to the middle."""
-    solution: NDArray[np.float64] = np.clip(np.linalg.lstsq(inside, sums)[0], -1, 1)
-    return solution
 
 
 def _recover_by_linear_program(
@@ -286,11 +270,8 @@ def recover_release_column(
         )
     if column not in names:
         raise ArgumentError(f"the release has no column {column!r}; it has {', '.join(names)}")
-    left, place, m = (
-        adversary_knowledge.attack_deadline(seconds),
-        names.index(column),
-        adversary_knowledge.known_n_examples(release, rows),
-    )
+    left, place = adversary_knowledge.attack_deadline(seconds), names.index(column)
+    m = adversary_knowledge.known_n_examples(release, rows)
     entry, bound, largest = release.columns[place], 0.0, 2.0**GRID_BITS * release.columns[place].step
     if law == "noisy sums":
         tail = FALSE_ALARM / (2 * release.n_rados)
@@ -309,15 +290,10 @@ def recover_release_column(
 
 
 def study(
-    m: int = 100,
-    *,
-    ratios: Sequence[float] = (0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0),
-    noise: Sequence[float] = (0.0, 0.1, 0.5, 1.0),
-    repeats: int = 15,
-    seed: int = 0,
-    seconds: float = 300.0,
+    m: int = 100, *, ratios: Sequence[float] = (0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0),
+    noise: Sequence[float] = (0.0, 0.1, 0.5, 1.0), repeats: int = 15, seed: int = 0, seconds: float = 300.0,
     bar: Progress = silent,
-) -> Findings:
+) -> Findings:  # fmt: skip
     """How many of m labels are recovered from n rados, by n / m and by noise.
 
     Noise is uniform within +-c sqrt(m), for each c of `noise`. A share is the median of `repeats` random cases.
@@ -342,61 +318,42 @@ def study(
         shares |= {(method, c, ratio): float(np.median(shares_right[method])) for method in done_all}
         if left() <= 0:
             break
-    return Findings(
-        NAME,
-        TITLE,
-        tables=[_recovery_threshold_table(shares, ratios, noise, m)],
-        figures=_recovery_figures(shares, ratios, noise, m),
-        checks=[_check_interval_helps(shares, ratios)],
-        notes=[
-            "With a known seed, rados are answers to random subset queries, and noise below about sqrt(m) does not "
-            "protect labels once there are a few times m rados: Dinur and Nissim's result, met here.",
-        ],
-    )
+    return findings_of_parts(NAME, TITLE, _recovery_findings(shares, ratios, noise, m))
 
 
-def _recovery_threshold_table(
+def _recovery_findings(
     shares: dict[tuple[str, float, float], float], ratios: Sequence[float], noise: Sequence[float], m: int
-) -> ReportTable:
-    """The least n / m from which on at least 95 % are right."""
-    rows = []
+) -> Iterator[FindingPart]:
+    rows, panels = [], []
     for method in METHODS:
+        lines = []
         for c in noise:
             tried = [ratio for ratio in ratios if (method, c, ratio) in shares]
             wrong = [ratio for ratio in tried if shares[method, c, ratio] < 0.95]
-            enough = [ratio for ratio in tried if ratio > max(wrong, default=0.0)]
-            if tried:
+            if tried:  # the least n / m from which on at least 95 % are right
+                enough = [ratio for ratio in tried if ratio > max(wrong, default=0.0)]
                 rows.append([method, c, min(enough, default=None)])
-    columns: list[ReportColumn | str] = [
-        "method",
-        ReportColumn("noise bound", "sqrt(m)", 2),
-        ReportColumn("rados needed", "m", 2),
-    ]
-    note = f"m = {m:,}; empty where none of the sizes tried was enough."
-    return ReportTable("start", "Rados from which on 95 % of labels are recovered", columns, rows, note)
-
-
-def _recovery_figures(
-    shares: dict[tuple[str, float, float], float], ratios: Sequence[float], noise: Sequence[float], m: int
-) -> list[Figure]:
-    panels = [
-        Panel(method, "rados / records", "labels recovered, %", [
-            Series(f"noise within {c:g} sqrt(m)", [ratio for ratio in ratios if (method, c, ratio) in shares],
-                   [100 * shares[method, c, ratio] for ratio in ratios if (method, c, ratio) in shares])
-            for c in noise if any((method, c, ratio) in shares for ratio in ratios)
-        ], log_x=True)
-        for method in METHODS if any(key[0] == method for key in shares)
-    ]  # fmt: skip
-    if not shares:
-        return []
-    caption = f"Median share of {m:,} random labels that is right, for rados whose signatures are known."
-    return [Figure("linear", "Labels recovered from rados with noise", caption, panels)]
-
-
-def _check_interval_helps(shares: dict[tuple[str, float, float], float], ratios: Sequence[float]) -> Check:
-    """Whether the interval helps below n = m."""
+                right = [100 * shares[method, c, ratio] for ratio in tried]
+                lines.append(Series(f"noise within {c:g} sqrt(m)", tried, right))
+        if lines:
+            panels.append(Panel(method, "rados / records", "labels recovered, %", lines, log_x=True))
+    yield ReportTable(
+        "start", "Rados from which on 95 % of labels are recovered",
+        ["method", ReportColumn("noise bound", "sqrt(m)", 2), ReportColumn("rados needed", "m", 2)], rows,
+        f"m = {m:,}; empty where none of the sizes tried was enough.",
+    )  # fmt: skip
+    if panels:
+        caption = f"Median share of {m:,} random labels that is right, for rados whose signatures are known."
+        yield Figure("linear", "Labels recovered from rados with noise", caption, panels)
     below = [ratio for ratio in ratios if 0.5 < ratio < 1 and ("lp", 0.0, ratio) in shares]
-    holds = all(shares["lp", 0.0, ratio] == 1.0 for ratio in below) if below else None
-    why = ", ".join(f"{100 * shares['lp', 0.0, ratio]:.0f} % at {ratio:g} m" for ratio in below)
-    claim = "without noise, a linear program gets all labels from fewer rados than records, beyond half as many"
-    return Check(claim, holds, why or "no such size was tried", ours=True)
+    yield Check(
+        "without noise, a linear program gets all labels from fewer rados than records, beyond half as many",
+        all(shares["lp", 0.0, ratio] == 1.0 for ratio in below) if below else None,
+        ", ".join(f"{100 * shares['lp', 0.0, ratio]:.0f} % at {ratio:g} m" for ratio in below)
+        or "no such size was tried",
+        ours=True,
+    )
+    yield (
+        "With a known seed, rados are answers to random subset queries, and noise below about sqrt(m) does not "
+        "protect labels once there are a few times m rados: Dinur and Nissim's result, met here."
+    )

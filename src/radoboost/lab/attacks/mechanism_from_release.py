@@ -38,7 +38,7 @@ def mechanism_of_release(release: Release) -> NoisyRados | NoisyExamples | Momen
     if release.mechanism.get("person") is not None:
         raise ReleaseError(
             f"the release is about persons, by {release.mechanism['person']!r}, and this attack is on a single record: "
-            "it would show nothing; rado audit --exact --max-rows K is about persons"
+            "it would show nothing; rado audit --exact --set max_rows=K is about persons"
         )
     with _wrong_release_in_one_line(release):
         return make(release)

@@ -23,10 +23,9 @@ from radoboost.lab.attacks import mechanism_from_release
 from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, refuse_many_classes
 from radoboost.lab.attacks.plain_likelihood import Floats, PlainTable, plain_likelihood_runs
 from radoboost.lab.attacks.roc import LOW_RATE, Claim, Roc, roc_of_scores
-from radoboost.lab.audits.audit import CONFIDENCE, LEAST_RUNS
-from radoboost.lab.audits.canaries import WIDTH, Runs, Scenario, noisy_rows_runs, noisy_sums_runs
-from radoboost.lab.audits.moments_audit import moments_canary_runs
-from radoboost.privacy import Event, Relation, band
+from radoboost.lab.audits.audit import CANARY_RUNS, CONFIDENCE, LEAST_RUNS
+from radoboost.lab.audits.canaries import WIDTH, Scenario
+from radoboost.privacy import Relation, band
 from radoboost.progress import Progress, silent
 from radoboost.release.kind import LAWS
 from radoboost.release.release import Release, percent_up_text, rounded_up_text
@@ -53,14 +52,8 @@ Attacks = Sequence[tuple[str, "Membership"]]
 
 def membership_findings(name: str, title: str, attacks: Attacks) -> Findings:
     """Curves, a table and checks of attacks, each with its title; that of faulty noise is `HALVED`."""
-    return Findings(
-        name,
-        title,
-        tables=[_membership_table(attacks)],
-        figures=[_membership_figure(attacks)] if attacks else [],
-        checks=_membership_checks(attacks),
-        notes=_NOTES,
-    )
+    figures = [_membership_figure(attacks)] if attacks else []
+    return Findings(name, title, [_membership_table(attacks)], figures, _membership_checks(attacks), _NOTES)
 
 
 def _membership_table(attacks: Attacks) -> ReportTable:
@@ -127,16 +120,12 @@ def _membership_figure(attacks: Attacks) -> Figure:
 def _membership_checks(attacks: Attacks) -> list[Check]:
     checks = []
     for name, one in attacks:
-        if one.claim is None:
-            continue
-        beaten, why = one.beats_claim, one.sentence()
-        if name == HALVED:
-            checks.append(Check("noise that is halved on purpose beats its statement", beaten, why, ours=True))
-        else:
-            holds = None if beaten is None else not beaten
-            checks.append(
-                Check(f"{name}: the attack is not surely beyond the statement's curve", holds, why, ours=True)
-            )
+        if one.claim is not None:
+            halved = name == HALVED
+            holds = one.beats_claim if halved or one.beats_claim is None else not one.beats_claim
+            honest = f"{name}: the attack is not surely beyond the statement's curve"
+            statement = "noise that is halved on purpose beats its statement" if halved else honest
+            checks.append(Check(statement, holds, one.sentence(), ours=True))
     return checks
 
 
@@ -175,7 +164,10 @@ _GRANTED_OF_CLASSES = (
     "every block of the release; the canary, which is of a third class, but not whether it is there (for labels, and "
     "records that are replaced: which of the two classes it has)",
 )
-_UNCLIPPED = "that the row is one of two opposite ones, both at the largest norm that the bounds allow: none is clipped"
+_UNCLIPPED = (
+    _GRANTED["sums of noisy rows"][0],
+    "that the row is one of two opposite ones, both at the largest norm that the bounds allow: none is clipped",
+)
 _COUNTED = "the rados, of which all subsets are counted"
 _NORMAL = "the rados, of which mean and covariance are used: what the digits of the values tell comes on top"
 _CONSTANTS = (
@@ -215,20 +207,12 @@ class Membership:
         roc = None if self.roc is None else self.roc.to_dict()
         rates = [] if roc is None else roc["false_positive_rates"]
         return {
-            "attack": NAME,
-            "mechanism": self.mechanism,
-            "neighbours": self.neighbours,
-            "granted": list(self.granted),
-            "status": self.status,
-            "runs": self.runs,
-            "found": roc,
+            "attack": NAME, "mechanism": self.mechanism, "neighbours": self.neighbours, "granted": list(self.granted),
+            "status": self.status, "runs": self.runs, "found": roc, "beats_claim": self.beats_claim,
             "claim": None if self.claim is None else self.claim.to_dict(rates),
-            "beats_claim": self.beats_claim,
             "margin": None if self.beats_claim is None else self.margin,
-            "shown_share_of_noise": self.shown_share,
-            "confidence": CONFIDENCE,
-            "sentence": self.sentence(),
-        }
+            "shown_share_of_noise": self.shown_share, "confidence": CONFIDENCE, "sentence": self.sentence(),
+        }  # fmt: skip
 
     def sentence(self) -> str:
         if self.roc is None:
@@ -267,91 +251,48 @@ class Membership:
 
 
 def membership_attack(
-    mechanism: Mechanism,
-    *,
-    n_rados: int = 100,
-    n_examples: int = 100,
-    n_columns: int = 3,
-    n_classes: int = 2,
-    runs: int = DEFAULT_RUNS,
-    key: bytes | None = None,
-    seconds: float = DEFAULT_SECONDS,
-    claim: Claim | None = None,
-    run: type[Curator] = Curator,
-    bar: Progress = silent,
+    mechanism: Any, *, seconds: float = DEFAULT_SECONDS, claim: Claim | None = None, **settings: Any
 ) -> Membership:
-    """Attack a mechanism in `runs` runs of each table, or as many as there is time for.
+    """Attack a mechanism in a `Scenario` of these settings, in as many runs of each table as there is time for.
 
     `n_examples` and `n_columns` are those of the tables for plain rados and feature bands; a canary has columns of its
-    own. More than two classes, `n_classes`, are for `moments`. `claim` is what to hold the attack against, by default
-    what the mechanism accounts for; `run` lets tests attack faulty noise; `key` makes the attack repeatable.
+    own. More than two classes are for `moments`. `claim` is what to hold the attack against, by default what the
+    mechanism accounts for.
     """
-    _check_membership_attack(mechanism, runs, key)
-    check_n_rados(n_rados)
-    if n_classes != 2 and mechanism.law != "noisy moments":
-        raise ArgumentError(f"the attack on {mechanism.name} is for two classes, not for {n_classes!r}; leave it out")
-    left = attack_deadline(seconds)
-
-    def going() -> bool:
-        return left() > 0
-
-    scenario = Scenario(
-        n_rados, n_examples, n_columns, n_classes, columns=getattr(mechanism, "columns", "auto"), runs=runs, key=key,
-        private_bounds=getattr(mechanism, "n_searched", 0) > 0, run=run, bar=bar, going=going,
-    )  # fmt: skip
-    if mechanism.law in _PLAIN_TABLES:
-        return _membership_in_plain_table(mechanism.name, _PLAIN_TABLES[mechanism.law](mechanism, scenario), scenario)
-    scores, event, granted = _RUNS[mechanism.law](mechanism, scenario)
-    claim = claim or Claim(event, getattr(mechanism, "delta", DEFAULT_DELTA))
-    return _judge_membership(mechanism.name, claim.neighbours, granted, scores.ratios, claim)
-
-
-def _membership_in_noisy_sums(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = noisy_sums_runs(mechanism, scenario)
-    return scores, scores.event, _GRANTED[mechanism.law]
-
-
-def _membership_in_noisy_rows(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = noisy_rows_runs(mechanism_from_release.mechanism_with_clip(mechanism, scenario.n_columns), scenario)
-    granted = _GRANTED[mechanism.law]
-    if mechanism.clip is None:
-        granted = (granted[0], _UNCLIPPED)
-    return scores, mechanism.plan(1, WIDTH, 2).event, granted
-
-
-def _membership_in_moments(mechanism: Any, scenario: Scenario) -> tuple[Runs, Event, tuple[str, ...]]:
-    scores = moments_canary_runs(mechanism, scenario)
-    return scores, scores.event, _GRANTED[mechanism.law] if scenario.n_classes == 2 else _GRANTED_OF_CLASSES
-
-
-def _membership_plain_table(mechanism: Any, scenario: Scenario) -> PlainTable:
-    return PlainTable(scenario.n_examples, scenario.n_columns, scenario.n_rados)
-
-
-def _membership_banded_table(mechanism: Any, scenario: Scenario) -> PlainTable:
-    limits = band(scenario.n_examples, mechanism.epsilon)
-    return PlainTable(scenario.n_examples, scenario.n_columns, scenario.n_rados, limits)
-
-
-_RUNS = {
-    "noisy sums": _membership_in_noisy_sums,
-    "sums of noisy rows": _membership_in_noisy_rows,
-    "noisy moments": _membership_in_moments,
-}
-_PLAIN_TABLES = {"sums": _membership_plain_table, "banded sums": _membership_banded_table}
-
-
-def _check_membership_attack(mechanism: Any, runs: Any, key: Any) -> None:
-    if isinstance(mechanism, type) or getattr(mechanism, "law", None) not in LAWS:
+    law = None if isinstance(mechanism, type) else getattr(mechanism, "law", None)
+    if law not in LAWS:
         raise ArgumentError(f"mechanism must be one whose law is known here, such as Moments(1.0); it is {mechanism!r}")
-    _check_membership_runs(runs, key)
+    columns, private_bounds = getattr(mechanism, "columns", "auto"), getattr(mechanism, "n_searched", 0) > 0
+    scenario = _membership_scenario(seconds, columns=columns, private_bounds=private_bounds, **settings)
+    check_n_rados(scenario.n_rados)
+    if scenario.n_classes != 2 and law != "noisy moments":
+        raise ArgumentError(
+            f"the attack on {mechanism.name} is for two classes, not for {scenario.n_classes!r}; leave it out"
+        )
+    if law in _PLAIN:
+        limits = band(scenario.n_examples, mechanism.epsilon) if law == "banded sums" else None
+        table = PlainTable(scenario.n_examples, scenario.n_columns, scenario.n_rados, limits)
+        return _membership_in_plain_table(mechanism.name, table, scenario)
+    granted, attacked = _GRANTED[law] if scenario.n_classes == 2 else _GRANTED_OF_CLASSES, mechanism
+    if law == "sums of noisy rows" and mechanism.clip is None:
+        granted, attacked = _UNCLIPPED, mechanism_from_release.mechanism_with_clip(mechanism, scenario.n_columns)
+    found = CANARY_RUNS[law](attacked, scenario)
+    event = found.event if attacked is mechanism else mechanism.plan(1, WIDTH, 2).event
+    claim = claim or Claim(event, getattr(mechanism, "delta", DEFAULT_DELTA))
+    return _judge_membership(mechanism.name, claim.neighbours, granted, (found.present, found.absent), claim)
 
 
-def _check_membership_runs(runs: Any, key: Any) -> None:
+def _membership_scenario(seconds: float, **settings: Any) -> Scenario:
+    scenario = Scenario(**{"runs": DEFAULT_RUNS, "n_examples": 100, **settings})
+    runs, key, left = scenario.runs, scenario.key, attack_deadline(seconds)
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
         raise ArgumentError(f"the attack needs at least {LEAST_RUNS:,} runs; runs is {runs!r}")
     if key is not None and not (isinstance(key, bytes) and key):
         raise ArgumentError("key must be bytes, or None for one from the operating system")
+    return replace(scenario, going=lambda: left() > 0)
+
+
+_PLAIN = ("sums", "banded sums")
 
 
 def _membership_in_plain_table(name: str, table: PlainTable, scenario: Scenario) -> Membership:
@@ -390,45 +331,26 @@ def membership_of_release(
     be found out, if by enough; `shown_share` says by how much. A release that lies about its noise is not found out.
     One that contradicts itself, or describes what is not attacked here, is refused.
     """
-    if release.law in _PLAIN_TABLES:
-        return _plain_membership(release, runs, key, seconds, bar)
+    settings: dict[str, Any] = {"runs": runs, "key": key, "bar": bar}
+    if release.law in _PLAIN:
+        refuse_many_classes(release, "this attack on plain rados is for two classes", "; take the attack probe")
+        scenario = _membership_scenario(seconds, **settings)
+        table = mechanism_from_release.plain_table_of_release(release)
+        result = _membership_in_plain_table(release.mechanism["name"], table, scenario)
+        standard = any(column.scale == "standard" for column in release.columns)
+        return replace(result, granted=(*result.granted, _CONSTANTS)) if standard else result
     mechanism = mechanism_from_release.mechanism_of_release(release)
     return membership_attack(
-        mechanism,
+        mechanism, n_columns=len(release.columns), n_classes=release.n_classes, seconds=seconds,
         n_rados=max(1, release.n_rados),  # moments have none, and do not ask
-        n_columns=len(release.columns),
-        n_classes=release.n_classes,
-        runs=runs,
-        key=key,
-        seconds=seconds,
-        claim=mechanism_from_release.claim_of_statement(release, mechanism),
-        bar=bar,
-    )
-
-
-def _plain_membership(release: Release, runs: int, key: bytes | None, seconds: float, bar: Progress) -> Membership:
-    refuse_many_classes(release, "this attack on plain rados is for two classes", "; take the attack probe")
-    left = attack_deadline(seconds)
-    _check_membership_runs(runs, key)
-    scenario = Scenario(runs=runs, key=key, bar=bar, going=lambda: left() > 0)
-    result = _membership_in_plain_table(
-        release.mechanism["name"], mechanism_from_release.plain_table_of_release(release), scenario
-    )
-    if any(column.scale == "standard" for column in release.columns):
-        result = replace(result, granted=(*result.granted, _CONSTANTS))
-    return result
+        claim=mechanism_from_release.claim_of_statement(release, mechanism), **settings,
+    )  # fmt: skip
 
 
 # ---- the study
 
 
-def study(
-    *,
-    quick: bool = False,
-    seed: int = 0,
-    seconds: float = 600.0,
-    bar: Progress = silent,
-) -> Findings:
+def study(*, quick: bool = False, seed: int = 0, seconds: float = 600.0, bar: Progress = silent) -> Findings:
     """The attack on every mechanism: curves, what their statements allow, and noise that is halved on purpose.
 
     A quick study takes some seconds, with fewer runs; a whole one some minutes. Each attack has its share of `seconds`.
@@ -448,15 +370,13 @@ def _membership_cases(quick: bool) -> list[tuple[str, Mechanism, dict[str, Any]]
     private: list[tuple[str, Mechanism, dict[str, Any]]] = []
     for epsilon, runs in ((4.0, few),) if quick else ((4.0, few), (1.0, many)):
         moments = [Moments(epsilon, unit=unit, sharpen=not quick) for unit in UNITS[: 1 if quick else 2]]
-        private += [
-            (
-                _titled_membership("noisy-rados", epsilon, Relation.RECORD),
-                NoisyRados(epsilon),
-                {"n_rados": n_rados, "runs": many},
-            ),
-            (_titled_membership("noisy-examples", epsilon, Relation.EDGE), NoisyExamples(epsilon), {"runs": many}),
-            *((_titled_membership("moments", epsilon, one.neighbours), one, {"runs": runs}) for one in moments),
+        cases: list[tuple[Mechanism, Relation, dict[str, Any]]] = [
+            (NoisyRados(epsilon), Relation.RECORD, {"n_rados": n_rados, "runs": many}),
+            (NoisyExamples(epsilon), Relation.EDGE, {"runs": many}),
+            *((one, one.neighbours, {"runs": runs}) for one in moments),
         ]
+        for mechanism, relation, options in cases:
+            private.append((f"{mechanism.name}, epsilon {epsilon:g} for {relation.value}", mechanism, options))
     plain = {"n_rados": 100, "runs": many}
     return [
         ("plain, 5 rados of 12 records", Plain(), {"n_examples": 12, "n_rados": 5, "runs": many}),
@@ -472,7 +392,3 @@ class _Halved(Curator):
 
     def noise(self, scale: float, shape: tuple[int, ...]) -> Any:
         return super().noise(scale / 2, shape)
-
-
-def _titled_membership(name: str, epsilon: float, relation: Relation) -> str:
-    return f"{name}, epsilon {epsilon:g} for {relation.value}"

@@ -18,7 +18,7 @@ from radoboost.errors import ArgumentError
 from radoboost.holder.keystream import MAX_RADOS
 from radoboost.holder.signatures import AllSignatures, FeatureInterval, SignatureSet
 from radoboost.lab.attacks.adversary_knowledge import inclusion_bits
-from radoboost.lab.audits.canaries import Going, allow_any_runs
+from radoboost.lab.audits.canaries import Going
 from radoboost.progress import Progress, silent
 
 Floats = NDArray[np.float64]
@@ -132,7 +132,7 @@ class PlainTable:
 
 
 def plain_likelihood_runs(
-    of: PlainTable, *, runs: int, key: bytes | None = None, bar: Progress = silent, going: Going = allow_any_runs
+    of: PlainTable, *, runs: int, key: bytes | None = None, bar: Progress = silent, going: Going = lambda: True
 ) -> tuple[Floats, Floats]:
     """Log-likelihood ratios of A against B, of releases with A and of releases with B in its place.
 
@@ -169,18 +169,15 @@ def _likelihood_ratios(of: PlainTable, key: bytes, count: int) -> Floats:
         for which, edges in enumerate(tables)
     ]
     if of.counted:
-        gains = np.stack([_likelihood_gains_by_counting(of, *one) for one in zip(*tables, *rados, strict=True)], axis=1)
+        laws = [tuple(counted_rado_law(edges, of.band) for edges in pair) for pair in zip(*tables, strict=True)]
+        gains = np.array(
+            [[a(sums) - b(sums) for (a, b), sums in zip(laws, of_table, strict=True)] for of_table in rados]
+        )
     else:
         a, b = (normal_rado_law(edges, of.band) for edges in tables)
         gains = np.array([a(sums) - b(sums) for sums in rados])
     total = np.clip(gains, -_CERTAIN, _CERTAIN).sum(axis=2)
     return np.asarray(np.clip(total, -_CERTAIN, _CERTAIN))
-
-
-def _likelihood_gains_by_counting(of: PlainTable, with_a: Integers, with_b: Integers, *rados: Integers) -> Floats:
-    """Log-likelihood ratios of the rados of one table with A, and of those with B, by counting."""
-    a, b = (counted_rado_law(edges, of.band) for edges in (with_a, with_b))
-    return np.array([a(sums) - b(sums) for sums in rados])
 
 
 def _approximate_likelihood_ratios(of: PlainTable, generator: np.random.Generator, count: int) -> Floats:
@@ -211,6 +208,3 @@ def _rows_in_rados_of_tables(of: PlainTable, edges: Integers, key: bytes) -> NDA
 def _exact_rado_sums(inside: NDArray[np.bool_], edges: Integers) -> Integers:
     """Rados, exactly: sums of whole numbers stay below 2**53."""
     return np.asarray(inside.astype(np.float64) @ edges.astype(np.float64)).astype(np.int64)
-
-
-# ---- constants

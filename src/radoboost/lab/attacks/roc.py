@@ -49,14 +49,6 @@ class Roc:
     best: int
 
     @property
-    def false_positive_rates(self) -> Floats:
-        return np.array(self.false_alarms) / self.runs
-
-    @property
-    def true_positive_rates(self) -> Floats:
-        return np.array(self.hits) / self.runs
-
-    @property
     def advantage(self) -> float:
         """Hits less false alarms, at the best threshold: 0 is guessing, 1 is knowing."""
         return (self.hits[self.best] - self.false_alarms[self.best]) / self.runs
@@ -82,14 +74,10 @@ class Roc:
         return np.array(above), np.array(below)
 
     def to_dict(self) -> dict[str, Any]:
-        few = self.at()
-        return {
-            "counted_runs": self.runs,
-            "false_positive_rates": self.false_positive_rates.tolist(),
-            "true_positive_rates": self.true_positive_rates.tolist(),
-            "advantage": self.advantage,
-            "few_false_alarms": few and {"at_most": LOW_RATE, "confidence": SHOWN, **few.__dict__},
-        }
+        few, rates = self.at(), (np.array(counts) / self.runs for counts in (self.false_alarms, self.hits))
+        told = dict(zip(("false_positive_rates", "true_positive_rates"), (one.tolist() for one in rates), strict=True))
+        few_told = few and {"at_most": LOW_RATE, "confidence": SHOWN, **vars(few)}
+        return {"counted_runs": self.runs, **told, "advantage": self.advantage, "few_false_alarms": few_told}
 
 
 def roc_of_scores(present: ArrayLike, absent: ArrayLike) -> Roc:

@@ -112,15 +112,10 @@ def probe_rows_of_table(
 
 
 def probe_members_of_rados(
-    edges: NDArray[np.int64],
-    rados: NDArray[np.int64],
-    *,
-    support: tuple[int, int] | None = None,
-    n_members: int | None = None,
-    rados_read: int = ENOUGH_RADOS,
-    seconds: float = adversary_knowledge.DEFAULT_SECONDS,
+    edges: NDArray[np.int64], rados: NDArray[np.int64], *, support: tuple[int, int] | None = None,
+    n_members: int | None = None, rados_read: int = ENOUGH_RADOS, seconds: float = adversary_knowledge.DEFAULT_SECONDS,
     bar: Progress = silent,
-) -> Probe:
+) -> Probe:  # fmt: skip
     """Which of the edge vectors, (N, d), the rados are sums of; `support` is (rows in a rado, rows in the release).
 
     `n_members` is how many rows the release is known to be of: no more of them can be in it.
@@ -151,7 +146,7 @@ def probe_members_of_rados(
         if left() <= 0:
             why = "the time was over"
             break
-        subsets = engine.solve(target, 1) if isinstance(engine, subset_sum.HalfSums) else engine.solve(target, left)
+        subsets = engine.solve(target) if isinstance(engine, subset_sum.HalfSums) else engine.solve(target, left)
         n_read += 1
         bar("solving rados", n_read, min(n_rados, rados_read))
         if subsets.count == 0:
@@ -159,7 +154,7 @@ def probe_members_of_rados(
                 f"no subset of these {len(edges):,} rows gives rado {n_read - 1}: this is a release of another table, "
                 "or not all of its rows are in this one"
             )
-        if subsets.count is None and not len(subsets.listed):
+        if subsets.count is None and subsets.one is None:
             why = subsets.why
             if n_read - n_solved >= _PATIENCE and not n_solved:
                 break
@@ -188,10 +183,10 @@ def _rows_of_probed_subset(
     """The rows of some subset, and those of every subset, that give a rado; rows that are equal go in any order."""
     if subsets.with_row is not None:
         return subsets.with_row > 0, subsets.with_row == subsets.count
-    assert isinstance(engine, subset_sum.Lattice)
+    assert isinstance(engine, subset_sum.Lattice) and subsets.one is not None
     equal = np.unique(edges, axis=0, return_inverse=True)[1].reshape(-1)
-    chosen = np.bincount(equal, subsets.listed[0])
-    mixed = _exchangeable_rows(engine.relations(subsets.listed[0]), equal)
+    chosen = np.bincount(equal, subsets.one)
+    mixed = _exchangeable_rows(engine.relations(subsets.one), equal)
     return (chosen > 0)[equal] | mixed, (chosen == np.bincount(equal))[equal] & ~mixed
 
 
@@ -215,15 +210,10 @@ def _no_row_named_text(lattice: subset_sum.Lattice) -> str:
 
 
 def study(
-    *,
-    sizes: Iterable[int] = (8, 16, 24, 32, 40, 50, 60, 80, 100),
-    columns: Iterable[int] = (1, 2, 4, 8),
-    levels: Iterable[int] = (2, 4, 16, 256, 2**22),
-    trials: int = 5,
-    seconds: float = 600.0,
-    seed: int = 0,
+    *, sizes: Iterable[int] = (8, 16, 24, 32, 40, 50, 60, 80, 100), columns: Iterable[int] = (1, 2, 4, 8),
+    levels: Iterable[int] = (2, 4, 16, 256, 2**22), trials: int = 5, seconds: float = 600.0, seed: int = 0,
     bar: Progress = silent,
-) -> Findings:
+) -> Findings:  # fmt: skip
     """How many rows of a release are found among as many others, and how long it takes; sixteen rados each."""
     left, rng = adversary_knowledge.attack_deadline(seconds), np.random.default_rng(seed)
     sizes, columns, levels = tuple(sizes), tuple(columns), tuple(levels)
@@ -233,7 +223,11 @@ def study(
     means: dict[tuple[int, int, int], tuple[float, float, float]] = {}
     for done, cell in enumerate(cells):
         bar("probing", done, len(cells))
-        runs = [_probe_random_rows(rng, *cell, min(max(left(), 0.01), _LONGEST)) for _ in range(trials) if left() > 0]
+        runs = [
+            _run_probe_on(rng, 2 * rng.integers(0, levels_of, (n, d)) - levels_of + 1, min(max(left(), 0.01), _LONGEST))
+            for n, d, levels_of in [cell] * trials
+            if left() > 0
+        ]
         if runs:
             means[cell] = tuple(float(value) for value in np.mean(runs, axis=0))  # type: ignore[assignment]
 
@@ -275,12 +269,6 @@ def study(
                                ours=True)],
         notes=["Values are uniform and independent, but for the tables of related rows."],
     )  # fmt: skip
-
-
-def _probe_random_rows(
-    rng: np.random.Generator, n: int, d: int, levels: int, seconds: float
-) -> tuple[float, float, float]:
-    return _run_probe_on(rng, 2 * rng.integers(0, levels, (n, d)) - levels + 1, seconds)
 
 
 def _run_probe_on(rng: np.random.Generator, edges: NDArray[np.int64], seconds: float) -> tuple[float, float, float]:

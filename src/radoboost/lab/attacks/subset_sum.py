@@ -19,10 +19,7 @@ MOST_HALVED = 40  # 2**20 sums a half
 CHANCE = 1e-3  # of a false subset: above it, one that is not known to be the only one proves nothing
 
 _AT_ONCE = 1 << 20  # sums looked up, or subsets compared, at a time
-_LISTED = 1000
-_SPREAD = (
-    math.sqrt(2 * math.pi * math.e) / 2
-)  # values of a Gaussian sum of fair coins' worth, for each step of its norm
+_SPREAD = math.sqrt(2 * math.pi * math.e) / 2  # values of a sum of fair coins, were it Gaussian, a step of its norm
 _MOST_HASHES = 8  # tries of factors without collisions; one is enough but for values that share large powers of two
 
 Vectors = NDArray[np.int64]
@@ -31,35 +28,16 @@ _Hash = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class Subsets:
-    """Subsets that sum to a target: how many, how many with each row, and a list of some of them.
+    """Subsets that sum to a target: how many, how many with each row, and one of them, by lattice reduction.
 
-    `count` and `with_row` are None unless all were found: then there may be more than those listed, and `why` says what
+    `count` and `with_row` are None unless all were counted: then there may be more than the one, and `why` says what
     stopped the search.
     """
 
-    engine: str
     count: int | None
-    with_row: NDArray[np.int64] | None
-    listed: NDArray[np.bool_]
+    with_row: NDArray[np.int64] | None = None
+    one: NDArray[np.bool_] | None = None
     why: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "engine": self.engine,
-            "count": self.count,
-            "with_row": None if self.with_row is None else self.with_row.tolist(),
-            "listed": [np.flatnonzero(subset).tolist() for subset in self.listed],
-            "why": self.why,
-        }
-
-    def sentence(self) -> str:
-        if self.count is not None:
-            return {0: "No subset of the rows gives this sum.", 1: "One subset of the rows gives this sum."}.get(
-                self.count, f"{self.count:,} subsets of the rows give this sum."
-            )
-        if len(self.listed):
-            return "A subset of the rows that gives this sum was found; there may be others."
-        return f"Whether a subset of the rows gives this sum is unknown: {self.why}."
 
 
 def bits_of_subset_sums(vectors: Vectors) -> NDArray[np.float64]:
@@ -224,13 +202,12 @@ class HalfSums:
             np.add.at(counts, places, self._left.counts[left] * self._right.counts[right])
         return counts
 
-    def solve(self, target: Vectors, most: int = _LISTED) -> Subsets:
+    def solve(self, target: Vectors) -> Subsets:
         matches = list(self._matches(target[None, :]))
         left, right = (np.concatenate([match[k] for match in matches] or [np.empty(0, np.int64)]) for k in (1, 2))
         of_left, of_right = self._left.counts[left], self._right.counts[right]
         with_row = self._left.with_row(left, of_right) + self._right.with_row(right, of_left)
-        listed = self._listed(left, right, most)
-        return Subsets("halves", int((of_left * of_right).sum()), np.array(with_row, dtype=np.int64), listed)
+        return Subsets(int((of_left * of_right).sum()), np.array(with_row, dtype=np.int64))
 
     def _matches(self, targets: Vectors) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
         """Target, left group and right group of all matches, a batch at a time."""
@@ -245,19 +222,6 @@ class HalfSums:
                 fits = (self._left.sums(left) + self._right.sums(right) == targets[first + target]).all(axis=1)
                 fits &= whole[first + target]
                 yield first + target[fits], left[fits], right[fits]
-
-    def _listed(self, left: NDArray[np.int64], right: NDArray[np.int64], most: int) -> NDArray[np.bool_]:
-        subsets = np.zeros((0, len(self.vectors)), dtype=np.bool_)
-        for a, b in zip(left, right, strict=True):
-            if len(subsets) >= most:
-                break
-            parts = []
-            for half, group in ((self._left, a), (self._right, b)):
-                masks = half.masks[half.first[group] : half.first[group] + min(half.counts[group], most)]
-                parts.append(_unpack_subset_masks(masks, len(half.vectors)))
-            pairs = np.hstack([np.repeat(parts[0], len(parts[1]), axis=0), np.tile(parts[1], (len(parts[0]), 1))])
-            subsets = np.vstack([subsets, pairs])[:most]
-        return subsets
 
 
 def _subset_hash_factors(rng: np.random.Generator, width: int) -> _Hash:
@@ -391,13 +355,11 @@ class Lattice:
 
     def solve(self, target: Vectors, left: Callable[[], float] | None = None) -> Subsets:
         """A subset that sums to a target; or a count of 0 if none does; or why neither is known."""
-        m = len(self.vectors)
         if self.refutes(target):
-            return Subsets("lattice", 0, np.zeros(m, dtype=np.int64), np.zeros((0, m), dtype=np.bool_))
+            return Subsets(0, np.zeros(len(self.vectors), dtype=np.int64))
         subset = self.find(target, left)
-        if subset is not None:
-            return Subsets("lattice", None, None, subset[None, :], "lattice reduction finds one subset at most")
-        return Subsets("lattice", None, None, np.zeros((0, m), dtype=np.bool_), self.why_not(left))
+        why = self.why_not(left) if subset is None else "lattice reduction finds one subset at most"
+        return Subsets(None, one=subset, why=why)
 
     def why_not(self, left: Callable[[], float] | None = None) -> str:
         m = len(self.vectors)

@@ -8,34 +8,27 @@ that is proved. An honest mechanism claims more than that; a faulty one does not
 What is run is the mechanism's own `make`, as crafting runs it, on tables that hold the canary and on their neighbours.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.feature_maps import DEGREES
-from radoboost.holder.mechanisms import FeatureBand, Mechanism, Moments, NoisyExamples, NoisyRados
+from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.mechanisms.moments.feature_plan import AUTO
-from radoboost.holder.mechanisms.record_level import check_max_rows
 from radoboost.holder.mechanisms.statements import DEFAULT_DELTA
 from radoboost.holder.rooms.roster import check_number_of_holders
-from radoboost.holder.signatures import signature_size_weights
 from radoboost.lab.audits.canaries import Runs, Scenario, noisy_rows_runs, noisy_sums_runs
+from radoboost.lab.audits.exact_audit import REPLAYS, ExactAudit, exact_audit_of_feature_band
 from radoboost.lab.audits.moments_audit import moments_canary_runs
-from radoboost.privacy import Event, band, epsilon_at, trade_off
+from radoboost.privacy import Event, epsilon_at, trade_off
 from radoboost.progress import no_progress, show_progress
 from radoboost.release.release import epsilon_as_json, rounded_up_text
 from radoboost.release.statement_text import epsilon_text
-
-if TYPE_CHECKING:
-    from radoboost.lab.audits.exact_audit import ExactAudit
-
+from radoboost.tables.person_ids import Person
 
 # ---- Rates that were counted in runs of an attack, with bounds that hold at a stated confidence.
 
@@ -85,15 +78,14 @@ class Audit:
         return {**fields, "holds": self.holds}
 
     def text(self) -> str:
-        how = "by its exact law" if not self.runs else f"by {self.runs:,} runs of either table"
         share = f", {100 * self.found / self.claim:.0f} % of it" if 0 < self.claim < math.inf else ""
-        kind = "" if not self.runs else ", if it is this kind of mechanism with whatever noise"
+        shown = f"at least {math.floor(1e4 * self.found) / 1e4:g}{share}, by {self.runs:,} runs of either table"
         return "\n".join(
             [
                 f"mechanism    {self.mechanism}",
                 f"neighbours   {self.neighbours}",
                 f"claimed      epsilon {epsilon_text(self.claim)} at delta {rounded_up_text(self.delta, 6)}",
-                f"shown        at least {math.floor(1e4 * self.found) / 1e4:g}{share}, {how}{kind}",
+                f"shown        {shown}, if it is this kind of mechanism with whatever noise",
                 f"any kind     at least {math.floor(1e4 * self.found_without_model) / 1e4:g}",
                 f"attack       {self.score}, at confidence {self.confidence:.7g}",
             ]
@@ -102,7 +94,7 @@ class Audit:
 
 def audit(
     mechanism: Mechanism, *, runs: int | None = None, exact: bool = False, progress: bool = False, **settings: Any
-) -> "Audit | ExactAudit":
+) -> Audit | ExactAudit:
     """Attack a mechanism with a canary that suits it, in a `Scenario` of these settings.
 
     An `exact` audit has no statistics: it replays the mechanism on pairs of made-up tables, and says how far the worst
@@ -110,14 +102,12 @@ def audit(
 
     By default there are enough `runs` to show more than half of the claimed epsilon, unless that is small.
     """
+    attacks: Mapping[str, Callable[..., Audit | ExactAudit]] = REPLAYS
     if exact:
-        from radoboost.lab.audits.exact_audit import REPLAYS
-
-        attacks: Mapping[str, Callable[..., Audit | ExactAudit]] = REPLAYS
         if runs is not None:
             raise ArgumentError("an exact audit has no runs to count; leave runs out")
     else:
-        attacks = _AUDITS
+        attacks = {**dict.fromkeys(CANARY_RUNS, audit_by_runs), "banded sums": exact_audit_of_feature_band}
         runs = _enough_audit_runs(getattr(mechanism, "epsilon", None)) if runs is None else runs
         if isinstance(runs, bool) or not isinstance(runs, int) or runs < LEAST_RUNS:
             raise ArgumentError(f"an audit needs at least {LEAST_RUNS} runs; runs is {runs!r}")
@@ -148,7 +138,7 @@ def _check_audit(mechanism: Mechanism, scenario: Scenario, exact: bool) -> None:
     if scenario.raw and (scenario.private_bounds or "feature" in getattr(mechanism, "__dataclass_fields__", {})):
         raise ArgumentError("a raw table is for declared bounds and mechanisms of whole rows; leave raw out")
     if scenario.max_rows is not None:
-        check_max_rows("person", scenario.max_rows)
+        Person("person", scenario.max_rows)  # refuses what is no number of rows
         if scenario.raw or not mechanism.private:
             raise ArgumentError(
                 "rows of a person are for tables of numbers and mechanisms of whole rows; leave one out"
@@ -161,117 +151,38 @@ def _enough_audit_runs(epsilon: float | None) -> int:
     return int(min(200_000, max(4000, 50_000 / (epsilon or 1.0) ** 1.7)))
 
 
-def audit_noisy_rados(mechanism: NoisyRados, scenario: Scenario) -> Audit:
-    """Attack `noisy-rados`: tell a table of the canary alone from an empty one."""
-    return _audit_scores(mechanism, noisy_sums_runs(mechanism, scenario))
-
-
-def audit_noisy_examples(mechanism: NoisyExamples, scenario: Scenario) -> Audit:
-    """Attack the noisy edge vectors of `noisy-examples`: tell the canary from its opposite, beside a known row."""
-    if mechanism.clip is None:
-        raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
-    return _audit_scores(mechanism, noisy_rows_runs(mechanism, scenario))
-
-
-def audit_moments(mechanism: Moments, scenario: Scenario) -> Audit:
-    """Attack `moments`: tell releases with the canary from those without, or with its label from the other one.
-
-    A run takes some milliseconds, or with many columns some tens.
-    """
-    return _audit_scores(mechanism, moments_canary_runs(mechanism, scenario))
-
-
-def audit_feature_band(mechanism: FeatureBand, scenario: Scenario, limits: tuple[int, int] | None = None) -> Audit:
-    """Attack the marginal of one rado of `feature-band`, exactly: from the weights by which sizes are drawn.
-
-    There is nothing to sample: the law of the column's value follows from tables of integers. `limits`, those of the
-    band, let tests audit faulty ones.
-    """
-    n_examples = scenario.n_examples
-    low, high = band(n_examples, mechanism.epsilon) if limits is None else limits
-    law = exact_size_law(n_examples, low, high)
-    epsilon = max(_exact_epsilon_of_shift(law, shift, mechanism.delta) for shift in (1, -1))
-    event = mechanism.event(n_examples, 1)
-    relation = event.relation
-    assert relation is not None
-    claim = epsilon_at(event, mechanism.delta)
-    return Audit(
-        mechanism.name, relation.value, mechanism.delta, claim, epsilon, 0, "exact law of one rado", 1.0, epsilon
-    )
-
-
-_AUDITS: dict[str, Callable[..., "Audit | ExactAudit"]] = {
-    "noisy sums": audit_noisy_rados,
-    "sums of noisy rows": audit_noisy_examples,
-    "noisy moments": audit_moments,
-    "banded sums": audit_feature_band,
-}
-
-
-def exact_size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
-    """The law of K as it is drawn: a start within the band stays, any other goes by the table of weights."""
-    first, sums = signature_size_weights(n_examples, low, high)
-    fair = {k: Fraction(math.comb(n_examples, k), 2**n_examples) for k in range(low, high + 1)}
-    outside = 1 - sum(fair.values())
-    for k, (before, after) in enumerate(itertools.pairwise([0, *sums])):
-        fair[first + k] += outside * Fraction(after - before, sums[-1])
-    return fair
-
-
-def shift_delta(law: dict[int, Fraction], shift: int, epsilon: float) -> Fraction:
-    """The exact delta at epsilon between a law on integers and itself moved by `shift`."""
-    growth = Fraction(math.exp(epsilon))
-    return sum((max(Fraction(0), p - growth * law.get(k - shift, Fraction(0))) for k, p in law.items()), Fraction(0))
-
-
-def _exact_epsilon_of_shift(law: dict[int, Fraction], shift: int, delta: float) -> float:
-    """The least epsilon at delta between a law on integers and itself moved by `shift`, rounded down."""
-    pairs = [(p, law.get(k - shift, Fraction(0))) for k, p in law.items()]
-    if sum(p for p, q in pairs if q == 0) > Fraction(delta):
-        return math.inf
-    low, high = 0.0, 50.0
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        growth = Fraction(math.exp(middle))
-        if sum(max(Fraction(0), p - growth * q) for p, q in pairs) > Fraction(delta):
-            low = middle
-        else:
-            high = middle
-    return low
+CANARY_RUNS: dict[str, Callable[[Any, Scenario], Runs]] = {
+    "noisy sums": noisy_sums_runs, "sums of noisy rows": noisy_rows_runs, "noisy moments": moments_canary_runs,
+}  # fmt: skip
 
 
 # ---- from runs to an epsilon
 
 
-def _audit_scores(mechanism: Mechanism, runs: Runs) -> Audit:
-    """What the scores of runs prove, by the score that proves most, beside what the mechanism claims."""
+def audit_by_runs(mechanism: Any, scenario: Scenario) -> Audit:
+    """What the scores of runs with and without a canary prove, beside what the mechanism claims."""
+    runs = CANARY_RUNS[mechanism.law](mechanism, scenario)
     delta: float = getattr(mechanism, "delta", DEFAULT_DELTA)
     relation = runs.event.relation
     assert relation is not None
-    proved, without_model, best = 0.0, 0.0, next(iter(runs.present))
-    for number, (name, present) in enumerate(runs.present.items()):
-        # Half of the risk is the first score's, which shows most of an honest mechanism.
-        risk = (1 - CONFIDENCE) / 4 / (1 if number == 0 else len(runs.present) - 1)
-        alarms, hits = _bounds_of_error_rates(present, runs.absent[name], risk, runs.threshold if number == 0 else None)
-        epsilon = least_epsilon_of_rates(runs.family, (alarms, hits), delta)
-        if epsilon > proved:
-            proved, best = epsilon, name
-        without_model = max(without_model, _epsilon_of_error_rates((alarms, hits), delta))
-    claim, n_runs = epsilon_at(runs.event, delta), len(runs.ratios[0])
-    return Audit(mechanism.name, relation.value, delta, claim, proved, n_runs, best, CONFIDENCE, without_model)
+    rates = _bounds_of_error_rates(runs, (1 - CONFIDENCE) / 2)
+    return Audit(
+        mechanism.name, relation.value, delta, epsilon_at(runs.event, delta),
+        least_epsilon_of_rates(runs.family, rates, delta), len(runs.present), "likelihood ratio", CONFIDENCE,
+        _epsilon_of_error_rates(rates, delta),
+    )  # fmt: skip
 
 
-def _bounds_of_error_rates(
-    hits: NDArray[np.float64], alarms: NDArray[np.float64], risk: float, threshold: float | None
-) -> tuple[float, float]:
+def _bounds_of_error_rates(runs: Runs, risk: float) -> tuple[float, float]:
     """An upper bound on the rate of false alarms and a lower one on that of hits, each wrong with probability `risk`.
 
     Where no threshold is given, it is chosen on some of the runs, and the rates are counted on the others.
     """
     from scipy.special import ndtri
 
-    if threshold is not None:
-        counts = [int((scores > threshold).sum()) for scores in (alarms, hits)]
+    hits, alarms = runs.present, runs.absent
+    if runs.threshold is not None:
+        counts = [int((scores > runs.threshold).sum()) for scores in (alarms, hits)]
         return upper_rate_bound(counts[0], len(alarms), risk), lower_rate_bound(counts[1], len(hits), risk)
     cut = int(CHOOSING * len(hits))
     n = len(hits) - cut

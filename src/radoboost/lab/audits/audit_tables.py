@@ -10,32 +10,35 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from radoboost.holder.mechanisms import Mechanism
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.schema_file import Declared
 from radoboost.lab.audits.canaries import Scenario
 from radoboost.privacy import Relation
 from radoboost.tables import Table, open_table
-from radoboost.tables.column_types import Category, Number
+from radoboost.tables.column_types import PRIVATE, Category, Date, Number
+from radoboost.tables.person_ids import Person
 from radoboost.tables.schema import Schema
 
 Cells = tuple[Any, ...]
 Row = tuple[Cells, Any]  # its cells, and its label
 PERSON, OF_THE_PAIR = "person", "p"
 SCHEMA = Schema(
-    {"age": Number(0, 120, fill=90, gaps=True), "ward": Category(("A", "B"), other=True), "dose": Number(0, 1)}
+    {
+        "age": Number(0, 120, fill=90, gaps=True, missing=(999, -1)),
+        "ward": Category(("A", "B"), other="gap", gaps=True, fold=True, synonyms={"first": "A"}),
+        "dose": Number(0, 1, decimal=",", beyond="gap"),
+        "seen": Date(order="dmy", low="2024-01-01", high="2024-12-31", missing=("2024-12-31",), beyond="gap"),
+    }
 )
 _RAW = {
-    "gap": ("", "B", "0.5"), "no gap": ("60", "A", "0"), "beyond": ("1e9", "A", "-7"), "other": ("3", "Z", "1"),
-    "gaps": ("", "", ""), "texts": ("n/k", "a b", "x"), "spaces": (" 12 ", " B", "+.5"),
-    "infinite": ("inf", "B", "1e999"), "long": ("9" * 400, "B" * 2000, "nan"),
+    "codes": ("999", "FIRST", "0,5", "31.12.2024"), "no gap": ("60", "A", "0", "2024-02-29"),
+    "beyond": ("1e9", "b", "-7", "1.1.2025"), "gap": ("", "Z", "0.5", "1.7.2024"),
+    "gaps": ("", "", "", ""), "texts": ("n/k", "a b", "x", "y"), "spaces": (" 12 ", " B", "+.5", " 1.2.2024 "),
+    "infinite": ("inf", "B", "1e999", "9999-12-31"), "long": ("9" * 400, "B" * 2000, "nan", "1" * 999),
 }  # fmt: skip
 _ODD = {
-    "odd texts": "n/k",
-    "large whole numbers": 2**70,
-    "decimals": Decimal("0.25"),
-    "bytes": b"\xff",
-    "nothing": None,
-}
+    "odd texts": "n/k", "large whole numbers": 2**70, "decimals": Decimal("0.25"), "bytes": b"\xff", "nothing": None,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class Tables:
 
 
 def audit_tables_for(
-    relation: Relation, scenario: Scenario, *, choice_key: bytes | None = None, n_common: int = 24
+    mechanism: Mechanism, relation: Relation, scenario: Scenario, *, choice_key: bytes | None = None, n_common: int = 24
 ) -> Tables:
     """Made-up tables with neighbours of a relation; unless the scenario is `thorough`, with few candidates."""
     rng, few, raw, max_rows = np.random.default_rng(0), not scenario.thorough, scenario.raw, scenario.max_rows
@@ -80,29 +83,26 @@ def audit_tables_for(
     values = rng.uniform(-1, 1, (n_common, n_columns))
     usual = [tuple(row) for row in values.tolist()]
     if raw:
-        usual = [(f"{60 + 60 * a:.3f}", "AB"[k % 2], f"{(1 + b) / 2:.3f}") for k, (a, b, *_) in enumerate(usual)]
+        usual = [
+            (f"{60 + 60 * a:.3f}", "AB"[k % 2], f"{(1 + b) / 2:.3f}", f"{k + 1}.6.2024")
+            for k, (a, b, *_) in enumerate(usual)
+        ]
     elif not few:
         cells |= {"the same as a common row": usual[0], "a common row's opposite": tuple(-one for one in usual[1])}
     common = tuple((row, k % n_classes) for k, row in enumerate(usual))
-    limits: Any = {name: (-1.0, 1.0) for name in names} if max_rows else np.tile([-1.0, 1.0], (n_columns, 1))
-    declared = Declared.by_schema(SCHEMA) if raw else Declared(limits)
+    limits: Any = {name: (-1.0, 1.0) for name in names} if max_rows else ((-1.0, 1.0),) * n_columns
+    schema = SCHEMA if raw else Schema(numbers=limits)
     if scenario.private_bounds:
-        declared = Declared({}, all_private=True)
+        schema = Schema(numbers=PRIVATE)
     asked = CraftRequest(
-        n_rados=0, signature_key=bytes(32), declared=declared, classes=tuple(range(n_classes)),
-        columns=scenario.columns, noise_shares=1 if scenario.room is None else scenario.room[0],
+        replace(schema, classes=tuple(range(n_classes))), mechanism, columns=scenario.columns,
+        noise_shares=1 if scenario.room is None else scenario.room[0],
     )  # fmt: skip
     if max_rows is not None:
         return _audit_tables_of_persons(asked, relation, cells, common, names, max_rows, choice_key, few=few)
     candidates, pairs = _neighbouring_candidates(relation, cells, n_classes, few=few)
-    return Tables(
-        asked,
-        common,
-        candidates,
-        pairs,
-        _open_audit_cells if raw else _open_audit_numbers,
-        int(not _relation_adds_rows(relation)),
-    )
+    opened = _open_audit_cells if raw else _open_audit_numbers
+    return Tables(asked, common, candidates, pairs, opened, int(not _relation_adds_rows(relation)))
 
 
 def _relation_adds_rows(relation: Relation) -> bool:
@@ -152,18 +152,15 @@ def _neighbouring_candidates(
 
 
 def _audit_tables_of_persons(
-    asked: CraftRequest,
-    relation: Relation,
-    cells: dict[str, Cells],
-    common: tuple[Row, ...],
-    names: list[str],
-    max_rows: int,
-    choice_key: bytes | None,
-    *,
-    few: bool,
-) -> Tables:
+    asked: CraftRequest, relation: Relation, cells: dict[str, Cells], common: tuple[Row, ...], names: list[str],
+    max_rows: int, choice_key: bytes | None, *, few: bool,
+) -> Tables:  # fmt: skip
     """Tables of persons, with one who has more rows than contribute, or as many, or fewer."""
-    asked = replace(asked, label="label", person=PERSON, max_rows=max_rows, choice_key=choice_key or bytes(32))
+    schema = replace(asked.schema, label="label", person=Person(PERSON, max_rows))
+    mechanism: Any = asked.mechanism
+    if mechanism.unit == "record":  # of persons, and not of single records
+        mechanism = replace(mechanism, unit=None)
+    asked = replace(asked, schema=schema, mechanism=mechanism, choice_key=choice_key or bytes(32))
     n_classes, numbers = len(asked.classes or ()), [row for row in cells.values() if _are_number_cells(row)]
     many = 2 * max_rows + 2
     plus, minus = (1.0,) * len(names), (-1.0,) * len(names)

@@ -6,8 +6,8 @@ What is run is the mechanism's own `make`, as crafting runs it. The same key giv
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,15 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
 from radoboost.holder.keystream import TILE_ROWS
-from radoboost.holder.mechanisms import Mechanism, NoisePlan, NoisyExamples, NoisyRados
+from radoboost.holder.mechanisms import NoisePlan, NoisyExamples, NoisyRados
 from radoboost.holder.mechanisms.noisy_rados import INCLUSION
 from radoboost.holder.mechanisms.record_level import clipping_norm_in_steps
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
-from radoboost.holder.schema_file import Declared
 from radoboost.holder.signatures import AllSignatures
 from radoboost.privacy import Event, Gaussian, Relation, Repeated, SubsampledGaussian
 from radoboost.progress import Progress, silent
@@ -49,28 +49,24 @@ class Canary:
     """A record as encoded columns, `values`, and what is declared about tables of such records."""
 
     values: NDArray[np.float64]
-    declared: Declared
+    schema: Schema
 
     @property
     def scaled(self) -> NDArray[np.float64]:
         """The values by their bounds, within [-1, 1]."""
-        limits = self.declared.limits
-        low, high = np.array(limits if isinstance(limits, np.ndarray) else list(limits.values()), dtype=np.float64).T
+        limits = self.schema.limits()
+        low, high = np.array(limits if isinstance(limits, tuple) else list(limits.values()), dtype=np.float64).T
         return np.asarray(np.clip(2 * (self.values - low) / (high - low) - 1, -1, 1))
 
     def table(
-        self,
-        labels: Sequence[float],
-        *,
-        beside_nothing: bool = False,
-        last: NDArray[np.float64] | None = None,
+        self, labels: Sequence[float], *, beside_nothing: bool = False, last: NDArray[np.float64] | None = None
     ) -> Table:
         """As many canaries as there are labels, opened as crafting opens a table for a promise about records.
 
         With `beside_nothing` every second row is one of zeros instead. The `last` row may hold other numbers.
         """
-        schema, places = self.declared.schema, np.arange(len(labels)) % (1 + beside_nothing)
-        if schema is None:
+        schema, places = self.schema, np.arange(len(labels)) % (1 + beside_nothing)
+        if not schema.raw:
             rows = np.array([self.values, np.zeros_like(self.values)])[places]
             rows[-1:] = rows[-1:] if last is None else last
             return open_table(rows, np.array(labels), row_by_row=True)
@@ -81,7 +77,7 @@ class Canary:
 def canary_of_numbers(values: Sequence[float]) -> Canary:
     """A canary of numbers, each between -1 and 1, or clipped to that."""
     row = np.array(values, dtype=np.float64)
-    return Canary(row, Declared(np.tile([-1.0, 1.0], (len(row), 1))))
+    return Canary(row, Schema(numbers=((-1.0, 1.0),) * len(row)))
 
 
 def long_canary(clip: float) -> Canary:
@@ -95,8 +91,8 @@ def long_canary(clip: float) -> Canary:
 
 def raw_canary() -> Canary:
     """A canary with a gap and a category, as a schema reads it."""
-    canary = Canary(np.zeros(0), Declared.by_schema(RAW_SCHEMA))
-    return Canary(next(canary.table([1]).batches()).values()[0], canary.declared)
+    canary = Canary(np.zeros(0), RAW_SCHEMA)
+    return Canary(next(canary.table([1]).batches()).values()[0], canary.schema)
 
 
 _RADOS_AT_A_TIME = 1 << 18  # in one release
@@ -106,21 +102,15 @@ Score = Callable[[NDArray[Any]], NDArray[np.float64]]
 Going = Callable[[], bool]
 
 
-def allow_any_runs() -> bool:
-    """Allow any number of runs: there is no time limit."""
-    return True
-
-
 @dataclass(frozen=True)
 class Scenario:
     """On which made-up tables a mechanism is attacked or replayed, how often, and with what.
 
     `raw` canaries and tables are read by a schema. With `private_bounds` the mechanism finds bounds itself. `columns`
-    is the word for the columns of a release of moments. A record is replaced by its opposite, or by one that is `far`
-    in its features; by default by whichever moves all stages together further. A person contributes at most `max_rows`
-    rows. A `room` has so many holders, of whom so many may be lost or collude. A replay that is not `thorough` has
-    fewer pairs and transcripts. `key` makes runs repeatable, `run` lets tests attack faulty noise, and no run begins
-    once `going` returns False.
+    is the word for the columns of a release of moments. A person contributes at most `max_rows` rows. A `room` has so
+    many holders, of whom so many may be lost or collude. A replay that is not `thorough` has fewer pairs and
+    transcripts. `key` makes runs repeatable, `run` lets tests attack faulty noise, and no run begins once `going`
+    returns False.
     """
 
     n_rados: int = 100
@@ -132,37 +122,28 @@ class Scenario:
     raw: bool = False
     private_bounds: bool = False
     columns: str = "auto"
-    far: bool | None = None
     thorough: bool = True
     runs: int = 40_000
     key: bytes | None = None
     run: type[Curator] = Curator
     bar: Progress = silent
-    going: Going = allow_any_runs
+    going: Going = lambda: True
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Scores of runs on two neighbouring tables, by the name of the score: with the canary, and without or replaced.
+    """Scores of runs on two neighbouring tables: with the canary, and without it or with it replaced.
 
-    The first score is the likelihood ratio, or rises with it; the others are for faults. `event` is what was done, as
-    the mechanism accounts for it, and `family` the same with noise of another size. `threshold` is the value of the
-    first score above which the canary is the likelier; None leaves it to some of the runs. `by_stage` has the events of
-    stages, for scores that are their likelihood ratios.
+    A score is the likelihood ratio, or rises with it. `event` is what was done, as the mechanism accounts for it, and
+    `family` the same with noise of another size. `threshold` is the score above which the canary is the likelier; None
+    leaves it to some of the runs.
     """
 
     event: Event
     family: Callable[[float], Event]
-    present: Mapping[str, NDArray[np.float64]]
-    absent: Mapping[str, NDArray[np.float64]]
+    present: NDArray[np.float64]
+    absent: NDArray[np.float64]
     threshold: float | None = None
-    by_stage: Mapping[str, Event] = field(default_factory=dict)
-
-    @property
-    def ratios(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The first score of either table."""
-        first = next(iter(self.present))
-        return self.present[first], self.absent[first]
 
 
 def noisy_sums_runs(mechanism: NoisyRados, scenario: Scenario) -> Runs:
@@ -190,16 +171,12 @@ def noisy_sums_runs(mechanism: NoisyRados, scenario: Scenario) -> Runs:
         gains = (rados @ direction - direction @ direction / 2) / variance
         return np.asarray(np.logaddexp(math.log(1 - INCLUSION), math.log(INCLUSION) + gains).sum(axis=1))
 
-    def spread(rados: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((rados @ direction).var(axis=1))
-
-    scores = {"likelihood ratio": ratio, "spread among rados": spread, **_canary_scores_by_column()}
     at_a_time = max(1, _RADOS_AT_A_TIME // n_rados)
-    return Runs(plan.event, partial(_subsampled_event, n_rados), *_score_canary_runs(draw, scores, at_a_time, scenario))
 
+    def family(multiplier: float) -> Event:
+        return Repeated(SubsampledGaussian(multiplier, INCLUSION), n_rados)
 
-def _subsampled_event(n_rados: int, multiplier: float) -> Event:
-    return Repeated(SubsampledGaussian(multiplier, INCLUSION), n_rados)
+    return Runs(plan.event, family, *_score_canary_runs(draw, ratio, at_a_time, scenario))
 
 
 def noisy_rows_runs(mechanism: NoisyExamples, scenario: Scenario) -> Runs:
@@ -208,7 +185,8 @@ def noisy_rows_runs(mechanism: NoisyExamples, scenario: Scenario) -> Runs:
     Rows have noise of their own, so a table of many canaries is many tables of one: a release in which each rado is one
     row serves a batch of runs. Beside every canary there is a row of nothing.
     """
-    assert mechanism.clip is not None
+    if mechanism.clip is None:
+        raise ArgumentError("noise without a clipping norm promises nothing, so there is nothing to audit")
     canary = raw_canary() if scenario.raw else long_canary(mechanism.clip)
     width = len(canary.values)
     plan = mechanism.plan(1, width, 2)
@@ -225,14 +203,11 @@ def noisy_rows_runs(mechanism: NoisyExamples, scenario: Scenario) -> Runs:
     def value(rows: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(rows[:, 0] @ direction)
 
-    def difference(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((rows[:, 0] - rows[:, 1]) @ direction)
-
-    def family(multiplier: float) -> Event:
-        return Gaussian(multiplier, Relation.EDGE)
-
-    scores = {"the row": value, "the row less another": difference, **_canary_scores_by_column()}
-    return Runs(plan.event, family, *_score_canary_runs(draw, scores, _ROWS_AT_A_TIME, scenario))
+    return Runs(
+        plan.event,
+        partial(Gaussian, relation=Relation.EDGE),
+        *_score_canary_runs(draw, value, _ROWS_AT_A_TIME, scenario),
+    )
 
 
 @dataclass(frozen=True)
@@ -261,22 +236,20 @@ class SingleRowSignatures:
 
 
 def _make_canary_rados(
-    mechanism: Mechanism,
-    canary: Canary,
-    table: Table,
-    n_rados: int,
-    signatures: Any,
-    keys: tuple[bytes, bytes],
+    mechanism: Any, canary: Canary, table: Table, n_rados: int, signatures: Any, keys: tuple[bytes, bytes],
     run: type[Curator],
-) -> NDArray[np.float64]:
+) -> NDArray[np.float64]:  # fmt: skip
     """The rados that the mechanism makes of a table, in the way that `craft` calls it."""
     signature_key, noise_key = keys
     asked = CraftRequest(
-        n_rados=n_rados, signature_key=signature_key, declared=canary.declared, classes=(0, 1),
-        signatures=signatures, intercept=False,
+        replace(canary.schema, classes=(0, 1)), replace(mechanism, intercept=False), n_rados, signature_key,
+        signatures=signatures,
     )  # fmt: skip
     mechanism.check(asked)
-    return mechanism.make(asked, run(table, get_engine("auto"), ThreadRunner(1), noise_key)).blocks[RADOS]
+    rados: NDArray[np.float64] = mechanism.make(
+        asked, run(table, get_engine("auto"), ThreadRunner(1), noise_key)
+    ).blocks[RADOS]
+    return rados
 
 
 def _canary_contribution(row: NDArray[np.float64], plan: NoisePlan) -> NDArray[np.float64]:
@@ -284,18 +257,6 @@ def _canary_contribution(row: NDArray[np.float64], plan: NoisePlan) -> NDArray[n
     assert plan.clip is not None
     reach = clipping_norm_in_steps(plan.clip, plan.step) * plan.step
     return np.asarray(np.trunc(row * min(1.0, reach / float(np.linalg.norm(row))) / plan.step))
-
-
-def _canary_scores_by_column() -> dict[str, Score]:
-    """Scores for noise that is missing in a column, or the same in two."""
-
-    def last(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(rows[..., -1].sum(axis=1))
-
-    def apart(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((rows[..., 0] - rows[..., 1]).sum(axis=1))
-
-    return {"the last column": last, "two columns apart": apart}
 
 
 def _canary_run_keys(key: bytes | None, which: int, first: int) -> tuple[bytes, bytes]:
@@ -308,18 +269,14 @@ def _canary_run_keys(key: bytes | None, which: int, first: int) -> tuple[bytes, 
 
 
 def _score_canary_runs(
-    draw: Callable[[int, int], Iterable[NDArray[Any]]],
-    scores: Mapping[str, Score],
-    at_a_time: int,
-    scenario: Scenario,
-) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
-    """All scores of both tables, a batch of runs at a time."""
-    parts = [np.empty((2, len(scores), 0))]
+    draw: Callable[[int, int], Iterable[NDArray[Any]]], score: Score, at_a_time: int, scenario: Scenario,
+) -> NDArray[np.float64]:  # fmt: skip
+    """The scores of both tables, a batch of runs at a time."""
+    parts = [np.empty((2, 0))]
     for first in range(0, scenario.runs, at_a_time):
         if not scenario.going():
             break
         count = min(at_a_time, scenario.runs - first)
-        parts.append(np.array([[score(table) for score in scores.values()] for table in draw(first, count)]))
+        parts.append(np.array([score(table) for table in draw(first, count)]))
         scenario.bar("crafting", first + count, scenario.runs)
-    present, absent = (dict(zip(scores, table, strict=True)) for table in np.concatenate(parts, axis=2))
-    return present, absent
+    return np.concatenate(parts, axis=1)

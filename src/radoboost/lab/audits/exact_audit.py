@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,15 @@ from threadpoolctl import threadpool_limits
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
 from radoboost.holder.engines import get_engine
-from radoboost.holder.mechanisms import ReleaseDraft
+from radoboost.holder.gaussian_noise import rounded_normals, scale_rounded_up
+from radoboost.holder.mechanisms import FeatureBand, Moments, ReleaseDraft
 from radoboost.holder.request import CraftRequest
 from radoboost.holder.runners.threads import ThreadRunner
+from radoboost.holder.signatures import signature_size_weights
 from radoboost.lab.audits import replay
 from radoboost.lab.audits.audit_tables import Tables, audit_tables_for, count_contributing_rows
 from radoboost.lab.audits.canaries import Scenario, SingleRowSignatures
-from radoboost.privacy import Event, Gaussian, Relation, epsilon_at
+from radoboost.privacy import Event, Gaussian, Relation, band, epsilon_at
 from radoboost.privacy.calibration import noise_share_of_holder
 from radoboost.privacy.events import OF_LABELS
 from radoboost.progress import no_progress, show_progress
@@ -136,16 +138,14 @@ def _epsilon_of_mu(mu: float, delta: float) -> float:
 class Worst:
     """The largest ratios so far, of all stages together and of each."""
 
-    total: StageRatio = StageRatio(ALL_STAGES, 0.0)
     stages: dict[str, StageRatio] = field(default_factory=dict)
 
+    @property
+    def total(self) -> StageRatio:
+        return self.stages.get(ALL_STAGES, StageRatio(ALL_STAGES, 0.0))
+
     def see(self, one: StageRatio) -> None:
-        before = self.total if one.stage == ALL_STAGES else self.stages.get(one.stage)
-        if before is not None and before.ratio >= one.ratio:
-            return
-        if one.stage == ALL_STAGES:
-            self.total = one
-        else:
+        if one.stage not in self.stages or self.stages[one.stage].ratio < one.ratio:
             self.stages[one.stage] = one
 
 
@@ -244,11 +244,8 @@ class Replays:
 
     def _measure(self, one: replay.Log, other: replay.Log, shares: Mapping[str, float], where: tuple[str, str]) -> None:
         parts = replay.squared_distances(one, other, 1 if self.room is None else self.room[0] - self.room[1])
-        self.worst.see(
-            StageRatio(
-                ALL_STAGES, ratio_of_distances(replay.total_squared_distance(parts.values()), self.allowed), *where
-            )
-        )
+        total = replay.total_squared_distance(parts.values())
+        self.worst.see(StageRatio(ALL_STAGES, ratio_of_distances(total, self.allowed), *where))
         for stage, part in parts.items():
             if stage in shares:
                 allowed = Fraction(shares[stage]) * self.allowed
@@ -256,10 +253,11 @@ class Replays:
 
     def result(self, name: str, neighbours: str, claim: float, delta: float, remark: str = "") -> ExactAudit:
         total = self.worst.total
+        stages = tuple(one for one in self.worst.stages.values() if one is not total)
         found = _epsilon_of_mu(total.ratio * math.sqrt(self.allowed), delta)
         return ExactAudit(
             name, neighbours, delta, claim, total.ratio, found, total.pair, total.transcript,
-            tuple(self.worst.stages.values()), len(self.tables.pairs), self.transcripts, tuple(self.faults),
+            stages, len(self.tables.pairs), self.transcripts, tuple(self.faults),
             remark if total.ratio < NEAR else "",
         )  # fmt: skip
 
@@ -275,10 +273,11 @@ def _replay_and_reading_of_mechanism(
         return made
 
     # Statements are functions of the circumstances, and take longer than all else.
-    told: Any = SimpleNamespace(name=mechanism.name, law=mechanism.law, statement=cache(mechanism.statement))
+    about = {name: getattr(mechanism, name) for name in ("name", "law", "private")}
+    told: Any = SimpleNamespace(**vars(mechanism), **about, statement=cache(mechanism.statement))
 
     def content(made: ReleaseDraft) -> Any:
-        return replay.replayed_release(told, asked, made, asked.declared.schema).content()
+        return replay.replayed_release(replace(asked, mechanism=told), made, asked.reading).content()
 
     return make, content
 
@@ -298,7 +297,9 @@ def exact_audit_of_moments(mechanism: Any, scenario: Scenario) -> ExactAudit:
     faults: dict[str, None] = {}
     # Which rows of a person contribute depends on a key: there are several.
     for choice in range(1 if max_rows is None else 3 if thorough else 1):
-        tables = audit_tables_for(relation, scenario, choice_key=hashlib.sha256(bytes([choice]) + key).digest())
+        tables = audit_tables_for(
+            mechanism, relation, scenario, choice_key=hashlib.sha256(bytes([choice]) + key).digest()
+        )
         replays = Replays(
             tables, *_replay_and_reading_of_mechanism(mechanism, tables.asked), scenario.run, key + bytes([choice]),
             scenario.room,
@@ -311,10 +312,8 @@ def exact_audit_of_moments(mechanism: Any, scenario: Scenario) -> ExactAudit:
         with threadpool_limits(1, user_api="blas"):
             for name, script in _replay_scripts(replays, relation, thorough):
                 replays.along(name, script)
-        count, remark = (
-            count + replays.transcripts,
-            _remark_on_replaced_records(relation, _stage_shares(mechanism, begun)),
-        )
+        count += replays.transcripts
+        remark = _remark_on_replaced_records(relation, _stage_shares(mechanism, begun))
     replays.transcripts = count
     return replays.result(mechanism.name, relation.value, claim, mechanism.delta, remark)
 
@@ -357,12 +356,8 @@ def _remark_on_replaced_records(relation: Relation, shares: Mapping[str, float])
 def _replay_scripts(replays: Replays, relation: Relation, thorough: bool) -> Iterator[tuple[str, replay.Script]]:
     """Transcripts: honest ones, absurd ones, those of a lying speaker, and those along which rows differ most."""
     first = replays.tables.first
-    if not thorough:
-        yield replay.ABSURD[0].name, replay.ABSURD[0]
-        yield replay.LYING[0].name, replay.LYING[0]
-    else:
-        yield from ((one.name, one) for one in replay.ABSURD)
-        yield from ((one.name, one) for one in replay.LYING)
+    for scripts in (replay.ABSURD, replay.LYING):
+        yield from ((one.name, one) for one in scripts[: None if thorough else 1])
     yield "honest", replay.Honest()
     # What the honest transcript tells of the rows, for transcripts that are aimed at them.
     key = hashlib.sha256(b"honest" + replays.key).digest()
@@ -401,21 +396,15 @@ def _whitening_axes_to_replay(
 # ---- the other mechanisms
 
 
-class AllIn:
+class AllIn(SingleRowSignatures):
     """The signature set in which every rado has all rows: as if all coins had come up 1."""
 
-    name = "all in"
-    by_coins = True
-
-    def parameters(self, n_examples: int) -> dict[str, Any]:
-        return {}
+    name: ClassVar[str] = "all in"
+    by_coins: ClassVar[bool] = True
 
     def size(self, n_examples: int) -> int:
         """Any number of rados, all with the same rows."""
         return 1 << 62
-
-    def prepare(self, key: bytes, n_rados: int, n_examples: int, threads: int = 1) -> "AllIn":
-        return self
 
     def words(self, first_tile: int, n_tiles: int, out: NDArray[np.uint64]) -> NDArray[np.uint64]:
         out[:] = np.uint64(2**64 - 1)
@@ -428,7 +417,7 @@ def exact_audit_of_noisy_rados(mechanism: Any, scenario: Scenario) -> ExactAudit
     That the noise makes up for the claim, with coins, is the accountant's part.
     """
     n_rados, relation = scenario.n_rados, Relation.RECORD if scenario.max_rows is None else Relation.PERSON
-    tables = audit_tables_for(relation, replace(scenario, columns="linear"))
+    tables = audit_tables_for(mechanism, relation, replace(scenario, columns="linear"))
     signatures: Any = AllIn()
     tables = replace(tables, asked=replace(tables.asked, n_rados=n_rados, signatures=signatures))
     done = itertools.count(1)
@@ -436,11 +425,8 @@ def exact_audit_of_noisy_rados(mechanism: Any, scenario: Scenario) -> ExactAudit
         tables, *_replay_and_reading_of_mechanism(mechanism, tables.asked), scenario.run, scenario.key or _KEY, None,
         lambda: scenario.bar("replaying runs", next(done), None),
     )  # fmt: skip
-    begun = replays.begun()
-    event = mechanism.plan(
-        n_rados, len(begun.made.columns), None, tables.asked.max_rows, tables.asked.person or ""
-    ).event
-    one = event.event
+    begun, asked = replays.begun(), tables.asked
+    one = mechanism.plan(n_rados, len(begun.made.columns), None, asked.max_rows, asked.person or "").event.event
     # Rados have noise of their own each, and all of them the same rows here.
     replays.allowed = n_rados * (Fraction(one.group) / Fraction(one.noise_multiplier)) ** 2
     replays.along("honest", replay.Honest())
@@ -478,15 +464,19 @@ def exact_audit_of_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAu
     max_rows, run, key = scenario.max_rows, scenario.run, scenario.key or _KEY
     relation = mechanism.neighbours if max_rows is None else Relation.PERSON_ROWS
     kind = Relation.REPLACE if max_rows is None else relation  # a row replaced, with its label
-    tables = audit_tables_for(kind, replace(scenario, columns="linear"))
+    tables = audit_tables_for(mechanism, kind, replace(scenario, columns="linear"))
     n_rows = count_contributing_rows(tables, 1)
     signatures: Any = SingleRowSignatures()
     asked = replace(tables.asked, n_rados=n_rows, signatures=signatures)
     scales: list[float] = []
+    faults: list[str] = []
 
     class Bare(run):  # type: ignore[valid-type, misc]
         def row_noise(self, scale: float) -> Any:
-            scales.append(super().row_noise(scale).scale)
+            noise = super().row_noise(scale)
+            scales.append(noise.scale)
+            if not np.array_equal(noise.rows(5, 8, 3), rounded_normals(noise.key, scale_rounded_up(scale), 5, 8, 3)):
+                faults.append("the noise on rows is not that of its key and scale")
             return _NoRowNoise(bytes(32), scales[-1])
 
     mechanism.check(asked)
@@ -494,12 +484,10 @@ def exact_audit_of_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAu
     for number in range(1, len(tables.candidates)):
         made = mechanism.make(asked, Bare(tables.source(number), get_engine("auto"), ThreadRunner(1), key))
         step = made.columns[0].step
-        rows[number], claim = (
-            np.rint(made.blocks["rados"] / step).astype(np.int64),
-            epsilon_claimed_by_draft(mechanism, made),
-        )
+        rows[number] = np.rint(made.blocks["rados"] / step).astype(np.int64)
+        claim = epsilon_claimed_by_draft(mechanism, made)
         scenario.bar("rows of made-up tables", number, len(tables.candidates))
-    mu, worst, faults = mu_allowed_by_claim(claim, mechanism.delta), Worst(), []
+    mu, worst = mu_allowed_by_claim(claim, mechanism.delta), Worst()
     if len(set(scales)) != 1:
         faults.append("the noise differs between tables")
     for one, other in tables.pairs:
@@ -508,11 +496,8 @@ def exact_audit_of_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAu
         if np.count_nonzero(difference.any(axis=1)) > (max_rows or 1):
             faults.append(f"a row changes what another one gives ({pair})")
         square = Fraction(int((difference.astype(object) ** 2).sum())) / Fraction(scales[0]) ** 2
-        worst.see(
-            StageRatio(
-                ALL_STAGES, ratio_of_distances(square, Fraction(mu) ** 2), pair, "no released numbers come before"
-            )
-        )
+        ratio = ratio_of_distances(square, Fraction(mu) ** 2)
+        worst.see(StageRatio(ALL_STAGES, ratio, pair, "no released numbers come before"))
     total = worst.total
     return ExactAudit(
         mechanism.name, relation.value, mechanism.delta, claim, total.ratio,
@@ -521,39 +506,62 @@ def exact_audit_of_noisy_examples(mechanism: Any, scenario: Scenario) -> ExactAu
     )  # fmt: skip
 
 
-def exact_audit_of_feature_band(mechanism: Any, scenario: Scenario) -> ExactAudit:
-    """The exact laws of the protected column in one rado, of two neighbours, at the epsilon that is claimed for it."""
-    from radoboost.lab.audits.audit import exact_size_law, shift_delta
-    from radoboost.privacy import band
+def exact_audit_of_feature_band(
+    mechanism: FeatureBand, scenario: Scenario, limits: tuple[int, int] | None = None
+) -> ExactAudit:
+    """The exact laws of the protected column in one rado, of two neighbours: from the weights by which sizes are drawn.
 
+    `limits`, those of the band, let tests audit faulty ones.
+    """
     n_examples = scenario.n_examples
     event = mechanism.event(n_examples, 1)
-    law = exact_size_law(n_examples, *band(n_examples, mechanism.epsilon))
+    assert event.relation is not None
+    law = exact_size_law(n_examples, *(limits or band(n_examples, mechanism.epsilon)))
     claim = epsilon_at(event, mechanism.delta)
-    shift, delta = max(((shift, shift_delta(law, shift, claim)) for shift in (1, -1)), key=lambda pair: pair[1])
+    found, shift = max((_exact_epsilon_of_shift(law, shift, mechanism.delta), shift) for shift in (1, -1))
     return ExactAudit(
-        mechanism.name, event.relation.value, mechanism.delta, claim, float(delta / Fraction(mechanism.delta)), claim,
+        mechanism.name, event.relation.value, mechanism.delta, claim, found / claim, found,
         f"one value more, or less, of the column ({shift:+d})", "no released numbers come before", (), 2, 1, (),
-        "the ratio is that of the exact delta of one rado at the claimed epsilon to the claimed delta",
+        "the ratio is that of the exact epsilon of one rado at the claimed delta to the claimed epsilon",
     )  # fmt: skip
 
 
+def exact_size_law(n_examples: int, low: int, high: int) -> dict[int, Fraction]:
+    """The law of K as it is drawn: a start within the band stays, any other goes by the table of weights."""
+    first, sums = signature_size_weights(n_examples, low, high)
+    fair = {k: Fraction(math.comb(n_examples, k), 2**n_examples) for k in range(low, high + 1)}
+    outside = 1 - sum(fair.values())
+    for k, (before, after) in enumerate(itertools.pairwise([0, *sums])):
+        fair[first + k] += outside * Fraction(after - before, sums[-1])
+    return fair
+
+
+def _exact_epsilon_of_shift(law: dict[int, Fraction], shift: int, delta: float) -> float:
+    """The least epsilon at delta between a law on integers and itself moved by `shift`, rounded down."""
+    pairs = [(p, law.get(k - shift, Fraction(0))) for k, p in law.items()]
+    if sum(p for p, q in pairs if q == 0) > Fraction(delta):
+        return math.inf
+    low, high = 0.0, 50.0
+    while high - low > 1e-9:
+        middle = (low + high) / 2
+        growth = Fraction(math.exp(middle))
+        beyond = sum(max(Fraction(0), p - growth * q) for p, q in pairs) > Fraction(delta)
+        low, high = (middle, high) if beyond else (low, middle)
+    return low
+
+
 def audit_score_exactly(
-    epsilon: float = 1.0,
-    delta: float = 1e-6,
-    *,
-    n_classes: int = 2,
-    thorough: bool = True,
-    run: type[Curator] = Curator,
-    key: bytes | None = None,
-    progress: bool = False,
-) -> ExactAudit:
+    epsilon: float = 1.0, delta: float = 1e-6, *, n_classes: int = 2, thorough: bool = True,
+    run: type[Curator] = Curator, key: bytes | None = None, progress: bool = False,
+) -> ExactAudit:  # fmt: skip
     from radoboost.learner.model import Model
     from radoboost.private_score import CountOutcomes, noisy_score_counts, plan_private_score
     from radoboost.release.columns import Column
     from radoboost.tables.labels import LabelEncoder
 
-    tables = audit_tables_for(Relation.RECORD, Scenario(n_classes=n_classes, columns="linear", thorough=thorough))
+    tables = audit_tables_for(
+        Moments(1.0), Relation.RECORD, Scenario(n_classes=n_classes, columns="linear", thorough=thorough)
+    )
     columns = tuple(Column(f"x{k}", "bounds", 2.0**-22, -1.0, 1.0) for k in range(3))
     theta = np.array([1.0, -2.0, 0.5]) if n_classes == 2 else np.eye(n_classes, 3)
     model = Model(theta, columns, tuple(range(n_classes)), {"name": "made up"})

@@ -91,16 +91,12 @@ def program_audit_findings(result: ExactAudit) -> Findings:
     """The largest ratio of all stages together, and of each."""
     worst = [StageRatio(ALL_STAGES, result.ratio, result.pair, result.transcript), *result.stages]
     rows = [[one.stage, epsilon_as_json(one.ratio), one.pair, one.transcript] for one in worst]
-    columns = [
-        ReportColumn("stage"),
-        ReportColumn("of what is allowed", None, 6),
-        ReportColumn("the worst pair"),
-        ReportColumn("along"),
-    ]
     notes = [f"This is {ABOUT_EXACT}.", *([f"{result.remark}."] if result.remark else []), *result.faults]
-    return Findings(
-        NAME, TITLE, tables=[ReportTable("stages", "How far the worst pairs are apart", columns, rows)], notes=notes
-    )
+    table = ReportTable(
+        "stages", "How far the worst pairs are apart",
+        ["stage", ReportColumn("of what is allowed", None, 6), "the worst pair", "along"], rows,
+    )  # fmt: skip
+    return Findings(NAME, TITLE, tables=[table], notes=notes)
 
 
 # ---- the settings of a release

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from radoboost.errors import ReleaseError
 from radoboost.holder.craft import _finish_release
 from radoboost.holder.curator import Curator, NoiseSpec
 from radoboost.holder.gaussian_noise import rounded_normals
-from radoboost.holder.mechanisms import Mechanism, ReleaseDraft
+from radoboost.holder.mechanisms import ReleaseDraft
 from radoboost.holder.request import CraftRequest
 from radoboost.privacy import Event
 from radoboost.privacy.spending import Account
@@ -125,38 +125,28 @@ class Log:
         return [("outline" if number == outline else one.stage, one) for number, one in enumerate(self.sums)]
 
 
-class Script(Protocol):
-    """What a run goes on with, in place of its own noisy sums and of what it computed from them."""
+class Script:
+    """What a run goes on with, in place of its own noisy sums and what it computed from them; here with just these."""
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
         """The numbers that are released."""
-
-    def used(self, number: int, log: Log, computed: Any) -> Any:
-        """What follows from released numbers; in a room one holder computes it, and another may be lied to."""
-
-    def instead(self, number: int, log: Log) -> Any:
-        """Data in place of what would be computed, which is then not done; None if it is."""
-
-
-class Computing:
-    """A script in which all that follows from released numbers is computed."""
-
-    def instead(self, number: int, log: Log) -> Any:
-        return None
-
-
-class Honest(Computing):
-    """A run that goes on with its own numbers."""
-
-    def released(self, number: int, stage: str, noisy: Integers) -> Integers:
         return noisy
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
+        """What follows from released numbers; in a room one holder computes it, and another may be lied to."""
         return computed
+
+    def instead(self, number: int, log: Log) -> Any:
+        """Data in place of what would be computed, which is then not done; None if it is."""
+        return None
+
+
+class Honest(Script):
+    """A run that goes on with its own numbers."""
 
 
 @dataclass(frozen=True)
-class MoreRows:
+class MoreRows(Script):
     """Another script, but that the noisy number of good rows is larger by so many steps.
 
     So a run on a small table of persons does not stop because it might have no rows at all.
@@ -179,7 +169,7 @@ class MoreRows:
 
 
 @dataclass(frozen=True)
-class Given:
+class Given(Script):
     """A run that goes on with what another run released; it stops where it has other stages."""
 
     log: Log
@@ -335,11 +325,9 @@ class ReplayedRelease(Release):
         return json.dumps(self.to_dict(), sort_keys=True), blocks
 
 
-def replayed_release(
-    mechanism: Mechanism, asked: CraftRequest, made: ReleaseDraft, schema: Schema | None = None
-) -> ReplayedRelease:
+def replayed_release(asked: CraftRequest, made: ReleaseDraft, schema: Schema | None = None) -> ReplayedRelease:
     """The release of what a replay made, without an id."""
-    release = _finish_release(mechanism, asked, made, "", schema, Account())
+    release = _finish_release(asked, made, "", schema, Account())
     return ReplayedRelease(**{one.name: getattr(release, one.name) for one in fields(Release) if one.init})
 
 
@@ -353,19 +341,12 @@ def squared_distances(first: Log, replayed: Log, shares: int = 1) -> dict[str, F
 
 
 def total_squared_distance(parts: Iterable[Fraction | None]) -> Fraction | None:
-    total = Fraction(0)
-    for part in parts:
-        if part is None:
-            return None
-        total += part
-    return total
+    known = list(parts)
+    return None if None in known else sum((part for part in known if part is not None), Fraction(0))
 
 
-# ---- What a first run is made to release, for exact audits: its own noisy numbers, absurd ones, or ones that suit a
-# pair.
-#
-# A promise holds whatever was released before. So an audit may choose the numbers along which two tables are
-# compared: no choice of them may take the tables further apart than is promised.
+# ---- What a first run is made to release, for exact audits. A promise holds whatever was released before: no choice of
+# these numbers may take two tables further apart than is promised.
 
 LARGE = 2**61
 _FAR = 60.0  # a score at which a class has nearly no probability
@@ -384,7 +365,7 @@ def _script_of_constant(value: int) -> Callable[[Integers], Integers]:
 
 
 @dataclass(frozen=True)
-class Absurd(Computing):
+class Absurd(Script):
     """Numbers that no noise would give; those of the noisy counts of rows only on demand, for a run may stop there."""
 
     name: str
@@ -393,9 +374,6 @@ class Absurd(Computing):
 
     def released(self, number: int, stage: str, noisy: Integers) -> Integers:
         return noisy if stage == "counts" and not self.counts else self.change(noisy)
-
-    def used(self, number: int, log: Log, computed: Any) -> Any:
-        return computed
 
 
 ABSURD: tuple[Absurd, ...] = (
@@ -409,14 +387,11 @@ ABSURD: tuple[Absurd, ...] = (
 
 
 @dataclass(frozen=True)
-class Lying:
+class Lying(Script):
     """A run whose whitening, classifiers and score weights are these: in a room another holder may send any numbers."""
 
     name: str
     value: float
-
-    def released(self, number: int, stage: str, noisy: Integers) -> Integers:
-        return noisy
 
     def used(self, number: int, log: Log, computed: Any) -> Any:
         return np.full_like(computed, self.value) if next_computation_of_replay(log, computed) else computed
@@ -443,7 +418,7 @@ def next_computation_of_replay(log: Log, computed: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Aimed(Computing):
+class Aimed(Script):
     """A transcript along which rows differ as far as they can.
 
     It is another one up to the second moments. From there on nothing is learned, so that every row has its full weight.

@@ -169,17 +169,12 @@ def _read_domain_csv(path: Path, *, header: bool) -> tuple[list[str], NDArray[np
         with pa.OSFile(str(path)) as file, pa.csv.open_csv(open_csv_stream(path, file), **options) as reader:
             names = reader.schema.names
         kinds = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float64()))
-        with (
-            pa.OSFile(str(path)) as file,
-            pa.csv.open_csv(open_csv_stream(path, file), **options, convert_options=kinds) as reader,
-        ):
-            blocks = [np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch]) for batch in reader]
-        table = np.empty((sum(map(len, blocks)), len(names)))
-        end = len(table)
-        while blocks:  # each block is given up as it is copied, so that a large file is in memory once
-            block = blocks.pop()
-            table[end - len(block) : end] = block
-            end -= len(block)
+        with pa.OSFile(str(path)) as file:
+            columns = pa.csv.read_csv(open_csv_stream(path, file), **options, convert_options=kinds)
+    table = np.empty((columns.num_rows, len(names)))
+    for k in range(len(names)):  # each is given up as it is copied, so that a large file is in memory about once
+        table[:, k] = columns.column(0).to_numpy()
+        columns = columns.remove_column(0)
     if not len(table) or len(names) < 2 or not np.isfinite(table).all():
         raise TableError(f"cannot read {path}: it needs rows of at least two numbers, and all must be finite")
     return names, table

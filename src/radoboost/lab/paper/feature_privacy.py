@@ -118,12 +118,10 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
 
     def learn(rows: NDArray[np.float64], update: str = "multiplicative") -> tuple[float, float]:
         """Test error, and the share of the protected feature in |theta|."""
-        theta = protocol.best_iterate_on_examples(
-            boost(rows, n_rounds=chosen.rounds, update=update).rounds, edges[train], len(edges[0])
-        )
-        return protocol.share_of_test_errors(theta, edges[test], generator), float(
-            abs(theta[place]) / max(np.abs(theta).sum(), 1e-300)
-        )
+        rounds = boost(rows, n_rounds=chosen.rounds, update=update).rounds
+        theta = protocol.best_iterate_on_examples(rounds, edges[train], len(edges[0]))
+        share = float(abs(theta[place]) / max(np.abs(theta).sum(), 1e-300))
+        return protocol.share_of_test_errors(theta, edges[test], generator), share
 
     banded: list[tuple[float | None, float | None]] = []
     for epsilon in chosen.epsilons:
@@ -154,13 +152,9 @@ def feature_privacy_totals(m: int, n: int, epsilon: float, delta: float = DEFAUL
     """
     plain = epsilon_at(Repeated(TruncatedBinomialShift(m, 0, m), n), delta)
     account = {
-        "m": m,
-        "n": n,
-        "paper_epsilon": n * epsilon,
-        "paper_delta": min(1.0, n * m**-2.5 / epsilon),
-        "plain_epsilon": _finite_or_none(plain),
-        **dict.fromkeys(("low", "high", "floor", "epsilon", "delta")),
-    }
+        "m": m, "n": n, "paper_epsilon": n * epsilon, "paper_delta": min(1.0, n * m**-2.5 / epsilon),
+        "plain_epsilon": _finite_or_none(plain), **dict.fromkeys(("low", "high", "floor", "epsilon", "delta")),
+    }  # fmt: skip
     interval = _band_interval(m, epsilon)
     if interval is None:
         return account
@@ -168,13 +162,10 @@ def feature_privacy_totals(m: int, n: int, epsilon: float, delta: float = DEFAUL
     floor = -math.expm1(n * math.log1p(-end)) if end < 1 else 1.0
     event = FeatureBand("protected", epsilon, delta).event(m, n)
     return {  # where the floor decides, there is nothing to account
-        **account,
-        "low": interval[0],
-        "high": interval[1],
-        "floor": floor,
+        **account, "low": interval[0], "high": interval[1], "floor": floor,
         "epsilon": _finite_or_none(epsilon_at(event, delta)) if floor <= delta else None,
         "delta": delta_at(event, n * epsilon) if floor < 1 - 1e-9 else 1.0,
-    }
+    }  # fmt: skip
 
 
 def band_end_probability(m: int, low: int, high: int) -> float:
@@ -223,18 +214,10 @@ def findings(outcomes: Outcomes, options: Options) -> Findings:
     results = [_gather_feature_errors(outcomes, name, chosen) for name in DOMAINS if name in options.domains]
     if not results:
         return Findings(NAME, TITLE, notes=["None of the domains with a binary feature is there."])
-    return Findings(
-        NAME,
-        TITLE,
-        tables=[_feature_errors_table(results, chosen), _feature_totals_table(results, chosen)],
-        figures=[_feature_errors_figure(results, chosen), _feature_totals_figure(results, chosen)],
-        checks=[
-            _check_band_competes(results, chosen, "plain"),
-            _check_band_competes(results, chosen, "adaboost"),
-            _check_feature_marginals(results, chosen),
-        ],
-        notes=_NOTES,
-    )
+    tables = [_feature_errors_table(results, chosen), _feature_totals_table(results, chosen)]
+    figures = [_feature_errors_figure(results, chosen), _feature_totals_figure(results, chosen)]
+    checks = [_check_band_competes(results, chosen, key) for key in _OTHERS]
+    return Findings(NAME, TITLE, tables, figures, [*checks, _check_feature_marginals(results, chosen)], _NOTES)
 
 
 def _gather_feature_errors(outcomes: Outcomes, name: str, chosen: BandPlan) -> _Result:
@@ -266,15 +249,13 @@ def _feature_errors_table(results: list[_Result], chosen: BandPlan) -> ReportTab
             )
     percent = [ReportColumn(name, "%", 2) for label in ("band", *_OTHERS.values()) for name in (label, f"{label}, std")]
     percent.insert(2, ReportColumn("share of |theta|", digits=3))
-    columns: list[ReportColumn | str] = [
-        "domain", ReportColumn("epsilon", digits=3), "band from", "band to", *percent, "FeatureBand",
-    ]  # fmt: skip
-    note = (
+    return ReportTable(
+        "errors", "Test error by epsilon",
+        ["domain", ReportColumn("epsilon", digits=3), "band from", "band to", *percent, "FeatureBand"], rows,
         f"Test errors; standard deviations are over all folds of {chosen.repeats} times {chosen.folds}. Epsilon is the "
         "paper's, of one rado; the share of |theta| is the protected feature's. The last column says whether the "
-        f"mechanism would give such rados at delta {DEFAULT_DELTA:g}, for all of them together."
-    )
-    return ReportTable("errors", "Test error by epsilon", columns, rows, note)
+        f"mechanism would give such rados at delta {DEFAULT_DELTA:g}, for all of them together.",
+    )  # fmt: skip
 
 
 def _feature_totals_table(results: list[_Result], chosen: BandPlan) -> ReportTable:
@@ -285,20 +266,17 @@ def _feature_totals_table(results: list[_Result], chosen: BandPlan) -> ReportTab
         for k, epsilon in enumerate(chosen.epsilons)
     ]
     at = f"at delta {DEFAULT_DELTA:g}"
-    columns: list[ReportColumn | str] = [
-        "domain", ReportColumn("epsilon", digits=3), "examples", "rados", "band from", "band to",
-    ]  # fmt: skip
-    columns += [
-        ReportColumn("paper: n epsilon", digits=2), "paper: n delta", ReportColumn(f"exact epsilon {at}", digits=3),
-        "exact delta at n epsilon", "least delta", ReportColumn(f"exact epsilon of plain rados {at}", digits=3),
-    ]  # fmt: skip
-    note = (
+    return ReportTable(
+        "totals", "What all rados of a fold reveal of the column, exactly",
+        ["domain", ReportColumn("epsilon", digits=3), "examples", "rados", "band from", "band to",
+         ReportColumn("paper: n epsilon", digits=2), "paper: n delta", ReportColumn(f"exact epsilon {at}", digits=3),
+         "exact delta at n epsilon", "least delta", ReportColumn(f"exact epsilon of plain rados {at}", digits=3)],
+        rows,
         "Of the marginal of the protected column, for one value changed; other columns of the same rados can reveal "
         "it. No exact epsilon: there is none at that delta, because some rado lies at an end of the band with more "
         "than that probability (least delta). The paper's delta is m^(-5/2) / epsilon, with 1 for the constant it does "
-        "not name; the accountant resolves no delta below about 1e-11."
-    )
-    return ReportTable("totals", "What all rados of a fold reveal of the column, exactly", columns, rows, note)
+        "not name; the accountant resolves no delta below about 1e-11.",
+    )  # fmt: skip
 
 
 def _feature_errors_figure(results: list[_Result], chosen: BandPlan) -> Figure:
@@ -325,10 +303,7 @@ def _feature_totals_figure(results: list[_Result], chosen: BandPlan) -> Figure:
     ):
         for domain in results:
             values = {key: [account[key] for account in domain.accounts] for key in domain.accounts[0]}
-            series = [
-                Series("paper", x, values[paper], style="dashed"),
-                Series("exact, in the band", x, values[exact]),
-            ]
+            series = [Series("paper", x, values[paper], style="dashed"), Series("exact, in the band", x, values[exact])]
             if exact == "epsilon":
                 series.append(Series("exact, random rados", x[:1], values["plain_epsilon"][:1], style="flat"))
             title = domain.title.split(",")[0]

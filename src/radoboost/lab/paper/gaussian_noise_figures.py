@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -100,9 +101,8 @@ def work(cell: Task, options: Options) -> dict[str, Any]:
                 rounds = boost(rows[kind], n_rounds=chosen.rounds, weak=weak, update=update).rounds
                 theta = protocol.best_iterate_on_examples(rounds, noisy[train], edges.shape[1])
                 for where in TESTS:
-                    errors[where][curve_key(kind, oracle)].append(
-                        protocol.share_of_test_errors(theta, tests[where], generator)
-                    )
+                    wrong = protocol.share_of_test_errors(theta, tests[where], generator)
+                    errors[where][curve_key(kind, oracle)].append(wrong)
     return {**errors, "clip": float(np.sqrt(np.square(edges).sum(axis=1)).max())}
 
 
@@ -158,18 +158,11 @@ def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings
     tables = [
         _noise_errors_table(noisy, chosen, "errors", "Test error, on noisy test examples"),
         _noise_errors_table(curves["clean"], chosen, "errors-clean", "Test error, on test examples without noise"),
+        _noise_privacy_table(clips, names, chosen),
     ]
-    return Findings(
-        NAME,
-        TITLE,
-        tables=[*tables, _noise_privacy_table(clips, names, chosen)],
-        figures=[
-            *(_difference_plot(noisy, chosen, *family) for family in _families_of_difference_plots()),
-            _adaboost_under_noise_figure(noisy, chosen),
-        ],
-        checks=list(_noise_conclusions(curves, chosen)),
-        notes=_NOTES,
-    )
+    figures = [_difference_plot(noisy, chosen, *family) for family in _families_of_difference_plots()]
+    figures.append(_adaboost_under_noise_figure(noisy, chosen))
+    return Findings(NAME, TITLE, tables, figures, list(_noise_conclusions(curves, chosen)), _NOTES)
 
 
 def _families_of_difference_plots() -> Iterator[tuple[str, str, str, dict[str, tuple[str, str]]]]:
@@ -183,18 +176,12 @@ def _families_of_difference_plots() -> Iterator[tuple[str, str, str, dict[str, t
             {kind: (curve_key(kind, oracle), curve_key(EXAMPLES, oracle)) for kind in (RANDOM, *fixed)},
         )
     for oracle, title, caption in (
-        (
-            "median",
-            "Fixed support and median oracle against random rados and strong oracle (Tables 8 and 9)",
-            "RadoBoost's test error on rados of fixed support with the median oracle, minus that on random rados with "
-            "the strong one.",
-        ),
-        (
-            "strong",
-            "Fixed support against random rados, strong oracle (Tables 10 and 11)",
-            "RadoBoost's test error on rados of fixed support minus that on random rados, both with the strong oracle.",
-        ),
-    ):
+        ("median", "Fixed support and median oracle against random rados and strong oracle (Tables 8 and 9)",
+         "RadoBoost's test error on rados of fixed support with the median oracle, minus that on random rados with "
+         "the strong one."),
+        ("strong", "Fixed support against random rados, strong oracle (Tables 10 and 11)",
+         "RadoBoost's test error on rados of fixed support minus that on random rados, both with the strong oracle."),
+    ):  # fmt: skip
         pairs = {kind: (curve_key(kind, oracle), curve_key(RANDOM, "strong")) for kind in fixed}
         yield f"support-{oracle}-against-random-strong", title, caption, pairs
 
@@ -206,18 +193,12 @@ def _standard_error_of_copies(values: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def _noise_errors_table(curves: Curves, chosen: NoisyCopyPlan, name: str, title: str) -> ReportTable:
-    rows = [
-        [SOURCES[domain].title, noise_std, *(float(of[key][:, level].mean()) for key in LEARNERS)]
-        for domain, of in curves.items()
-        for level, noise_std in enumerate(chosen.noise_stds)
-    ]
-    columns: list[ReportColumn | str] = [
-        "domain",
-        ReportColumn("noise std", digits=3),
-        *(ReportColumn(key, "%", 2) for key in LEARNERS),
-    ]
-    note = f"Means over {chosen.copies} noisy copies of {chosen.folds} folds. Boosting over examples is AdaBoost."
-    return ReportTable(name, title, columns, rows, note)
+    return ReportTable(
+        name, title, ["domain", ReportColumn("noise std", digits=3), *(ReportColumn(key, "%", 2) for key in LEARNERS)],
+        [[SOURCES[domain].title, noise_std, *(float(of[key][:, level].mean()) for key in LEARNERS)]
+         for domain, of in curves.items() for level, noise_std in enumerate(chosen.noise_stds)],
+        f"Means over {chosen.copies} noisy copies of {chosen.folds} folds. Boosting over examples is AdaBoost.",
+    )  # fmt: skip
 
 
 def epsilon_of_noise(noise_std: float, clip: float) -> float | None:
@@ -227,20 +208,15 @@ def epsilon_of_noise(noise_std: float, clip: float) -> float | None:
 
 def _noise_privacy_table(clips: dict[str, float], names: Sequence[str], chosen: NoisyCopyPlan) -> ReportTable:
     levels = [noise_std for noise_std in chosen.noise_stds if noise_std > 0]
-    columns: list[ReportColumn | str] = [
-        "domain",
-        ReportColumn("clip", digits=2),
-        *(ReportColumn(f"noise std {level:g}", "epsilon", 2) for level in levels),
-    ]
-    rows = [
-        [SOURCES[name].title, clips[name], *(epsilon_of_noise(level, clips[name]) for level in levels)]
-        for name in names
-    ]
-    note = (
+    return ReportTable(
+        "privacy", "What the noise would buy: epsilon of one example",
+        ["domain", ReportColumn("clip", digits=2),
+         *(ReportColumn(f"noise std {level:g}", "epsilon", 2) for level in levels)],
+        [[SOURCES[name].title, clips[name], *(epsilon_of_noise(level, clips[name]) for level in levels)]
+         for name in names],
         f"Of one edge vector replaced, at delta {DELTA:g}, by exact accounting. The clip is the largest norm of an "
-        "edge vector of the domain, read off the data: these numbers say how much noise this is, and promise nothing."
-    )
-    return ReportTable("privacy", "What the noise would buy: epsilon of one example", columns, rows, note)
+        "edge vector of the domain, read off the data: these numbers say how much noise this is, and promise nothing.",
+    )  # fmt: skip
 
 
 def _difference_plot(
@@ -289,30 +265,28 @@ def _noise_conclusions(curves: dict[str, Curves], chosen: NoisyCopyPlan) -> Iter
         f"{LEVEL:g} for all comparisons together; in one domain at least."
     )
     few = f"{chosen.copies} noisy copies are too few to judge. " if chosen.copies < FEWEST_COPIES else ""
+    strong, rado = [_at_support(s, "strong") for s in SUPPORTS], curve_key(RANDOM, "strong")
     for statement, criterion, judge in (
-        (
-            "where AdaBoost beats RadoBoost without noise, RadoBoost almost always becomes competitive as noise grows",
-            f"Criterion: of the domains on which AdaBoost beats RadoBoost in the paper's Table 1, with p at most "
-            f"{BEATEN:g}, within {MARGIN:g} point at some noise at which AdaBoost errs at most {LEARNS:g} %, in three "
-            "quarters.",
-            _check_gains_under_noise,
-        ),
-        (
-            "at small noise, fixed support and the median oracle can compete with random rados and the strong oracle",
-            f"Criterion: with one and the same support within {MARGIN:g} point at every noise up to {SMALL_NOISE:g}, "
-            "in one domain at least, for the paper says 'can'; it names Transfusion and Magic.",
-            _check_competes_at_small_noise,
-        ),
-        ("rados of fixed support can significantly improve on random ones", better, _check_fixed_support_helps),
-        (
-            "with rados of fixed support, the strong oracle can do worse than the median one",
-            better,
-            _check_strong_oracle_harms,
-        ),
-    ):
+        ("where AdaBoost beats RadoBoost without noise, RadoBoost almost always becomes competitive as noise grows",
+         f"Criterion: of the domains on which AdaBoost beats RadoBoost in the paper's Table 1, with p at most "
+         f"{BEATEN:g}, within {MARGIN:g} point at some noise at which AdaBoost errs at most {LEARNS:g} %, in three "
+         "quarters.", _check_gains_under_noise),
+        ("at small noise, fixed support and the median oracle can compete with random rados and the strong oracle",
+         f"Criterion: with one and the same support within {MARGIN:g} point at every noise up to {SMALL_NOISE:g}, "
+         "in one domain at least, for the paper says 'can'; it names Transfusion and Magic.",
+         _check_competes_at_small_noise),
+        ("rados of fixed support can significantly improve on random ones", better,
+         partial(_compare_both_ways, ours=strong, theirs=[rado] * len(strong))),
+        ("with rados of fixed support, the strong oracle can do worse than the median one", better,
+         partial(_compare_both_ways, ours=[_at_support(s, "median") for s in SUPPORTS], theirs=strong)),
+    ):  # fmt: skip
         (holds, noisy), (_, clean) = (judge(curves[where], chosen) for where in ("noisy", "clean"))
         why = f"{few}{criterion} Found: {noisy}. On test examples without noise: {clean}."
         yield Check(statement, None if few else holds, why)
+
+
+def _at_support(support: float, oracle: str) -> str:
+    return curve_key(support_curve_name(support), oracle)
 
 
 def _domain_titles_text(names: Sequence[str]) -> str:
@@ -365,32 +339,15 @@ def _check_competes_at_small_noise(curves: Curves, chosen: NoisyCopyPlan) -> Ver
     close = [
         name
         for name, of in curves.items()
-        if any(
-            ((of[curve_key(support_curve_name(s), "median")] - of[theirs]).mean(axis=0)[small] <= MARGIN).all()
-            for s in SUPPORTS
-        )
+        if any(((of[_at_support(s, "median")] - of[theirs]).mean(axis=0)[small] <= MARGIN).all() for s in SUPPORTS)
     ]
     return bool(close), f"{_domain_titles_text(close)} of {len(curves)} domains"
 
 
-def _check_fixed_support_helps(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
-    fixed = [curve_key(support_curve_name(s), "strong") for s in SUPPORTS]
-    return _compare_both_ways(curves, chosen, fixed, [curve_key(RANDOM, "strong")] * len(fixed))
-
-
-def _check_strong_oracle_harms(curves: Curves, chosen: NoisyCopyPlan) -> Verdict:
-    ours, theirs = ([curve_key(support_curve_name(s), oracle) for s in SUPPORTS] for oracle in ("median", "strong"))
-    return _compare_both_ways(curves, chosen, ours, theirs)
-
-
 def _compare_both_ways(curves: Curves, chosen: NoisyCopyPlan, ours: Sequence[str], theirs: Sequence[str]) -> Verdict:
-    there, back = (
-        _lower_curve_domains(curves, chosen, ours, theirs),
-        _lower_curve_domains(curves, chosen, theirs, ours),
-    )
-    return bool(
-        there
-    ), f"{_domain_titles_text(there)} of {len(curves)} domains; the other way round {_domain_titles_text(back)}"
+    there = _lower_curve_domains(curves, chosen, ours, theirs)
+    back = _domain_titles_text(_lower_curve_domains(curves, chosen, theirs, ours))
+    return bool(there), f"{_domain_titles_text(there)} of {len(curves)} domains; the other way round {back}"
 
 
 def _lower_curve_domains(

@@ -14,11 +14,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +155,7 @@ def _cells_as_they_finish(
         try:
             with _uninterrupted_start():  # workers that start now inherit this, and leave Ctrl-C to this process
                 futures = {pool.submit(_time_cell, work, cell, options): cell for cell in cells}
-            yield _cells_from_futures(futures)
+            yield ((futures[future], future.result()) for future in as_completed(futures))
             pool.shutdown()
         except BaseException as error:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -168,11 +167,6 @@ def _cells_as_they_finish(
                     "run fewer at a time with --jobs"
                 ) from None
             raise
-
-
-def _cells_from_futures(futures: dict[Future[Timed], Task]) -> Iterator[tuple[Task, Timed]]:
-    for future in as_completed(futures):
-        yield futures[future], future.result()
 
 
 @contextmanager
@@ -205,11 +199,10 @@ def _uninterrupted_start() -> Iterator[None]:
 def _begin_cell_worker() -> None:
     """In a process: leave interrupts to the parent, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=partial(_end_worker_with_parent, parent), daemon=True).start()
 
+    def end_with_parent() -> None:
+        parent: Any = multiprocessing.parent_process()
+        parent.join()
+        os._exit(1)
 
-def _end_worker_with_parent(parent: Any) -> None:
-    parent.join()
-    os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()

@@ -39,17 +39,14 @@ def prepare_domain(name: str, data: str, seed: int) -> PreparedDomain:
     folds = protocol.stratified_folds(domain.signs, protocol.N_FOLDS, generator)
     # Not centred, as the paper's 100 sigma must have been counted: only so the counts agree with it.
     spread = domain.x.std(axis=0, ddof=1)
-    beyond = np.abs(domain.x).max(axis=0) > 100 * spread
     mean = domain.x.mean(axis=0)
     farthest = np.maximum(domain.x.max(axis=0) - mean, mean - domain.x.min(axis=0))
-    edges = protocol.standardise(domain.x)
     facts = {
-        "m": len(domain.x),
-        "d": domain.x.shape[1],
-        "beyond": int(beyond.sum()),
+        "m": len(domain.x), "d": domain.x.shape[1], "complete": domain.complete,
+        "beyond": int((np.abs(domain.x).max(axis=0) > 100 * spread).sum()),
         "beyond_centred": int((farthest > 100 * spread).sum()),
-        "complete": domain.complete,
-    }
+    }  # fmt: skip
+    edges = protocol.standardise(domain.x)
     edges *= domain.signs[:, None]
     return PreparedDomain(edges, domain.signs, folds, facts)
 
@@ -59,84 +56,59 @@ def cells(options: Options) -> list[Task]:
     return table1_fold_cells(options) + table1_explaining_cells(NAME, options)
 
 
-def table1_fold_cells(options: Options, clamp: float = 0.0) -> list[Task]:
+def table1_fold_cells(
+    options: Options, clamp: float = 0.0, names: Sequence[str] | None = None, **part: str
+) -> list[Task]:
     return [
-        Task.of(NAME, domain=name, fold=fold, clamp=clamp)
-        for name in options.domains
-        for fold in _table1_folds(options)
+        Task.of(NAME, domain=name, fold=fold, clamp=clamp, **part)
+        for name in (options.domains if names is None else names)
+        for fold in range(QUICK_FOLDS if options.quick else protocol.N_FOLDS)
     ]
 
 
 def table1_explaining_cells(name: str, options: Options, clamp: float = 0.0) -> list[Task]:
     """The domains on which a table of the paper has other errors on n examples: variants by fold, and draws."""
     chosen = [domain for domain in DOMAINS[name] if domain in options.domains and not options.quick]
-    draws = range(N_DRAWS)
-    return [
-        *(
-            Task.of(NAME, domain=domain, fold=fold, clamp=clamp, part="varied")
-            for domain in chosen
-            for fold in _table1_folds(options)
-        ),
-        *(Task.of(NAME, domain=domain, draw=draw, clamp=clamp, part="draw") for domain in chosen for draw in draws),
+    draws = [(domain, draw) for domain in chosen for draw in range(N_DRAWS)]
+    return table1_fold_cells(options, clamp, chosen, part="varied") + [
+        Task.of(NAME, domain=domain, draw=draw, clamp=clamp, part="draw") for domain, draw in draws
     ]
-
-
-def table1_printed_weights_cells(options: Options, clamp: float) -> list[Task]:
-    return [
-        Task.of(NAME, domain=name, fold=fold, clamp=clamp, part="printed-weights")
-        for name in options.domains
-        for fold in _table1_folds(options)
-    ]
-
-
-def _table1_folds(options: Options) -> range:
-    return range(QUICK_FOLDS if options.quick else protocol.N_FOLDS)
 
 
 def work(cell: Task, options: Options) -> dict[str, Any]:
     """Three learners on one fold: their test errors, and the smallest |r_t| that each has seen."""
-    domain = prepare_domain(cell["domain"], options.data, options.seed)
-    if cell.get("part") == "draw":
+    domain, clamp, part = prepare_domain(cell["domain"], options.data, options.seed), cell["clamp"], cell.get("part")
+    # The same draws with and without the clamp, and for all variants on a fold, so that they can be compared.
+    purpose = "draw" if part == "draw" else "fold"
+    seeded = Task.of(NAME, domain=cell["domain"], **{purpose: cell[purpose]})
+    if part == "draw":
         n = protocol.number_of_rados(len(domain.folds[0][0]))
-        return errors_of_one_draw(domain.edges, n, cell["clamp"], _table1_generator(cell, options, "draw"))
+        return errors_of_one_draw(domain.edges, n, clamp, cell_generator(seeded, options))
     train, test = domain.folds[cell["fold"]]
     n = protocol.number_of_rados(len(train))
-    if cell.get("part") == "varied":
+    if part == "varied":
         return {
-            variant.title: error_of_table1_variant(
-                domain.edges,
-                domain.signs,
-                train,
-                test,
-                n,
-                variant,
-                cell["clamp"],
-                _table1_generator(cell, options, "fold"),
-            )
-            for variant in VARIANTS
+            one.title: error_of_table1_variant(domain, train, test, n, one, clamp, cell_generator(seeded, options))
+            for one in VARIANTS
         }
-    generator = _table1_generator(cell, options, "fold")
-    edges = domain.edges[train]
+    generator, edges = cell_generator(seeded, options), domain.edges[train]
     rows = {
         "adaboost": edges,
         "adaboost_sub": edges[generator.choice(len(train), n, replace=False)],
         "radoboost": protocol.uniform_rados(edges, n, generator),
     }
-    if cell.get("part") == "printed-weights":
-        return error_of_fold(rows["radoboost"], edges, domain.edges[test], cell["clamp"], generator)
+    if part == "printed-weights":
+        rounds, printed, _ = boost_with_printed_weights(rows["radoboost"], clamp=clamp)
+        theta = protocol.best_iterate_on_examples(rounds, edges, edges.shape[1])
+        return {"error": protocol.share_of_test_errors(theta, domain.edges[test], generator), "least_edge": printed}
     error, least = {}, {}
     for name, matrix in rows.items():
         update = "multiplicative" if name == "radoboost" else "exponential"
-        rounds = boost(matrix, n_rounds=protocol.N_ROUNDS, update=update, clamp=cell["clamp"]).rounds
+        rounds = boost(matrix, n_rounds=protocol.N_ROUNDS, update=update, clamp=clamp).rounds
         theta = protocol.best_iterate_on_examples(rounds, edges, edges.shape[1])
         error[name] = protocol.share_of_test_errors(theta, domain.edges[test], generator)
         least[name] = float(np.abs(rounds.edge).min(initial=1.0))
     return {**domain.facts, "n": n, "n_train": len(train), "error": error, "least_edge": least}
-
-
-def _table1_generator(cell: Task, options: Options, purpose: str) -> np.random.Generator:
-    """The same draws with and without the clamp, and for all variants on a fold, so that they can be compared."""
-    return cell_generator(Task.of(NAME, domain=cell["domain"], **{purpose: cell[purpose]}), options)
 
 
 def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings:
@@ -150,15 +122,8 @@ def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings
     ]
     explained, reasons = explanation_of_examples_column(NAME, outcomes, 0.0)
     tables = [table1_errors(rows), versus_paper.compare_with_paper(NAME, rows), *explained]
-    notes = table1_protocol_notes(options)
-    return Findings(
-        NAME,
-        TITLE,
-        tables=tables,
-        figures=[versus_paper.figure_versus_paper(NAME, rows)],
-        checks=checks + reasons,
-        notes=notes,
-    )
+    figures = [versus_paper.figure_versus_paper(NAME, rows)]
+    return Findings(NAME, TITLE, tables, figures, checks + reasons, table1_protocol_notes(options))
 
 
 def table1_protocol_notes(options: Options) -> list[str]:
@@ -171,12 +136,7 @@ def table1_protocol_notes(options: Options) -> list[str]:
 
 
 def table1_errors(rows: Sequence[versus_paper.Row]) -> ReportTable:
-    columns: list[ReportColumn | str] = [
-        "domain", "m", "d", "100 sigma",
-        *(ReportColumn(f"{title}{end}", "%", 2) for title in versus_paper.LEARNERS.values() for end in ("", ", std")),
-        ReportColumn("n/m", digits=4), ReportColumn("log10(n/2^m)", digits=0),
-        ReportColumn("p", digits=3), ReportColumn("p'", digits=3),
-    ]  # fmt: skip
+    errors = [f"{title}{end}" for title in versus_paper.LEARNERS.values() for end in ("", ", std")]
     lines = []
     for row in rows:
         facts, n, size = row.facts, row.facts["n"], row.facts["n_train"]
@@ -185,35 +145,31 @@ def table1_errors(rows: Sequence[versus_paper.Row]) -> ReportTable:
         power = math.log10(n) - size * math.log10(2)
         tests = [row.p("adaboost"), row.p("adaboost_sub")]
         lines.append([row.title, facts["m"], facts["d"], facts["beyond"], *numbers, n / size, power, *tests])
-    note = (
+    return ReportTable(
+        "errors", "Test errors",
+        ["domain", "m", "d", "100 sigma", *(ReportColumn(error, "%", 2) for error in errors),
+         ReportColumn("n/m", digits=4), ReportColumn("log10(n/2^m)", digits=0),
+         ReportColumn("p", digits=3), ReportColumn("p'", digits=3)],
+        lines,
         "100 sigma: features with some |x| > 100 standard deviations, not centred. n/m and n/2^m: m of the training "
         "fold. p: AdaBoost_SS against RadoBoost, p': AdaBoost_SS on n examples against RadoBoost, two-tailed paired "
-        "t-tests."
-    )
-    return ReportTable("errors", "Test errors", columns, lines, note)
+        "t-tests.",
+    )  # fmt: skip
 
 
 def _check_table1_outliers(rows: Sequence[versus_paper.Row]) -> Check:
-    complete = [row for row in rows if row.complete]
+    complete, printed = [row for row in rows if row.complete], versus_paper.printed_table(NAME)
+    counts = [(row, row.facts["beyond"], row.facts["beyond_centred"]) for row in complete]
     wrong = [
-        f"{row.title} has {row.facts['beyond']}"
-        for row in complete
-        if row.facts["beyond"] != int(versus_paper.printed_table(NAME)[row.name]["features_beyond_100_sigma"])
+        f"{row.title} has {beyond}"
+        for row, beyond, _ in counts
+        if beyond != int(printed[row.name]["features_beyond_100_sigma"])
     ]
-    holds = not wrong if complete else None
-    centred = [
-        f"{row.title} {row.facts['beyond_centred']} ({row.facts['beyond']})"
-        for row in complete
-        if row.facts["beyond_centred"] != row.facts["beyond"]
-    ]
+    centred = [f"{row.title} {fewer} ({beyond})" for row, beyond, fewer in counts if fewer != beyond]
     why = "; ".join(wrong) or (f"on all {len(complete)} domains" if complete else "no domain of the paper was run")
-    if centred:
-        why += f". Centred there would be fewer: {', '.join(centred)}"
-    return Check(
-        "As many features as in the paper have values beyond 100 standard deviations, not centred",
-        holds,
-        why,
-    )
+    why += f". Centred there would be fewer: {', '.join(centred)}" if centred else ""
+    statement = "As many features as in the paper have values beyond 100 standard deviations, not centred"
+    return Check(statement, not wrong if complete else None, why)
 
 
 def _check_impressive_domains(rows: Sequence[versus_paper.Row]) -> Iterator[Check]:
@@ -233,24 +189,30 @@ def explanation_of_examples_column(
     name: str, outcomes: Mapping[Task, dict[str, Any]], clamp: float
 ) -> tuple[list[ReportTable], list[Check]]:
     """Why the column of n examples differs, on the domains where it does."""
-    parts: dict[str, dict[str, list[dict[str, float]]]] = {"varied": {}, "draw": {}}
-    for cell, outcome in outcomes.items():
-        if cell["clamp"] == clamp and cell.get("part") in parts:
-            parts[cell["part"]].setdefault(cell["domain"], []).append(outcome)
-    if not parts["varied"]:
+    folds, draws = (versus_paper.outcomes_of_part(outcomes, clamp, part) for part in ("varied", "draw"))
+    if not folds:
         return [], []
-    theirs = {domain: versus_paper.printed_error(name, domain, "adaboost_sub") for domain in parts["varied"]}
-    explained, checks = explain_by_variants(parts["varied"], parts["draw"], theirs)
-    return [explained], checks
+    both = (AS_WRITTEN, OVER_THE_FOLD)
+    columns = [ReportColumn("variant")]
+    rows: list[list[Any]] = [[variant.title] for variant in VARIANTS]
+    rows += [*([f"{variant.title}: {N_DRAWS} draws"] for variant in both), ["the paper"]]
+    checks = []
+    for domain, of_folds in folds.items():
+        title, theirs = SOURCES[domain].title, versus_paper.printed_error(name, domain, "adaboost_sub")
+        columns += [ReportColumn(title, "%", 2), ReportColumn(f"{title}, std", "%", 2)]
+        cases = [(variant, of_folds) for variant in VARIANTS] + [(variant, draws[domain]) for variant in both]
+        ours = [protocol.summarise_fold_errors([one[variant.title] for one in each]) for variant, each in cases]
+        for row, summary in zip(rows, [*ours, theirs], strict=True):
+            row += [summary.mean, summary.std]
+        checks.append(_check_printed_error_likely(title, theirs, draws[domain]))
+    return [ReportTable("sampled", "AdaBoost_SS on n examples, its protocol varied", columns, rows, _NOTE)], checks
 
 
 # ---- Where our AdaBoost_SS on n examples differs from the paper's: its protocol varied, one thing at a time.
 #
-# The edge of a feature is divided by x_*k, its largest |value|. Over the n examples that are learned from, as the
-# algorithm reads, our errors come out on EEG and Hardware; over the whole training fold, the paper's do. Where features
-# have outliers that value is seldom among n examples, and every step of boosting is smaller for it. That is a reason
-# that fits both domains, found after the fact, and no proof: as many examples of each class fits Hardware, too. On
-# Fertility and Haberman n is so small that draws differ widely, and the paper's error is one of them.
+# On EEG and Hardware the paper's errors come out where the edge of a feature is divided by its largest |value| over the
+# whole training fold, and ours over the n examples, as the algorithm reads. On Fertility and Haberman n is so small
+# that draws differ widely, and the paper's error is one of them.
 
 DOMAINS = {"table1": ("eeg", "hardware"), "table3": ("fertility", "haberman", "eeg", "hardware")}
 """Where the column differs, or may with another seed, by table of the paper."""
@@ -318,16 +280,11 @@ def boost_table1_examples(
 
 
 def error_of_table1_variant(
-    edges: NDArray[np.float64],
-    signs: NDArray[np.float64],
-    train: NDArray[np.int64],
-    test: NDArray[np.int64],
-    n: int,
-    variant: Variant,
-    clamp: float,
+    domain: PreparedDomain, train: NDArray[np.int64], test: NDArray[np.int64], n: int, variant: Variant, clamp: float,
     generator: np.random.Generator,
-) -> float:
-    """The test error of AdaBoost_SS on n examples, one thing changed; edge vectors and classes are the domain's."""
+) -> float:  # fmt: skip
+    """The test error of AdaBoost_SS on n examples, one thing changed."""
+    edges, signs = domain.edges, domain.signs
     draws = _draw_table1_examples(train, signs, max(1, int(variant.share * n)), variant, generator)
     if variant.rescaled:
         sample = edges[draws] * signs[draws, None]
@@ -375,29 +332,6 @@ def errors_of_one_draw(
     return errors
 
 
-def explain_by_variants(
-    folds: Mapping[str, Sequence[dict[str, float]]],
-    draws: Mapping[str, Sequence[dict[str, float]]],
-    paper: Mapping[str, protocol.Summary],
-) -> tuple[ReportTable, list[Check]]:
-    """What each variant gives, and whether the paper's figure is a likely draw; errors by domain, fold and variant."""
-    both = (AS_WRITTEN, OVER_THE_FOLD)
-    columns = [ReportColumn("variant")]
-    rows: list[list[Any]] = [[variant.title] for variant in VARIANTS]
-    rows += [[f"{variant.title}: {N_DRAWS} draws"] for variant in both]
-    rows += [["the paper"]]
-    checks = []
-    for name, outcomes in folds.items():
-        title, theirs = SOURCES[name].title, paper[name]
-        columns += [ReportColumn(title, "%", 2), ReportColumn(f"{title}, std", "%", 2)]
-        of_draws = [protocol.summarise_fold_errors([draw[variant.title] for draw in draws[name]]) for variant in both]
-        of_folds = [protocol.summarise_fold_errors([fold[variant.title] for fold in outcomes]) for variant in VARIANTS]
-        for row, summary in zip(rows, [*of_folds, *of_draws, theirs], strict=True):
-            row += [summary.mean, summary.std]
-        checks.append(_check_printed_error_likely(title, theirs, draws[name]))
-    return ReportTable("sampled", "AdaBoost_SS on n examples, its protocol varied", columns, rows, _NOTE), checks
-
-
 def _check_printed_error_likely(title: str, theirs: protocol.Summary, draws: Sequence[dict[str, float]]) -> Check:
     """Whether the paper's figure may be that of one draw, with largest |values| over the fold.
 
@@ -422,13 +356,9 @@ def _check_printed_error_likely(title: str, theirs: protocol.Summary, draws: Seq
     return Check(statement, away <= 2, why, ours=True)
 
 
-# ---- RadoBoost's weights as Algorithm 1 prints them: each round divides by 1 - r_t^2, and nothing makes them sum to
-# 1.
-#
-# In exact arithmetic they do sum to 1. In floating point a sum of 1 + s becomes 1 + s / (1 - r_t^2), so that a
-# rounding error grows from round to round: downwards the edges shrink to almost nothing, upwards the weights
-# overflow. The package divides by the sum instead, which is the same in exact arithmetic, and keeps the edges
-# where they are.
+# ---- RadoBoost's weights as Algorithm 1 prints them: each round divides by 1 - r_t^2, and nothing makes them sum to 1
+# again after rounding. A sum of 1 + s becomes 1 + s / (1 - r_t^2): downwards the edges shrink to almost nothing,
+# upwards the weights overflow. The package divides by the sum instead, which is the same in exact arithmetic.
 
 
 def boost_with_printed_weights(
@@ -460,16 +390,3 @@ def boost_with_printed_weights(
         total = float(weights.sum())
     rounds = Rounds(np.array(feature, dtype=np.int64), np.array(edge), np.array(leverage), np.zeros(len(feature)))
     return rounds, least, total
-
-
-def error_of_fold(
-    rados: NDArray[np.float64],
-    train: NDArray[np.float64],
-    test: NDArray[np.float64],
-    clamp: float,
-    generator: np.random.Generator,
-) -> dict[str, Any]:
-    """The test error, by the protocol of Table 1, and the least |r_t|; `train` and `test` are edge vectors."""
-    rounds, least, _ = boost_with_printed_weights(rados, clamp=clamp)
-    theta = protocol.best_iterate_on_examples(rounds, train, train.shape[1])
-    return {"error": protocol.share_of_test_errors(theta, test, generator), "least_edge": least}

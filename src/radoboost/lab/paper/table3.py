@@ -14,6 +14,7 @@ from radoboost.lab.paper.versus_paper import (
     compare_with_paper,
     figure_versus_paper,
     gather_fold_errors,
+    outcomes_of_part,
     printed_error,
 )
 from radoboost.report.findings import Check, Findings, ReportColumn, ReportTable
@@ -28,12 +29,10 @@ def cells(options: Options) -> list[Task]:
 
     RadoBoost is run once more with its weights as printed, without and with the clamp.
     """
-    both = [*table1.table1_fold_cells(options), *table1.table1_fold_cells(options, CLAMP)]
-    printed_weights = [
-        *table1.table1_printed_weights_cells(options, 0.0),
-        *table1.table1_printed_weights_cells(options, CLAMP),
-    ]
-    return both + printed_weights + table1.table1_explaining_cells(NAME, options, CLAMP)
+    parts: tuple[dict[str, str], ...] = ({}, {"part": "printed-weights"})
+    every = [(clamp, part) for part in parts for clamp in (0.0, CLAMP)]
+    folds = [cell for clamp, part in every for cell in table1.table1_fold_cells(options, clamp, **part)]
+    return folds + table1.table1_explaining_cells(NAME, options, CLAMP)
 
 
 work = table1.work
@@ -47,7 +46,7 @@ def findings(outcomes: dict[Task, dict[str, Any]], options: Options) -> Findings
         check_paper_agrees(NAME, rows, ("adaboost", "radoboost"), 2, options),
         check_paper_agrees(NAME, rows, ("adaboost_sub",), 2, options),
         *_check_clamp_helps_adaboost(plain, rows),
-        *_check_clamp(plain, rows, *(_clamped_errors(outcomes, clamp) for clamp in (0.0, CLAMP))),
+        *_check_clamp(plain, rows, *(outcomes_of_part(outcomes, clamp, "printed-weights") for clamp in (0.0, CLAMP))),
         *reasons,
     ]
     tables = [table1.table1_errors(rows), compare_with_paper(NAME, rows), _clamp_changes_table(plain, rows), *explained]
@@ -68,24 +67,15 @@ def clamp_verdict(clamped: float, plain: float) -> str:
 def _clamp_changes_table(plain: Sequence[Row], rows: Sequence[Row]) -> ReportTable:
     columns: list[Any] = ["domain"]
     for title in LEARNERS.values():
-        columns += [
-            ReportColumn(f"{title}, change", "%", 2),
-            title,
-            f"{title}, paper",
-            ReportColumn(f"{title}, |r_t| from", digits=4),
-        ]
+        columns += [ReportColumn(f"{title}, change", "%", 2), title, f"{title}, paper"]
+        columns.append(ReportColumn(f"{title}, |r_t| from", digits=4))
     lines = []
     for before, after in zip(plain, rows, strict=True):
         line: list[Any] = [after.title]
         for learner in LEARNERS:
             clamped, unclamped = after.summary(learner).mean, before.summary(learner).mean
-            theirs = (
-                clamp_verdict(
-                    printed_error(NAME, after.name, learner).mean, printed_error("table1", after.name, learner).mean
-                )
-                if after.complete
-                else None
-            )
+            printed = [printed_error(table, after.name, learner).mean for table in (NAME, "table1") if after.complete]
+            theirs = clamp_verdict(*printed) if printed else None
             line += [clamped - unclamped, clamp_verdict(clamped, unclamped), theirs, before.least_edge[learner]]
         lines.append(line)
     note = (
@@ -110,16 +100,7 @@ def _check_clamp_helps_adaboost(plain: Sequence[Row], rows: Sequence[Row]) -> li
     ]
 
 
-Folds = dict[str, list[dict[str, float]]]
-
-
-def _clamped_errors(outcomes: dict[Task, dict[str, Any]], clamp: float) -> Folds:
-    """Errors and least |r_t| by domain and fold, of RadoBoost with its weights as printed."""
-    folds: Folds = {}
-    for cell, outcome in outcomes.items():
-        if cell.get("part") == "printed-weights" and cell["clamp"] == clamp:
-            folds.setdefault(cell["domain"], []).append(outcome)
-    return folds
+Folds = dict[str, list[dict[str, Any]]]
 
 
 def _check_clamp(

@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -46,10 +46,6 @@ class Row:
 
 def gather_fold_errors(outcomes: Mapping[Task, dict[str, Any]], clamp: float = 0.0) -> list[Row]:
     """The outcomes of the folds of each domain, with this clamp."""
-    folds: dict[str, list[dict[str, Any]]] = {}
-    for cell, outcome in outcomes.items():
-        if cell["clamp"] == clamp and cell.get("part") is None:
-            folds.setdefault(cell["domain"], []).append(outcome)
     return [
         Row(
             name,
@@ -57,8 +53,19 @@ def gather_fold_errors(outcomes: Mapping[Task, dict[str, Any]], clamp: float = 0
             {learner: [fold["error"][learner] for fold in results] for learner in LEARNERS},
             {learner: min(fold["least_edge"][learner] for fold in results) for learner in LEARNERS},
         )
-        for name, results in folds.items()
+        for name, results in outcomes_of_part(outcomes, clamp).items()
     ]
+
+
+def outcomes_of_part(
+    outcomes: Mapping[Task, dict[str, Any]], clamp: float, part: str | None = None
+) -> dict[str, list[dict[str, Any]]]:
+    """The outcomes of one part's cells by domain, with this clamp."""
+    chosen: dict[str, list[dict[str, Any]]] = {}
+    for cell, outcome in outcomes.items():
+        if cell["clamp"] == clamp and cell.get("part") == part:
+            chosen.setdefault(cell["domain"], []).append(outcome)
+    return chosen
 
 
 @cache
@@ -77,11 +84,8 @@ def compare_with_paper(name: str, rows: Sequence[Row]) -> ReportTable:
     """Our errors, those of a table of the paper, and how many combined standard errors lie between; then p and p'."""
     columns: list[Any] = ["domain"]
     for title in LEARNERS.values():
-        columns += [
-            ReportColumn(title, "%", 2),
-            ReportColumn(f"{title}, paper", "%", 2),
-            ReportColumn(f"{title}, apart", digits=2),
-        ]
+        columns += [ReportColumn(title, "%", 2), ReportColumn(f"{title}, paper", "%", 2)]
+        columns.append(ReportColumn(f"{title}, apart", digits=2))
     columns += ["p, paper", "p', paper"]
     lines = []
     for row in rows:
@@ -90,20 +94,9 @@ def compare_with_paper(name: str, rows: Sequence[Row]) -> ReportTable:
             ours = row.summary(learner)
             theirs = printed_error(name, row.name, learner) if row.complete else None
             line += [ours.mean, theirs.mean, errors_between(ours, theirs)] if theirs else [ours.mean, None, None]
-        lines.append(
-            line + ([printed_table(name)[row.name][p] for p in ("p", "p_sub")] if row.complete else [None, None])
-        )
+        lines.append(line + [printed_table(name)[row.name][p] if row.complete else None for p in ("p", "p_sub")])
     note = "apart: the difference in combined standard errors, each from the standard deviation over folds."
     return ReportTable("paper", "Beside the paper", columns, lines, note)
-
-
-def cells_outside_of_paper(name: str, rows: Sequence[Row], learners: Sequence[str]) -> Iterator[tuple[Row, str, float]]:
-    """The cells that are more than two combined standard errors from the paper's, and how many they are apart."""
-    for row in rows:
-        for learner in learners if row.complete else ():
-            apart = errors_between(row.summary(learner), printed_error(name, row.name, learner))
-            if apart > 2:
-                yield row, learner, apart
 
 
 def check_paper_agrees(
@@ -112,14 +105,13 @@ def check_paper_agrees(
     """Whether all but `allowed` cells of these learners are within two combined standard errors of the paper's."""
     ours = [row for row in rows if row.complete and row.name in SMALL]
     cells, in_all = len(learners) * len(ours), len(learners) * len(SMALL)
+    pairs = [(r, one, r.summary(one), printed_error(name, r.name, one)) for r in ours for one in learners]
     wrong = [
-        f"{row.title}, {LEARNERS[learner]} ({row.summary(learner).mean:.2f} against "
-        f"{printed_error(name, row.name, learner).mean:.2f} %, {apart:.1f} apart)"
-        for row, learner, apart in cells_outside_of_paper(name, ours, learners)
+        f"{row.title}, {LEARNERS[one]} ({here.mean:.2f} against {theirs.mean:.2f} %, {apart:.1f} apart)"
+        for row, one, here, theirs in pairs
+        if (apart := errors_between(here, theirs)) > 2
     ]
-    why = f"{cells - len(wrong)} of {cells} are"
-    if wrong:
-        why += f"; outside: {'; '.join(wrong)}"
+    why = f"{cells - len(wrong)} of {cells} are" + (f"; outside: {'; '.join(wrong)}" if wrong else "")
     whole = len(ours) == len(SMALL) and not options.quick
     if not whole:
         why += f"; {'in a quick run' if options.quick else f'{len(ours)} of the {len(SMALL)} domains were run'}"
@@ -138,9 +130,8 @@ def figure_versus_paper(name: str, rows: Sequence[Row]) -> Figure:
     for learner, title in LEARNERS.items():
         series = [_error_points("here", rows, [row.summary(learner) for row in rows])]
         if complete:
-            series.append(
-                _error_points("paper", complete, [printed_error(name, row.name, learner) for row in complete])
-            )
+            printed = [printed_error(name, row.name, learner) for row in complete]
+            series.append(_error_points("paper", complete, printed))
         panels.append(Panel(title, "domain", "test error, %", series))
     caption = "Mean test error and its standard error over folds, here and in the paper."
     return Figure("errors", "Test errors, here and in the paper", caption, panels)

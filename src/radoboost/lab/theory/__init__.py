@@ -1,8 +1,8 @@
 """The paper's lemmas, theorems and hardness results as checks that run.
 
 `rado reproduce theory` runs the theorems, each by numbers. A module of `SECTIONS` has `cells`, `PARTS` (which function
-does a cell's work, by its part) and `findings`, besides the formulas of its statement. What chance decides has a
-false-alarm probability of at most one in a million for each check; the rest is exact or a matter of counting.
+does a cell's work, by its part) and `findings`, besides formulas. What chance decides has a false-alarm probability of
+at most one in a million for each check; the rest is exact or a matter of counting.
 
 - `boosting_bound`: lem_radoboost: the rado-risk after each round and its bound
 - `concentration`: thm_concentration: penalty, balls of theta, varrho and ell, gaps, all rados, logistic classifier
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from radoboost.lab.paper import domains
 from radoboost.lab.paper.jobs import Options, Outcome, Task
 from radoboost.lab.paper.protocol import standardise
-from radoboost.report.findings import Findings
+from radoboost.report.findings import Findings, findings_of_parts
 
 NAME = "theory"
 TITLE = "Theory, checked"
@@ -59,6 +59,4 @@ def findings(outcomes: Mapping[Task, Outcome], options: Options) -> Findings:
     parts: defaultdict[str, Outcomes] = defaultdict(list)
     for cell, outcome in outcomes.items():
         parts[cell["part"]].append((cell, outcome))
-    sections = [section.findings(parts) for section in _theory_sections()]
-    fields = ("tables", "figures", "checks", "notes")
-    return Findings(NAME, TITLE, **{name: [one for part in sections for one in getattr(part, name)] for name in fields})
+    return findings_of_parts(NAME, TITLE, (one for section in _theory_sections() for one in section.findings(parts)))

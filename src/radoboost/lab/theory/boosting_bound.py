@@ -1,5 +1,7 @@
 """lem_radoboost: the exponential rado-risk after each round of boosting, and the bound that the edges earn."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from radoboost.lab.paper import domains
@@ -9,7 +11,7 @@ from radoboost.lab.theory import Outcomes, Parts, edge_vectors_of
 from radoboost.learner.boost import boost
 from radoboost.learner.risks import log_boosting_bound, log_rado_risk, logistic_rado_risk, logistic_risk
 from radoboost.learner.weak_oracles import WEAK_ORACLES
-from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
+from radoboost.report.findings import Check, Figure, FindingPart, Panel, ReportColumn, ReportTable, Series
 
 _PREFERRED = ("banknote", "ionosphere", "transfusion", "wine_red", "haberman")
 _SETTINGS = (("strongest", 1.0), ("strongest", 4.0), ("median", 1.0))  # oracle and kappa
@@ -38,55 +40,55 @@ def _boosting_bound_work(cell: Task, options: Options) -> Outcome:
     thetas = [rounds.theta(d, t) for t in checkpoints]
     recomputed = [log_rado_risk(rados, theta) for theta in thetas]
     return {
-        "m": m,
-        "n": len(rados),
-        "rounds": checkpoints.tolist(),
-        "log_risk": rounds.log_risk[checkpoints - 1].tolist(),
-        "log_bound": bounds[checkpoints - 1].tolist(),
-        "least_edge": float(np.abs(rounds.edge).min()),
-        "excess": float((rounds.log_risk - bounds).max()),
+        "m": m, "n": len(rados), "rounds": checkpoints.tolist(),
+        "log_risk": rounds.log_risk[checkpoints - 1].tolist(), "log_bound": bounds[checkpoints - 1].tolist(),
+        "least_edge": float(np.abs(rounds.edge).min()), "excess": float((rounds.log_risk - bounds).max()),
         "disagreement": float(np.abs((rounds.log_risk[checkpoints - 1] - recomputed) / (1 + np.abs(recomputed))).max()),
         "rado_risk": [logistic_rado_risk(rados, theta, m) for theta in thetas],
         "example_risk": [logistic_risk(edge_vectors, theta) for theta in thetas],
-    }
+    }  # fmt: skip
 
 
 PARTS = {"boosting": _boosting_bound_work}
 
 
-def findings(parts: Parts) -> Findings:
+def findings(parts: Parts) -> Iterator[FindingPart]:
     outcomes = parts["boosting"]
     if not outcomes:
-        return Findings("theory", "lem_radoboost", notes=["lem_radoboost: no domain was there to check it on."])
-    return Findings(
-        "theory",
-        "lem_radoboost",
-        tables=[_boosting_bound_table(outcomes)],
-        figures=[_boosting_bound_figure(outcomes)],
-        checks=[_check_boosting_bound(outcomes), _check_boosting_bound_on_examples(outcomes)],
-    )
-
-
-def _boosting_bound_table(outcomes: Outcomes) -> ReportTable:
-    rows = [
-        [
-            domains.SOURCES[cell["domain"]].title, cell["weak"], cell["kappa"], outcome["rounds"][-1],
-            outcome["least_edge"], outcome["log_risk"][-1], outcome["log_bound"][-1], outcome["excess"],
-            outcome["rado_risk"][-1], outcome["example_risk"][-1],
-        ]
-        for cell, outcome in outcomes
-    ]  # fmt: skip
-    columns: list[ReportColumn | str] = [
-        "domain", "oracle", ReportColumn("kappa", digits=0), "rounds", ReportColumn("least |r_t|", digits=3),
-        ReportColumn("log rado-risk", digits=2), ReportColumn("its bound", digits=2),
-        ReportColumn("largest excess", digits=4), ReportColumn("logistic rado-risk", "nats", 4),
-        ReportColumn("logistic risk", "nats", 4),
-    ]  # fmt: skip
-    note = (
+        yield "lem_radoboost: no domain was there to check it on."
+        return
+    yield ReportTable(
+        "boosting", "lem_radoboost: rado-risk and bound after the last round",
+        ["domain", "oracle", ReportColumn("kappa", digits=0), "rounds", ReportColumn("least |r_t|", digits=3),
+         ReportColumn("log rado-risk", digits=2), ReportColumn("its bound", digits=2),
+         ReportColumn("largest excess", digits=4), ReportColumn("logistic rado-risk", "nats", 4),
+         ReportColumn("logistic risk", "nats", 4)],
+        [[domains.SOURCES[cell["domain"]].title, cell["weak"], cell["kappa"], out["rounds"][-1], out["least_edge"],
+          out["log_risk"][-1], out["log_bound"][-1], out["excess"], out["rado_risk"][-1], out["example_risk"][-1]]
+         for cell, out in outcomes],
         "Bound: -sum r_t^2 / (2 kappa). Excess: log rado-risk less bound, the largest over all rounds; the lemma says "
-        "at most 0. Logistic risks: after the last round, over rados (it may go below 0) and over examples."
+        "at most 0. Logistic risks: after the last round, over rados (it may go below 0) and over examples.",
+    )  # fmt: skip
+    yield _boosting_bound_figure(outcomes)
+    excess = max(outcome["excess"] for _, outcome in outcomes)
+    disagreement = max(outcome["disagreement"] for _, outcome in outcomes)
+    yield Check(
+        "lem_radoboost: the rado-risk never exceeds its bound",
+        None if disagreement > 1e-6 else excess <= _ROUNDING,
+        f"largest log rado-risk less bound {excess:.3f}, over all rounds of {len(outcomes)} runs (criterion: at most "
+        f"{_ROUNDING:g}); the risks of the loop and those taken anew from theta agree to {disagreement:.0e}",
     )
-    return ReportTable("boosting", "lem_radoboost: rado-risk and bound after the last round", columns, rows, note)
+    above = sum(
+        (np.array(out["example_risk"]) > np.log(2) + np.array(out["log_bound"]) / out["m"]).any() for _, out in outcomes
+    )
+    last_risk = max(outcome["example_risk"][-1] for _, outcome in outcomes)
+    yield Check(  # thm_concentration gives no finite number for the Q' of the paper's equation here
+        "eq. (Qbound), its penalty Q' left out: the risk over examples falls as fast as the bound on rados",
+        not above,
+        f"in {above} of {len(outcomes)} runs it was above the bound in some round; after the last one it was "
+        f"as high as {last_risk:.2f} nats, where theta = 0 has {np.log(2):.2f}",
+        ours=True,
+    )
 
 
 def _boosting_bound_figure(outcomes: Outcomes) -> Figure:
@@ -109,34 +111,3 @@ def _boosting_bound_figure(outcomes: Outcomes) -> Figure:
         "rados leaves the logistic risk over the examples far above it, and may go where no logistic risk can, below 0."
     )
     return Figure("boosting", "RadoBoost's risk by round, on its rados and on the examples", caption, panels)
-
-
-def _check_boosting_bound(outcomes: Outcomes) -> Check:
-    excess = max(outcome["excess"] for _, outcome in outcomes)
-    disagreement = max(outcome["disagreement"] for _, outcome in outcomes)
-    why = (
-        f"largest log rado-risk less bound {excess:.3f}, over all rounds of {len(outcomes)} runs (criterion: at most "
-        f"{_ROUNDING:g}); the risks of the loop and those taken anew from theta agree to {disagreement:.0e}"
-    )
-    holds = None if disagreement > 1e-6 else excess <= _ROUNDING
-    return Check("lem_radoboost: the rado-risk never exceeds its bound", holds, why)
-
-
-def _check_boosting_bound_on_examples(outcomes: Outcomes) -> Check:
-    """Eq. (Qbound) without its Q', for which thm_concentration gives no finite number here. The paper has Q'."""
-    runs_above = [
-        outcome
-        for _, outcome in outcomes
-        if (np.array(outcome["example_risk"]) > np.log(2) + np.array(outcome["log_bound"]) / outcome["m"]).any()
-    ]
-    last_risk = max(outcome["example_risk"][-1] for _, outcome in outcomes)
-    why = (
-        f"in {len(runs_above)} of {len(outcomes)} runs it was above the bound in some round; after the last one it was "
-        f"as high as {last_risk:.2f} nats, where theta = 0 has {np.log(2):.2f}"
-    )
-    return Check(
-        "eq. (Qbound), its penalty Q' left out: the risk over examples falls as fast as the bound on rados",
-        not runs_above,
-        why,
-        ours=True,
-    )

@@ -1,6 +1,7 @@
 """thm_concentration: how far the logistic rado-risk over n rados may lie below the logistic risk over the examples."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,11 @@ from radoboost.lab.paper import domains
 from radoboost.lab.paper.jobs import Options, Outcome, Task, cell_generator
 from radoboost.lab.theory import Outcomes, Parts, edge_vectors_of
 from radoboost.learner.risks import logistic_risk
-from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
+from radoboost.report.findings import Check, Figure, FindingPart, Panel, ReportColumn, ReportTable, Series
 
-# ---- The gap between logistic risk and logistic rado-risk: the bound of thm_concentration, and what can be said
-# exactly.
-#
-# With margins z_i = theta . e_i much is known exactly. Over all 2**m rados the mean of exp(-theta . rado) is the
-# product of (1 + exp(-z_i)) / 2, and its largest term is exp of the sum of max(0, -z_i). So with Theta = {theta},
-# where the theorem is at its best, varrho is the product of 2 / (1 + exp(-|z_i|)).
+# With margins z_i = theta . e_i, the mean of exp(-theta . rado) over all rados is the product of (1 + exp(-z_i)) / 2,
+# and its largest term is exp of the sum of max(0, -z_i). So with Theta = {theta}, where the theorem is at its best,
+# varrho is the product of 2 / (1 + exp(-|z_i|)).
 
 ETA = 0.05
 PROOF = 16.0  # the constant that the proof gives to the printed Omega(...)
@@ -224,114 +222,128 @@ def _classifier_concentration(
 # ---- findings
 
 
-def findings(parts: Parts) -> Findings:
+def findings(parts: Parts) -> Iterator[FindingPart]:
     balls = parts["ball"]
     lines = sorted((outcome for _, outcome in parts["classifier"]), key=lambda outcome: outcome["m"])
     if not balls or not lines:
-        return Findings("theory", "thm_concentration", notes=["thm_concentration: no domain was there to check it on."])
+        yield "thm_concentration: no domain was there to check it on."
+        return
     name = domains.SOURCES[balls[0][0]["domain"]].title
-    return Findings(
-        "theory",
-        "thm_concentration",
-        tables=[_concentration_ball_table(balls, name), _concentration_classifier_table(lines, name)],
-        figures=[_concentration_figure(balls, lines, name), _concentration_gap_figure(lines, name)],
-        checks=[
-            _check_risk_identity(balls),
-            *(_check_concentration_balls(balls, key, constant) for key,
-            constant in (("proof", "16"), ("printed", "1"))),
-            _check_fewer_rados_than_examples(lines, name),
-            _check_gap_falls_with_examples(lines),
-        ],
-        notes=[
-            "thm_concentration is printed with Omega(.) where an upper bound needs a constant; its proof has 16. The "
-            "proof counts classifiers by the growth function of linear separators, which is for losses of 0 and 1. "
-            "The exponential loss takes other values, so that step (ineq. eeq2) is not proved. Line (dum11), and "
-            "only that one, has lost the factor 1/m of the statement.",
-            "With Theta = {theta}, the best case, varrho is the product of 2 / (1 + exp(-|margin|)) over the examples: "
-            "exponential in m where margins do not vanish. 'If m is sufficiently large' (thc22) cannot help then: for "
-            "a given classifier with such margins, and a given n, the bound is vacuous from some m on. For "
-            "Theta = {theta} log(ell) itself is used, which is at most the printed r_theta max |rado|, in the "
-            "paper's favour.",
-        ],
+    yield from _ball_findings(balls, name)
+    yield from _classifier_findings(lines, name)
+    yield _concentration_figure(balls, lines, name)
+    yield _concentration_gap_figure(lines, name)
+    yield (
+        "thm_concentration is printed with Omega(.) where an upper bound needs a constant; its proof has 16. The "
+        "proof counts classifiers by the growth function of linear separators, which is for losses of 0 and 1. "
+        "The exponential loss takes other values, so that step (ineq. eeq2) is not proved. Line (dum11), and "
+        "only that one, has lost the factor 1/m of the statement."
+    )
+    yield (
+        "With Theta = {theta}, the best case, varrho is the product of 2 / (1 + exp(-|margin|)) over the examples: "
+        "exponential in m where margins do not vanish. 'If m is sufficiently large' (thc22) cannot help then: for "
+        "a given classifier with such margins, and a given n, the bound is vacuous from some m on. For "
+        "Theta = {theta} log(ell) itself is used, which is at most the printed r_theta max |rado|, in the "
+        "paper's favour."
+    )
+
+
+def _ball_findings(balls: Outcomes, name: str) -> Iterator[FindingPart]:
+    nats = [ReportColumn(what, "nats", 6) for what in ("gap", "constant 1", "constant 16")]
+    yield ReportTable(
+        "concentration-ball", f"{name}: a ball of classifiers over a few examples",
+        ["m", "log ell", "n", *nats, "draws beyond it"],
+        [[cell["m"], cell["reach"], *(row[key] for key in ("n", "gap", "printed", "proof", "beyond_proof"))]
+         for cell, outcome in balls for row in outcome["rows"]],
+        "Gap: the 95 % quantile of the largest of 81 classifiers in the ball. No bound: vacuous. "
+        f"{balls[0][1]['draws']} draws of n rados each, from a list of all 2^m.",
     )  # fmt: skip
-
-
-def _concentration_ball_table(balls: Outcomes, name: str) -> ReportTable:
-    rows = [
-        [cell["m"], cell["reach"], row["n"], row["gap"], row["printed"], row["proof"], row["beyond_proof"]]
-        for cell, outcome in balls
-        for row in outcome["rows"]
-    ]
-    columns: list[ReportColumn | str] = [
-        "m", "log ell", "n", ReportColumn("gap", "nats", 6), ReportColumn("constant 1", "nats", 6),
-        ReportColumn("constant 16", "nats", 6), "draws beyond it",
-    ]  # fmt: skip
-    note = (
-        f"Gap: the 95 % quantile of the largest of 81 classifiers in the ball. No bound: vacuous. "
-        f"{balls[0][1]['draws']} draws of n rados each, from a list of all 2^m."
+    difference = max(outcome["identity_off"] for _, outcome in balls)
+    sizes = ", ".join(map(str, sorted({cell["m"] for cell, _ in balls})))
+    yield Check(
+        "lem_equivlogexp: over all of Sigma_m the logistic rado-risk is the logistic risk",
+        difference <= 1e-12,
+        f"largest difference {difference:.1e} over all 2^m rados of {sizes} examples and 81 classifiers each "
+        "(criterion: 1e-12)",
     )
-    return ReportTable("concentration-ball", f"{name}: a ball of classifiers over a few examples", columns, rows, note)
+    yield from (_check_concentration_balls(balls, key, constant) for key, constant in (("proof", 16), ("printed", 1)))
 
 
-def _concentration_classifier_table(lines: list[Outcome], name: str) -> ReportTable:
-    rows = [
-        [
-            line["m"], part["length"], part["risk"], _row_at_number_of_rados(part, COMPARED)["high"],
-            part["log_varrho"] / math.log(10),
-            part["log_least"] / math.log(10), part["log_tell"] / math.log(10), line["m"] * math.log10(2),
-        ]
-        for line in lines
-        for part in line["lengths"]
-    ]  # fmt: skip
-    powers = [ReportColumn(f"log10 of {what}", digits=1) for what in ("varrho", "least n", "telling n", "2^m")]
-    columns: list[ReportColumn | str] = [
-        "m",
-        ReportColumn("length", digits=2),
-        ReportColumn("logistic risk", "nats", 4),
-        ReportColumn("gap", "nats", 4),
-        *powers,
-    ]
-    note = (
+def _check_concentration_balls(balls: Outcomes, key: str, constant: int) -> Check:
+    from scipy.stats import binom
+
+    ours = key == "printed"  # the paper's Omega(.) names no constant; 16 is its proof's
+    counts = [(o["draws"], row[f"beyond_{key}"]) for _, o in balls for row in o["rows"] if row[key] is not None]
+    statement = f"thm_concentration, ineq. (thc11) with the constant {constant}: was not broken in {len(counts)} cases"
+    if not counts:
+        return Check(statement, None, "the bound was vacuous everywhere", ours=ours)
+    limits = [int(binom.isf(_FALSE_ALARM / len(counts), draws, ETA)) for draws, _ in counts]
+    why = (
+        f"of {len(counts)} cases with a finite bound the worst had {max(beyond for _, beyond in counts)} of "
+        f"{counts[0][0]} draws beyond it; eta = {ETA} allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
+    )
+    holds = all(beyond <= limit for (_, beyond), limit in zip(counts, limits, strict=True))
+    return Check(statement, holds, why, ours=ours)
+
+
+def _classifier_findings(lines: list[Outcome], name: str) -> Iterator[FindingPart]:
+    from scipy.stats import binom
+
+    tens = math.log(10)
+    yield ReportTable(
+        "concentration-classifier", f"{name}: how many rados a classifier needs",
+        ["m", ReportColumn("length", digits=2), *(ReportColumn(what, "nats", 4) for what in ("logistic risk", "gap")),
+         *(ReportColumn(f"log10 of {what}", digits=1) for what in ("varrho", "least n", "telling n", "2^m"))],
+        [[line["m"], part["length"], part["risk"], _row_at_compared(part)["high"], part["log_varrho"] / tens,
+          part["log_least"] / tens, part["log_tell"] / tens, line["m"] * math.log10(2)]
+         for line in lines for part in line["lengths"]],
         f"Theta = {{theta}}, theta of logistic regression times the length. Gap: 95 % quantile at n = {COMPARED:,}. "
-        "Least n: where the bound with the constant 16 becomes finite. Telling n: the exponential "
-        "of a relative entropy, about where the gap really closes."
+        "Least n: where the bound with the constant 16 becomes finite. Telling n: the exponential of a relative "
+        "entropy, about where the gap really closes.",
+    )  # fmt: skip
+    first, last = lines[0], lines[-1]
+    least, total = last["lengths"][0]["log_least"] / tens, last["m"] * math.log10(2)
+    yield Check(
+        f"thm_concentration: for logistic regression's classifier on {name}, up to m = {last['m']:,}, the bound is "
+        "finite at some n < m",
+        any(line["lengths"][0]["log_least"] < math.log(line["m"]) for line in lines),
+        f"at m = {last['m']:,} the bound for logistic regression's classifier is finite from n = 10^{least:.0f} on, of "
+        f"10^{total:.0f} rados in all; with d = {last['d']} and varrho = 1, the least there is, from "
+        f"n = {math.exp(last['log_least_of_all']):,.0f} on",
+        ours=True,
     )
-    return ReportTable("concentration-classifier", f"{name}: how many rados a classifier needs", columns, rows, note)
+    gaps = [(a, b) for a, b in zip(first["lengths"][0]["gaps"], last["lengths"][0]["gaps"], strict=False)]
+    pairs, n_smaller = len(gaps), sum(b < a for a, b in gaps)
+    most = int(binom.isf(_FALSE_ALARM / 2, pairs, 0.5))
+    yield Check(
+        "thm_concentration: the gap falls as m grows, as (thc22) would have it if varrho did not grow",
+        True if n_smaller > most else False if n_smaller < pairs - most else None,
+        f"from m = {first['m']} to m = {last['m']:,} the gap at n = {COMPARED:,} fell in {n_smaller} of "
+        f"{pairs} pairs of draws; more than {most} would be a fall, fewer than {pairs - most} a rise "
+        f"(false alarm {_FALSE_ALARM:g})",
+        ours=True,
+    )
 
 
-def _row_at_number_of_rados(part: dict[str, Any], n: int) -> dict[str, Any]:
-    return next(row for row in part["rows"] if row["n"] == n)
+def _row_at_compared(part: dict[str, Any]) -> dict[str, Any]:
+    return next(row for row in part["rows"] if row["n"] == COMPARED)
 
 
 def _concentration_figure(balls: Outcomes, lines: list[Outcome], name: str) -> Figure:
     cell, ball = balls[-1]
     n, m, tens = [row["n"] for row in ball["rows"]], [line["m"] for line in lines], math.log(10)
     panels = [
-        Panel(
-            f"a ball, m = {cell['m']}, log ell = {cell['reach']}",
-            "rados n",
-            "nats",
-            [
-                Series("gap, 95 % of draws", n, [row["gap"] for row in ball["rows"]]),
-                Series("bound, constant 16", n, [row["proof"] for row in ball["rows"]], style="dashed"),
-                Series("bound, constant 1", n, [row["printed"] for row in ball["rows"]], style="dashed"),
-            ],
-            log_x=True,
-            log_y=True,
-        ),
-        Panel(
-            "rados that logistic regression's classifier needs",
-            "examples m",
-            "log10 of n",
-            [
-                Series("for a finite bound", m, [line["lengths"][0]["log_least"] / tens for line in lines]),
-                Series("to close the gap", m, [line["lengths"][0]["log_tell"] / tens for line in lines]),
-                Series("all rados, 2^m", m, [line["m"] * math.log10(2) for line in lines], style="dashed"),
-            ],
-            log_x=True,
-            log_y=True,
-        ),
-    ]
+        Panel(f"a ball, m = {cell['m']}, log ell = {cell['reach']}", "rados n", "nats", [
+            Series(label, n, [row[key] for row in ball["rows"]], style=style)
+            for label, key, style in (("gap, 95 % of draws", "gap", "line"), ("bound, constant 16", "proof", "dashed"),
+                                      ("bound, constant 1", "printed", "dashed"))
+        ], log_x=True, log_y=True),
+        Panel("rados that logistic regression's classifier needs", "examples m", "log10 of n", [
+            Series("for a finite bound", m, [line["lengths"][0]["log_least"] / tens for line in lines]),
+            Series("to close the gap", m, [line["lengths"][0]["log_tell"] / tens for line in lines]),
+            Series("all rados, 2^m", m, [line["m"] * math.log10(2) for line in lines], style="dashed"),
+        ], log_x=True, log_y=True),
+    ]  # fmt: skip
     caption = (
         f"thm_concentration on {name}. Left: over a ball of very short classifiers the bound lies far above the gap "
         "where it is finite at all. Right: for one classifier, logistic regression's on this domain, it is vacuous "
@@ -342,7 +354,7 @@ def _concentration_figure(balls: Outcomes, lines: list[Outcome], name: str) -> F
 
 def _concentration_gap_figure(lines: list[Outcome], name: str) -> Figure:
     m, selection = [line["m"] for line in lines], (lines[0], lines[len(lines) // 2], lines[-1])
-    compared = [_row_at_number_of_rados(line["lengths"][0], COMPARED) for line in lines]
+    compared = [_row_at_compared(line["lengths"][0]) for line in lines]
     panels = [
         Panel("by rados", "rados n", "gap, nats", [
             Series(f"m = {line['m']:,}", [row["n"] for row in rows], [row["middle"] for row in rows])
@@ -361,65 +373,3 @@ def _concentration_gap_figure(lines: list[Outcome], name: str) -> Figure:
         "the paper)."
     )
     return Figure("gap", "Logistic risk less logistic rado-risk", caption, panels)
-
-
-def _check_risk_identity(balls: Outcomes) -> Check:
-    difference = max(outcome["identity_off"] for _, outcome in balls)
-    sizes = ", ".join(map(str, sorted({cell["m"] for cell, _ in balls})))
-    return Check(
-        "lem_equivlogexp: over all of Sigma_m the logistic rado-risk is the logistic risk",
-        difference <= 1e-12,
-        f"largest difference {difference:.1e} over all 2^m rados of {sizes} examples and 81 classifiers each "
-        "(criterion: 1e-12)",
-    )
-
-
-def _check_concentration_balls(balls: Outcomes, key: str, constant: str) -> Check:
-    from scipy.stats import binom
-
-    ours = key == "printed"  # the paper's Omega(.) names no constant; 16 is its proof's
-    counts = [(o["draws"], row[f"beyond_{key}"]) for _, o in balls for row in o["rows"] if row[key] is not None]
-    statement = f"thm_concentration, ineq. (thc11) with the constant {constant}: was not broken in {len(counts)} cases"
-    if not counts:
-        return Check(statement, None, "the bound was vacuous everywhere", ours=ours)
-    limits = [int(binom.isf(_FALSE_ALARM / len(counts), draws, ETA)) for draws, _ in counts]
-    why = (
-        f"of {len(counts)} cases with a finite bound the worst had {max(beyond for _, beyond in counts)} of "
-        f"{counts[0][0]} draws beyond it; eta = {ETA} allows {max(limits)} (false alarm {_FALSE_ALARM:g})"
-    )
-    holds = all(beyond <= limit for (_, beyond), limit in zip(counts, limits, strict=True))
-    return Check(statement, holds, why, ours=ours)
-
-
-def _check_fewer_rados_than_examples(lines: list[Outcome], name: str) -> Check:
-    last = lines[-1]
-    part = last["lengths"][0]
-    least, total = part["log_least"] / math.log(10), last["m"] * math.log10(2)
-    why = (
-        f"at m = {last['m']:,} the bound for logistic regression's classifier is finite from n = 10^{least:.0f} on, of "
-        f"10^{total:.0f} rados in all; with d = {last['d']} and varrho = 1, the least there is, from "
-        f"n = {math.exp(last['log_least_of_all']):,.0f} on"
-    )
-    is_finite = any(line["lengths"][0]["log_least"] < math.log(line["m"]) for line in lines)
-    statement = (
-        f"thm_concentration: for logistic regression's classifier on {name}, up to m = {last['m']:,}, the bound is "
-        "finite at some n < m"
-    )
-    return Check(statement, is_finite, why, ours=True)
-
-
-def _check_gap_falls_with_examples(lines: list[Outcome]) -> Check:
-    from scipy.stats import binom
-
-    first, last = lines[0]["lengths"][0]["gaps"], lines[-1]["lengths"][0]["gaps"]
-    pairs = min(len(first), len(last))
-    n_smaller = sum(b < a for a, b in zip(first, last, strict=False))
-    most = int(binom.isf(_FALSE_ALARM / 2, pairs, 0.5))
-    why = (
-        f"from m = {lines[0]['m']} to m = {lines[-1]['m']:,} the gap at n = {COMPARED:,} fell in {n_smaller} of "
-        f"{pairs} pairs of draws; more than {most} would be a fall, fewer than {pairs - most} a rise "
-        f"(false alarm {_FALSE_ALARM:g})"
-    )
-    falls = True if n_smaller > most else False if n_smaller < pairs - most else None
-    statement = "thm_concentration: the gap falls as m grows, as (thc22) would have it if varrho did not grow"
-    return Check(statement, falls, why, ours=True)

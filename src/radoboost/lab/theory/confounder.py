@@ -21,12 +21,17 @@ from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_de
 from radoboost.progress import Progress, silent
 from radoboost.release.columns import Column as ReleasedColumn
 from radoboost.release.release import Release
-from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
-
-# ---- The search for another data set with the same rados: candidates in floating point, and what is exactly true of
-# them.
-#
-# The constructions and their proofs: docs/proofs/confounder.md, steps C1 to C5 and C9.
+from radoboost.report.findings import (
+    Check,
+    Figure,
+    FindingPart,
+    Findings,
+    Panel,
+    ReportColumn,
+    ReportTable,
+    Series,
+    findings_of_parts,
+)
 
 _CANDIDATES, _TRIED, _PARTNERS = 4000, 24, 200  # points looked at, centres tried, edge vectors tried for each
 _SHARES = (0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05)  # of R: how much is emptied around an edge vector
@@ -44,6 +49,11 @@ def confounder_cells_along(m: int, d: int) -> int:
         middle = (low + high) // 2
         low, high = (middle + 1, high) if middle**d < m + 1 else (low, middle)
     return low
+
+
+def proved_hole_radius(m: int, d: int) -> float:
+    """The radius of a hole that is always there, as a share of R: of more than m cells of a cube one is empty (C3)."""
+    return 1 / (math.sqrt(d) * confounder_cells_along(m, d))
 
 
 def smallest_integer_type(reach: int, *sets: Integers) -> list[Integers]:
@@ -65,14 +75,9 @@ class Search:
     """Candidates for a confounder, found in floating point with R as 1, and what is exactly true of them."""
 
     def __init__(
-        self,
-        points: Integers,
-        square: Fraction,
-        rng: np.random.Generator,
-        left: Callable[[], float],
-        unit: float,
+        self, points: Integers, square: Fraction, rng: np.random.Generator, left: Callable[[], float], unit: float,
         as_table: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         from scipy.spatial import cKDTree
 
         self.square, self.rng, self.left, self.unit = square, rng, left, unit
@@ -162,9 +167,8 @@ class Search:
                 records = self._balanced(self.floats[start], share)
                 if self.left() <= 0:
                     return
-                if records is not None and (len(records) + 1) * m * d <= _MOST_PRODUCTS >> 8 * (
-                    self.points.dtype == object
-                ):
+                most = _MOST_PRODUCTS >> 8 * (self.points.dtype == object)
+                if records is not None and (len(records) + 1) * m * d <= most:
                     others = np.concatenate([self.points, self.points[records].sum(axis=0, keepdims=True)])
                     others[records] *= -1
                     yield tuple(records.tolist()), others
@@ -236,8 +240,7 @@ class Confounder:
     @property
     def bound(self) -> float:
         """What distance there must be, as a share of the ball's radius (C3)."""
-        m, d = self.edges.shape
-        return 1 / (math.sqrt(d) * confounder_cells_along(m, d))
+        return proved_hole_radius(*self.edges.shape)
 
     @property
     def reaches_bound(self) -> bool:
@@ -255,20 +258,10 @@ class Confounder:
         return bool((np.abs(self.others[:, -1]) == int(1 / Fraction(self.unit))).all()) if self.has_constant else None
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "attack": NAME,
-            "assumes": ASSUMES,
-            "construction": self.construction,
-            "changed": len(self.records),
-            "rows": len(self.edges),
-            "columns": self.edges.shape[1],
-            "distance": self.distance,
-            "bound": self.bound,
-            "reaches_bound": self.reaches_bound,
-            "keeps_constant": self.keeps_constant,
-            "radius": math.sqrt(self.square_radius) * self.unit,
-            "sentence": self.sentence(),
-        }
+        told = {name: getattr(self, name) for name in ("construction", "distance", "bound", "reaches_bound")}
+        (rows, columns), radius = self.edges.shape, math.sqrt(self.square_radius) * self.unit
+        return {**told, "changed": len(self.records), "rows": rows, "columns": columns,
+                "keeps_constant": self.keeps_constant, "radius": radius}  # fmt: skip
 
     def sentence(self) -> str:
         how = {
@@ -333,22 +326,15 @@ def confound_columns(
     constant = entries[-1].scale == "constant"
     if as_table and not constant:
         raise ArgumentError("without a constant column every data set can be a table; leave as_table out")
-    return confound_points(
-        points, square, unit=unit, has_constant=constant, as_table=as_table, seed=seed, seconds=seconds
-    )
+    about: dict[str, Any] = {"unit": unit, "has_constant": constant, "as_table": as_table}
+    return confound_points(points, square, seed=seed, seconds=seconds, **about)
 
 
 def confound_points(
-    points: Integers,
-    square_radius: Fraction | int | None = None,
-    *,
-    constructions: Sequence[str] = CONSTRUCTIONS,
-    unit: float = 1.0,
-    has_constant: bool = False,
-    as_table: bool = False,
-    seed: int = 0,
+    points: Integers, square_radius: Fraction | int | None = None, *, constructions: Sequence[str] = CONSTRUCTIONS,
+    unit: float = 1.0, has_constant: bool = False, as_table: bool = False, seed: int = 0,
     seconds: float = DEFAULT_SECONDS,
-) -> Confounder | None:
+) -> Confounder | None:  # fmt: skip
     """The farthest confounder of integer points that any of the constructions finds; None if none does."""
     left = attack_deadline(seconds)
     if points.ndim != 2 or not points.size:
@@ -370,13 +356,10 @@ def confound_points(
                 if not search.fits(records, others):
                     continue
                 distance = search.distance(records, others)
-                if (
-                    best is None
-                    or Fraction(distance) / finer**2 > best.square_distance * Fraction(best.unit / unit) ** 2
-                ):
-                    best = Confounder(
-                        name, records, search.points, others, distance, search.square, search.unit, has_constant
-                    )
+                before = -1 if best is None else best.square_distance * Fraction(best.unit / unit) ** 2
+                if Fraction(distance) / finer**2 > before:
+                    about = search.points, others, distance, search.square, search.unit, has_constant
+                    best = Confounder(name, records, *about)
     return best
 
 
@@ -384,19 +367,14 @@ def confound_points(
 
 
 def study(
-    sizes: Sequence[int] = (3, 10, 30, 100, 300, 1000, 3000),
-    dimensions: Sequence[int] = (1, 2, 3, 6),
-    *,
-    repeats: int = 5,
-    seed: int = 0,
-    seconds: float = 300.0,
-    bar: Progress = silent,
-) -> Findings:
+    sizes: Sequence[int] = (3, 10, 30, 100, 300, 1000, 3000), dimensions: Sequence[int] = (1, 2, 3, 6), *,
+    repeats: int = 5, seed: int = 0, seconds: float = 300.0, bar: Progress = silent,
+) -> Findings:  # fmt: skip
     """How far confounders get, by the number of edge vectors and of columns, with both bounds.
 
     Edge vectors are uniform in the ball. Each distance is the median of `repeats` data sets.
     """
-    from radoboost.lab.theory.sphere_packing import printed_sphere_bound, where_sphere_proof_works
+    from radoboost.lab.theory.sphere_packing import printed_sphere_bound
 
     left, rng = attack_deadline(seconds), np.random.default_rng(seed)
     rows: list[list[Any]] = []
@@ -414,17 +392,36 @@ def study(
             ]
             if left() <= 0:
                 break  # what had no time to be found says nothing
-            for name, one in zip(CONSTRUCTIONS, confounders, strict=True):
-                distances[name].append(0.0 if one is None else one.distance)
+            for name, other in zip(CONSTRUCTIONS, confounders, strict=True):
+                distances[name].append(0.0 if other is None else other.distance)
             n_tried += 1
-            same = all(_confounder_has_same_rados(one, rng) for one in confounders if one)
-            right += same and any(one.reaches_bound for one in confounders if one)
-            as_far += same and any(_confounder_reaches_printed_bound(one) for one in confounders if one)
+            found = [one for one in confounders if one]
+            same = True
+            for one in found:
+                inside = rng.random((32, m)) < 0.5
+                rados = confounder_signatures(one, inside).astype(np.int64) @ one.others
+                same &= bool((rados == inside.astype(np.int64) @ one.edges).all())
+            printed = printed_sphere_bound(m, d)
+            right += same and any(one.reaches_bound for one in found)
+            # Below 2^d both bounds are the same.
+            as_far += same and any(one.reaches_bound if m < 2**d else one.distance >= printed for one in found)
         if left() <= 0:
             break
-        rows.append([d, m, 1 / (math.sqrt(d) * confounder_cells_along(m, d)), printed_sphere_bound(m, d),
+        rows.append([d, m, proved_hole_radius(m, d), printed_sphere_bound(m, d),
                      *(float(np.median(distances[name])) for name in CONSTRUCTIONS)])  # fmt: skip
+    return findings_of_parts(NAME, TITLE, _study_findings(rows, dimensions, n_tried, right, as_far, seed, left))
+
+
+def _study_findings(
+    rows: list[list[Any]], dimensions: Sequence[int], n_tried: int, right: int, as_far: int, seed: int,
+    left: Callable[[], float],
+) -> Iterator[FindingPart]:  # fmt: skip
+    from radoboost.lab.theory.sphere_packing import where_sphere_proof_works
+
     labels = ("bound for every m", "bound as printed", "zero added", "one split", "many flipped")
+    yield ReportTable("distances", "How far another data set with the same rados is",
+                      ["d", "m", *(ReportColumn(label, "R", 4) for label in labels)], rows)  # fmt: skip
+    yield where_sphere_proof_works()
     panels = [
         Panel(f"d = {d}", "edge vectors m", "Hausdorff distance / R", [
             Series(label, [row[1] for row in rows if row[0] == d], [row[2 + k] or None for row in rows if row[0] == d],
@@ -433,51 +430,32 @@ def study(
         ], log_x=True, log_y=True)
         for d in dimensions if any(row[0] == d for row in rows)
     ]  # fmt: skip
-    caption = "Median distance of the confounders that each construction finds, of edge vectors uniform in a ball."
-    return Findings(
-        NAME,
-        TITLE,
-        tables=[
-            ReportTable("distances", "How far another data set with the same rados is",
-                  ["d", "m", *(ReportColumn(label, "R", 4) for label in labels)], rows),
-            where_sphere_proof_works(),
-        ],
-        figures=[Figure("confounder", "Distance of a confounder", caption, panels)] if panels else [],
-        checks=[
-            Check("lem_algebraic: another data set with the same rados is at least as far away as printed",
-                  as_far == n_tried if n_tried else None, f"with equal rados, in {as_far} of {n_tried} data sets, "
-                  "uniform in a ball"),
-            Check("a bound for every m: another data set is at least R / (sqrt(d) ceil((m + 1)^(1/d))) away",
-                  right == n_tried if n_tried else None,
-                  f"exactly so, with equal rados, in {right} of {n_tried} data sets", ours=True),
-            *_check_printed_confounder(seed, max(left(), 1e-3)),
-        ],
-        notes=[
-            NO_GUARANTEE,
-            "Flipping turns labels over: where the constant column's sum over the flipped records is -1 or +1, the "
-            "other data set is a table as good as the true one, with one record more.",
-        ],
-    )  # fmt: skip
+    if panels:
+        caption = "Median distance of the confounders that each construction finds, of edge vectors uniform in a ball."
+        yield Figure("confounder", "Distance of a confounder", caption, panels)
+    yield Check(
+        "lem_algebraic: another data set with the same rados is at least as far away as printed",
+        as_far == n_tried if n_tried else None,
+        f"with equal rados, in {as_far} of {n_tried} data sets, uniform in a ball",
+    )
+    yield Check(
+        "a bound for every m: another data set is at least R / (sqrt(d) ceil((m + 1)^(1/d))) away",
+        right == n_tried if n_tried else None,
+        f"exactly so, with equal rados, in {right} of {n_tried} data sets",
+        ours=True,
+    )
+    yield from _check_printed_confounder(seed, max(left(), 1e-3))
+    yield NO_GUARANTEE
+    yield (
+        "Flipping turns labels over: where the constant column's sum over the flipped records is -1 or +1, the "
+        "other data set is a table as good as the true one, with one record more."
+    )
 
 
 def _random_points_in_ball(rng: np.random.Generator, m: int, d: int) -> NDArray[np.int64]:
     points = rng.normal(size=(m, d))
     points *= rng.random((m, 1)) ** (1 / d) / np.linalg.norm(points, axis=1, keepdims=True)
     return np.rint(points * 2**20).astype(np.int64)
-
-
-def _confounder_has_same_rados(one: Confounder, rng: np.random.Generator) -> bool:
-    inside = rng.random((32, len(one.edges))) < 0.5
-    return bool(
-        (confounder_signatures(one, inside).astype(np.int64) @ one.others == inside.astype(np.int64) @ one.edges).all()
-    )
-
-
-def _confounder_reaches_printed_bound(one: Confounder) -> bool:
-    from radoboost.lab.theory.sphere_packing import printed_sphere_bound
-
-    m, d = one.edges.shape
-    return one.reaches_bound if m < 2**d else one.distance >= printed_sphere_bound(m, d)  # below 2^d both are the same
 
 
 def _check_printed_confounder(seed: int, seconds: float) -> list[Check]:

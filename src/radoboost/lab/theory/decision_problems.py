@@ -1,7 +1,7 @@
-"""Questions about rados, their answers, and the checking of a witness, in plain integers.
+"""The paper's two decision problems: questions about rados, answered exactly, and the checking of a witness.
 
 Sparse-Approximation asks for any small examples at all, Probe-Sample-Subsumption for examples among given candidates.
-The checkers share nothing with the models that `deciding` gives to a solver.
+The checkers, in plain integers, share nothing with the models that a solver is given.
 """
 
 import math
@@ -54,16 +54,6 @@ class SparseQuestion:
         """The largest magnitude that a coordinate of an edge vector may have."""
         return self.bound if self.p == 0 else whole_number_limit(self.ell, self.bound)
 
-    def to_dict(self) -> dict[str, Any]:
-        sizes = {"problem": "sparse-approximation", "rados": len(self.rados), "columns": self.rados.shape[1]}
-        return sizes | {
-            "m": self.m,
-            "ell": _json_number_of_question(self.ell),
-            "r": _json_number_of_question(self.r),
-            "p": _json_number_of_question(self.p),
-            "bound": self.bound,
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class ProbeQuestion:
@@ -85,15 +75,6 @@ class ProbeQuestion:
             (n + 1) * d * (largest_magnitude(self.rados) + len(self.candidates) * largest_magnitude(self.candidates))
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        sizes = {"problem": "probe-sample-subsumption", "rados": len(self.rados), "columns": self.rados.shape[1]}
-        return sizes | {
-            "candidates": len(self.candidates),
-            "m": self.m,
-            "r": _json_number_of_question(self.r),
-            "p": _json_number_of_question(self.p),
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -109,37 +90,6 @@ class Answer:
     edge_vectors: Integers | None = None
     chosen: tuple[int, ...] | None = None
     signatures: NDArray[np.bool_] | None = None
-
-    @property
-    def used(self) -> tuple[int, ...]:
-        """Which of the chosen candidates are in at least one rado: the others are there to make up the number."""
-        if self.chosen is None or self.signatures is None:
-            return ()
-        return tuple(self.chosen[place] for place in np.flatnonzero(self.signatures.any(axis=0)))
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "question": self.question.to_dict(),
-            "answer": self.answer,
-            "seconds": self.seconds,
-            "status": self.status,
-            "edge_vectors": None if self.edge_vectors is None else self.edge_vectors.tolist(),
-            "chosen": None if self.chosen is None else list(self.chosen),
-            "used": list(self.used),
-            "signatures": None if self.signatures is None else self.signatures.astype(int).tolist(),
-        }
-
-    def sentence(self) -> str:
-        n, m = len(self.question.rados), self.question.m
-        if isinstance(self.question, SparseQuestion):
-            which = f"a table of {m:,} rows within the limits"
-        else:
-            which = f"a choice of {m:,} of the {len(self.question.candidates):,} candidates"
-        return {
-            "yes": f"There is {which} that makes all {n:,} rados; it need not be the one they were made from.",
-            "no": f"There is not {which} that makes all {n:,} rados.",
-            "unknown": f"Whether there is {which} that makes all {n:,} rados was not settled: {self.status}.",
-        }[self.answer]
 
 
 def check_sparse_witness(question: SparseQuestion, edge_vectors: Any, signatures: Any) -> bool:
@@ -227,18 +177,9 @@ def whole_number_limit(limit: float, most: int) -> int:
     return most if limit >= most else math.floor(limit)
 
 
-def _json_number_of_question(number: float) -> float | str:
-    return "inf" if number == math.inf else number
-
-
-# ---- Could these rados have been made so? The paper's two decision problems, answered exactly on the grid's integers.
-#
-# Sparse-Approximation asks for any small examples at all, Probe-Sample-Subsumption for examples among given
-# candidates. Both are NP-hard (`docs/proofs/hardness.md`), which is about the worst case: what is small is
-# decided in no time.
-#
-# On integers the norms for p = 0, 1 and infinity are whole numbers, so that a bound on one may be rounded down. A
-# "yes" is given only after its witness passed a checker that shares nothing with the solver's model.
+# ---- Could these rados have been made so? Both problems are NP-hard (docs/proofs/hardness.md), in the worst case: what
+# is small is decided in no time. On integers the norms for p = 0, 1 and infinity are whole numbers, so that a bound on
+# one may be rounded down. A "yes" is given only after its witness passed a checker above.
 
 NORMS = (0, 1, math.inf)
 _MOST_PRODUCTS = 1_000_000  # of a signature's bit and a coordinate: about a gigabyte of model
@@ -246,50 +187,44 @@ _SECONDS_OF_PRODUCT = 4e-5  # of building the model; more than was measured
 _KEY_BITS = 40
 
 
-def decide_sparse(question: SparseQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide Sparse-Approximation on integers; with one worker the same question has the same witness."""
-    _check_norm_of_question(question.p)
+def decide_question(
+    question: SparseQuestion | ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1
+) -> Answer:
+    """Decide a question on integers; with one worker the same question has the same witness."""
+    if question.p not in NORMS:
+        raise ArgumentError(
+            f"the solver decides for p = 0, 1 and inf, not for {question.p!r}; the checkers know other norms"
+        )
     left, start = attack_deadline(seconds), time.monotonic()
-    m, (n, d) = question.m, question.rados.shape
-    if why := _question_too_large_text(n * m * d, left()):
-        return Answer(question, "unknown", 0.0, why)
-    cp = attack_library("ortools.sat.python.cp_model")
-    model = cp.CpModel()
-    edges, bits = _sparse_model(model, question, left)
-    answer, status, value = _solve_decision_model(cp, model, left, workers)
-    spent = time.monotonic() - start
-    if answer != "yes":
-        return Answer(question, answer, spent, status)
-    vectors = np.array([[value(e) for e in row] for row in edges], dtype=np.int64)
-    signatures = np.array([[value(u) for u in row] for row in bits], dtype=np.bool_)
-    if not check_sparse_witness(question, vectors, signatures):
-        raise AssertionError("the solver's edge vectors do not make the rados; this is a fault in radoboost")
-    return Answer(question, "yes", spent, status, edge_vectors=vectors, signatures=signatures)
-
-
-def decide_probe(question: ProbeQuestion, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    """Decide Probe-Sample-Subsumption; with one worker the same question has the same witness."""
-    _check_norm_of_question(question.p)
-    left, start = attack_deadline(seconds), time.monotonic()
-    (count, d), n = question.candidates.shape, len(question.rados)
+    (n, d), count = question.rados.shape, len(getattr(question, "candidates", range(question.m)))
     if count < question.m:
         return Answer(question, "no", 0.0, f"there are only {count:,} candidates")
     if why := _question_too_large_text(n * count * d, left()):
         return Answer(question, "unknown", 0.0, why)
     cp = attack_library("ortools.sat.python.cp_model")
     model = cp.CpModel()
-    bits = _probe_subsumption_model(model, question, left)
+    edges: list[Any] = []
+    if isinstance(question, ProbeQuestion):
+        bits = _probe_subsumption_model(model, question, left)
+    else:
+        edges, bits = _sparse_model(model, question, left)
     answer, status, value = _solve_decision_model(cp, model, left, workers)
     spent = time.monotonic() - start
     if answer != "yes":
         return Answer(question, answer, spent, status)
     inside = np.array([[value(u) for u in row] for row in bits], dtype=np.bool_)
-    # Those that a rado uses, and the first others to make up the number.
-    chosen = sorted(np.argsort(~inside.any(axis=0), kind="stable")[: question.m].tolist())
-    signatures = inside[:, chosen]
-    if not check_probe_witness(question, chosen, signatures) or inside.sum() != signatures.sum():
-        raise AssertionError("the solver's candidates do not make the rados; this is a fault in radoboost")
-    return Answer(question, "yes", spent, status, chosen=tuple(chosen), signatures=signatures)
+    if isinstance(question, SparseQuestion):
+        vectors = np.array([[value(e) for e in row] for row in edges], dtype=np.int64)
+        right = check_sparse_witness(question, vectors, inside)
+        found = Answer(question, "yes", spent, status, edge_vectors=vectors, signatures=inside)
+    else:  # those that a rado uses, and the first others to make up the number
+        chosen = sorted(np.argsort(~inside.any(axis=0), kind="stable")[: question.m].tolist())
+        signatures = inside[:, chosen]
+        right = check_probe_witness(question, chosen, signatures) and inside.sum() == signatures.sum()
+        found = Answer(question, "yes", spent, status, chosen=tuple(chosen), signatures=signatures)
+    if not right:
+        raise AssertionError("what the solver gives does not make the rados; this is a fault in radoboost")
+    return found
 
 
 def _sparse_model(model: Any, question: SparseQuestion, left: Callable[[], float]) -> tuple[list[Any], list[Any]]:
@@ -416,11 +351,6 @@ def _question_too_large_text(products: int, seconds: float) -> str:
     if products * _SECONDS_OF_PRODUCT > seconds:
         return f"building a model of {products:,} products may take longer than the time limit"
     return ""
-
-
-def _check_norm_of_question(p: float) -> None:
-    if p not in NORMS:
-        raise ArgumentError(f"the solver decides for p = 0, 1 and inf, not for {p!r}; the checkers know other norms")
 
 
 def _solve_decision_model(

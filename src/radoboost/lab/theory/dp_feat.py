@@ -4,7 +4,7 @@ The band keeps K in low .. m - low, where K counts the heads of m fair coins, an
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from radoboost.lab.paper.jobs import Options, Outcome, Task, cell_generator
 from radoboost.lab.theory import Parts
 from radoboost.lab.theory.concentration import all_rados
 from radoboost.privacy import TruncatedBinomialShift, band, delta_at
-from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
+from radoboost.report.findings import Check, Figure, FindingPart, Panel, ReportColumn, ReportTable, Series
 
 
 def beta_of_epsilon(epsilon: float) -> float:
@@ -116,19 +116,11 @@ def printed_factor_of_dp_feat(m: int, half_epsilon: float) -> float:
 
 
 # ---- thm_dpfreal: the delta of DP-Feat as printed and exactly, what its band is worth, and what d = 1 leaves out.
-#
-# The theorem is for every epsilon that is o(1) and Omega(1/m). Its delta is too small in the lower part of that
-# range, at 8/m, where the paper's own condition m >= (1 + 2 beta) / (1 - 2 beta) still holds, and at m^(-1/2). It
-# has the right order in the upper part, from c sqrt(log(m) / m) on for any constant c above sqrt(48) = 6.93.
 
 _POINTS = ((100, 1.0), (1000, 0.01), (1000, 0.1), (1000, 0.5), (1000, 1.0), (10_000, 0.1))
-_SMALL: dict[str, Callable[[int], float]] = {
-    "8 / m": lambda m: 8 / m,
-    "m^(-1/2)": lambda m: m**-0.5,
-}  # epsilons that the theorem allows
-_LARGE: dict[str, Callable[[int], float]] = {
-    "8 sqrt(log(m) / m)": lambda m: 8 * math.sqrt(math.log(m) / m)
-}  # an epsilon that it allows, too
+_Laws = dict[str, Callable[[int], float]]
+_SMALL: _Laws = {"8 / m": lambda m: 8 / m, "m^(-1/2)": lambda m: m**-0.5}  # epsilons that the theorem allows
+_LARGE: _Laws = {"8 sqrt(log(m) / m)": lambda m: 8 * math.sqrt(math.log(m) / m)}  # another one
 _GROWTH = 10.0  # a figure that grows by more than this factor from the first m to the last is not taken to be bounded
 _JOINT = {"m": 12, "epsilon": 1.0}
 
@@ -223,69 +215,102 @@ def _dp_feat_joint_work(cell: Task, options: Options) -> Outcome:
 PARTS = {"delta": _dp_feat_deltas_work, "band": _dp_feat_band_work, "joint": _dp_feat_joint_work}
 
 
-def findings(parts: Parts) -> Findings:
+def findings(parts: Parts) -> Iterator[FindingPart]:
     [(_, deltas)], [(cell, joint)] = parts["delta"], parts["joint"]
-    bands = [(cell["m"], outcome) for cell, outcome in parts["band"]]
-    return Findings(
-        "theory",
-        "thm_dpfreal",
-        tables=[_dp_feat_table(deltas), _dp_feat_joint_table(cell, joint)],
-        figures=[_dp_feat_figure(deltas)],
-        checks=[
-            _check_order_of_dp_feat_delta(deltas),
-            _check_order_at_large_epsilon(deltas),
-            _check_expansion_of_factor(deltas),
-            _check_first_bound_of_proof(deltas),
-            _check_loss_in_band(deltas, bands),
-            _check_band_helps(bands),
-            _check_one_column_alone(cell, joint),
-        ],
-        notes=[
-            "thm_dpfreal speaks of privacy 'on feature j*', and the paper's aim is that one changed value does not "
-            "significantly change 'the density of that feature's values in rados': a marginal. Its definition, "
-            "(dpreq), is about any output O, and what is released are whole rados. For the marginal, d = 1 is no loss; "
-            "for (dpreq) it is one.",
-            "thm_dpfreal: where the proof expands 1 / (1 - 2^(m (f(eps') - 1))) its leading term is 1 / (2 m^2 "
-            "log(2)^2 eps'); that of the factor is 2 / eps'. The tail sums before it also lack a factor 2, for there "
-            "are two tails. Exactly, epsilon delta is at most of the order 1/m, and of that order at epsilon = "
-            "m^(-1/2): delta is the band's edge mass, at most 1 / (number of values in the band). The proof's steps, "
-            "with the factor 2 they lack, give no bound for epsilon below about 4.7 / sqrt(m).",
-        ],
+    yield from _dp_feat_delta_findings(deltas)
+    yield from _dp_feat_band_checks(deltas, [(cell["m"], outcome) for cell, outcome in parts["band"]])
+    yield ReportTable(
+        "joint", f"thm_dpfreal: rados of {cell['m']} examples that give a value away",
+        ["signatures", ReportColumn("the column alone", digits=4), ReportColumn("beside a real column", digits=4)],
+        [["all signatures", joint["plain_column"], joint["plain_both"]],
+         [f"DP-Feat, epsilon = {cell['epsilon']}", joint["banded_column"], joint["banded_both"]]],
+        "Of all rados of a table, the share that cannot come from the table with one protected value changed.",
+    )  # fmt: skip
+    yield Check(
+        "proof of thm_dpfreal: d = 1 is no loss of generality, where the output O of (dpreq) is the whole rado",
+        abs(joint["banded_both"] - joint["banded_column"]) <= 1e-9,
+        f"of the rados of {cell['m']} examples in DP-Feat's band at epsilon = {cell['epsilon']}, "
+        f"{100 * joint['banded_column']:.1f} % give the changed value away by their column alone, which is the "
+        f"marginal that the paper aims to protect, and {100 * joint['banded_both']:.1f} % beside a real-valued column: "
+        "no delta of whole rados is below that, at any epsilon",
+    )
+    yield (
+        "thm_dpfreal speaks of privacy 'on feature j*', and the paper's aim is that one changed value does not "
+        "significantly change 'the density of that feature's values in rados': a marginal. Its definition, "
+        "(dpreq), is about any output O, and what is released are whole rados. For the marginal, d = 1 is no loss; "
+        "for (dpreq) it is one."
+    )
+    yield (
+        "thm_dpfreal: where the proof expands 1 / (1 - 2^(m (f(eps') - 1))) its leading term is 1 / (2 m^2 "
+        "log(2)^2 eps'); that of the factor is 2 / eps'. The tail sums before it also lack a factor 2, for there "
+        "are two tails. Exactly, epsilon delta is at most of the order 1/m, and of that order at epsilon = "
+        "m^(-1/2): delta is the band's edge mass, at most 1 / (number of values in the band). The proof's steps, "
+        "with the factor 2 they lack, give no bound for epsilon below about 4.7 / sqrt(m)."
     )
 
 
-def _dp_feat_table(deltas: Outcome) -> ReportTable:
-    rows = [
-        [
-            point["m"], point["epsilon"], "{} to {}".format(*point["band"]), point["loss"], point["exact"],
-            point["printed"], 2 * point["edge"], point["plain"],
-        ]
-        for point in deltas["points"]
-    ]  # fmt: skip
-    columns: list[ReportColumn | str] = [
-        "m", "epsilon", "band of K", ReportColumn("largest loss", digits=4), "delta, exact", "m^(-5/2) / epsilon",
-        "twice the edge", "plain rados, exact",
-    ]  # fmt: skip
-    note = (
+def _dp_feat_delta_findings(deltas: Outcome) -> Iterator[FindingPart]:
+    points = deltas["points"]
+    yield ReportTable(
+        "delta", "thm_dpfreal: delta printed and exact",
+        ["m", "epsilon", "band of K", ReportColumn("largest loss", digits=4), "delta, exact", "m^(-5/2) / epsilon",
+         "twice the edge", "plain rados, exact"],
+        [[point["m"], point["epsilon"], "{} to {}".format(*point["band"]), point["loss"], point["exact"],
+          point["printed"], 2 * point["edge"], point["plain"]] for point in points],
         "One rado, its protected column alone. Twice the edge: the bound (delta1) of the proof. Plain rados: the same "
-        "column without a band, at the same epsilon."
+        "column without a band, at the same epsilon.",
+    )  # fmt: skip
+    yield _dp_feat_figure(deltas)
+    yield Check(
+        "thm_dpfreal: epsilon delta = O(m^(-5/2)) for every epsilon that is o(1) and Omega(1/m)",
+        *_growth_of_dp_feat_delta(deltas, _SMALL),
     )
-    return ReportTable("delta", "thm_dpfreal: delta printed and exact", columns, rows, note)
+    bounded, why = _growth_of_dp_feat_delta(deltas, _LARGE)
+    quoted = {(point["m"], point["epsilon"]): point for point in points}[1000, 1.0]
+    yield Check(
+        "thm_dpfreal: epsilon delta = O(m^(-5/2)) from epsilon = 8 sqrt(log(m) / m) on, a part of its range",
+        bounded and quoted["exact"] <= quoted["printed"],
+        f"{why}; at m = 1,000 that is epsilon = {_LARGE['8 sqrt(log(m) / m)'](1000):.2f}, and at epsilon = 1 delta is "
+        f"{quoted['exact']:.1e} against {quoted['printed']:.1e} printed; the order holds with any constant above "
+        "sqrt(48) = 6.93 in place of 8",
+    )
+    half, exact, printed = deltas["half"][0], deltas["factor"][0], deltas["printed_factor"][0]
+    yield Check(
+        "proof of thm_dpfreal: 1 / (1 - 2^(m (f(eps') - 1))) is about 1 / (2 m^2 log(2)^2 eps') + (1/2 - 1 / (4 m^2 "
+        "log(2)^3)) near 0",
+        abs(printed / exact - 1) <= 0.1,
+        f"at m = 1,000 and eps' = {half:.0e} the factor is {exact:.4g}, the two printed terms are {printed:.4g}, "
+        f"and 2 / eps' is {2 / half:.4g} (criterion: within 10 %)",
+    )
+    ratios = [point["exact"] / (2 * point["edge"]) for point in points]
+    yield Check(
+        "proof of thm_dpfreal, (delta1): delta is at most twice the edge's mass",
+        max(ratios) <= 1,
+        f"exact delta over that bound is {min(ratios):.4f} to {max(ratios):.4f} in {len(ratios)} cases",
+    )
 
 
-def _dp_feat_joint_table(cell: Task, joint: Outcome) -> ReportTable:
-    rows = [
-        ["all signatures", joint["plain_column"], joint["plain_both"]],
-        [f"DP-Feat, epsilon = {cell['epsilon']}", joint["banded_column"], joint["banded_both"]],
-    ]
-    columns: list[ReportColumn | str] = [
-        "signatures",
-        ReportColumn("the column alone", digits=4),
-        ReportColumn("beside a real column", digits=4),
-    ]
-    note = "Of all rados of a table, the share that cannot come from the table with one protected value changed."
-    title = f"thm_dpfreal: rados of {cell['m']} examples that give a value away"
-    return ReportTable("joint", title, columns, rows, note)
+def _dp_feat_band_checks(deltas: Outcome, bands: list[tuple[int, Outcome]]) -> Iterator[FindingPart]:
+    share = max([point["loss"] / point["epsilon"] for point in deltas["points"]] + [out["loss"] for _, out in bands])
+    why = f"it is at most {share:.4f} epsilon: the theorem charges twice what is needed"
+    yield Check(
+        "thm_dpfreal: within the band the privacy loss is at most epsilon",
+        share <= 1,
+        why if share <= 0.5 + 1e-12 else f"it is as much as {share:.4f} epsilon",
+    )
+    least = math.exp(min(outcome["log_ratio"] for _, outcome in bands))
+    why = (
+        f"delta under the band is at least {least:.6f} times that of plain rados, in "
+        f"{sum(outcome['cases'] for _, outcome in bands)} cases with m from "
+        f"{min(m for m, _ in bands):,} to {max(m for m, _ in bands):,} (criterion: below 1 by more than 1e-9)"
+    )
+    if least >= 1 - 1e-9:
+        why += (
+            ". Proved: the terms of the plain sum up to the band's low end telescope to at most P(low), and the band "
+            "then divides by a mass below 1. The cases confirm it"
+        )
+    statement = "DP-Feat: at some epsilon the column's delta is smaller under the band than without it"
+    yield Check(statement, least < 1 - 1e-9, why, ours=True)
 
 
 def _dp_feat_figure(deltas: Outcome) -> Figure:
@@ -333,76 +358,3 @@ def _growth_of_dp_feat_delta(deltas: Outcome, laws: Iterable[str]) -> tuple[bool
         f"than a factor of {_GROWTH:g})"
     )
     return bounded, why
-
-
-def _check_order_of_dp_feat_delta(deltas: Outcome) -> Check:
-    statement = "thm_dpfreal: epsilon delta = O(m^(-5/2)) for every epsilon that is o(1) and Omega(1/m)"
-    return Check(statement, *_growth_of_dp_feat_delta(deltas, _SMALL))
-
-
-def _check_order_at_large_epsilon(deltas: Outcome) -> Check:
-    bounded, why = _growth_of_dp_feat_delta(deltas, _LARGE)
-    quoted = {(point["m"], point["epsilon"]): point for point in deltas["points"]}[1000, 1.0]
-    why += (
-        f"; at m = 1,000 that is epsilon = {_LARGE['8 sqrt(log(m) / m)'](1000):.2f}, and at epsilon = 1 delta is "
-        f"{quoted['exact']:.1e} against {quoted['printed']:.1e} printed; the order holds with any constant above "
-        "sqrt(48) = 6.93 in place of 8"
-    )
-    statement = "thm_dpfreal: epsilon delta = O(m^(-5/2)) from epsilon = 8 sqrt(log(m) / m) on, a part of its range"
-    return Check(statement, bounded and quoted["exact"] <= quoted["printed"], why)
-
-
-def _check_expansion_of_factor(deltas: Outcome) -> Check:
-    half, exact, printed = deltas["half"][0], deltas["factor"][0], deltas["printed_factor"][0]
-    why = (
-        f"at m = 1,000 and eps' = {half:.0e} the factor is {exact:.4g}, the two printed terms are {printed:.4g}, "
-        f"and 2 / eps' is {2 / half:.4g} (criterion: within 10 %)"
-    )
-    statement = (
-        "proof of thm_dpfreal: 1 / (1 - 2^(m (f(eps') - 1))) is about 1 / (2 m^2 log(2)^2 eps') + (1/2 - 1 / (4 m^2 "
-        "log(2)^3)) near 0"
-    )
-    return Check(statement, abs(printed / exact - 1) <= 0.1, why)
-
-
-def _check_first_bound_of_proof(deltas: Outcome) -> Check:
-    ratios = [point["exact"] / (2 * point["edge"]) for point in deltas["points"]]
-    why = f"exact delta over that bound is {min(ratios):.4f} to {max(ratios):.4f} in {len(ratios)} cases"
-    return Check("proof of thm_dpfreal, (delta1): delta is at most twice the edge's mass", max(ratios) <= 1, why)
-
-
-def _check_loss_in_band(deltas: Outcome, bands: list[tuple[int, Outcome]]) -> Check:
-    shares = [point["loss"] / point["epsilon"] for point in deltas["points"]]
-    shares += [outcome["loss"] for _, outcome in bands]
-    why = f"it is at most {max(shares):.4f} epsilon: the theorem charges twice what is needed"
-    if max(shares) > 0.5 + 1e-12:
-        why = f"it is as much as {max(shares):.4f} epsilon"
-    return Check("thm_dpfreal: within the band the privacy loss is at most epsilon", max(shares) <= 1, why)
-
-
-def _check_band_helps(bands: list[tuple[int, Outcome]]) -> Check:
-    least = math.exp(min(outcome["log_ratio"] for _, outcome in bands))
-    cases = sum(outcome["cases"] for _, outcome in bands)
-    why = (
-        f"delta under the band is at least {least:.6f} times that of plain rados, in {cases} cases with m from "
-        f"{min(m for m, _ in bands):,} to {max(m for m, _ in bands):,} (criterion: below 1 by more than 1e-9)"
-    )
-    if least >= 1 - 1e-9:
-        why += (
-            ". Proved: the terms of the plain sum up to the band's low end telescope to at most P(low), and the band "
-            "then divides by a mass below 1. The cases confirm it"
-        )
-    statement = "DP-Feat: at some epsilon the column's delta is smaller under the band than without it"
-    return Check(statement, least < 1 - 1e-9, why, ours=True)
-
-
-def _check_one_column_alone(cell: Task, joint: Outcome) -> Check:
-    why = (
-        f"of the rados of {cell['m']} examples in DP-Feat's band at epsilon = {cell['epsilon']}, "
-        f"{100 * joint['banded_column']:.1f} % give the changed value away by their column alone, which is the "
-        f"marginal that the paper aims to protect, and {100 * joint['banded_both']:.1f} % beside a real-valued column: "
-        "no delta of whole rados is below that, at any epsilon"
-    )
-    same = abs(joint["banded_both"] - joint["banded_column"]) <= 1e-9
-    statement = "proof of thm_dpfreal: d = 1 is no loss of generality, where the output O of (dpreq) is the whole rado"
-    return Check(statement, same, why)

@@ -7,7 +7,7 @@ another attack may go on, and with enough columns linear algebra does.
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, combinations, product
@@ -23,24 +23,24 @@ from radoboost.lab.theory.decision_problems import (
     Integers,
     ProbeQuestion,
     SparseQuestion,
-    decide_probe,
-    decide_sparse,
+    decide_question,
 )
 from radoboost.progress import Progress, silent
-from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
+from radoboost.report.findings import (
+    Check,
+    Figure,
+    FindingPart,
+    Findings,
+    Panel,
+    ReportColumn,
+    ReportTable,
+    Series,
+    findings_of_parts,
+)
 
-# ---- Exact cover in the guise of rados: the paper's reductions, and others that hold for every norm.
-#
-# A reduction turns 3-sets into a question about rados. The question's answer is yes if and only if there is an exact
-# cover, and a witness of one leads to a witness of the other. In both problems of the paper p is part of the instance,
-# so its reductions at p = 0 prove both of its lemmas. Ours add every fixed p, and p = infinity, which the paper does
-# not consider. The proofs are in `docs/proofs/hardness.md`, H1 to H8.
-
-# ---- Restricted exact cover by 3-sets (X3C3), which the hardness proofs start from: instances, a search, a checker.
-#
-# There are 3q elements and 3q different 3-sets of them, and every element is in exactly three. Are there q sets
-# that hold every element once? This is NP-complete (Gonzalez 1985). The search here knows nothing of rados or of
-# solvers.
+# ---- Restricted exact cover by 3-sets (X3C3), which the hardness proofs start from: are there q of 3q different sets,
+# each element in three of them, that hold every element once? This is NP-complete (Gonzalez 1985). The search here
+# knows nothing of rados or of solvers.
 
 _ATTEMPTS = 100_000  # about one in twelve succeeds
 
@@ -72,16 +72,6 @@ class Cover:
     answer: str
     chosen: tuple[int, ...]
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"answer": self.answer, "chosen": list(self.chosen), "seconds": self.seconds}
-
-    def sentence(self) -> str:
-        return {
-            "yes": f"The sets {', '.join(map(str, self.chosen))} hold every element exactly once.",
-            "no": "No choice of sets holds every element exactly once.",
-            "unknown": "Whether some sets hold every element exactly once was not settled in time.",
-        }[self.answer]
 
 
 def random_three_sets(q: int, rng: np.random.Generator) -> ThreeSets:
@@ -138,18 +128,17 @@ def _draw_three_sets(q: int, deal: Callable[[], Any]) -> ThreeSets:
     raise ArgumentError(f"no {3 * q:,} different 3-sets were found in {_ATTEMPTS:,} attempts; take another q")
 
 
+# ---- Exact cover in the guise of rados: the paper's reductions, and others that hold for every norm, proved in
+# docs/proofs/hardness.md, H1 to H8. A reduction turns 3-sets into a question about rados, whose answer is yes if and
+# only if there is an exact cover. In both problems of the paper p is part of the instance, so its reductions at p = 0
+# prove both of its lemmas. Ours add every fixed p, and p = infinity.
+
 SCALE = 1 << 53  # the paper's machine epsilon is one unit of a grid with the step 2**-53
 
 COVERABLE = ThreeSets(((0, 1, 2), (3, 4, 5), (0, 1, 3), (2, 4, 5), (0, 2, 4), (1, 3, 5)))
 UNCOVERABLE = ThreeSets(((0, 1, 3), (1, 2, 4), (2, 3, 5), (0, 3, 4), (1, 4, 5), (0, 2, 5)))
 
 Question = SparseQuestion | ProbeQuestion
-
-
-def decide_question(question: Question, *, seconds: float = DEFAULT_SECONDS, workers: int = 1) -> Answer:
-    if isinstance(question, SparseQuestion):
-        return decide_sparse(question, seconds=seconds, workers=workers)
-    return decide_probe(question, seconds=seconds, workers=workers)
 
 
 def set_indicators(instance: ThreeSets) -> Integers:
@@ -289,17 +278,9 @@ def probe_of_size(m: int, columns: int, rng: np.random.Generator) -> ProbeQuesti
 
 
 def study(
-    *,
-    sizes: Sequence[int] = QUICK_SIZES,
-    covers: Sequence[int] = QUICK_COVERS,
-    sixes: int = 30,
-    repeats: int = 3,
-    limit: float = 0.3,
-    seconds: float = 60.0,
-    seed: int = 0,
-    workers: int = 1,
-    bar: Progress = silent,
-) -> Findings:
+    *, sizes: Sequence[int] = QUICK_SIZES, covers: Sequence[int] = QUICK_COVERS, sixes: int = 30, repeats: int = 3,
+    limit: float = 0.3, seconds: float = 60.0, seed: int = 0, workers: int = 1, bar: Progress = silent,
+) -> Findings:  # fmt: skip
     """Time both decision problems; a curve ends at the size where less than half is decided within the limit.
 
     Before that the paper's own reductions are asked about `sixes` of the 330 instances with q = 2.
@@ -309,30 +290,25 @@ def study(
     attack_library("ortools.sat.python.cp_model")  # loaded here, so that the first question is not charged for it
     left = attack_deadline(seconds)
     printed = _check_printed_reductions(sixes, workers, left)
-    curves = len(_COLUMNS) + len(_IMAGES)
-    probes: dict[str, dict[int, Timing]] = {}
-    images: dict[str, dict[int, Timing]] = {}
-    for label, width in _COLUMNS.items():
+    kinds: dict[str, dict[str, dict[int, Timing]]] = {"Probe-Sample-Subsumption": {}, "Sparse-Approximation": {}}
 
-        def ask(m: int, number: int, width: Callable[[int], int] = width) -> tuple[Question, str]:
-            return probe_of_size(m, width(m), np.random.default_rng([seed, m, width(m), number])), "yes"
+    def probe(width: Callable[[int], int], m: int, number: int) -> tuple[Question, str]:
+        return probe_of_size(m, width(m), np.random.default_rng([seed, m, width(m), number])), "yes"
 
-        bar("timing the solver", len(probes), curves)
-        probes[label] = _solver_time_curve(
-            ask, sizes, repeats, limit, workers, _share_of_solver_time(left, curves - len(probes))
-        )
-    for label, name in _IMAGES.items():
+    def image(name: str, q: int, number: int) -> tuple[Question, str]:
+        rng = np.random.default_rng([seed, q, number])
+        instance = planted_three_sets(q, rng) if number % 2 else random_three_sets(q, rng)
+        return REDUCTIONS[name](instance), find_exact_cover(instance, seconds=10.0).answer
 
-        def image(q: int, number: int, name: str = name) -> tuple[Question, str]:
-            rng = np.random.default_rng([seed, q, number])
-            instance = planted_three_sets(q, rng) if number % 2 else random_three_sets(q, rng)
-            return REDUCTIONS[name](instance), find_exact_cover(instance, seconds=10.0).answer
-
-        bar("timing the solver", curves - len(_IMAGES) + len(images), curves)
-        images[label] = _solver_time_curve(
-            image, covers, repeats, limit, workers, _share_of_solver_time(left, len(_IMAGES) - len(images))
-        )
-    return _solver_findings(printed, probes, images, limit, repeats)
+    asked: list[tuple[str, str, Any, Sequence[int]]] = [
+        *(("Probe-Sample-Subsumption", label, partial(probe, width), sizes) for label, width in _COLUMNS.items()),
+        *(("Sparse-Approximation", label, partial(image, name), covers) for label, name in _IMAGES.items()),
+    ]
+    for number, (kind, label, ask, sizes_of_kind) in enumerate(asked):
+        bar("timing the solver", number, len(asked))
+        share = attack_deadline(max(left() / (len(asked) - number), 1e-3))  # so that the last curves get theirs
+        kinds[kind][label] = _solver_time_curve(ask, sizes_of_kind, repeats, limit, workers, share)
+    return findings_of_parts(NAME, TITLE, [*printed, *_solver_findings(kinds, limit, repeats)])
 
 
 def _check_printed_reductions(sixes: int, workers: int, left: Callable[[], float]) -> list[Check]:
@@ -367,19 +343,10 @@ def _check_printed_reductions(sixes: int, workers: int, left: Callable[[], float
     ]  # fmt: skip
 
 
-def _share_of_solver_time(left: Callable[[], float], curves: int) -> Callable[[], float]:
-    """A fair part of the time that is left, so that the last curves get theirs."""
-    return attack_deadline(max(left() / curves, 1e-3))
-
-
 def _solver_time_curve(
-    ask: Callable[[int, int], tuple[Question, str]],
-    sizes: Sequence[int],
-    repeats: int,
-    limit: float,
-    workers: int,
+    ask: Callable[[int, int], tuple[Question, str]], sizes: Sequence[int], repeats: int, limit: float, workers: int,
     left: Callable[[], float],
-) -> dict[int, Timing]:
+) -> dict[int, Timing]:  # fmt: skip
     curve: dict[int, Timing] = {}
     for size in sorted(sizes):
         answers: list[Answer] = []
@@ -400,79 +367,52 @@ def _solver_time_curve(
 
 
 def _solver_findings(
-    printed: list[Check],
-    probes: dict[str, dict[int, Timing]],
-    images: dict[str, dict[int, Timing]],
-    limit: float,
-    repeats: int,
-) -> Findings:
-    kinds = {"Probe-Sample-Subsumption": probes, "Sparse-Approximation": images}
-    rows = [
-        [kind, label, size, round(100 * timing.share), _finite_seconds(timing.median), max(timing.seconds)]
-        for kind, curves in kinds.items()
-        for label, curve in curves.items()
-        for size, timing in curve.items()
-    ]
-    times = ReportTable(
-        "solver-times",
-        "Seconds of the exact solver",
-        [
-            "problem",
-            "kind",
-            "m or q",
-            ReportColumn("decided", "%"),
-            ReportColumn("median", "s", 3),
-            ReportColumn("longest", "s", 3),
-        ],
-        rows,
-        note=f"{repeats} questions each, at most {limit:g} s a question; no median where less than half was decided.",
-    )
+    kinds: dict[str, dict[str, dict[int, Timing]]], limit: float, repeats: int
+) -> Iterator[FindingPart]:
+    def median(timing: Timing) -> float:
+        return timing.median if math.isfinite(timing.median) else math.nan
+
+    curves = [(kind, label, curve) for kind, those in kinds.items() for label, curve in those.items()]
+    yield ReportTable(
+        "solver-times", "Seconds of the exact solver",
+        ["problem", "kind", "m or q", ReportColumn("decided", "%"), ReportColumn("median", "s", 3),
+         ReportColumn("longest", "s", 3)],
+        [[kind, label, size, round(100 * timing.share), median(timing), max(timing.seconds)]
+         for kind, label, curve in curves for size, timing in curve.items()],
+        f"{repeats} questions each, at most {limit:g} s a question; no median where less than half was decided.",
+    )  # fmt: skip
+    axes = [("Which candidates are in it?", "rows in the table, of twice as many candidates"),
+            ("Any small rows at all?", "q of the exact cover")]  # fmt: skip
+    panels = [
+        Panel(title, x, "seconds", [Series(label, list(curve), [median(timing) for timing in curve.values()])
+                                    for label, curve in those.items()], log_y=True)
+        for (title, x), those in zip(axes, kinds.values(), strict=True)
+    ]  # fmt: skip
     caption = (
         f"Median seconds to an exact answer, {repeats} questions a point, at most {limit:g} s each. A curve ends where "
         "less than half was decided. These are times of one solver, not bounds on an adversary."
     )
-    panels = [
-        Panel("Which candidates are in it?", "rows in the table, of twice as many candidates", "seconds",
-              _solver_time_lines(probes), log_y=True),
-        Panel("Any small rows at all?", "q of the exact cover", "seconds", _solver_time_lines(images), log_y=True),
-    ]  # fmt: skip
-    return Findings(
-        NAME,
-        TITLE,
-        tables=[times],
-        figures=[Figure("solver-times", "How far an exact solver gets", caption, panels)],
-        checks=[*printed, *(_check_solver_right(kind, curves) for kind, curves in kinds.items())],
-        notes=[
-            *(_where_solver_stops(kind, label, curve, limit) for kind, curves in kinds.items()
-              for label, curve in curves.items()),
-            "p = infinity is outside of the paper's range, where p is a number; the questions of p = 1 and of p = "
-            "infinity come from our own reductions.",
-            "NP-hardness says that no method is known to be fast on every instance. It says nothing about a given "
-            "release, and is not a guarantee.",
-            "With as many columns as candidates a linear system tells who is in, and the solver finds that out.",
-        ],
-    )  # fmt: skip
-
-
-def _solver_time_lines(curves: dict[str, dict[int, Timing]]) -> list[Series]:
-    return [
-        Series(label, list(curve), [_finite_seconds(timing.median) for timing in curve.values()])
-        for label, curve in curves.items()
-    ]
-
-
-def _finite_seconds(value: float) -> float:
-    return value if math.isfinite(value) else math.nan
-
-
-def _check_solver_right(kind: str, curves: dict[str, dict[int, Timing]]) -> Check:
-    timings = [timing for curve in curves.values() for timing in curve.values()]
-    n_decided = sum(sum(timing.decided) for timing in timings)
-    n_questions = sum(len(timing.decided) for timing in timings)
-    holds = all(timing.right for timing in timings) if n_decided else None
-    truth = "the rados were made so" if kind.startswith("Probe") else "an independent search for covers agrees"
-    why = f"{n_decided} of {n_questions} questions were decided; {truth}"
-    return Check(f"{kind}: every answer of the solver is right", holds, why, ours=True)
+    yield Figure("solver-times", "How far an exact solver gets", caption, panels)
+    for kind, those in kinds.items():
+        timings = [timing for curve in those.values() for timing in curve.values()]
+        decided = [one for timing in timings for one in timing.decided]
+        truth = "the rados were made so" if kind.startswith("Probe") else "an independent search for covers agrees"
+        yield Check(
+            f"{kind}: every answer of the solver is right",
+            all(timing.right for timing in timings) if any(decided) else None,
+            f"{sum(decided)} of {len(decided)} questions were decided; {truth}",
+            ours=True,
+        )
+    yield from (_where_solver_stops(kind, label, curve, limit) for kind, label, curve in curves)
+    yield (
+        "p = infinity is outside of the paper's range, where p is a number; the questions of p = 1 and of p = "
+        "infinity come from our own reductions."
+    )
+    yield (
+        "NP-hardness says that no method is known to be fast on every instance. It says nothing about a given "
+        "release, and is not a guarantee."
+    )
+    yield "With as many columns as candidates a linear system tells who is in, and the solver finds that out."
 
 
 def _where_solver_stops(kind: str, label: str, curve: dict[int, Timing], limit: float) -> str:

@@ -1,10 +1,10 @@
 """lem_algebraic: the spheres of its proof for m >= 2^d, counted, and a placement of examples without such a hole.
 
-For moderate m the printed bound holds, for it follows from another one; where its proof has gaps is in
-`radoboost.lab.theory.sphere_packing`.
+For moderate m the printed bound holds, for it follows from another one.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError
-from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline
+from radoboost.lab.attacks.adversary_knowledge import DEFAULT_SECONDS, attack_deadline, ranges_text
 from radoboost.lab.paper.jobs import Options, Outcome, Task
 from radoboost.lab.theory import Outcomes, Parts
-from radoboost.lab.theory.confounder import Integers, Search, confounder_cells_along
-from radoboost.report.findings import Check, Figure, Findings, Panel, ReportColumn, ReportTable, Series
+from radoboost.lab.theory.confounder import Integers, Search, confounder_cells_along, proved_hole_radius
+from radoboost.report.findings import Check, Figure, FindingPart, Panel, ReportColumn, ReportTable, Series
 
 # ---- The printed proof of lem_algebraic as code: where it works, and where it has gaps.
 #
@@ -110,7 +110,14 @@ def where_sphere_proof_works() -> ReportTable:
         for m in range(1, most + 1):
             for gap in gaps_of_sphere_proof(m, d) or (None,):
                 by_gap[gap].append(m)
-        rows.append([d, *map(_runs_text, by_gap.values()), first_m_few_spheres(d), first_m_beyond(d)])
+        rows.append(
+            [
+                d,
+                *(ranges_text(ms, " to ", ",") or "none" for ms in by_gap.values()),
+                first_m_few_spheres(d),
+                first_m_beyond(d),
+            ]
+        )
     columns = ["d", "no gap", "e - c may leave the ball", "no sphere around 0", "too few spheres", "too few first at",
                "bound beyond ours first at"]  # fmt: skip
     note = (
@@ -121,16 +128,6 @@ def where_sphere_proof_works() -> ReportTable:
         where = " and ".join(f"for d = {d} from {first:,} to {last:,}" for d, (first, last) in more)
         note += f" Beyond {most:,} there are more m without a gap, such as {where}."
     return ReportTable("proof", "lem_algebraic: for which m the printed proof has which gap", columns, rows, note)
-
-
-def _runs_text(numbers: list[int]) -> str:
-    runs: list[list[int]] = []
-    for one in numbers:
-        if runs and runs[-1][1] == one - 1:
-            runs[-1][1] = one
-        else:
-            runs.append([one, one])
-    return ", ".join(f"{first:,} to {last:,}" if first < last else f"{first:,}" for first, last in runs) or "none"
 
 
 @dataclass(frozen=True)
@@ -240,14 +237,6 @@ def gaps_between_points(floats: NDArray[np.float64]) -> NDArray[np.float64]:
 _CASES = ((2, 24), (2, 100), (2, 10_000), (2, 100_000), (3, 63), (3, 100_000), (6, 3000))  # d and m
 
 
-def proved_hole_radius(m: int, d: int) -> float:
-    """The radius of a hole that is always there, for of more than m cells of a cube one is empty.
-
-    It is 1 / (sqrt(d) ceil((m + 1)^(1/d))), as a share of R.
-    """
-    return 1 / (math.sqrt(d) * confounder_cells_along(m, d))
-
-
 def covering_radius_of_ball(m: int, d: int) -> float:
     """A radius, as a share of R: m >= 3^d points can be placed so that everything in the ball is that near to one.
 
@@ -283,50 +272,66 @@ def cells(options: Options) -> list[Task]:
 def _sphere_packing_work(cell: Task, options: Options) -> Outcome:
     m, d = cell["m"], cell["d"]
     return {
-        "spheres": spheres_of_proof(m, d),
-        "printed": printed_sphere_bound(m, d),
-        "right": proved_hole_radius(m, d),
-        "covering": covering_radius_of_ball(m, d),
-        "follows": printed_sphere_bound_follows(m, d),
-        "first_few": first_m_few_spheres(d),
-        "first_beyond": first_m_beyond(d),
-    }
+        "spheres": spheres_of_proof(m, d), "printed": printed_sphere_bound(m, d), "right": proved_hole_radius(m, d),
+        "covering": covering_radius_of_ball(m, d), "follows": printed_sphere_bound_follows(m, d),
+        "first_few": first_m_few_spheres(d), "first_beyond": first_m_beyond(d),
+    }  # fmt: skip
 
 
 PARTS = {"spheres": _sphere_packing_work}
 
 
-def findings(parts: Parts) -> Findings:
+def findings(parts: Parts) -> Iterator[FindingPart]:
     outcomes = parts["spheres"]
-    rows = [
-        [cell["d"], cell["m"], out["spheres"], cell["m"] + 1, out["printed"], out["covering"], out["right"]]
-        for cell, out in outcomes
-    ]
-    columns: list[ReportColumn | str] = [
-        "d",
-        "m",
-        "spheres of the proof",
-        "needed",
-        *(ReportColumn(name, "R", 5) for name in ("hole of the proof", "hole that can do", "hole that must be")),
-    ]
-    note = "Needed: more spheres than examples. Can do: m examples placed so that no point of the ball is farther off."
-    return Findings(
-        "theory",
-        "lem_algebraic",
-        tables=[ReportTable("spheres", "lem_algebraic: spheres and holes, m >= 2^d", columns, rows, note)],
-        figures=[_sphere_packing_figure(outcomes)],
-        checks=[
-            _check_enough_spheres(outcomes),
-            _check_hole_in_covering(outcomes),
-            _check_hole_always_there(outcomes),
-            _check_sphere_bound_implied(outcomes),
-        ],
-        notes=[
-            "The proof of lem_algebraic packs ceil(log(m + 1) / log(d)) spheres along an edge, that many to the power "
-            "of d in all; more than m take ceil((m + 1)^(1/d)) along an edge. A hole of R / (sqrt(d) ceil((m + "
-            "1)^(1/d))) is there for every m, and for moderate m it is no smaller than the printed one: there the "
-            "printed bound holds. Beyond, the lemma is not refuted: whether its bound holds is open here."
-        ],
+    yield ReportTable(
+        "spheres", "lem_algebraic: spheres and holes, m >= 2^d",
+        ["d", "m", "spheres of the proof", "needed",
+         *(ReportColumn(name, "R", 5) for name in ("hole of the proof", "hole that can do", "hole that must be"))],
+        [[cell["d"], cell["m"], out["spheres"], cell["m"] + 1, out["printed"], out["covering"], out["right"]]
+         for cell, out in outcomes],
+        "Needed: more spheres than examples. Can do: m examples placed so that no point of the ball is farther off.",
+    )  # fmt: skip
+    yield _sphere_packing_figure(outcomes)
+
+    def each(text: str, among: Outcomes = outcomes) -> str:
+        return "; ".join(f"d = {cell['d']}, m = {cell['m']:,}: {text.format(**out)}" for cell, out in among)
+
+    def least(key: str) -> str:
+        return ", ".join(f"{m:,} at d = {d}" for d, m in {cell["d"]: out[key] for cell, out in outcomes}.items())
+
+    enough, too_few = ([(c, out) for c, out in outcomes if (out["spheres"] > c["m"]) == yes] for yes in (True, False))
+    yield Check(
+        "proof of lem_algebraic: for every m >= 2^d there are more spheres than examples",
+        not too_few,
+        f"there are at {each('{spheres:,}', enough) or 'none of the sizes here'}; there are not at "
+        f"{each('{spheres:,}', too_few) or 'none of the sizes here'}. The least m with too few is {least('first_few')}",
+    )
+    cell, out = max(outcomes, key=lambda pair: pair[1]["printed"] / pair[1]["covering"])
+    yield Check(
+        "proof of lem_algebraic: for every m >= 2^d one of its spheres is empty, wherever the examples are",
+        all(out["printed"] <= out["covering"] for _, out in outcomes),
+        f"at d = {cell['d']}, m = {cell['m']:,} it says {out['printed']:.4f} R, and examples can be placed within "
+        f"{out['covering']:.4f} R of every point of the ball; this is about the proof, and does not refute the lemma",
+    )
+    yield Check(
+        "the hole R / (sqrt(d) ceil((m + 1)^(1/d))) is not above what a placement leaves",
+        all(out["right"] <= out["covering"] for _, out in outcomes),
+        each("{right:.5f} R, and {covering:.5f} R can do"),
+        ours=True,
+    )
+    moderate = [(cell, out) for cell, out in outcomes if cell["m"] < out["first_beyond"]]
+    holes = each("{printed:.4f} R, where a hole of {right:.4f} R must be", moderate)
+    follows = all(out["follows"] and out["printed"] <= out["right"] * (1 + 1e-12) for _, out in moderate)
+    yield Check(
+        "lem_algebraic: for moderate m its printed bound holds, for it follows from the hole that must be",
+        follows if moderate else None,
+        f"{holes or 'no size here is so small'}. The least m for which it does not follow is {least('first_beyond')}",
+    )
+    yield (
+        "The proof of lem_algebraic packs ceil(log(m + 1) / log(d)) spheres along an edge, that many to the power "
+        "of d in all; more than m take ceil((m + 1)^(1/d)) along an edge. A hole of R / (sqrt(d) ceil((m + "
+        "1)^(1/d))) is there for every m, and for moderate m it is no smaller than the printed one: there the "
+        "printed bound holds. Beyond, the lemma is not refuted: whether its bound holds is open here."
     )
 
 
@@ -345,61 +350,3 @@ def _sphere_packing_figure(outcomes: Outcomes) -> Figure:
         "not reach so far."
     )
     return Figure("spheres", "Holes between m examples", caption, [panel])
-
-
-def _sphere_counts_text(outcomes: Outcomes, enough: bool) -> str:
-    return "; ".join(
-        f"d = {cell['d']}, m = {cell['m']:,}: {out['spheres']:,}"
-        for cell, out in outcomes
-        if (out["spheres"] > cell["m"]) == enough
-    )
-
-
-def _check_enough_spheres(outcomes: Outcomes) -> Check:
-    first = {cell["d"]: out["first_few"] for cell, out in outcomes}
-    why = (
-        f"there are at {_sphere_counts_text(outcomes, True) or 'none of the sizes here'}; there are not at "
-        f"{_sphere_counts_text(outcomes, False) or 'none of the sizes here'}. The least m with too few is "
-        f"{_first_m_by_columns_text(first)}"
-    )
-    enough = all(out["spheres"] > cell["m"] for cell, out in outcomes)
-    return Check("proof of lem_algebraic: for every m >= 2^d there are more spheres than examples", enough, why)
-
-
-def _check_hole_in_covering(outcomes: Outcomes) -> Check:
-    cell, out = max(outcomes, key=lambda pair: pair[1]["printed"] / pair[1]["covering"])
-    why = (
-        f"at d = {cell['d']}, m = {cell['m']:,} it says {out['printed']:.4f} R, and examples can be placed within "
-        f"{out['covering']:.4f} R of every point of the ball; this is about the proof, and does not refute the lemma"
-    )
-    holds = all(out["printed"] <= out["covering"] for _, out in outcomes)
-    statement = "proof of lem_algebraic: for every m >= 2^d one of its spheres is empty, wherever the examples are"
-    return Check(statement, holds, why)
-
-
-def _check_hole_always_there(outcomes: Outcomes) -> Check:
-    why = "; ".join(
-        f"d = {cell['d']}, m = {cell['m']:,}: {out['right']:.5f} R, and {out['covering']:.5f} R can do"
-        for cell, out in outcomes
-    )
-    fits = all(out["right"] <= out["covering"] for _, out in outcomes)
-    statement = "the hole R / (sqrt(d) ceil((m + 1)^(1/d))) is not above what a placement leaves"
-    return Check(statement, fits, why, ours=True)
-
-
-def _check_sphere_bound_implied(outcomes: Outcomes) -> Check:
-    moderate = [(cell, out) for cell, out in outcomes if cell["m"] < out["first_beyond"]]
-    first = {cell["d"]: out["first_beyond"] for cell, out in outcomes}
-    holes = "; ".join(
-        f"d = {cell['d']}, m = {cell['m']:,}: {out['printed']:.4f} R, where a hole of {out['right']:.4f} R must be"
-        for cell, out in moderate
-    )
-    follows = all(out["follows"] and out["printed"] <= out["right"] * (1 + 1e-12) for _, out in moderate)
-    least = _first_m_by_columns_text(first)
-    why = f"{holes or 'no size here is so small'}. The least m for which it does not follow is {least}"
-    statement = "lem_algebraic: for moderate m its printed bound holds, for it follows from the hole that must be"
-    return Check(statement, follows if moderate else None, why)
-
-
-def _first_m_by_columns_text(first: dict[int, int]) -> str:
-    return ", ".join(f"{m:,} at d = {d}" for d, m in first.items())

@@ -18,7 +18,11 @@ from radoboost.errors import ArgumentError
 from radoboost.learner.model import Model
 from radoboost.release.release import rounded_up_text
 from radoboost.release.statement_text import epsilon_text
+from radoboost.tables.class_values import case_folds
+from radoboost.tables.column_types import Category
+from radoboost.tables.csv_dialect import CsvDialect
 
+INFINITE = {"inf": ("inf", "+inf", "infinity", "+infinity"), "-inf": ("-inf", "-infinity")}  # in any capitals
 FORMATS = {"onnx": ".onnx", "python": ".py", "sql": ".sql"}  # by the endings of their files
 
 
@@ -54,6 +58,20 @@ def _export_writer(to: str) -> Callable[[Model], str | bytes]:
     from radoboost.learner.export.python import python_program
 
     return python_program
+
+
+def places_as_programs_write(kind: Category, marks: CsvDialect) -> dict[Any, int]:
+    """The place of every spelling, for programs that read numbers without marks; with marks, only as it is declared."""
+    texts = {key: place for key, place in kind.places().items() if isinstance(key, str)}
+    return kind.places(marks) | texts
+
+
+def folds_of_keys(kind: Category) -> dict[int, int]:
+    """The letters that are folded to one which some spelling of the category has; all others match none either way."""
+    if not kind.fold:
+        return {}
+    letters = {ord(letter) for key in kind.places() for letter in (key if isinstance(key, str) else "truefalse")}
+    return {code: small for code, small in case_folds().items() if small in letters}
 
 
 # ---- What an exported model says about itself: where it comes from, and what was promised there.

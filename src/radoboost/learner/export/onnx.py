@@ -1,20 +1,32 @@
 """A model as an ONNX graph in double precision: raw columns go in, labels and probabilities come out."""
 
-from collections.abc import Collection
-from types import ModuleType
+from collections.abc import Collection, Mapping
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.errors import ArgumentError, ModelError, install
-from radoboost.learner.export import summary_of_exported_model
+from radoboost.learner.export import INFINITE, folds_of_keys, places_as_programs_write, summary_of_exported_model
 from radoboost.learner.model import Model
 from radoboost.learner.probabilities import ProbabilityLink
 from radoboost.release.feature_map import FeatureMap
-from radoboost.tables.cells import FIRST, GAPS, LAST
-from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
-from radoboost.tables.labels import LONGEST_LABEL, class_key
+from radoboost.tables.cells import GAPS
+from radoboost.tables.column_types import (
+    FIRST,
+    GAP,
+    LAST,
+    PARTS,
+    UNITS,
+    Category,
+    Date,
+    Kind,
+    Number,
+    seconds_of_iso_date,
+)
+from radoboost.tables.csv_dialect import CsvDialect
+from radoboost.tables.labels import LONGEST_LABEL
 
 # ---- A graph of ONNX operations while it is being written: names, constants, and operations made of others.
 
@@ -128,10 +140,10 @@ _NUMBER = r"[\t-\r ]*[+-]?(?:[0-9]{1,200}(?:\.[0-9]{0,200})?|\.[0-9]{1,200})(?:[
 _WORDS = {1.0: "[tT][rR][uU][eE]", 0.0: "[fF][aA][lL][sS][eE]"}
 
 
-def onnx_encoded_cells(nodes: Nodes, name: str, kind: Kind) -> str:
+def onnx_encoded_cells(nodes: Nodes, name: str, kind: Kind, marks: CsvDialect) -> str:
     """The encoded columns of a raw column, by its kind."""
     if isinstance(kind, Category):
-        return _onnx_category(nodes, nodes.input(name, "STRING"), kind)
+        return _onnx_category(nodes, nodes.input(name, "STRING"), kind, marks)
     assert isinstance(kind, Number | Date)
     parts: list[str] = []
     if isinstance(kind, Date):
@@ -144,10 +156,16 @@ def onnx_encoded_cells(nodes: Nodes, name: str, kind: Kind) -> str:
         seconds = nodes.op("Where", known, seconds, np.array(0))
         since = nodes.cast(nodes.op("Sub", seconds, np.array(seconds_of_iso_date(kind.origin))), "DOUBLE")
         number, missing = nodes.op("Div", since, float(UNITS[kind.unit])), nodes.op("Not", known)
-        parts = [_onnx_date_part(nodes, seconds, known, part) for part in kind.parts]
     else:
         number = nodes.input(name, "DOUBLE")
         missing = nodes.either(nodes.op("IsNaN", number), nodes.op("IsInf", number))
+    missing = nodes.either(missing, *(nodes.op("Equal", number, code) for code in kind.codes()))
+    if kind.beyond == GAP:
+        low, high = map(float, kind.bounds())
+        missing = nodes.either(missing, nodes.op("Less", number, low), nodes.op("Greater", number, high))
+    if isinstance(kind, Date):
+        known = nodes.op("Not", missing)
+        parts = [_onnx_date_part(nodes, seconds, known, part) for part in kind.parts]
     number = nodes.op("Where", missing, kind.filled(), number)
     return nodes.joined([number, *([nodes.cast(missing, "DOUBLE")] if kind.gaps else []), *parts])
 
@@ -176,35 +194,41 @@ def _onnx_date_part(nodes: Nodes, seconds: str, known: str, part: str) -> str:
     return nodes.cast(nodes.both(slots, known), "DOUBLE")
 
 
-def _onnx_category(nodes: Nodes, text: str, kind: Category) -> str:
+def _onnx_category(nodes: Nodes, text: str, kind: Category, marks: CsvDialect) -> str:
     """Columns of 0 and 1, of which at most one is 1."""
-    keys = [class_key(value) for value in kind.values or ()]
+    places, folds = places_as_programs_write(kind, marks), folds_of_keys(kind)
     short = nodes.matches(text, f"(?s:.{{0,1000}}.{{0,{LONGEST_LABEL - 1000}}})")
     numbers = ""
-    if not all(isinstance(key, str) for key in keys):
+    if not all(isinstance(key, str) for key in places):
         is_number = nodes.matches(text, _NUMBER)
         number = nodes.cast(nodes.op("Where", is_number, text, np.array("0")), "DOUBLE")
         numbers = nodes.op("Where", is_number, number, np.nan)
-    slots = []
-    for key in keys:
-        if isinstance(key, str):
-            slot = nodes.matches(text, f"{_SPACE}{_quote_for_onnx_pattern(key)}{_SPACE}")
-        else:
-            slot = nodes.op("Equal", numbers, float(key))
-            if float(key) in _WORDS:
-                slot = nodes.either(slot, nodes.matches(text, f"{_SPACE}{_WORDS[float(key)]}{_SPACE}"))
-        slots.append(nodes.both(slot, short))
-    other = nodes.op("Not", nodes.either(*slots))
+    slots: dict[int, list[str]] = {place: [] for place in range(len(list(kind.encoded(""))))}
+    for key, place in places.items():
+        word = _quote_for_onnx_pattern(key, folds) if isinstance(key, str) else _WORDS.get(float(key), "")
+        if not isinstance(key, str):
+            slots[place].append(nodes.op("Equal", numbers, float(key)))
+        if key in INFINITE:
+            word = f"(?i:{'|'.join(map(_quote_for_onnx_pattern, INFINITE[key]))})"
+        if word:
+            slots[place].append(nodes.matches(text, f"{_SPACE}{word}{_SPACE}"))
+    for place in range(len(kind.values or ())):
+        slots[place] = [nodes.both(nodes.either(*slots[place]), short)]
+    other = nodes.op("Not", nodes.either(*(slot for own in slots.values() for slot in own)))
     words = "|".join(_quote_for_onnx_pattern(word) for word in sorted(GAPS))
     gap = nodes.both(nodes.both(nodes.matches(text, rf"[ \t]*(?:{words})[ \t]*"), short), other)
-    slots += [nodes.both(other, nodes.op("Not", gap))] if kind.other else []
-    slots += [gap] if kind.gaps else []
-    return nodes.cast(nodes.joined(slots), "DOUBLE")
+    unknown = nodes.both(other, nodes.op("Not", gap))
+    for slot, where in ((unknown, kind.slot_of_other), (gap, kind.slot_of_gap)):
+        if where is not None:
+            slots[where].append(slot)
+    return nodes.cast(nodes.joined([nodes.either(*own) for own in slots.values()]), "DOUBLE")
 
 
-def _quote_for_onnx_pattern(word: str) -> str:
-    """A text for a pattern, to be taken as it is."""
-    return "".join(c if c.isascii() and c.isalnum() else rf"\x{{{ord(c):x}}}" for c in word)
+def _quote_for_onnx_pattern(word: str, folds: Mapping[int, int] = MappingProxyType({})) -> str:
+    """A text for a pattern, to be taken as it is, or with any letter that is folded to one of its own."""
+    letters = [[code, *(other for other, small in folds.items() if small == code)] for code in map(ord, word)]
+    quoted = [[chr(c) if c < 128 and chr(c).isalnum() else rf"\x{{{c:x}}}" for c in codes] for codes in letters]
+    return "".join(codes[0] if len(codes) == 1 else f"[{''.join(codes)}]" for codes in quoted)
 
 
 _OUTPUTS = ("label", "probabilities")
@@ -256,8 +280,8 @@ def _onnx_input_name(name: str) -> str:
 def _onnx_encoded_columns(nodes: Nodes, model: Model) -> tuple[str, str]:
     """All encoded columns, and, without a schema, where a row has an infinite value: it is refused."""
     if model.schema is not None:
-        columns = model.schema.columns
-        parts = [onnx_encoded_cells(nodes, _onnx_input_name(name), columns[name]) for name in model.schema.used]
+        kinds, marks = model.reading_kinds, model.schema.marks
+        parts = [onnx_encoded_cells(nodes, _onnx_input_name(name), kinds[name], marks) for name in model.schema.used]
         return nodes.joined(parts), ""
     raw = nodes.joined([nodes.input(_onnx_input_name(name), "DOUBLE") for name in model.input_names])
     filled = nodes.op("Where", nodes.op("IsNaN", raw), model.neutral[None, :], raw)

@@ -1,20 +1,21 @@
 """A model as one Python file that needs nothing but Python: the text of `standalone`, with the model in it as data."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from radoboost.learner.export import one_line_comment, standalone, summary_of_exported_model
+from radoboost.learner.export import folds_of_keys, one_line_comment, standalone, summary_of_exported_model
 from radoboost.learner.model import Model
 from radoboost.learner.predict import prediction_column_names
 from radoboost.release.columns import Column
 from radoboost.release.feature_map import FeatureMap, Input
 from radoboost.tables.cells import GAPS
-from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
-from radoboost.tables.csv_dialect import SEPARATORS
-from radoboost.tables.labels import class_key
+from radoboost.tables.column_types import GAP, PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
+from radoboost.tables.csv_dialect import PLAIN, SEPARATORS, CsvDialect
 
+LARGEST = sys.float_info.max
 _PLACE = "MODEL: dict[str, Any] = {}\n"
 
 
@@ -62,36 +63,37 @@ def model_as_python_data(model: Model) -> dict[str, Any]:
         "columns": _weighted_columns_as_python_data(model),
         "link": None if link is None else (link.up, link.down, float(np.sqrt(link.bend)), link.origin, link.offset),
         "separator": separator,
-        "decimal": "." if schema is None else schema.decimal,
-        "thousands": None if schema is None else schema.thousands,
         "gap_words": sorted(GAPS),
     }
 
 
 def _raw_columns_as_python_data(model: Model) -> list[dict[str, Any]]:
     if model.schema is not None:
-        return [{"name": name, **_encoding_as_python(model.schema.columns[name])} for name in model.schema.used]
+        kinds, marks = model.reading_kinds, model.schema.marks
+        return [{"name": name, **_encoding_as_python(kinds[name], marks)} for name in model.schema.used]
     fills = zip(model.input_names, model.neutral.tolist(), strict=True)
-    return [{"name": name, "kind": "number", "fill": fill, "gaps": False, "strict": True} for name, fill in fills]
+    return [{"name": name, **_encoding_as_python(Number(fill=fill), PLAIN), "strict": True} for name, fill in fills]
 
 
-def _encoding_as_python(kind: Kind) -> dict[str, Any]:
+def _encoding_as_python(kind: Kind, marks: CsvDialect) -> dict[str, Any]:
     """What becomes of the cells of a raw column."""
     if isinstance(kind, Category):
-        keys = [class_key(value) for value in kind.values or ()]
-        values = [key if isinstance(key, str) else float(key) for key in keys]
-        return {"kind": "category", "values": values, "other": kind.other, "gaps": kind.gaps}
+        places = [(key if isinstance(key, str) else float(key), place) for key, place in kind.places(marks).items()]
+        own = {"slots": len(list(kind.encoded(""))), "other": kind.slot_of_other, "gap": kind.slot_of_gap}
+        written = {"decimal": marks.decimal, "thousands": marks.thousands}
+        return {"kind": "category", "values": places, "folds": folds_of_keys(kind), **own, **written}
     assert isinstance(kind, Number | Date)
     entry: dict[str, Any] = {"kind": kind.kind, "fill": kind.filled(), "gaps": kind.gaps}
-    if isinstance(kind, Date):
-        parts = [(part, len(PARTS[part])) for part in kind.parts]
-        entry |= {
-            "order": kind.order,
-            "origin": seconds_of_iso_date(kind.origin),
-            "unit": UNITS[kind.unit],
-            "parts": parts,
-        }
-    return entry
+    entry |= {"codes": kind.codes(), "within": kind.bounds() if kind.beyond == GAP else (-LARGEST, LARGEST)}
+    if isinstance(kind, Number):
+        own_marks = kind.dialect(marks)
+        return entry | {"decimal": own_marks.decimal, "thousands": own_marks.thousands}
+    return entry | {
+        "order": kind.order,
+        "origin": seconds_of_iso_date(kind.origin),
+        "unit": UNITS[kind.unit],
+        "parts": [(part, len(PARTS[part])) for part in kind.parts],
+    }
 
 
 def _weighted_columns_as_python_data(model: Model) -> list[dict[str, Any]]:

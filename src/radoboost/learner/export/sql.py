@@ -8,15 +8,33 @@ from typing import Any
 import numpy as np
 
 from radoboost.errors import ArgumentError
-from radoboost.learner.export import one_line_comment, summary_of_exported_model
+from radoboost.learner.export import (
+    INFINITE,
+    folds_of_keys,
+    one_line_comment,
+    places_as_programs_write,
+    summary_of_exported_model,
+)
 from radoboost.learner.model import Model
 from radoboost.learner.predict import prediction_column_names
 from radoboost.release.columns import Column
 from radoboost.release.feature_map import FeatureMap, Input
-from radoboost.tables.cells import FIRST, GAPS, LAST
+from radoboost.tables.cells import GAPS
 from radoboost.tables.column_selection import list_names
-from radoboost.tables.column_types import PARTS, UNITS, Category, Date, Kind, Number, seconds_of_iso_date
-from radoboost.tables.labels import LONGEST_LABEL, class_key
+from radoboost.tables.column_types import (
+    FIRST,
+    GAP,
+    LAST,
+    PARTS,
+    UNITS,
+    Category,
+    Date,
+    Kind,
+    Number,
+    seconds_of_iso_date,
+)
+from radoboost.tables.csv_dialect import CsvDialect
+from radoboost.tables.labels import LONGEST_LABEL
 
 # ---- Pieces of SQL that DuckDB and PostgreSQL understand alike, and a query that is built of them step by step.
 
@@ -159,31 +177,48 @@ class Encoded:
     uses: tuple[str, ...] = ()
 
 
-def sql_encoded_cells(query: SqlSteps, name: str, kind: Kind) -> list[Encoded]:
+def sql_encoded_cells(query: SqlSteps, name: str, kind: Kind, marks: CsvDialect) -> list[Encoded]:
     """The encoded columns of a raw column, by its kind."""
     if isinstance(kind, Category):
-        return _sql_category(query, name, kind)
+        return _sql_category(query, name, kind, marks)
     assert isinstance(kind, Number | Date)
     cell = sql_trim(query, name)
     parts: list[Encoded] = []
     if isinstance(kind, Date):
         seconds = _sql_seconds(query, cell, kind.order)
         origin = sql_literal(float(seconds_of_iso_date(kind.origin)))
-        since = f"({seconds} - {origin}) / {sql_literal(float(UNITS[kind.unit]))}"
-        missing, found = (
-            f"{seconds} IS NULL",
-            sql_case((f"{seconds} IS NULL", sql_literal(kind.filled())), default=since),
-        )
-        number, uses = query.let(found, seconds), (seconds,)
-        for part in kind.parts:
-            place = _sql_date_part(query, seconds, part)
-            parts += [Encoded(condition=f"{place} = {k}", uses=(place,)) for k in range(len(PARTS[part]))]
+        read = query.let(f"({seconds} - {origin}) / {sql_literal(float(UNITS[kind.unit]))}", seconds)
     else:
-        read = query.let(sql_number(cell), cell)
-        number, uses = query.let(f"COALESCE({read}, {sql_literal(kind.filled())})", read), (read,)
-        missing = f"{read} IS NULL"
-    gaps = [Encoded(condition=missing, uses=uses)] if kind.gaps else []
-    return [Encoded(number, uses=(number,)), *gaps, *parts]
+        read = query.let(_sql_number_with_marks(cell, name, kind), cell)
+    low, high = kind.bounds()
+    gaps = [f"{read} = {sql_literal(code)}" for code in kind.codes()]
+    if kind.beyond == GAP:
+        gaps += [f"{read} < {sql_literal(float(low))}", f"{read} > {sql_literal(float(high))}"]
+    if gaps:
+        read = query.let(sql_case((" OR ".join(gaps), "NULL"), default=read), read)
+    missing = Encoded(condition=f"{read} IS NULL", uses=(read,))
+    if isinstance(kind, Date):
+        for part in kind.parts:
+            place, uses = _sql_date_part(query, seconds, part), (read,)
+            parts += [
+                Encoded(condition=f"({place} = {k} AND {read} IS NOT NULL)", uses=(place, *uses))
+                for k in range(len(PARTS[part]))
+            ]
+    number = query.let(f"COALESCE({read}, {sql_literal(kind.filled())})", read)
+    return [Encoded(number, uses=(number,)), *([missing] if kind.gaps else []), *parts]
+
+
+def _sql_number_with_marks(cell: str, name: str, kind: Number) -> str:
+    """The number in a text, which may be written with the column's own decimal mark."""
+    if kind.thousands is not None:
+        raise ArgumentError(
+            f"column {name!r} has marks between thousands, which SQL does not read; export to Python, or make numbers "
+            "of it in the table and leave thousands out of the schema"
+        )
+    if kind.decimal != ",":
+        return sql_number(cell)
+    with_point = sql_number(f"replace({cell}, ',', '.')")
+    return sql_case((f"{cell} LIKE '%,%' AND {cell} NOT LIKE '%.%'", with_point), default=sql_number(cell))
 
 
 def sql_strict_number(query: SqlSteps, name: str, neutral: float) -> Encoded:
@@ -212,26 +247,27 @@ def sql_number(text: str) -> str:
     )
 
 
-def _sql_category(query: SqlSteps, name: str, kind: Category) -> list[Encoded]:
-    keys = [class_key(value) for value in kind.values or ()]
+def _sql_category(query: SqlSteps, name: str, kind: Category, marks: CsvDialect) -> list[Encoded]:
+    places = places_as_programs_write(kind, marks)
     cell = query.let(f"CAST({sql_identifier(name)} AS varchar)")
-    text = query.let(f"trim({cell}, {_SPACES})", cell)
+    folds = folds_of_keys(kind)
+    capitals, small = ("".join(map(chr, letters)) for letters in (folds, folds.values()))
+    folded = f"translate({cell}, {sql_literal(capitals)}, {sql_literal(small)})" if folds else cell
+    text = query.let(f"trim({folded}, {_SPACES})", cell)
     uses = [cell, text]
-    if not all(isinstance(key, str) for key in keys):
+    if not all(isinstance(key, str) for key in places):
         number = query.let(sql_number(text), text)
         uses.append(number)
-    cases = [(f"length({cell}) > {LONGEST_LABEL}", "-1")]
-    for k, key in enumerate(keys):
-        cases.append(
-            (
-                f"{text} = {sql_literal(key)}" if isinstance(key, str) else f"{number} = {sql_literal(float(key))}",
-                str(k),
-            )
-        )
+    other, gap = ("NULL" if slot is None else str(slot) for slot in (kind.slot_of_other, kind.slot_of_gap))
+    cases = [(f"length({cell}) > {LONGEST_LABEL}", other)]
+    for key, place in places.items():
+        same = f"{text} = {sql_literal(key)}" if isinstance(key, str) else f"{number} = {sql_literal(float(key))}"
+        if key in INFINITE:
+            same = f"lower({text}) IN ({', '.join(map(sql_literal, INFINITE[key]))})"
+        cases.append((same, str(place)))
     blank = f"trim({cell}, {_BLANKS})"
-    place = query.let(sql_case(*cases, (sql_is_gap(blank), str(len(keys))), default="-1"), *uses)
-    wanted = [*range(len(keys)), *([-1] if kind.other else []), *([len(keys)] if kind.gaps else [])]
-    return [Encoded(condition=f"{place} = {slot}", uses=(place,)) for slot in wanted]
+    slot = query.let(sql_case(*cases, (sql_is_gap(blank), gap), default=other), *uses)
+    return [Encoded(condition=f"{slot} = {k}", uses=(slot,)) for k in range(len(list(kind.encoded(name))))]
 
 
 # ---- dates
@@ -358,7 +394,7 @@ def _sql_scores(query: SqlSteps, model: Model) -> list[str]:
     encoded: list[Encoded] = []
     if model.schema is not None:
         for name in model.schema.used:
-            encoded += sql_encoded_cells(query, name, model.schema.columns[name])
+            encoded += sql_encoded_cells(query, name, model.reading_kinds[name], model.schema.marks)
     else:
         fills = zip(model.input_names, model.neutral.tolist(), strict=True)
         encoded = [sql_strict_number(query, name, fill) for name, fill in fills]

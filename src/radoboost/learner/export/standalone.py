@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from datetime import date, datetime, timedelta
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -25,6 +26,7 @@ EPOCH = datetime(1970, 1, 1)
 LONGEST = 1024  # characters: a longer text is no value of a category
 
 
+@cache
 def number_pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     """What a number looks like in a text."""
     whole = "[0-9]+" if thousands is None else f"(?:[0-9]+|[0-9]{{1,3}}(?:{re.escape(thousands)}[0-9]{{3}})+)"
@@ -33,7 +35,7 @@ def number_pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
 
 
 PLAIN = number_pattern(".", None)
-WRITTEN = number_pattern(MODEL.get("decimal", "."), MODEL.get("thousands"))
+INFINITE = re.compile("[+-]?inf(?:inity)?", re.IGNORECASE)
 
 
 def plain(cell: Any) -> Any:
@@ -53,7 +55,14 @@ def is_gap(cell: Any) -> bool:
     return cell is None or (isinstance(cell, str) and cell.strip(" \t") in GAPS)
 
 
-def number(cell: Any, typed: bool = True) -> float:
+def without_marks(text: str, decimal: str, thousands: str | None) -> str:
+    """A number in a text as programs write it; any other text as it is."""
+    if not number_pattern(decimal, thousands).fullmatch(text):
+        return text
+    return (text.replace(thousands, "") if thousands else text).replace(decimal, ".")
+
+
+def number(cell: Any, decimal: str = ".", thousands: str | None = None, typed: bool = True) -> float:
     """The number that a cell is, NaN where it is none; a text that is not `typed` is a cell of a CSV file."""
     if not isinstance(cell, str):
         try:
@@ -63,36 +72,36 @@ def number(cell: Any, typed: bool = True) -> float:
     word = cell.strip(" \t").lower()
     if word in ("true", "false"):
         return float(word == "true")
-    if WRITTEN.fullmatch(cell):
-        text = cell.replace(MODEL["thousands"], "") if MODEL.get("thousands") else cell
-        return float(text.replace(MODEL["decimal"], "."))
+    if number_pattern(decimal, thousands).fullmatch(cell):
+        return float(without_marks(cell, decimal, thousands))
     return float(cell) if typed and PLAIN.fullmatch(cell) else math.nan
 
 
-def value(cell: Any) -> Any:
+def value(cell: Any, decimal: str, thousands: str | None) -> Any:
     """What a value of a category is compared by: "1", " 1.0" and 1 are one value, and so are "true" and True."""
     if isinstance(cell, str):
-        cell = cell.strip()
+        cell = without_marks(cell.strip(), decimal, thousands)
         if cell.lower() in ("true", "false"):
             return cell.lower() == "true"
-        if not PLAIN.fullmatch(cell) or not math.isfinite(float(cell)):
+        if not PLAIN.fullmatch(cell) and not INFINITE.fullmatch(cell):
             return cell
-        cell = float(cell)
     try:
         cell = float(cell)
     except OverflowError:  # a whole number beyond any float
-        return str(cell)
+        cell = math.inf if cell > 0 else -math.inf
     except (TypeError, ValueError):
         return cell
     return repr(cell) if math.isinf(cell) else cell
 
 
-def place(cell: Any, values: list[Any]) -> int | None:
-    """Which of the values a cell is; -1 for another one, None where it is missing."""
+def slot(cell: Any, column: dict[str, Any]) -> int | None:
+    """The slot of a category that a cell sets, if any."""
+    other: int | None = column["other"]
     if isinstance(cell, str) and len(cell) > LONGEST:
-        return -1
-    key = value(cell)
-    return next((k for k, known in enumerate(values) if known == key), None if is_gap(cell) else -1)
+        return other
+    text = cell.translate(column["folds"]) if isinstance(cell, str) else cell
+    key = value(text, column["decimal"], column["thousands"])
+    return next((k for known, k in column["values"] if known == key), column["gap"] if is_gap(cell) else other)
 
 
 def seconds(cell: Any, order: str) -> int | None:
@@ -134,27 +143,23 @@ def slots(count: int, chosen: int | None) -> list[float]:
 def encoded(column: dict[str, Any], cell: Any, typed: bool) -> list[float]:
     """The numbers that a cell of a raw column becomes."""
     if column["kind"] == "category":
-        where, n_values = place(cell, column["values"]), len(column["values"])
-        chosen = where
-        if where is None:
-            chosen = n_values + column["other"] if column["gaps"] else None
-        elif where < 0:
-            chosen = n_values if column["other"] else None
-        return slots(n_values + column["other"] + column["gaps"], chosen)
-    parts: list[float] = []
+        return slots(column["slots"], slot(cell, column))
+    moment = None
     if column["kind"] == "date":
         moment = seconds(cell, column["order"])
         found = math.nan if moment is None else (moment - column["origin"]) / column["unit"]
-        for part, count in column["parts"]:
-            days = None if moment is None else moment // 86400
-            if days is not None:
-                days = (days + 3) % 7 if part == "weekday" else date.fromordinal(days + EPOCH.toordinal()).month - 1
-            parts += slots(count, days)
     else:
-        found = number(cell, typed)
+        found = number(cell, column["decimal"], column["thousands"], typed)
         if column.get("strict") and not math.isfinite(found) and not is_gap(cell):
             raise ValueError(f"column {column['name']!r} has {str(cell)[:60]!r}, which is no finite number")
-    missing = not math.isfinite(found)
+    low, high = column["within"]
+    missing = not math.isfinite(found) or found in column["codes"] or not low <= found <= high
+    parts: list[float] = []
+    for part, count in column.get("parts", ()):
+        days = None if missing or moment is None else moment // 86400
+        if days is not None:
+            days = (days + 3) % 7 if part == "weekday" else date.fromordinal(days + EPOCH.toordinal()).month - 1
+        parts += slots(count, days)
     return [column["fill"] if missing else found, *([float(missing)] if column["gaps"] else []), *parts]
 
 

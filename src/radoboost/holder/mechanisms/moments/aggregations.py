@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from radoboost.holder.aggregation import AddedFields
+from radoboost.holder.declared_bounds import declared_limit_arrays
 from radoboost.holder.engines import Engine
 from radoboost.holder.feature_maps import mapped_value_blocks
 from radoboost.holder.rado_sums import columns_of_row_counts, engine_values, values_of_row_counts
 from radoboost.holder.row_counts import RowCounts, count_beyond_bounds
 from radoboost.holder.runners.row_cache import RowBatch
-from radoboost.holder.schema_file import declared_limit_arrays
 from radoboost.release.columns import Column
 from radoboost.tables import Batch
 from radoboost.tables.gpu_arrays import copy_gpu_array_to_host

@@ -18,6 +18,7 @@ import numpy as np
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
+from radoboost.holder.declared_bounds import check_declared_bounds
 from radoboost.holder.feature_maps import map_table
 from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.mechanisms import table_survey
@@ -26,10 +27,10 @@ from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRI
 from radoboost.holder.mechanisms.moments.budget import NoiseShape
 from radoboost.holder.mechanisms.moments.feature_plan import FeatureCandidates, columns_of_plan
 from radoboost.holder.mechanisms.moments.stages import Stages, check_memory_for_stages
+from radoboost.holder.mechanisms.plain import Plain
 from radoboost.holder.mechanisms.record_level import check_width_of_records, released_record_columns
 from radoboost.holder.mechanisms.statements import COMMON, DEFAULT_DELTA, make_statement
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.schema_file import check_declared_bounds, check_declared_feature_names
 from radoboost.privacy import NotPrivate, Relation
 from radoboost.release.rado_sampling import require_memory_for_drawn_rados
 from radoboost.release.release import Statement
@@ -58,27 +59,22 @@ _PLANNED = (
 
 def check_exact_moments(asked: CraftRequest) -> None:
     """Refuse what only serves a promise, what cannot be, and what exact sums have no use for."""
-    if asked.scale not in ("auto", "bounds"):
-        raise ArgumentError("moments scales columns by bounds, declared or the table's own; leave scale out (--scale)")
-    asked.refuse("moments", "first_row")
     if asked.rows is not None:
-        raise ArgumentError("exact moments have no noise for rows to outweigh; leave rows out (--rows)")
-    table_survey.check_scale_argument(replace(asked, scale="auto"))  # also refuses a person, and private bounds
+        raise ArgumentError("exact moments have no noise for rows to outweigh; leave rows out (--set rows)")
+    table_survey.check_scale_argument(replace(asked, mechanism=Plain()))  # also refuses a person, and private bounds
 
 
 def make_exact_moments(
     mechanism: "Moments", asked: CraftRequest, run: Curator, outlook: FeatureCandidates | None
 ) -> ReleaseDraft:
     """The sum of edge vectors and of their products, without noise."""
-    names = run.source.features
-    check_declared_feature_names(names, asked.intercept)
-    facts = table_survey.survey_table(replace(asked, scale="standard"), run, passes=3)
+    names, facts = run.source.features, run.survey
     check_rows_sum_exactly(run.source.name, facts.all_rows, MOST_ROWS, "learn from all: rado learn A B")
     limits, estimated = _bounds_for_exact_moments(asked, facts, names)
     odd = {
         name: value for name, value in table_survey.outliers_of_survey(facts, run.source).items() if name in estimated
     }
-    asked = replace(asked, declared=replace(asked.declared, limits=limits), features=names)
+    asked = replace(asked, found=limits)
     columns, through = released_record_columns(replace(asked, columns="linear") if outlook else asked, names, 1 / GRID)
     inputs, feature_map = None, None
     if through is not None:
@@ -119,7 +115,7 @@ def _bounds_for_exact_moments(
     asked: CraftRequest, facts: table_survey.TableSurvey, names: Sequence[str]
 ) -> tuple[dict[str, tuple[float, float]], tuple[str, ...]]:
     """The bounds of all columns, and which of them are estimated: as far as values go, and some deviations at most."""
-    declared = check_declared_bounds(asked.declared, names, "standard")
+    declared = check_declared_bounds(asked.limits, names, "standard")
     slots = {name: (0.0, 1.0) for name in names if name in asked.groups}
     estimated = {}
     for k, name in enumerate(names):

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from radoboost.errors import ArgumentError
 from radoboost.holder.curator import Curator
+from radoboost.holder.declared_bounds import check_declared_feature_names
 from radoboost.holder.feature_maps import DEGREES, map_table
 from radoboost.holder.gaussian_noise import LARGEST_SCALE
 from radoboost.holder.grid import check_rows_sum_exactly
 from radoboost.holder.mechanisms import record_level, statements
-from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts
+from radoboost.holder.mechanisms.mechanism import KeyUse, Question, ReleaseDraft, StatementFacts, check_intercept
 from radoboost.holder.mechanisms.moments import feature_plan
 from radoboost.holder.mechanisms.moments.aggregations import CONSTANT_VALUE, GRID, MOST_ROWS, SphereRows
 from radoboost.holder.mechanisms.moments.budget import (
@@ -36,13 +37,15 @@ from radoboost.holder.mechanisms.moments.private_bounds import (
     private_bounds_text,
 )
 from radoboost.holder.mechanisms.moments.stages import Stages, check_memory_for_stages
+from radoboost.holder.mechanisms.plain import Plain
+from radoboost.holder.mechanisms.table_survey import TableSurvey, survey_table
 from radoboost.holder.request import CraftRequest
-from radoboost.holder.schema_file import check_declared_feature_names
 from radoboost.privacy import Event, Relation, gaussian_multiplier
 from radoboost.release.kind import EXACT_MOMENTS, NOISY_MOMENTS
 from radoboost.release.rado_sampling import require_memory_for_drawn_rados
 from radoboost.release.release import Statement
 from radoboost.tables.labels import check_classes, check_number_of_classes
+from radoboost.tables.person_ids import Person
 
 if TYPE_CHECKING:
     from radoboost.holder.mechanisms.moments.preview import PlanPreview
@@ -69,10 +72,11 @@ class Moments:
 
     epsilon: float = field(metadata={"otherwise": "; --epsilon inf releases exact sums, which promise nothing"})
     delta: float = statements.DEFAULT_DELTA
-    unit: str | None = None
+    unit: str | Person | None = None
     sharpen: bool = True
     bounds_share: float = 0.1
     relation: str = "add"
+    intercept: bool = True
 
     name: ClassVar[str] = "moments"
     secrets: ClassVar[KeyUse] = KeyUse(coins=False, row_noise=False)
@@ -88,8 +92,9 @@ class Moments:
                 "and bounds_share out, or take a finite epsilon, such as 1"
             )
         statements.check_epsilon_and_delta(1.0 if self.exact else self.epsilon, self.delta)
+        check_intercept(self.intercept)
         if self.protects not in UNITS:
-            raise ArgumentError(f"unit must be 'record' or 'label'; it is {self.unit!r}")
+            raise ArgumentError(f"unit must be 'record', 'label' or Person(...); it is {self.unit!r}")
         if not isinstance(self.sharpen, bool):
             raise ArgumentError(f"sharpen must be True or False; it is {self.sharpen!r}")
         share = self.bounds_share
@@ -104,8 +109,8 @@ class Moments:
 
     @property
     def protects(self) -> str:
-        """What is protected: "record" or "label"."""
-        return "record" if self.unit is None else self.unit
+        """What is protected: "record", of which a person may have several, or "label"."""
+        return "record" if self.unit is None or isinstance(self.unit, Person) else self.unit
 
     @property
     def exact(self) -> bool:
@@ -163,7 +168,7 @@ class Moments:
             return
         if self._replaced and asked.person is not None:
             raise ArgumentError(
-                "a promise about persons is about one who is added or removed; leave relation out, or person (--person)"
+                "a promise about persons is about one who is added or removed; leave relation out, or --person"
             )
         if asked.rows is not None and asked.rows > MOST_ROWS:
             raise ArgumentError(
@@ -173,7 +178,7 @@ class Moments:
         record_level.check_declared(
             replace(asked, columns="linear") if _columns_are_planned(asked) else asked, may_search=True
         )
-        if not asked.declared.all_private:
+        if not asked.all_private:
             self._check_shape(asked, _features_known_beforehand(asked))
 
     def foresee(self, asked: CraftRequest, features: Sequence[str] | None = None) -> str | None:
@@ -185,7 +190,7 @@ class Moments:
         return None if foreseen is None else foreseen.sentence()
 
     def _foreseen(self, asked: CraftRequest, features: Sequence[str] | None = None) -> "PlanPreview | None":
-        if self.exact or asked.rows is None or (features is None and asked.declared.all_private):
+        if self.exact or asked.rows is None or (features is None and asked.all_private):
             return None
         from radoboost.holder.mechanisms.moments.preview import preview_columns
 
@@ -216,12 +221,16 @@ class Moments:
                 f"spent for next to nothing: {expectation.sentence()}; leave rows out to craft all the same"
             )
 
+    def survey(self, asked: CraftRequest, run: Curator) -> TableSurvey:
+        """The first of three passes where epsilon is infinite."""
+        return survey_table(replace(asked, mechanism=Plain("standard", intercept=self.intercept)), run, passes=3)
+
     def make(self, asked: CraftRequest, run: Curator) -> ReleaseDraft:
         """Stages, each with its noise; `craft` draws rados from what they release, if it is asked for any (M9)."""
         if self.exact:
             return make_exact_moments(self, asked, run, _feature_candidates(asked, run.source.features))
         names, rule, rows = run.source.features, record_level.declared_label_encoder(asked), None
-        searched = asked.declared.searched(names)
+        searched = asked.searched(names)
         outlook = _feature_candidates(asked, names)
         shape = _noise_shape(asked, names, outlook)
         if not self.hides_size:
@@ -231,13 +240,13 @@ class Moments:
         record_level.check_width_of_records(max(shape.n_columns, shape.widest))
         check_memory_for_stages(run, max(shape.n_columns, shape.widest), shape.slots)
         require_memory_for_drawn_rados(asked.n_rados, max(shape.n_columns, shape.widest))
-        columns_from_table = asked.declared.all_private and asked.features is None
+        columns_from_table = asked.all_private and asked.features is None
         if searched:
             self._check_shape(asked, names)
         persons = record_level.limit_persons(asked, run, rule, with_label=self.protects == "record")
         if searched:
             found, rows = find_private_bounds(self, shape, run, rule, searched)
-            asked = replace(asked, declared=asked.declared.with_found(found))
+            asked = replace(asked, found={**asked.limits, **found})
         columns, through = record_level.released_record_columns(
             replace(asked, columns="linear") if outlook else asked, names, 1 / GRID
         )
@@ -357,7 +366,7 @@ class Moments:
         """What will be booked, as far as what was declared says; of unknown columns, for as few as there can be."""
         features = _features_known_beforehand(asked)
         if not features:
-            return self.bookings(_noise_shape_of_request(asked, NoiseShape(2, int(asked.declared.all_private))))
+            return self.bookings(_noise_shape_of_request(asked, NoiseShape(2, int(asked.all_private))))
         return self.bookings(_noise_shape(asked, features, _feature_candidates(asked, features)))
 
     def numbers_at_most(self, asked: CraftRequest, features: Sequence[str]) -> tuple[int, int]:
@@ -413,7 +422,7 @@ class Moments:
         Without a number of rows there is no plan and no error to expect. That so few rows cannot carry the epsilon is
         part of the answer here, and no reason to refuse.
         """
-        self.check(replace(asked, rows=None))
+        self.check(asked.without_rows())
         names = _features_known_beforehand(asked)
         event = self.dearest(_noise_shape(asked, names, _feature_candidates(asked, names)))
         foreseen = self._foreseen(asked)
@@ -495,7 +504,7 @@ def _feature_candidates(asked: CraftRequest, features: Sequence[str]) -> feature
 def _noise_shape(
     asked: CraftRequest, features: Sequence[str], outlook: feature_plan.FeatureCandidates | None
 ) -> NoiseShape:
-    searched = asked.declared.searched(features)
+    searched = asked.searched(features)
     width = asked.width(features) if outlook is None else outlook.n_own
     shape = _noise_shape_of_request(asked, NoiseShape(width, len(searched)))
     return shape if outlook is None else outlook.shaped(shape)
@@ -506,7 +515,7 @@ def _noise_shape_of_request(asked: CraftRequest, columns: NoiseShape) -> NoiseSh
         columns,
         max_rows=asked.max_rows,
         person=asked.person or "",
-        raw=asked.declared.schema is not None,
+        raw=asked.schema.raw,
         n_classes=_declared_number_of_classes(asked),
         label=asked.which_label,
         shares=asked.noise_shares,
@@ -516,7 +525,7 @@ def _noise_shape_of_request(asked: CraftRequest, columns: NoiseShape) -> NoiseSh
 def _features_known_beforehand(asked: CraftRequest) -> Sequence[str]:
     """The features as far as they are known before the table is opened; those of arrays are called by their places."""
     names = record_level.record_features(asked)
-    return [f"x{k}" for k in range(len(asked.declared.limits))] if names is None else names
+    return [f"x{k}" for k in range(len(asked.limits))] if names is None else names
 
 
 def _declared_number_of_classes(asked: CraftRequest) -> int:
