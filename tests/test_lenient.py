@@ -145,7 +145,8 @@ def test_a_record_without_any_value_is_a_row_of_nothing_where_it_is_all_of_its_f
         write(second)
         table = open_table(tmp_path / ending, label="y", row_by_row=True)
         labels = [label for batch in table.batches() for label in batch.labels.cast("string").to_pylist()]
-        assert labels == ["no", None] and sum(part.count() for part in table.parts()) == 2, ending
+        last = "yes" if in_folders else "" if "csv" in ending else None  # as the folder says, or an empty cell
+        assert labels == ["no", last] and sum(part.count() for part in table.parts()) == 2, ending
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])

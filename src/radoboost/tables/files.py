@@ -208,15 +208,16 @@ def _file_parts_in_folders(
     selection: ColumnSelection,
     folders: FolderColumns,
     alone: bool,
-    spoiled: bool = False,
+    empty: bool = False,
 ) -> list[Partition]:
-    """The rows of a file, with what its folders say about them; those that are `spoiled` have no label."""
-    if spoiled and not schema.names and file_kind(path) == "csv":
+    """The rows of a file, with what its folders say about them; columns that it lacks, if it may, are `empty`."""
+    if empty and not schema.names and file_kind(path) == "csv":
         schema = pa.schema([("", pa.null())])  # something must say how many records there are
     constants = folders.constants(schema, path)
-    if spoiled:
+    if empty:
         absent = [name for name in selection.names if name not in schema.names and name not in constants]
-        constants |= dict.fromkeys([*absent, str(selection.label)], pa.scalar(None, pa.string()))
+        cell = "" if file_kind(path) == "csv" else None  # an empty text may be declared, as a class or a value
+        constants |= dict.fromkeys(absent, pa.scalar(cell, pa.string()))
     if not constants.keys() & set(selection.names):
         return list(_parts_of_file(path, schema, selection, alone))
     own = [name for name in selection.features if name not in constants]
@@ -344,9 +345,9 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
     schemas = [schema_of_file(path, reading) for path in paths]
     folders = FolderColumns.of(paths, typed=reading.typed_folders)
     features: tuple[str, ...] = ()
-    spoiled = _files_lacking_columns(paths, schemas, folders, choice, reading)
+    lacking = _files_lacking_columns(paths, schemas, folders, choice, reading)
     for path, schema in zip(paths, schemas, strict=True):
-        if path in spoiled:
+        if path in lacking:
             continue
         with one_line_errors(path):
             if not schema.names:
@@ -362,7 +363,7 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
     parts: list[Partition] = []
     for path, schema in zip(paths, schemas, strict=True) if features else ():
         with one_line_errors(path):
-            parts += _file_parts_in_folders(path, schema, selection, folders, len(paths) == 1, path in spoiled)
+            parts += _file_parts_in_folders(path, schema, selection, folders, len(paths) == 1, path in lacking)
     names_out, guess = encoded_column_names(reading, features), partial(_guess_rows_of_files, parts)
     away = any(isinstance(path, StorePath) for path in paths)
     csv = any(file_kind(path) == "csv" for path in paths)
@@ -375,7 +376,7 @@ def open_files(paths: Sequence[Path], choice: ColumnChoice, reading: Reader) -> 
 def _files_lacking_columns(
     paths: Sequence[Path], schemas: Sequence[pa.Schema], folders: FolderColumns, choice: ColumnChoice, reading: Reader
 ) -> set[Path]:
-    """The files that lack a column that was named, where one record may decide about that: their rows give nothing.
+    """The files that lack a column that was named, where one record may decide about that: their cells are empty there.
 
     Where no features are named, these are the label and the person. Where all files lack one, that is refused.
     """
