@@ -532,7 +532,7 @@ def _finish_release(
 ) -> Release:
     """The release of what was made; with rados drawn from its moments, where some are wanted and it made none."""
     mechanism, origin, n_rados = asked.mechanism, origin_of_schema(asked.schema, schema), asked.n_rados
-    corrected = () if schema is None else schema.corrected
+    corrected = tuple(dict.fromkeys((*asked.schema.corrected, *(() if schema is None else schema.corrected))))
     release = Release(
         blocks=dict(draft.blocks),
         columns=draft.columns,

@@ -115,7 +115,8 @@ class CraftRequest:
             declared = replace(declared, classes=_listed_classes(classes))
         if label is not None:
             declared = replace(declared, label=label)
-        if mechanism.private and not declared.raw and (declared.separator, declared.decimal) != (None, "."):
+        marks = (declared.separator, declared.decimal, declared.thousands, declared.records)
+        if mechanism.private and not declared.raw and marks != (None, ".", None, None):
             declared = declared_limits_as_numbers(declared)
         if declared.raw:
             declared = _choose_columns(declared, declared.label if y is None else None)

@@ -371,6 +371,14 @@ def write(request: Request, studio: Here, number: str, form: Sent) -> Response:
     return redirect_to(request, f"/holder/{number}/budget")
 
 
+def _persons_of_schema(schema: Schema) -> dict[str, Any]:
+    """What a schema file says of persons and rows, as the form of the budget has it."""
+    rows = {} if schema.rows is None else {"rows": str(schema.rows)}
+    if schema.person is None:
+        return rows
+    return {**rows, "whose": "person", "person": schema.person.column, "max_rows": str(schema.person.max_rows)}
+
+
 @router.post("/{number}/anew")
 def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
     """Begin again: from names alone, from a schema that is there, or from a look at the table."""
@@ -382,7 +390,9 @@ def anew(request: Request, studio: Here, number: str, form: Sent) -> Response:
         if session.proposing is not None:
             session.proposing.cancel()  # what it would propose is not wanted any more
         if how == "schema":
-            session.draft.take_up(Schema.of(studio.folder.file(form.text("begin_with"))))
+            schema = Schema.of(studio.folder.file(form.text("begin_with")))
+            session.draft.take_up(schema)
+            session.budget = replace(session.budget, **_persons_of_schema(schema))
         elif how == "data":
             _propose_schema_as_job(studio, number, session)
         else:

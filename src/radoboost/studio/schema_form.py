@@ -3,7 +3,7 @@
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from radoboost.errors import ArgumentError, RadoError
 from radoboost.holder.schema_inference import infer_kind_by_name, schema_template
 from radoboost.tables import column_types
 from radoboost.tables.raw_table import raw_column_types
-from radoboost.tables.schema import Schema
+from radoboost.tables.schema import ABOUT_THE_TABLE, Schema
 
 _OF_FILE = "decimal mark of the file"  # beside the entries of a number, which may have one of its own
 _ON_CARDS = {"kind", "inferred", "low", "high", "fill", "gaps", "values", "other", "unit", "order", "parts"}
@@ -56,7 +56,7 @@ class SchemaForm:
     A form on a page carries the `epoch` of the draft that the page shows. The epoch changes when the draft begins
     again, so that the cards of an older page are not taken for what somebody typed. `before_counts` holds the entries
     of the draft at the time when exact counts of the table were first shown; None if none were. `marked` are columns
-    that an earlier draft says were edited after that.
+    that an earlier draft says were edited after that. `others` are entries of a schema file that no card shows.
     """
 
     table: Path
@@ -69,6 +69,7 @@ class SchemaForm:
     epoch: str = field(default_factory=_new_form_epoch)
     before_counts: Mapping[str, Any] | None = None
     marked: tuple[str, ...] = ()
+    others: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Path, separator: str | None = None) -> "SchemaForm":
@@ -107,6 +108,7 @@ class SchemaForm:
     def begin_with(self, first: Schema) -> None:
         """Begin again with another first schema; forms of the pages before are not taken any more."""
         self.first, self.columns, self.classes, self.decimal, self.marked = first, {}, None, None, ()
+        self.others = {}
         self.epoch = _new_form_epoch()
 
     def take_up(self, schema: Schema) -> None:
@@ -123,6 +125,7 @@ class SchemaForm:
         self.columns = {name: kinds.get(name, left) for name in self.first.columns}
         self.decimal = None if schema.decimal == "." else schema.decimal
         self.classes, self.marked = schema.classes, schema.corrected
+        self.others = {name: getattr(schema, name) for name in (*ABOUT_THE_TABLE, "thousands", "records", "products")}
 
     def entries(self) -> dict[str, Any]:
         """What is decided now, by column: each one as JSON data, with how its numbers are written, and the classes."""
@@ -170,7 +173,7 @@ class SchemaForm:
         """The schema, if all of it can be used."""
         entries = {"decimal": self.decimal, "corrected": tuple(self.corrected)}
         given = {name: entry for name, entry in entries.items() if entry}
-        return apply_schema_decisions(self.first, self.changes(), self.classes, given)
+        return replace(apply_schema_decisions(self.first, self.changes(), self.classes, given), **self.others)
 
     def text(self) -> str:
         return schema_as_text(self.schema())

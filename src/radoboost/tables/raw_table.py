@@ -266,10 +266,10 @@ def refuse_float_person_ids(table: Any, person: str) -> None:
     pandas reads a large file in pieces: one odd id makes objects of the column, in which one missing id has made floats
     of its piece (P1 of docs/proofs/persons.md).
     """
-    if not STRICT.is_frame(table):
-        return
-    columns = named_object_columns(table)
-    if columns is not None:
+    columns = named_object_columns(table) if STRICT.is_frame(table) else None
+    if not STRICT.is_frame(table):  # an array has one type for all its columns
+        kinds = [getattr(table, "dtype", None)] if isinstance(table, np.ndarray) else []
+    elif columns is not None:
         kinds = [getattr(column, "dtype", None) for name, column in columns if name == person]
     else:
         kinds = [field.type for field in _raw_frame_schema(table) if field.name == person]

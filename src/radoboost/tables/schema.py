@@ -148,17 +148,12 @@ class Schema:
             return cls(numbers=PRIVATE) if str(declaration) == PRIVATE else _read_schema_file(Path(declaration))
         if hasattr(declaration, "schema") and hasattr(declaration, "statement"):
             return _carried_schema(declaration.schema, f"the {type(declaration).__name__.lower()}")
-        if isinstance(declaration, Marked) and (declaration.inferred or declaration.corrected):
-            raise ArgumentError(
-                "these bounds are the limits of a schema that was read off the table, or edited after exact counts of "
-                "it; give the schema itself, which says so"
-            )
         if isinstance(declaration, Mapping):
             if SCHEMA_KEY in declaration:
                 return cls.from_dict(declaration)
             if isinstance(declaration.get("columns"), Mapping):
                 raise ArgumentError(f'the mapping has columns as a schema has them; add "{SCHEMA_KEY}": 1 to it')
-            return cls(numbers=dict(declaration))
+            return cls(numbers=declaration)
         try:
             pairs = np.asarray(declaration, dtype=np.float64)
         except (TypeError, ValueError):
@@ -195,9 +190,16 @@ class Schema:
         return replace(self, **about)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
+        if isinstance(self.numbers, Marked) and (self.numbers.inferred or self.numbers.corrected):
+            raise ArgumentError(
+                "these bounds are the limits of a schema that was read off the table, or edited after exact counts of "
+                "it; give the schema itself, which says so"
+            )
         problems = list(self.problems())
         if problems:
             raise ArgumentError(f"the schema cannot be used: {'; '.join(problems)}")
+        if isinstance(self.numbers, Mapping):
+            object.__setattr__(self, "numbers", dict(self.numbers))
         earlier = self.columns.corrected if isinstance(self.columns, Marked) else ()
         object.__setattr__(self, "corrected", tuple(dict.fromkeys((*self.corrected, *earlier))))
         object.__setattr__(self, "columns", Marked(self.columns, corrected=self.corrected))
@@ -303,7 +305,9 @@ class Schema:
         Of a schema that was read off the table, or edited after exact counts of it, they are no bounds for `craft`.
         """
         if not self.raw:
-            return {} if self.numbers == PRIVATE else self.numbers
+            numbers = {} if self.numbers == PRIVATE else self.numbers
+            marks = {"inferred": self.inferences, "corrected": self.corrected}
+            return Marked(numbers, **marks) if isinstance(numbers, Mapping) and any(marks.values()) else numbers
         limits = Marked({}, inferred=self.inferences, corrected=self.corrected)
         for column in self._encoded:
             if column.low == PRIVATE and column.high == PRIVATE:
@@ -441,6 +445,8 @@ def _unlisted(name: str, value: Any) -> Any:
             return Person(**value)
         except TypeError:
             return value
+    if isinstance(value, Marked):
+        return value  # with its marks
     if name == "numbers" and isinstance(value, Mapping):
         return {column: _unlisted("", pair) for column, pair in value.items()}
     return tuple(_unlisted("", one) for one in value) if isinstance(value, list | tuple) else value
